@@ -1,0 +1,55 @@
+# The two commands: `make demo` and `make test`. Everything else serves them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# A CPU build of torch may lie beside the package index; pip knows where, uv has to be told.
+FIND_LINKS := $(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null || printenv PIP_FIND_LINKS)
+UV := UV_FIND_LINKS="$(FIND_LINKS)" UV_LINK_MODE=copy $(BIN)/uv
+UV_VERSION := 0.13.7
+
+.PHONY: setup setup-dev system demo test lint bench lock clean
+
+setup: $(VENV)/.setup
+setup-dev: $(VENV)/.setup-dev
+
+$(BIN)/uv:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+# Stamps, so that a second run needs no network.
+$(VENV)/.setup: pyproject.toml requirements/demo.txt | $(BIN)/uv
+	$(UV) pip install --quiet --python $(BIN)/python -r requirements/demo.txt
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/.setup-dev: pyproject.toml requirements/dev.txt | $(VENV)/.setup
+	$(UV) pip install --quiet --python $(BIN)/python -r requirements/dev.txt
+	touch $@
+
+system:
+	sh tools/system-packages.sh
+
+demo: setup
+	$(BIN)/jumar demo
+
+test: setup-dev system lint
+	$(BIN)/python -m pytest
+
+lint: setup-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/vermin --quiet --no-tips --violations --eval-annotations -t=3.8- src/jumar/launch
+	$(BIN)/basedpyright
+
+bench: setup-dev
+	sh tools/system-packages.sh bench
+	for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+lock: | $(BIN)/uv
+	$(UV) pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --python-version 3.11 --all-extras pyproject.toml requirements/dev.in -o requirements/dev.txt
+	$(UV) pip compile --quiet --no-header --no-annotate --no-emit-index-url --python-version 3.11 -c requirements/dev.txt pyproject.toml requirements/demo.in -o requirements/demo.txt
+	sed -i 's/+cpu$$//' requirements/*.txt
+
+clean:
+	rm -rf $(VENV)

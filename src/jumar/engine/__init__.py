@@ -1,0 +1,1 @@
+"""Where a job runs. `base` says what an engine is; each other module is one engine."""

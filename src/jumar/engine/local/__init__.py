@@ -1,0 +1,1 @@
+"""Jobs on this machine: one detached supervisor an attempt."""

@@ -1,0 +1,1 @@
+"""The REST API, the web pages and the process that serves them."""

@@ -1,0 +1,88 @@
+"""One frozen `Settings`, read once at the edge and passed down.
+
+Each field comes from the environment variable `JUMAR_<FIELD>`, else from `config.toml` in the
+platform's home, else from its default."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from jumar.errors import BadInput, HomeUnusable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where the platform lives, where it listens, what it offers."""
+
+    home: Path
+    server: str = ""
+    """URL of a server to talk to; empty means the embedded one of `home`."""
+    token: str = ""
+    database_url: str = ""
+    """Empty means SQLite in `home`."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 means 7420, or any free port when that one is taken."""
+    cpu_slots: int = 0
+    """How many `cpu` devices jobs may hold together; 0 means the cores, at least 4."""
+    sim_cards: int = 8
+    user_limit: int = 0
+    """How many devices one user's running jobs may hold together; 0 means no limit."""
+
+    @property
+    def database(self) -> str:
+        """The database's URL."""
+        return self.database_url or f"sqlite:///{self.home / 'jumar.db'}"
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings of this process."""
+    env = os.environ if environ is None else environ
+    home = Path(env.get("JUMAR_HOME") or Path.home() / ".jumar").expanduser().absolute()
+    values: dict[str, Any] = {"home": home}
+    from_file = _read_config(home / "config.toml")
+    for field in fields(Settings):
+        if field.name == "home":
+            continue
+        variable = f"JUMAR_{field.name.upper()}"
+        if env.get(variable):
+            values[field.name] = _convert(env[variable], field.default, variable)
+        elif field.name in from_file:
+            place = f"{home / 'config.toml'}: {field.name}"
+            values[field.name] = _convert(from_file.pop(field.name), field.default, place)
+    return Settings(**values)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise HomeUnusable(f"cannot read {path}: {error}") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path} is not TOML: {error}") from error
+    known = {field.name for field in fields(Settings)} - {"home"}
+    for name in values:
+        if name not in known:
+            raise BadInput(
+                f"{path}: unknown setting {name!r}", hint=f"known: {', '.join(sorted(known))}"
+            )
+    return values
+
+
+def _convert(value: object, default: object, place: str) -> object:
+    if not isinstance(default, int):
+        return str(value)
+    try:
+        number = int(str(value))
+    except ValueError:
+        raise BadInput(f"{place}: {value!r} is not a whole number") from None
+    if number < 0:
+        raise BadInput(f"{place}: {number} is negative")
+    return number

@@ -1,0 +1,71 @@
+"""What kind of device a job asks for and what a card is."""
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+MOST_DEVICES = 1024
+_REQUEST = re.compile(r"([a-z]+)(?::(-?\d{1,9}))?")
+
+
+class DeviceKind(StrEnum):
+    """What computes: `cpu` counts slots, the others count cards."""
+
+    NPU = "npu"
+    GPU = "gpu"
+    SIM = "sim"
+    CPU = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """How many devices of one kind a job holds on each node."""
+
+    kind: DeviceKind
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.count}"
+
+    @classmethod
+    def parse(cls, text: str) -> "DeviceRequest":
+        """`npu:2`, `gpu` (one), `cpu`; raises ValueError in words."""
+        match = _REQUEST.fullmatch(text.strip().lower())
+        if match is None or match[1] not in set(DeviceKind):
+            raise ValueError(f"{text!r} is not a device; write npu:2, gpu:1, sim:8 or cpu")
+        count = int(match[2] or 1)
+        if not 1 <= count <= MOST_DEVICES:
+            raise ValueError(f"{text!r}: the count must be 1 to {MOST_DEVICES}")
+        return cls(DeviceKind(match[1]), count)
+
+
+@dataclass(frozen=True, slots=True)
+class CardProcess:
+    """One process seen on a card."""
+
+    pid: int
+    name: str = ""
+    memory_mb: int | None = None
+    user: str | None = None
+    job_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One chip of this machine as it is now. None means: not told by the source."""
+
+    kind: DeviceKind
+    id: int
+    name: str = ""
+    generation: str | None = None
+    health: str | None = None
+    memory_used_mb: int | None = None
+    memory_total_mb: int | None = None
+    utilisation_pct: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    bus_id: str | None = None
+    device_ip: str | None = None
+    cpu_affinity: str | None = None
+    numa_node: int | None = None
+    processes: tuple[CardProcess, ...] = field(default=())

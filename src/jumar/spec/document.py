@@ -1,0 +1,134 @@
+"""A job file: YAML text to a `JobSpec`, with errors that name the line and the field.
+
+Aliases, deep nesting and huge files are refused before anything is built: a few lines of YAML
+can stand for gigabytes."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+from pydantic import ValidationError
+
+from jumar.errors import BadInput
+from jumar.spec.job import JobSpec
+
+MOST_BYTES = 1 << 20
+MOST_DEPTH = 32
+_Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+Lines = dict[tuple[str | int, ...], int]
+
+
+def read_spec_file(path: Path) -> JobSpec:
+    """The job that a YAML (or JSON) file describes; relative folders are taken from the file."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from error
+    if len(data) > MOST_BYTES:
+        raise BadInput(f"{path} is larger than {MOST_BYTES} bytes: not a job file")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 text (byte {error.start})") from error
+    return parse_spec(text, source=str(path), folder=path.absolute().parent)
+
+
+def parse_spec(text: str, *, source: str, folder: Path) -> JobSpec:
+    """The job that `text` describes."""
+    lines: Lines = {}
+    try:
+        _refuse_aliases(text, source)
+        node = yaml.compose(text, Loader=_Loader)
+        data = None if node is None else _build(node, (), lines, source)
+    except yaml.YAMLError as error:
+        raise BadInput(f"{source} is not YAML: {_yaml_words(error)}") from error
+    if not isinstance(data, dict):
+        raise BadInput(
+            f"{source}: a job file is a mapping of fields", hint="see an example: jumar run --help"
+        )
+    values = cast("dict[str, Any]", data)
+    for field in ("code", "workdir"):
+        value = values.get(field)
+        if isinstance(value, str):
+            values[field] = str((folder / Path(value).expanduser()).resolve())
+    return validate_spec(values, source=source, lines=lines)
+
+
+def validate_spec(data: object, *, source: str, lines: Lines | None = None) -> JobSpec:
+    """`data` as a job, or all that is wrong with it in one error."""
+    try:
+        return JobSpec.model_validate(data)
+    except ValidationError as error:
+        raise BadInput(
+            "\n".join(_words(detail, source, lines or {}) for detail in error.errors()),
+            hint="all fields: jumar spec schema",
+        ) from error
+
+
+def _words(detail: Any, source: str, lines: Lines) -> str:
+    location = cast("tuple[str | int, ...]", detail["loc"])
+    place, line = location, None
+    while place and (line := lines.get(place)) is None:
+        place = place[:-1]
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    if detail["type"] == "extra_forbidden":
+        message = "unknown field"
+    elif detail["type"] == "missing":
+        message = "is missing"
+    # A union's error carries the name of the branch; people only know the field.
+    field = ".".join(str(part) for part in (place or location[:1]))
+    where = source if line is None else f"{source}:{line}"
+    return f"{where}: {field}: {message}" if field else f"{where}: {message}"
+
+
+def _refuse_aliases(text: str, source: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.AliasEvent):
+            raise BadInput(
+                f"{source}:{event.start_mark.line + 1}: YAML aliases are not allowed in a job file",
+                hint="write the value out where it is needed",
+            )
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MOST_DEPTH:
+            raise BadInput(f"{source}:{event.start_mark.line + 1}: nested too deeply")
+
+
+def _build(node: yaml.Node, place: tuple[str | int, ...], lines: Lines, source: str) -> Any:
+    lines[place] = node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        built: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            key = _scalar(key_node, source)
+            if key in built:
+                line = key_node.start_mark.line + 1
+                raise BadInput(f"{source}:{line}: {key} is given twice")
+            built[key] = _build(value_node, (*place, str(key)), lines, source)
+            lines[(*place, str(key))] = key_node.start_mark.line + 1
+        return built
+    if isinstance(node, yaml.SequenceNode):
+        return [_build(item, (*place, i), lines, source) for i, item in enumerate(node.value)]
+    return _scalar(node, source)
+
+
+def _scalar(node: yaml.Node, source: str) -> Any:
+    line = node.start_mark.line + 1
+    if not isinstance(node, yaml.ScalarNode):
+        raise BadInput(f"{source}:{line}: a field's name must be text")
+    loader = _Loader("")
+    try:
+        return cast("Any", loader).construct_object(node, deep=True)
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadInput(f"{source}:{line}: {error}") from error
+    finally:
+        cast("Any", loader).dispose()
+
+
+def _yaml_words(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return f"line {mark.line + 1}: {problem}" if mark else str(problem)

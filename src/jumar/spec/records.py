@@ -1,0 +1,120 @@
+"""What passes between rooms and over the wire: jobs, attempts, plans. Times are unix seconds."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from jumar.spec.states import JobState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRecord:
+    """One try of a job on an engine."""
+
+    number: int
+    state: JobState
+    cards: tuple[int, ...] = ()
+    created_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    tail: str | None = None
+    """The last lines the failing rank wrote."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Why a queued job does not run yet."""
+
+    text: str
+    place_in_line: int
+    needs: int
+    free: int
+    total: int
+    expected_start: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSummary:
+    """One row of the list of jobs."""
+
+    id: str
+    name: str
+    user: str
+    state: JobState
+    device: str
+    nodes: int
+    priority: int
+    created_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    reason: str | None = None
+    attempt: int = 0
+    """How many attempts there were; 0 while none was started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord(JobSummary):
+    """All that is known of one job; secrets in `spec` are masked."""
+
+    spec: dict[str, Any]
+    attempts: tuple[AttemptRecord, ...] = ()
+    waiting: Waiting | None = None
+    directory: str
+    notes: tuple[str, ...] = ()
+    """What the engine will not do of what the spec asks, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPage:
+    """Some rows of the list, newest first, and how many there are in all."""
+
+    jobs: tuple[JobSummary, ...]
+    total: int
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    """How many jobs in each state."""
+    next_before: int | None = None
+    """Give it as `before` to get the page after this one; None on the last page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardUse:
+    """One schedulable card (or CPU slot) and who holds it."""
+
+    kind: str
+    id: int
+    name: str = ""
+    job_id: str | None = None
+    job_name: str | None = None
+    user: str | None = None
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFile:
+    """One rank's log in a job directory."""
+
+    node: int
+    rank: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRecord:
+    """A person the server knows."""
+
+    name: str
+    role: str
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerInfo:
+    """Which server answered."""
+
+    name: str
+    version: str
+    home: str
+    url: str
+    started_at: float
+    engine: str
