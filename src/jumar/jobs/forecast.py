@@ -1,8 +1,8 @@
 """When a waiting job will start, and in plain words why it does not start now.
 
 A forecast assumes that every job uses its whole time limit and that nobody comes to stand ahead:
-jobs mostly start earlier. Jobs behind are left out, as backfill is made not to matter to those
-ahead of it. Nothing here decides anything."""
+jobs mostly start earlier. Jobs behind it are left out: they cannot delay it once it is the head.
+Nothing here decides anything."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -187,7 +187,6 @@ def _too_few(job: QueuedJob, total: int, free: int, fitting: int) -> str:
 
 def _kept(job: QueuedJob, decided: Pass) -> str:
     reservation = decided.reservation(job.kind)
-    assert reservation is not None, "a job that fits is refused only for a head"
     text = (
         f"free {_noun(job.kind)} are kept for job {reservation.head.job_id} at the head of the line"
     )

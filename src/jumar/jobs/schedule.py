@@ -191,9 +191,13 @@ class Pass:
             return self._backfill(job, shape, nodes)
         return self._start(job, nodes)
 
-    def reservation(self, kind: str) -> Reservation | None:
-        """What is kept for the head of this kind; made when it is first asked for."""
-        return self._reservation(kind) if kind in self.heads else None
+    def reservation(self, kind: str) -> Reservation:
+        """What is kept for the head of a kind that has one; made when it is first asked for."""
+        if kind not in self._reservations:
+            # Nothing of this kind has started since it got its head, so later is not too late.
+            cards = self.holdings.kinds[kind]
+            self._reservations[kind] = Reservation(self.heads[kind], cards, self.now)
+        return self._reservations[kind]
 
     def kept_for(self, user: str) -> int:
         """Devices that count as the user's because they are kept for their heads."""
@@ -227,7 +231,7 @@ class Pass:
             self._charge(job)
 
     def _backfill(self, job: QueuedJob, shape: _Shape, nodes: list[str]) -> Start | Refusal:
-        reservation = self._reservation(job.kind)
+        reservation = self.reservation(job.kind)
         lasting = reservation.outlasts(job, self.now)
         if lasting:
             allowed = reservation.place(job)
@@ -240,14 +244,7 @@ class Pass:
         return start
 
     def _outlasts_head(self, job: QueuedJob) -> bool:
-        return self._reservation(job.kind).outlasts(job, self.now)
-
-    def _reservation(self, kind: str) -> Reservation:
-        if kind not in self._reservations:
-            # Nothing of this kind has started since it got its head, so later is not too late.
-            cards = self.holdings.kinds[kind]
-            self._reservations[kind] = Reservation(self.heads[kind], cards, self.now)
-        return self._reservations[kind]
+        return self.reservation(job.kind).outlasts(job, self.now)
 
     def _start(self, job: QueuedJob, nodes: list[str]) -> Start:
         self._charge(job)
