@@ -25,7 +25,7 @@ from jumar.spec.states import JobState
 
 log = logging.getLogger(__name__)
 _TICK_S = 1.0
-_START_LIMIT_S = 30.0
+_CLOSE_LIMIT_S = 30.0
 
 
 class Conductor:
@@ -47,7 +47,7 @@ class Conductor:
         self._user_limit = user_limit
         self.roster = Roster(on_change=self.wake)
         self.pool = _pool(engine)
-        self._unstarted: dict[str, float] = {}
+        self._unstarted: set[str] = set()
         self._hints: set[str] = set()
         self._woken = threading.Condition()
         self._wants_pass = False
@@ -64,9 +64,9 @@ class Conductor:
         for row, record in active:
             attempt = self._attempt(row, record.number, record.cards)
             self.roster.activate(row, attempt, record.created_at)
-            if row.state is JobState.STARTING:
+            if row.state is not JobState.RUNNING:
                 # It may never have reached the engine. Starting twice is starting once.
-                self._unstarted[row.id] = time.time() + _START_LIMIT_S
+                self._unstarted.add(row.id)
         log.info("%d jobs wait, %d hold cards", len(waiting), len(active))
         self._thread.start()
 
@@ -75,7 +75,7 @@ class Conductor:
         with self._woken:
             self._closing = True
             self._woken.notify()
-        self._thread.join(timeout=_START_LIMIT_S)
+        self._thread.join(timeout=_CLOSE_LIMIT_S)
 
     def wake(self) -> None:
         """Something changed: look again soon."""
@@ -122,10 +122,11 @@ class Conductor:
 
     def _pass(self, only: set[str] | None) -> None:
         active = self.roster.active()
-        self._start_again([job for job in active if job.row.id in self._unstarted])
         for job in active:
             if job.row.state is JobState.STOPPING:
                 self._engine.stop(job.attempt, JobState.STOPPED)
+            if job.row.id in self._unstarted:
+                self._start(job.attempt)
         self._observe([job for job in active if only is None or job.row.id in only])
         self._start_what_may()
 
@@ -149,7 +150,7 @@ class Conductor:
             return [ledger.apply_observation(connection, seen, now) for seen in news]
 
         for row in self._database.write(change, then=self._reflect_all):
-            self._unstarted.pop(row.id, None)
+            self._unstarted.discard(row.id)
             log.info("job %s is %s", row.id, row.state)
 
     def _reflect_all(self, rows: list[JobRow]) -> None:
@@ -188,21 +189,13 @@ class Conductor:
         try:
             self._engine.start(attempt)
         except EngineFailed as error:
-            log.warning("job %s: %s; trying again", attempt.job_id, error)
-            self._unstarted.setdefault(attempt.job_id, time.time() + _START_LIMIT_S)
+            # It is asked again in the next pass; the engine itself says when it is hopeless.
+            log.warning("job %s: %s", attempt.job_id, error)
+            self._unstarted.add(attempt.job_id)
         except (JumarError, OSError) as error:
             self._give_up(attempt, error)
         else:
-            self._unstarted.pop(attempt.job_id, None)
-
-    def _start_again(self, jobs: list[ActiveJob]) -> None:
-        for job in jobs:
-            if time.time() > self._unstarted[job.row.id]:
-                self._engine.stop(job.attempt, JobState.STOPPED)
-                limit = f"the engine did not answer for {_START_LIMIT_S:.0f} s"
-                self._give_up(job.attempt, EngineFailed(limit))
-            else:
-                self._start(job.attempt)
+            self._unstarted.discard(attempt.job_id)
 
     def _give_up(self, attempt: Attempt, error: Exception) -> None:
         seen = Observation(

@@ -50,7 +50,7 @@ jobs = Table(
     Column("seq", _Sequence, primary_key=True, autoincrement=True),
     Column("id", String(16), nullable=False, unique=True),
     Column("user", String(64), nullable=False),
-    Column("submit_key", String(64)),
+    Column("submit_key", String(128)),
     Column("name", String(128), nullable=False),
     Column("state", String(16), nullable=False),
     Column("reason", Text),

@@ -37,7 +37,7 @@ def upgrade() -> None:
         sa.Column("seq", sequence, primary_key=True, autoincrement=True),
         sa.Column("id", sa.String(16), nullable=False, unique=True),
         sa.Column("user", sa.String(64), nullable=False),
-        sa.Column("submit_key", sa.String(64)),
+        sa.Column("submit_key", sa.String(128)),
         sa.Column("name", sa.String(128), nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("reason", sa.Text),
