@@ -8,9 +8,9 @@ from pathlib import Path
 
 ASCEND_VENDOR = 0x19E5
 NVIDIA_VENDOR = 0x10DE
-# Processing accelerators, and what older Ascend boards say of themselves; the vendor's network,
-# storage and management chips carry the same vendor id.
-_ACCELERATOR_CLASSES = ("0x1200", "0x0b40")
+# The vendors' network, storage and display chips carry the same vendor id.
+_ACCELERATOR_CLASSES = ("0x1200", "0x0b40", "0x0302", "0x0300")
+_NOT_ASCEND = re.compile(r"0x(?!d)[0-9a-f]{4}")
 _DAVINCI = re.compile(r"davinci(\d{1,6})")
 _NVIDIA = re.compile(r"nvidia(\d{1,6})")
 
@@ -40,12 +40,16 @@ def accelerators(vendor: int, root: Path = Path("/")) -> tuple[PciDevice, ...]:
     found: list[PciDevice] = []
     for name in _names(folder):
         place = folder / name
+        model = _first_line(place / "device").lower()
+        kind = _first_line(place / "class").lower()
         if _first_line(place / "vendor").lower() != f"{vendor:#06x}":
             continue
-        if _first_line(place / "class").lower().startswith(_ACCELERATOR_CLASSES):
-            found.append(
-                PciDevice(name.upper(), _first_line(place / "device"), numa_node(name, root))
-            )
+        if kind and not kind.startswith(_ACCELERATOR_CLASSES):
+            continue
+        # Huawei's management controllers show a display class; all its NPUs have models 0xd….
+        if vendor == ASCEND_VENDOR and _NOT_ASCEND.fullmatch(model):
+            continue
+        found.append(PciDevice(name.upper(), model, numa_node(name, root)))
     return tuple(found)
 
 

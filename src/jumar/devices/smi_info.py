@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 from jumar.devices.smi_table import HeaderLine, parse_header, split_cells
 from jumar.devices.text import CannotRead, first_words, identity, lines_of, number, word
 
-_TITLE = re.compile(r"\s*\|\s*npu-smi\s+(\S+)(?:.*?Version\s*:\s*(\S+))?", re.IGNORECASE)
-_BORDER = re.compile(r"\s*\+[-=+\s]*\+?\s*")
+_DRAWN = re.compile(r"[^|+]{0,16}?([|+].*)")
+_TITLE = re.compile(r"\|\s*npu-smi\s+(\S+)(?:.*?Version\s*:\s*(\S+))?", re.IGNORECASE)
+_BORDER = re.compile(r"\+[-=+\s]*")
+_BUS_ID = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _USAGE = re.compile(r"(\d{1,12})(?:\.\d+)?\s*/\s*(\d{1,12})(?:\.\d+)?")
 _CHIP_KEYS = frozenset(
     {"health", "name", "power", "temp", "busid", "chip", "chipid", "device", "phyid", "aicore"}
-    | {"npuutil", "memoryusage", "hbmusage", "hugepagesusage"}
+    | {"npuutil", "memoryusage", "hbmusage", "hugepagesusage", "memory", "hbm", "utilization"}
 )
+_ID_KEYS = frozenset({"phyid", "device"})
 _MB = {"kb": 1 / 1024, "mb": 1.0, "gb": 1024.0, "b": 1 / (1 << 20)}
 
 
@@ -96,10 +99,13 @@ class _Reader:
         self._processes: list[SmiProcess] = []
 
     def take(self, line: str) -> None:
-        if _BORDER.fullmatch(line):
-            self._pending = []
+        # People quote tables: the drawing may stand behind a comment sign or an indent.
+        drawn = _DRAWN.fullmatch(line)
+        if drawn is None:
             return
-        if not line.lstrip().startswith("|"):
+        line = drawn[1].rstrip()
+        if _BORDER.fullmatch(line):
+            self._close_chip()
             return
         title = _TITLE.match(line)
         if title:
@@ -108,6 +114,7 @@ class _Reader:
         header = parse_header(line)
         keys = {column.key for cell in header.cells for column in cell}
         if "processid" in keys:
+            self._close_chip()
             self._process_header = header
         elif _is_header(keys, line) and keys & {"npu", "npuid"}:
             self._start_chips(header)
@@ -120,23 +127,32 @@ class _Reader:
             self._take_chip_line(line)
 
     def _start_chips(self, header: HeaderLine) -> None:
+        self._close_chip()
         self.saw_header = True
         self._chip_header = [header]
         self._is_in_header = True
         self._process_header = None
-        self._pending = []
 
     def _take_chip_line(self, line: str) -> None:
         self._is_in_header = False
         values = self._chip_header[len(self._pending)].read(line)
-        if values is None:
-            self._pending = []
+        if self._pending and not _fits(values):
+            # The chip's other line is missing: this one begins the next chip.
+            self._close_chip()
+            values = self._chip_header[0].read(line)
+        if not _fits(values):
             return
-        self._pending.append(values)
-        if len(self._pending) < len(self._chip_header):
+        self._pending.append(values or {})
+        if len(self._pending) == len(self._chip_header):
+            self._close_chip()
+
+    def _close_chip(self) -> None:
+        """Keep the chip that the lines so far tell of, if they tell which one it is."""
+        lines, self._pending = self._pending, []
+        untold = {key for header in self._chip_header[len(lines) :] for key in header.units()}
+        if not lines or untold & _ID_KEYS:
             return
-        merged = {key: text for values in self._pending for key, text in values.items()}
-        self._pending = []
+        merged = {key: text for values in lines for key, text in values.items()}
         units = {key: unit for part in self._chip_header for key, unit in part.units().items()}
         chip = _chip(merged, units)
         if chip is not None:
@@ -150,6 +166,7 @@ class _Reader:
             self._processes.append(process)
 
     def result(self) -> SmiInfo:
+        self._close_chip()
         chips = tuple(
             replace(chip, processes=tuple(p for p in self._processes if _is_on(p, chip)))
             for chip in self._chips.values()
@@ -169,6 +186,14 @@ def _is_header(keys: set[str], line: str) -> bool:
     return known >= 2 or (known == 1 and not any(char.isdigit() for char in line))
 
 
+def _fits(values: Mapping[str, str] | None) -> bool:
+    """Whether the values can be what their columns say; a lost line shifts all after it."""
+    if values is None or _BUS_ID.fullmatch(values.get("health", "")):
+        return False
+    bus_id = word(values.get("busid"))
+    return bus_id is None or _BUS_ID.fullmatch(bus_id) is not None
+
+
 def _is_on(process: SmiProcess, chip: SmiChip) -> bool:
     return process.npu_id == chip.npu_id and (
         process.chip_id == chip.chip_id or process.chip_id is None or chip.chip_id is None
@@ -181,7 +206,6 @@ def _chip(values: Mapping[str, str], units: Mapping[str, str]) -> SmiChip | None
     chip_id = identity(chip_text)
     if npu_id is None or (chip_text is not None and chip_id is None):
         return None
-    aicore = number(_first(values, "aicore"))
     return SmiChip(
         npu_id=npu_id,
         chip_id=chip_id,
@@ -190,17 +214,21 @@ def _chip(values: Mapping[str, str], units: Mapping[str, str]) -> SmiChip | None
         name=word(values.get("name")) or "",
         health=word(values.get("health")),
         power_w=number(values.get("power")),
-        temperature_c=number(_first(values, "temp")),
-        utilisation_pct=aicore if aicore is not None else number(_first(values, "npuutil")),
+        temperature_c=_first(values, "temp"),
+        utilisation_pct=_first(values, "aicore", "npuutil", "util"),
         bus_id=word(values.get("busid")),
-        memory=_usage(values, units, "memoryusage"),
-        hbm=_usage(values, units, "hbmusage"),
+        memory=_usage(values, units, "memoryusage", "memory"),
+        hbm=_usage(values, units, "hbmusage", "hbm"),
         hugepages=_usage(values, {}, "hugepagesusage", "hugepageusage"),
     )
 
 
-def _first(values: Mapping[str, str], start: str) -> str | None:
-    return next((text for key, text in values.items() if key.startswith(start)), None)
+def _first(values: Mapping[str, str], *starts: str) -> float | None:
+    """The first number under a column whose name starts so."""
+    found = (
+        number(text) for start in starts for key, text in values.items() if key.startswith(start)
+    )
+    return next((value for value in found if value is not None), None)
 
 
 def _usage(values: Mapping[str, str], units: Mapping[str, str], *keys: str) -> Usage | None:

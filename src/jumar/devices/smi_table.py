@@ -12,13 +12,13 @@ _NAMES = (
     r"Process\s?id\s?in\s?container|Process\s?(?:id|name|memory)|NPU\s?Util(?:ization)?(?:\s?Rate)?"
     r"|NPU\s?ID|Chip\s?(?:Logic\s?ID|Phy-?ID|ID|Name)|Hugepages?-Usage|Memory-Usage|HBM-Usage"
     r"|AI\s?Core(?:\s?(?:Usage|Util)\w*)?|Bus-?\s?Id|Phy-?\s?ID|Health|Power|Temp(?:erature)?"
-    r"|Device|Chip|Name|NPU"
+    r"|Utilization|Device|Memory|HBM|Chip|Name|NPU"
 )
 _COLUMN = re.compile(rf"(?<![\w-])(?:{_NAMES})(?:\s?\([^)\s]{{1,8}}\))?(?![\w-])", re.IGNORECASE)
 _GAP = re.compile(r" {2,}")
 _VALUE = re.compile(r"N/A|[^\s/]+\s*/\s*[^\s/]+|\S+", re.IGNORECASE)
 _UNIT = re.compile(r"\(([^)]*)\)")
-_USAGE = re.compile(r"(?:memory|hbm|hugepages?)usage")
+_USAGE = re.compile(r"(?:memory|hbm|hugepages?)(?:usage)?")
 
 
 @dataclass(frozen=True, slots=True)
