@@ -16,9 +16,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from multiprocessing.synchronize import Event, Semaphore
 from pathlib import Path
 
 from parts.slurm import missing_parts, slurm
+from sqlalchemy import Connection
 
 from jumar.client import Client
 from jumar.jobs import ledger
@@ -94,7 +96,7 @@ def time_jumar(jobs: int, client: Client) -> list[float]:
     return seconds
 
 
-def _submit_some(url: str, token: str, jobs: int, ready: object, go: object) -> None:
+def _submit_some(url: str, token: str, jobs: int, ready: Semaphore, go: Event) -> None:
     def submit() -> None:
         client = Client(url, token)
         client.me()
@@ -106,8 +108,8 @@ def _submit_some(url: str, token: str, jobs: int, ready: object, go: object) -> 
     threads = [threading.Thread(target=submit) for _ in range(CLIENT_THREADS)]
     for thread in threads:
         thread.start()
-    ready.release()  # pyright: ignore[reportAttributeAccessIssue]
-    go.wait()  # pyright: ignore[reportAttributeAccessIssue]
+    ready.release()
+    go.wait()
     barrier.wait()
     for thread in threads:
         thread.join()
@@ -141,17 +143,17 @@ def fill(database_url: str, rows: int) -> None:
     database = open_database(database_url)
     spec = JobSpec(name="old", command=["true"], device="sim:1")  # pyright: ignore[reportArgumentType]
 
-    def some(connection: object) -> None:
+    def some(connection: Connection) -> None:
         for _ in range(min(5000, rows)):
             row, _ = ledger.insert_job(
-                connection,  # pyright: ignore[reportArgumentType]
+                connection,
                 user="bench",
                 spec=spec,
                 notes=(),
                 key=None,
                 now=time.time(),
             )
-            ledger.ask_to_stop(connection, row.id, time.time())  # pyright: ignore[reportArgumentType]
+            ledger.ask_to_stop(connection, row.id, time.time())
 
     for _ in range(max(1, rows // 5000)):
         database.write(some)

@@ -50,9 +50,7 @@ def slurm(folder: Path) -> Generator[dict[str, str]]:
     ports = _free_ports(2)
     config = folder / "slurm.conf"
     config.write_text(
-        _CONFIG.format(
-            host=socket.gethostname(), folder=folder, controller=ports[0], node=ports[1]
-        )
+        _CONFIG.format(host=socket.gethostname(), folder=folder, controller=ports[0], node=ports[1])
     )
     (folder / "state").mkdir()
     (folder / "spool").mkdir()

@@ -24,7 +24,8 @@ from jumar.spec.job import ArchivedCode
 from jumar.spec.states import JobState
 
 log = logging.getLogger(__name__)
-_TICK_S = 1.0
+TICK_S = 1.0
+_LONGEST_REST_S = 1.0
 _CLOSE_LIMIT_S = 30.0
 
 
@@ -39,12 +40,14 @@ class Conductor:
         archives: CodeArchives,
         folder: Path,
         user_limit: int | None,
+        tick_s: float,
     ) -> None:
         self._database = database
         self._engine = engine
         self._archives = archives
         self._folder = folder
         self._user_limit = user_limit
+        self._tick_s = tick_s
         self.roster = Roster(on_change=self.wake)
         self.pool = _pool(engine)
         self._unstarted: set[str] = set()
@@ -103,13 +106,13 @@ class Conductor:
                 log.exception("a pass broke off, the next one tries again")
             took_s = time.monotonic() - began
             if is_tick:
-                next_tick = time.monotonic() + _TICK_S
+                next_tick = time.monotonic() + self._tick_s
             # A long line makes a pass slow; leave the processor to others for as long.
             self._rest(took_s if took_s > 0.02 else 0.0)
 
     def _rest(self, seconds: float) -> None:
         if seconds and not self._closing:
-            time.sleep(min(seconds, _TICK_S))
+            time.sleep(min(seconds, _LONGEST_REST_S))
 
     def _wait_until(self, moment: float) -> set[str]:
         with self._woken:

@@ -8,7 +8,7 @@ from jumar.engine.base import Engine, Plan
 from jumar.errors import BadInput, NotFound, SubmitRefused
 from jumar.jobs import ledger
 from jumar.jobs.archives import CodeArchives
-from jumar.jobs.conductor import Conductor
+from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.database import Database
 from jumar.jobs.forecast import explain
 from jumar.jobs.hints import HintSocket
@@ -25,8 +25,15 @@ class JobService:
     """Thread-safe. Every job it has accepted is on disk."""
 
     def __init__(
-        self, *, database: Database, engine: Engine, home: Path, user_limit: int = 0
+        self,
+        *,
+        database: Database,
+        engine: Engine,
+        home: Path,
+        user_limit: int = 0,
+        tick_s: float = TICK_S,
     ) -> None:
+        """`tick_s`: how often every running job is looked at, hint or no hint."""
         self._database = database
         self._engine = engine
         self._folder = home / "jobs"
@@ -38,6 +45,7 @@ class JobService:
             archives=self._archives,
             folder=self._folder,
             user_limit=self._user_limit,
+            tick_s=tick_s,
         )
         self._hints = HintSocket(home, self._conductor.hint)
         self._counts: tuple[int, dict[str, int]] = (-1, {})
