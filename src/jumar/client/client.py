@@ -1,7 +1,7 @@
 """`Client`: the REST API as typed calls. Reads need neither pydantic nor httpx."""
 
-import time
 import secrets
+import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

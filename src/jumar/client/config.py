@@ -33,7 +33,7 @@ def find(settings: Settings, url: str | None = None, token: str | None = None) -
     wanted = url or settings.server
     given = token or settings.token
     for embedded, name in ((False, LOGIN_FILE), (True, EMBEDDED_FILE)):
-        stored = _read(settings.home / name)
+        stored = read_address(settings.home / name)
         if stored is None:
             continue
         if not wanted:
@@ -80,7 +80,8 @@ def forget_login(settings: Settings) -> bool:
     return True
 
 
-def _read(path: Path) -> Address | None:
+def read_address(path: Path) -> Address | None:
+    """What one of the two files says; None when it is not there."""
     try:
         values: Any = json.loads(path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):

@@ -72,6 +72,8 @@ class Call:
     repeatable: bool = False
     """Whether doing it twice is the same as once."""
     answer_limit_s: float = ANSWER_LIMIT_S
+    patience_s: float | None = None
+    """Instead of the connection's own."""
 
 
 class Connection:
@@ -141,8 +143,9 @@ class Connection:
             exchange.connection.close()
 
     def _until_answered(self, call: Call, *, whole: bool) -> "_Exchange":
-        """An answer with a good status, from as many tries as `patience_s` allows."""
-        give_up_at = time.monotonic() + self.patience_s
+        """An answer with a good status, from as many tries as patience allows."""
+        patience_s = self.patience_s if call.patience_s is None else call.patience_s
+        give_up_at = time.monotonic() + patience_s
         pause_s = _FIRST_PAUSE_S
         while True:
             try:

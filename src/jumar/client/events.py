@@ -67,15 +67,15 @@ def follow(
 ) -> Iterator[FollowEvent]:
     """Events of the stream at `path`, the last of them `End`.
 
-    ServerUnreachable once the server has been silent for `patience_s`."""
+    ServerUnreachable once the server has been away for `patience_s`."""
     position: int | None = None
-    silent_since = time.monotonic()
+    lost_since: float | None = None
     pause_s = _FIRST_PAUSE_S
     while True:
-        why = "the server closed the stream"
+        why, heard = "the server closed the stream", False
         try:
             for event in _once(connection, path, _start(tail, offset, position)):
-                silent_since, pause_s = time.monotonic(), _FIRST_PAUSE_S
+                heard = True
                 if isinstance(event, LogChunk):
                     position = event.end
                 yield event
@@ -83,7 +83,10 @@ def follow(
                     return
         except (OSError, HTTPException, ServerUnreachable) as error:
             why = error_words(error)
-        if time.monotonic() - silent_since > patience_s:
+        now = time.monotonic()
+        if heard or lost_since is None:
+            lost_since, pause_s = now, _FIRST_PAUSE_S
+        if now - lost_since > patience_s:
             raise ServerUnreachable(
                 f"lost the log of {connection.url}: {why}", hint="jumar logs -f takes it up again"
             )
@@ -111,6 +114,8 @@ def _once(
         headers=headers,
         repeatable=True,
         answer_limit_s=SILENCE_LIMIT_S,
+        # Trying again is told as an event, not done behind the caller's back.
+        patience_s=0.0,
     )
     with connection.stream(call) as response:
         for message in _messages(response):
