@@ -142,7 +142,7 @@ class _Attempt(Listener):
         tails = [LogTail(rank.program.log) for rank in ranks]
         self._control.check()
         outcome = supervise(ranks, self._control, self._tree, grace_s=job.grace_s, listener=self)
-        return ending_of(outcome, tails, self._journal.disk_full)
+        return ending_of(outcome, tails, self._journal.disk_full or _no_room(directory.root))
 
     def _with_requirements(
         self, folder: str, steps: Steps, environment: Dict[str, str]
@@ -178,6 +178,12 @@ class _Attempt(Listener):
             except OSError:
                 # A full disk: the signal says the same.
                 self._journal.disk_full = True
+
+
+def _no_room(path: str) -> bool:
+    """Whether the ranks could not write any more; their own message may have found no room."""
+    room = os.statvfs(path)
+    return room.f_bavail * room.f_frsize < 4096
 
 
 def _ending_of_os_error(error: OSError) -> Ending:
