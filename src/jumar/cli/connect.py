@@ -9,6 +9,7 @@ from jumar.cli.output import note
 from jumar.client import Client
 from jumar.client.config import Address, find, required
 from jumar.errors import ServerUnreachable
+from jumar.server.home import server_pid
 from jumar.settings import Settings, load
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -38,7 +39,7 @@ def connect(before_start: Callable[[], None] | None = None) -> Connected:
     address = find(settings)
     if address is not None and not address.embedded:
         return Connected(Client(address.url, address.token), _is_loopback(address.url))
-    client = _reached(address)
+    client = _reached(settings, address)
     if client is None:
         if before_start is not None:
             before_start()
@@ -46,8 +47,9 @@ def connect(before_start: Callable[[], None] | None = None) -> Connected:
     return Connected(client, on_this_machine=True)
 
 
-def _reached(address: Address | None) -> Client | None:
-    if address is None:
+def _reached(settings: Settings, address: Address | None) -> Client | None:
+    # Without a live process, whoever listens at the old address is somebody else.
+    if address is None or server_pid(settings.home) is None:
         return None
     client = Client(address.url, address.token)
     try:

@@ -71,7 +71,7 @@ def _facts(job: JobRecord) -> list[tuple[str, str]]:
     found.append(("submitted", ago(job.created_at)))
     if job.started_at is not None:
         found.append(("ran", span(job.started_at, job.finished_at)))
-    found.extend(("attempt", _attempt(attempt)) for attempt in job.attempts)
+    found.extend(("attempt", _attempt(job, attempt)) for attempt in job.attempts)
     found.extend(("note", note) for note in job.notes)
     found.extend((name, _value(value)) for name, value in job.spec.items() if _worth(name, value))
     found.append(("directory", job.directory))
@@ -95,12 +95,13 @@ def _value(value: object) -> str:
     return str(value)
 
 
-def _attempt(attempt: AttemptRecord) -> str:
+def _attempt(job: JobRecord, attempt: AttemptRecord) -> str:
     words = [f"{attempt.number}: {attempt.state}"]
     if attempt.started_at is not None:
         words.append(f"after {span(attempt.started_at, attempt.finished_at)}")
     if attempt.cards:
-        words.append(f"on cards {', '.join(map(str, attempt.cards))}")
+        kind = job.device.partition(":")[0]
+        words.append(f"on {', '.join(f'{kind}:{card}' for card in attempt.cards)}")
     if attempt.reason:
         words.append(f"({attempt.reason})")
     return " ".join(words)

@@ -4,7 +4,7 @@
 `!` takes a path back in; a `/` at the end means folders only; a `/` elsewhere ties the pattern to
 the top; `*`, `?`, `[abc]` stay inside one name, `**` crosses folders. The last matching line wins,
 and nothing below a folder left out can be taken back in. Escapes with `\\` and ignore files in
-subfolders are not read."""
+subfolders are not read, and a set cannot hold a `/`."""
 
 import re
 from collections.abc import Iterable
@@ -50,7 +50,12 @@ def _parse(line: str) -> _Rule | None:
     if not pattern:
         return None
     prefix = "" if anchored else "(?:.*/)?"
-    return _Rule(re.compile(prefix + _regex(pattern), re.DOTALL), leaves_out, folders_only)
+    try:
+        matches = re.compile(prefix + _regex(pattern), re.DOTALL)
+    except (ValueError, re.error):
+        # A set without an end or a range backwards: matches nothing, as in git.
+        return None
+    return _Rule(matches, leaves_out, folders_only)
 
 
 def _regex(pattern: str) -> str:
@@ -77,10 +82,13 @@ def _name_regex(name: str) -> str:
             parts.append("[^/]*")
         elif character == "?":
             parts.append("[^/]")
-        elif character == "[" and (end := name.find("]", at + 1)) > 0:
-            members = name[at:end].replace("\\", "\\\\").replace("[", "\\[")
-            negated = members[0] in "!^"
-            parts.append(f"(?!/)[{'^' if negated else ''}{members[negated:]}]")
+        elif character == "[":
+            negated = name[at : at + 1] in ("!", "^")
+            first = at + negated
+            # A bracket that comes first is a member of the set.
+            end = name.index("]", first + 1)
+            members = re.sub(r"[\[\]\\^]", r"\\\g<0>", name[first:end])
+            parts.append(f"(?!/)[{'^' if negated else ''}{members}]")
             at = end + 1
         else:
             parts.append(re.escape(character))
