@@ -1,8 +1,12 @@
 """The promise of the whole: each job runs exactly once, whatever happens to the server."""
 
+import contextlib
+import functools
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -21,15 +25,37 @@ JUMAR = str(Path(sys.executable).parent / "jumar")
 CLIENTS, JOBS_EACH, KILLS = 20, 25, 5
 
 
+OPEN: list[Client] = []
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Generator[Path]:
     home = tmp_path / "home"
     yield home
+    while OPEN:
+        OPEN.pop().close()
     jumar(home, "down")
 
 
+def connect(home: Path, **options: float) -> Client:
+    config = json.loads((home / "client.json").read_text())
+    OPEN.append(Client(config["url"], config["token"], **options))
+    return OPEN[-1]
+
+
+@functools.cache
+def port_of(home: Path) -> str:
+    # A port that no other test's server takes while this one is being killed.
+    while True:
+        port = random.randint(15000, 30000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return str(port)
+
+
 def jumar(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "JUMAR_HOME": str(home), "JUMAR_CPU_SLOTS": "4"}
+    settings = {"JUMAR_HOME": str(home), "JUMAR_CPU_SLOTS": "4", "JUMAR_PORT": port_of(home)}
+    environment = {**os.environ, **settings}
     return subprocess.run(
         [JUMAR, *arguments], env=environment, capture_output=True, text=True, timeout=90
     )
@@ -38,8 +64,7 @@ def jumar(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def start(home: Path) -> Client:
     answer = jumar(home, "up", "--detach", "--json")
     assert answer.returncode == 0, answer.stderr
-    config = json.loads((home / "client.json").read_text())
-    return Client(config["url"], config["token"])
+    return connect(home)
 
 
 def kill_and_start_again(home: Path) -> None:
@@ -70,10 +95,9 @@ def test_500_jobs_run_exactly_once_while_the_server_is_killed_five_times(
 ) -> None:
     ran = tmp_path / "ran"
     client = start(home)
-    config = json.loads((home / "client.json").read_text())
 
     def one_client(number: int) -> None:
-        own = Client(config["url"], config["token"], patience_s=120)
+        own = connect(home, patience_s=120)
         for job in range(JOBS_EACH):
             submit(own, f"job-{number}-{job}", ran)
 
@@ -113,24 +137,38 @@ def wait_until_over(client: Client, limit_s: float) -> None:
     raise AssertionError(f"still not over after {limit_s} s: {client.page(limit=1).counts}")
 
 
-def test_a_running_job_outlives_its_server_and_is_found_again(home: Path) -> None:
+def until_there(path: Path) -> str:
+    return f"while [ ! -e {path} ]; do sleep 0.05; done"
+
+
+def test_a_running_job_outlives_its_server_and_is_found_again(home: Path, tmp_path: Path) -> None:
     client = start(home)
-    job = client.submit({"name": "long", "command": "echo here; sleep 3; echo there"})
+    command = f"echo here; {until_there(tmp_path / 'go')}; echo there"
+    job = client.submit({"name": "long", "command": command})
     wait_for_state(client, job.id, JobState.RUNNING)
     kill_and_start_again(home)
-    client = Client(**json.loads((home / "client.json").read_text()))
+    client = connect(home)
     assert client.get(job.id).state is JobState.RUNNING
+    (tmp_path / "go").touch()
     ended = client.wait(job.id, timeout_s=30)
     assert ended.state is JobState.SUCCEEDED
     assert len(ended.attempts) == 1
 
 
-def test_a_job_that_ended_while_there_was_no_server_is_seen_afterwards(home: Path) -> None:
+def test_a_job_that_ended_while_there_was_no_server_is_seen_afterwards(
+    home: Path, tmp_path: Path
+) -> None:
     client = start(home)
-    job = client.submit({"name": "brief", "command": "sleep 1; echo tail of it >&2; exit 7"})
+    command = f"{until_there(tmp_path / 'go')}; echo tail of it >&2; exit 7"
+    job = client.submit({"name": "brief", "command": command})
     wait_for_state(client, job.id, JobState.RUNNING)
     assert jumar(home, "down").returncode == 0
-    time.sleep(2)
+    (tmp_path / "go").touch()
+    result = home / "jobs" / job.id / "attempts" / "1" / "result.json"
+    until = time.monotonic() + 20
+    while not result.exists() or not result.read_text():
+        assert time.monotonic() < until
+        time.sleep(0.05)
     ended = start(home).wait(job.id, timeout_s=30)
     assert (ended.state, ended.attempts[0].exit_code) == (JobState.FAILED, 7)
     assert "tail of it" in (ended.attempts[0].tail or "")
