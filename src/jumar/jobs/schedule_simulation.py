@@ -18,7 +18,7 @@ class Moment:
     now: float
     starts: tuple[Start, ...]
     decided: Pass
-    """The pass as it ended: its heads and what is kept for them."""
+    """The pass as it ended: its heads and what is kept for them. Good until the next moment."""
     looks: int
     """How many jobs, waiting and running, the pass had to look at: what it cost."""
 
@@ -61,4 +61,4 @@ def simulate(
         yield Moment(now, starts, decided, looks)
         if not coming and not (ends and line):
             return
-        now = min([ends[0][0]] * bool(ends) + [coming[-1][0]] * bool(coming))
+        now = min(time for time, _ in (*ends[:1], *coming[-1:]))
