@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from jumar.devices.smi_table import HeaderLine, parse_header, split_cells
+from jumar.devices.smi_table import Column, HeaderLine, parse_header, split_cells
 from jumar.devices.text import CannotRead, first_words, identity, lines_of, number, word
 
 _DRAWN = re.compile(r"[^|+]{0,16}?([|+].*)")
@@ -135,11 +135,12 @@ class _Reader:
 
     def _take_chip_line(self, line: str) -> None:
         self._is_in_header = False
-        values = self._chip_header[len(self._pending)].read(line)
+        cells = split_cells(line)
+        values = self._chip_header[len(self._pending)].read(cells)
         if self._pending and not _fits(values):
             # The chip's other line is missing: this one begins the next chip.
             self._close_chip()
-            values = self._chip_header[0].read(line)
+            values = self._chip_header[0].read(cells)
         if not _fits(values):
             return
         self._pending.append(values or {})
@@ -246,9 +247,8 @@ def _process(header: HeaderLine, line: str) -> SmiProcess | None:
     if extra > 0:
         # A bar inside a process name.
         at = next((i for i, cell in enumerate(header.cells) if _names_process(cell)), 0)
-        cells[at : at + extra + 1] = ["".join(cells[at : at + extra + 1])]
-        line = "|" + "|".join(cells) + "|"
-    values = header.read(line)
+        cells[at : at + extra + 1] = ["|".join(cells[at : at + extra + 1])]
+    values = header.read(cells)
     if values is None:
         return None
     npu_id = identity(values.get("npu", values.get("npuid")))
@@ -267,5 +267,5 @@ def _process(header: HeaderLine, line: str) -> SmiProcess | None:
     )
 
 
-def _names_process(columns: tuple[object, ...]) -> bool:
-    return any(getattr(column, "key", "") == "processname" for column in columns)
+def _names_process(columns: tuple[Column, ...]) -> bool:
+    return any(column.key == "processname" for column in columns)

@@ -41,9 +41,8 @@ class HeaderLine:
 
     cells: tuple[tuple[Column, ...], ...]
 
-    def read(self, line: str) -> dict[str, str] | None:
+    def read(self, cells: list[str]) -> dict[str, str] | None:
         """The values of one line by column key; None when the line has another shape."""
-        cells = split_cells(line)
         if len(cells) == len(self.cells):
             values: dict[str, str] = {}
             for columns, cell in zip(self.cells, cells, strict=True):
