@@ -34,7 +34,14 @@ def make_scenes(jobs: int, nodes: int, seed: int) -> dict[str, Scene]:
     names = [f"node{number:04}" for number in range(nodes)]
     cards = {name: range(CARDS_A_NODE) for name in names}
     queue = _make_queue(jobs, dice)
-    first = replace(queue[0], job_id="head", count=CARDS_A_NODE, nodes=min(32, nodes), priority=999)
+    first = replace(
+        queue[0],
+        job_id="head",
+        user="newcomer",
+        count=CARDS_A_NODE,
+        nodes=min(32, nodes),
+        priority=999,
+    )
     return {
         "busy": Scene([first, *queue[1:]], cards, _make_running(names, dice)),
         "empty": Scene(queue, cards, []),

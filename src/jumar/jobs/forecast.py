@@ -17,8 +17,8 @@ from jumar.spec.records import Waiting
 
 MOST_AHEAD = 1000
 """No forecast for a job with more jobs ahead of it."""
-_MOST_LOOKS = 100_000
-"""How often a forecast may look at a job in the line or at one that runs: a fraction of a second."""
+_MOST_LOOKS = 200_000
+"""How often a forecast may look at a waiting or a running job: a fraction of a second."""
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
@@ -126,7 +126,7 @@ def _foresee(
     for moment in simulate(arrivals, pool, running, now=now, user_limit=user_limit):
         if any(start.job_id == job.job_id for start in moment.starts):
             return moment.now
-        looks += moment.looks
+        looks += 1 + moment.decided.looks
         if looks > _MOST_LOOKS:
             return None
     return None

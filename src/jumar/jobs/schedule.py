@@ -99,11 +99,6 @@ class Holdings:
         }
 
     @property
-    def jobs(self) -> int:
-        """How many jobs hold cards."""
-        return len(self._running)
-
-    @property
     def free_total(self) -> int:
         """Free cards of all kinds."""
         return sum(cards.free_total for cards in self.kinds.values())
@@ -152,6 +147,8 @@ class Pass:
         """The head of each kind that has one."""
         self.held: dict[str, QueuedJob] = {}
         """Users who wait for their limit, and the job that made them wait."""
+        self.looks = 0
+        """How often it looked at a waiting or a running job: what the pass has cost so far."""
         self._reservations: dict[str, Reservation] = {}
         self._charged = dict(holdings.in_use)
         self._possible: dict[_Shape, bool] = {}
@@ -174,6 +171,7 @@ class Pass:
 
     def offer(self, job: QueuedJob) -> Start | Refusal:
         """Start the job if the rules let it."""
+        self.looks += 1
         shape = (job.kind, job.count, job.nodes)
         if not self._is_possible(shape):
             return Refusal.NEVER_FITS
@@ -196,6 +194,7 @@ class Pass:
         if kind not in self._reservations:
             # Nothing of this kind has started since it got its head, so later is not too late.
             cards = self.holdings.kinds[kind]
+            self.looks += len(cards.holds)
             self._reservations[kind] = Reservation(self.heads[kind], cards, self.now)
         return self._reservations[kind]
 

@@ -19,8 +19,6 @@ class Moment:
     starts: tuple[Start, ...]
     decided: Pass
     """The pass as it ended: its heads and what is kept for them. Good until the next moment."""
-    looks: int
-    """How many jobs, waiting and running, the pass had to look at: what it cost."""
 
 
 def whole_limit(job: QueuedJob) -> float | None:
@@ -52,13 +50,13 @@ def simulate(
             line.add(coming.pop()[1])
         while ends and ends[0][0] <= now:
             holdings.end(heapq.heappop(ends)[1])
-        decided, looks = Pass(holdings, now), len(line) + holdings.jobs
+        decided = Pass(holdings, now)
         starts = tuple(decided.go_through(line))
         for start in starts:
             held_s = holds_s(line.remove(start.job_id))
             if held_s is not None:
                 heapq.heappush(ends, (now + held_s, start.job_id))
-        yield Moment(now, starts, decided, looks)
+        yield Moment(now, starts, decided)
         if not coming and not (ends and line):
             return
         now = min(time for time, _ in (*ends[:1], *coming[-1:]))
