@@ -216,7 +216,7 @@ def _notes(plan: Plan, request: Request, here: Here) -> list[str]:
     if plan.framework == "torch" and here.machine == "x86_64":
         notes.append(
             "on x86_64 the plain torch wheel brings gigabytes for NVIDIA cards: give the index of"
-            " PyTorch's CPU builds with --index-url"
+            " PyTorch's CPU builds with --extra-index-url"
         )
     if here.cann is None:
         wants = f"; the plan wants CANN {plan.cann}" if plan.cann else ""
