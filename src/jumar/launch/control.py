@@ -101,6 +101,11 @@ class Control:
         if self.stop is None:
             self.stop = stop
 
+    def resume(self) -> None:
+        """Forget a stop that another node's failure caused: there will be another round."""
+        if self.stop is not None and self.stop.why == "peer-failed":
+            self.stop = None
+
     def take_passed_on(self) -> List[int]:
         """Signals to pass on to the ranks, each once."""
         taken, self._passed_on = self._passed_on, []
@@ -128,7 +133,8 @@ class Control:
         if self.stop is not None and number == signal.SIGINT:
             self.impatient = True
         why = self._asked_to_stop() if self._asked_to_stop else None
-        self.ask(Stop(why or "signal", signal.SIGTERM if why else number))
+        passed = signal.SIGTERM if why or number == signal.SIGHUP else number
+        self.ask(Stop(why or "signal", passed))
 
     def _guard_ended(self, descriptor: int) -> None:
         self.unwatch(descriptor)

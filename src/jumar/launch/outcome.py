@@ -6,7 +6,7 @@ from typing import List, Optional
 
 from jumar.launch.control import Stop
 from jumar.launch.jobdir import Ending
-from jumar.launch.supervise import Exit, Outcome
+from jumar.launch.supervise import RUN_AGAIN, Exit, Outcome
 
 _FULL = "No space left on device"
 _STOPS = {
@@ -37,6 +37,10 @@ def ending_of(outcome: Outcome, tails: List["LogTail"], disk_full: bool) -> Endi
         return _failure(first, tails[first.rank].read(), len(tails) > 1, disk_full)
     if outcome.stop is not None:
         return ending_of_stop(outcome.stop)
+    for exit_ in outcome.exits:
+        if exit_.code == RUN_AGAIN:
+            reason = f"rank {exit_.rank} asked to be run again (code {RUN_AGAIN}); nothing does yet"
+            return Ending("failed", "exit-code", reason, RUN_AGAIN, node=0, rank=exit_.rank)
     return Ending("succeeded", "done", "done", exit_code=0)
 
 

@@ -25,6 +25,10 @@ class Rank(NamedTuple):
     """A helper, such as a scheduler: when all others are done it is ended too."""
 
 
+RUN_AGAIN = 75
+"""The exit code of a rank that has saved and wants to be run again."""
+
+
 class Exit(NamedTuple):
     """How one rank ended."""
 
@@ -38,8 +42,8 @@ class Exit(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether this is not a plain success."""
-        return self.code != 0
+        """Neither done nor saved."""
+        return self.code not in (0, RUN_AGAIN)
 
 
 class Outcome(NamedTuple):
