@@ -13,8 +13,9 @@ from jumar.devices.generation import generation_of
 from jumar.devices.hccn import read_conf, read_ip
 from jumar.devices.machine import Machine
 from jumar.devices.smi_info import SmiChip, SmiInfo, Usage, read_info
-from jumar.devices.smi_maps import MappedChip, Topology, read_map, read_topology
+from jumar.devices.smi_maps import MappedChip, read_map, read_topology
 from jumar.devices.text import CannotRead
+from jumar.launch.topology import Topology
 from jumar.spec.devices import Card, CardProcess, DeviceKind
 
 _log = logging.getLogger(__name__)

@@ -1,17 +1,16 @@
 """`npu-smi info -m` (which chip has which id) and `-t topo` (who is near whom and near which CPUs)."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jumar.devices.smi_table import column_key
 from jumar.devices.text import CannotRead, first_words, identity, lines_of
+from jumar.launch import topology
+from jumar.launch.topology import Topology
 
 _MAP_NAMES = re.compile(
     r"NPU\s?ID|Chip\s?Logic\s?ID|Chip\s?Phy(?:sical)?[- ]?ID|Chip\s?ID|Chip\s?Name", re.IGNORECASE
 )
-_LABEL = re.compile(r"(NPU|Phy-?ID)\s?(\d{1,6})", re.IGNORECASE)
-_CPUS = re.compile(r"\d+(?:-\d+)?(?:\s*,\s*\d+(?:-\d+)?)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +22,6 @@ class MappedChip:
     logic_id: int | None
     phy_id: int | None
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """One row of the topology."""
-
-    links: Mapping[int, str]
-    """By the other chip's number: X, HCCS, SIO, PIX, …"""
-    cpu_affinity: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """The matrix of `-t topo`. Its numbers are NPU ids, or physical ids on A3."""
-
-    by_phy_id: bool
-    rows: Mapping[int, Neighbour]
 
 
 def read_map(text: str) -> tuple[MappedChip, ...]:
@@ -76,30 +58,7 @@ def _mapped(columns: list[str], line: str) -> MappedChip | None:
 
 def read_topology(text: str) -> Topology:
     """The matrix; CannotRead when the chip has none to show."""
-    columns: list[int] = []
-    by_phy_id = has_affinity = False
-    rows: dict[int, Neighbour] = {}
-    for line in lines_of(text):
-        labels = list(_LABEL.finditer(line))
-        rest = _LABEL.sub("", line).split()
-        if labels and (not rest or rest[:2] == ["CPU", "Affinity"]):
-            columns = [int(label[2]) for label in labels]
-            by_phy_id = labels[0][1].lower().startswith("phy")
-            has_affinity = rest[:2] == ["CPU", "Affinity"]
-        elif columns and len(labels) == 1 and line.lstrip().startswith(labels[0][0]):
-            row = _neighbour(columns, rest, has_affinity)
-            if row is not None:
-                rows[int(labels[0][2])] = row
-    if not rows:
+    found = topology.read_topology("\n".join(lines_of(text)))
+    if found is None:
         raise CannotRead(f"no topology: {first_words(text) or 'no output'}")
-    return Topology(by_phy_id, rows)
-
-
-def _neighbour(columns: list[int], cells: list[str], has_affinity: bool) -> Neighbour | None:
-    if len(cells) < len(columns):
-        return None
-    links = dict(zip(columns, cells, strict=False))
-    if not has_affinity:
-        return Neighbour(links, None)
-    match = _CPUS.match(" ".join(cells[len(columns) :]))
-    return Neighbour(links, match[0].replace(" ", "") if match else None)
+    return found

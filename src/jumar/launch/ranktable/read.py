@@ -53,6 +53,8 @@ def parse(found: Any) -> RankTable:
 
 def detect(table: Json) -> str:
     """Which format the table is in; empty for one that has a status and nothing else."""
+    if "edge_list" in table:
+        raise Unreadable("this is a topology file, not a rank table")
     version = table.get("version")
     if version is not None:
         if str(version) not in (V1_0, V1_2, V2_0):
