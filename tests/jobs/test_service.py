@@ -62,6 +62,12 @@ class Platform:
             time.sleep(0.005)
         return record
 
+    def wait_for_start(self, job: str, number: int, limit_s: float = 10) -> None:
+        until = time.monotonic() + limit_s
+        while (job, number) not in self.engine.started():
+            assert time.monotonic() < until, f"attempt {number} was not started"
+            time.sleep(0.005)
+
     def settle(self) -> None:
         """Long enough for several passes."""
         time.sleep(0.15)
@@ -118,10 +124,7 @@ def test_a_job_that_must_wait_says_why_and_starts_when_cards_are_free(platform: 
 def test_a_failed_attempt_is_tried_again_as_often_as_allowed(platform: Platform) -> None:
     job = platform.submit(retries=2)
     for number in (1, 2, 3):
-        until = time.monotonic() + 10
-        while (job, number) not in platform.engine.started():
-            assert time.monotonic() < until
-            time.sleep(0.005)
+        platform.wait_for_start(job, number)
         platform.wait(job, S.RUNNING)
         platform.engine.finish(job, S.FAILED if number < 3 else S.LOST, reason=f"r{number}")
     ended = platform.wait(job, S.LOST)
@@ -134,8 +137,7 @@ def test_a_retry_keeps_its_place_in_line(platform: Platform) -> None:
     platform.wait(job, S.RUNNING)
     other = platform.submit("sim:8")
     platform.engine.finish(job, S.FAILED, reason="r")
-    platform.settle()
-    assert platform.service.get(job).state is S.RUNNING
+    platform.wait_for_start(job, 2)
     assert platform.service.get(other).state is S.QUEUED
 
 

@@ -48,8 +48,9 @@ class Conductor:
         self._folder = folder
         self._user_limit = user_limit
         self._tick_s = tick_s
-        self.roster = Roster(on_change=self.wake)
         self.pool = _pool(engine)
+        self.roster = Roster(self.pool, on_change=self.wake)
+        self._chances_seen = -1
         self._unstarted: set[str] = set()
         self._hints: set[str] = set()
         self._woken = threading.Condition()
@@ -161,10 +162,12 @@ class Conductor:
             self.roster.reflect(row)
 
     def _start_what_may(self) -> None:
+        chances = self.roster.chances
+        if chances == self._chances_seen:
+            return
+        self._chances_seen = chances
         now = time.time()
         standing = self.roster.snapshot()
-        if not standing.queue:
-            return
         starts = schedule(
             standing.queue, self.pool, standing.running, now=now, user_limit=self._user_limit
         )

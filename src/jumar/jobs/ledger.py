@@ -5,7 +5,7 @@ Changes take the connection of a running transaction; every change of state pass
 import json
 import secrets
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,14 +99,28 @@ def insert_job(
         known = connection.execute(select(jobs).where(*match)).first()
         if known is not None:
             return _job_row(known), False
-    row = connection.execute(
+    row = JobRow(
+        seq=0,
+        id=new_id(),
+        user=user,
+        name=spec.name,
+        state=JobState.QUEUED,
+        reason=None,
+        spec=spec,
+        notes=notes,
+        created_at=now,
+        started_at=None,
+        finished_at=None,
+        attempt=0,
+    )
+    added = (
         insert(jobs)
         .values(
-            id=new_id(),
+            id=row.id,
             user=user,
             submit_key=key,
             name=spec.name,
-            state=JobState.QUEUED,
+            state=row.state,
             spec=json.dumps(spec.dump(), ensure_ascii=False),
             notes=json.dumps(notes, ensure_ascii=False),
             kind=spec.device.kind,
@@ -114,11 +128,11 @@ def insert_job(
             nodes=spec.nodes,
             priority=spec.priority,
             created_at=now,
-            attempt=0,
+            attempt=row.attempt,
         )
-        .returning(jobs)
-    ).one()
-    return _job_row(row), True
+        .returning(jobs.c.seq)
+    )
+    return replace(row, seq=connection.execute(added).scalar_one()), True
 
 
 def find_job(connection: Connection, job: str) -> JobRow:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from jumar.engine.base import Attempt
 from jumar.jobs.ledger import JobRow
 from jumar.jobs.line import Line
-from jumar.jobs.schedule_records import CardRef, QueuedJob, RunningJob
+from jumar.jobs.schedule_records import CardRef, Pool, QueuedJob, RunningJob
 from jumar.spec.states import JobState
 
 NODE = "local"
@@ -53,42 +53,63 @@ class Snapshot:
 class Roster:
     """Thread-safe; every method is quick."""
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, pool: Pool, on_change: Callable[[], None]) -> None:
+        """`on_change` is called when a job may start, or must be looked at."""
         self._on_change = on_change
         self._lock = threading.Lock()
         self._line = Line()
         self._active: dict[str, ActiveJob] = {}
+        self._free = {kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()}
         self._version = 0
+        self._chances = 0
 
     @property
     def version(self) -> int:
         """Grows with every change."""
         return self._version
 
+    @property
+    def chances(self) -> int:
+        """Grows with every change after which some job might start that could not before.
+
+        A job that comes can only make itself start, so where cards are short the line may
+        grow by thousands without anyone going through it."""
+        return self._chances
+
     def reflect(self, row: JobRow) -> None:
         """Show a job where its new state belongs."""
+        device = row.spec.device
         with self._lock:
             self._version += 1
+            matters = True
             if row.state is JobState.QUEUED:
-                self._active.pop(row.id, None)
+                self._leave(row.id)
                 self._line.add(queued(row))
+                matters = self._free.get(device.kind, 0) >= device.count * row.spec.nodes
+                self._chances += matters
             elif row.state.is_final:
-                self._active.pop(row.id, None)
-                self._leave_line(row.id)
+                self._leave(row.id)
             elif row.id in self._active:
                 self._active[row.id] = replace(self._active[row.id], row=row)
-        self._on_change()
+        if matters:
+            self._on_change()
 
     def activate(self, row: JobRow, attempt: Attempt, since: float) -> None:
         """Move a job from the line to the cards it was given."""
         with self._lock:
             self._version += 1
-            self._leave_line(row.id)
+            self._leave(row.id)
             self._active[row.id] = ActiveJob(row, attempt, since)
+            self._free[row.spec.device.kind] -= len(attempt.cards)
 
-    def _leave_line(self, job_id: str) -> None:
+    def _leave(self, job_id: str) -> None:
         if job_id in self._line:
             self._line.remove(job_id)
+            self._chances += 1
+        elif job_id in self._active:
+            job = self._active.pop(job_id)
+            self._free[job.row.spec.device.kind] += len(job.attempt.cards)
+            self._chances += 1
 
     def active(self) -> list[ActiveJob]:
         """All that hold cards."""
