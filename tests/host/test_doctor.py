@@ -14,7 +14,8 @@ from jumar.host.patient import Patient
 
 
 def test_a_well_machine_has_nothing_to_complain_of(well: FakeMachine):
-    site = well.add_python(torch="2.9.0", torch_npu="2.9.0", torchvision="0.24.0")
+    well.source(well.add_cann("9.1.0"))
+    site = well.add_python(torch="2.14.0", torch_npu="2.14.0", torchvision="0.29.0")
     well.add_needed()
     (site / "torch.py").write_text(
         "class npu:\n    is_available = staticmethod(lambda: True)\n"

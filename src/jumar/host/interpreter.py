@@ -30,8 +30,7 @@ for folder in sys.path[1:]:
         if match:
             found.setdefault(re.sub(r"[-_.]+", "-", match.group(1)).lower(), match.group(2))
 print("\njumar-answer:" + json.dumps({
-    "version": platform.python_version(), "machine": platform.machine(),
-    "bits": 8 * struct.calcsize("P"), "prefix": sys.prefix, "packages": found}))
+    "version": platform.python_version(), "bits": 8 * struct.calcsize("P"), "packages": found}))
 """
 _IMPORT = r"""
 import json, sys
@@ -59,9 +58,7 @@ class Interpreter:
 
     executable: str
     version: Version
-    machine: str
     bits: int
-    prefix: str
     packages: Mapping[str, str]
     """Normalised names, as `torch-npu`, to versions."""
 
@@ -104,9 +101,7 @@ def inspect(
     return Interpreter(
         executable=executable,
         version=Version.parse(str(told["version"])),
-        machine=str(told["machine"]),
         bits=int(told["bits"]),
-        prefix=str(told["prefix"]),
         packages=cast("dict[str, str]", told["packages"]),
     )
 

@@ -3,7 +3,6 @@
 Everything a check sees goes through here, so that a folder can stand for a machine in tests."""
 
 import os
-import platform
 import shutil
 import threading
 from collections.abc import Callable, Mapping
@@ -51,7 +50,6 @@ class Patient:
     """The interpreter to judge; None means `python3` on PATH."""
     home: Path
     """Where the platform keeps its jobs."""
-    architecture: str = field(default_factory=platform.machine)
     limits: Limits = field(default_factory=Limits)
     disk_usage: Callable[[Path], DiskUsage] = shutil.disk_usage
     _answers: dict[object, "Future[object]"] = field(

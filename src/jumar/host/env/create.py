@@ -18,10 +18,13 @@ from pathlib import Path
 
 from jumar.errors import Conflict, EngineFailed
 from jumar.host.env.tools import Step
+from jumar.launch.process import end_with_parent
 
 log = logging.getLogger(__name__)
 Progress = Callable[[str], None]
 _TAIL_LINES = 15
+_LAST_WAIT_S = 10.0
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 _MAKING = b"being made by jumar\n"
 
 
@@ -94,6 +97,31 @@ def _remove(at: Path) -> None:
 
 def _run(step: Step, environ: Mapping[str, str], progress: Progress) -> None:
     log.debug("running %s", step.shown)
+    tail: deque[str] = deque(maxlen=_TAIL_LINES)
+    with _started(step, environ) as process:
+        for line in _lines(process, step):
+            tail.append(line)
+            progress(line)
+        try:
+            code = process.wait(timeout=_LAST_WAIT_S)
+        except subprocess.TimeoutExpired:
+            raise EnvironmentFailed(f"{step.shown[0]} closed its output and did not end") from None
+    if code != 0:
+        raise EnvironmentFailed(
+            f"could not {step.title}: {step.shown[0]} ended with {code}\n" + "\n".join(tail),
+            hint="see the command with: --dry-run",
+        )
+
+
+@contextlib.contextmanager
+def _started(step: Step, environ: Mapping[str, str]) -> "Generator[subprocess.Popen[bytes]]":
+    # An interrupt while Popen is at work would leave a child that nobody knows: it has to wait.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+
+    def prepare_child() -> None:
+        end_with_parent(signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
     try:
         process = subprocess.Popen(
             step.command,
@@ -102,25 +130,16 @@ def _run(step: Step, environ: Mapping[str, str], progress: Progress) -> None:
             stderr=subprocess.STDOUT,
             env=dict(environ),
             start_new_session=True,
+            preexec_fn=prepare_child,
         )
     except OSError as error:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         raise EnvironmentFailed(f"cannot run {step.command[0]}: {error.strerror}") from error
-    tail: deque[str] = deque(maxlen=_TAIL_LINES)
     try:
-        for line in _lines(process, step):
-            tail.append(line)
-            progress(line)
-        process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        raise EnvironmentFailed(f"{step.shown[0]} closed its output and did not end") from None
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield process
     finally:
         _end(process)
-    if process.returncode != 0:
-        raise EnvironmentFailed(
-            f"could not {step.title}: {step.shown[0]} ended with {process.returncode}\n"
-            + "\n".join(tail),
-            hint="see the command with: --dry-run",
-        )
 
 
 def _lines(process: "subprocess.Popen[bytes]", step: Step) -> Iterator[str]:
