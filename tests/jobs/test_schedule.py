@@ -14,7 +14,7 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.jobs.line import Line, place_of
+from jumar.jobs.line import Line
 from jumar.jobs.schedule import CardRef, Pool, QueuedJob, RunningJob, Start, schedule
 
 NOW = 100.0
@@ -25,7 +25,7 @@ many = settings(max_examples=300, deadline=None)
 @dataclass(frozen=True)
 class Scene:
     queue: tuple[QueuedJob, ...]
-    pool: dict[str, dict[str, tuple[int, ...]]]
+    pool: Pool
     running: tuple[RunningJob, ...]
     user_limit: int | None
 
@@ -101,6 +101,32 @@ def scenes(draw: st.DrawFn) -> Scene:
     return Scene(tuple(line), pool, tuple(running), draw(st.none() | st.integers(1, 12)))
 
 
+@st.composite
+def crowded_scenes(draw: st.DrawFn) -> Scene:
+    """A head that waits for nodes which come free at few moments, and small jobs behind it."""
+    names = ("n0", "n1", "n2")
+    running = [
+        holding(
+            f"r{node}",
+            *((node, card) for card in range(draw(st.integers(1, 4)))),
+            ends_by=draw(st.sampled_from([105.0, 105.0, 110.0, None])),
+        )
+        for node in names
+    ]
+    head = job("head", draw(st.integers(3, 4)), nodes=draw(st.integers(1, 2)), user="bob")
+    behind = [
+        job(
+            f"j{order}",
+            draw(st.integers(1, 3)),
+            nodes=draw(st.integers(1, 2)),
+            order=order,
+            limit=draw(st.sampled_from([None, 5.0, 6.0, 20.0])),
+        )
+        for order in range(1, draw(st.integers(3, 6)))
+    ]
+    return Scene((head, *behind), {"npu": dict.fromkeys(names, range(4))}, tuple(running), None)
+
+
 # The rules, told slowly.
 
 
@@ -156,7 +182,7 @@ def nodes_of(start: Start) -> tuple[str, ...]:
 
 
 @many
-@given(scenes())
+@given(scenes() | crowded_scenes())
 def test_a_job_starts_exactly_when_the_rules_told_slowly_allow_it(scene: Scene) -> None:
     starts = {start.job_id: start for start in scene.starts()}
     running = list(scene.running)
@@ -247,7 +273,7 @@ def test_the_same_scene_in_another_order_of_cards_decides_the_same(
 
 
 @many
-@given(scenes())
+@given(scenes() | crowded_scenes())
 def test_a_second_look_at_the_same_moment_starts_nothing(scene: Scene) -> None:
     assert scene.after(scene.starts()).starts() == []
 
@@ -305,6 +331,26 @@ def test_the_grace_counts_as_part_of_a_time_limit() -> None:
     assert ids_started(queue, npu(n=2), running) == []
 
 
+def test_a_short_job_on_the_heads_cards_does_not_open_them_to_long_ones() -> None:
+    running = [holding("r", ("n", 0), ("n", 1), ends_by=NOW + 60)]
+    queue = [job("head", 4), job("short", limit=60, order=1), job("long", order=2)]
+    assert ids_started(queue, npu(n=4), running) == ["short"]
+
+
+def test_of_two_nodes_that_come_free_together_the_head_keeps_one() -> None:
+    running = [holding(node, (node, 0), ends_by=NOW + 60) for node in "ab"]
+    queue = [job("head", 4), *(job(f"j{order}", 2, order=order) for order in range(1, 4))]
+    starts = schedule(queue, npu(a=4, b=4), running, now=NOW, user_limit=None)
+    assert [nodes_of(start) for start in starts] == [("a",)]
+
+
+def test_a_node_the_head_does_without_is_open_to_all() -> None:
+    running = [holding(node, (node, 0), ends_by=NOW + 60) for node in "ab"]
+    queue = [job("head", 4), *(job(f"j{order}", 1, order=order) for order in range(1, 6))]
+    starts = schedule(queue, npu(a=4, b=4), running, now=NOW, user_limit=None)
+    assert [nodes_of(start) for start in starts] == [("a",)] * 3
+
+
 def test_behind_a_head_of_unknown_time_only_cards_it_cannot_use_are_given() -> None:
     # The head waits for the five cards of r together; three of the eight are over then, whatever
     # happens. On the other node each card counts.
@@ -340,21 +386,3 @@ def test_a_card_that_left_the_pool_is_not_waited_for() -> None:
     gone = holding("r", ("n", 0), ("n", 7), ends_by=NOW + 10)
     assert ids_started([job("a", 2), job("b", 1, order=1)], npu(n=2), [gone]) == []
     assert ids_started([job("a", 1)], npu(n=2), [gone]) == ["a"]
-
-
-@many
-@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 20)), unique_by=lambda it: it[1]))
-def test_a_line_is_always_sorted_and_knows_each_place(jobs: list[tuple[int, int]]) -> None:
-    line = Line()
-    waiting = [job(f"j{order}", order=order, priority=priority) for priority, order in jobs]
-    for each in waiting:
-        line.add(each)
-        line.add(each)
-    for each in waiting[::3]:
-        line.discard(each.job_id)
-        line.discard(each.job_id)
-    left = sorted((each for i, each in enumerate(waiting) if i % 3), key=place_of)
-    assert list(line) == left
-    assert [line.position(each.job_id) for each in left] == list(range(1, len(left) + 1))
-    assert all(each.job_id in line and line.get(each.job_id) is each for each in left)
-    assert len(line) == len(left)
