@@ -1,10 +1,11 @@
-"""Parts that tests of several rooms need: a real PostgreSQL, a database of each kind."""
+"""Parts that tests of several rooms need: a real PostgreSQL, a database of each kind, a server."""
 
 import os
 import pwd
 import secrets
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -74,3 +75,23 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'jumar.db'}"
     return request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture(scope="session")
+def jumar_program() -> str:
+    """The command line as it is installed."""
+    return str(Path(sys.executable).parent / "jumar")
+
+
+@pytest.fixture(scope="session")
+def live_home(tmp_path_factory: pytest.TempPathFactory, jumar_program: str) -> Generator[Path]:
+    """The home of a real server that runs as long as the tests of this process."""
+    home = tmp_path_factory.mktemp("live") / "home"
+    environment = {**os.environ, "JUMAR_HOME": str(home), "JUMAR_CPU_SLOTS": "4"}
+    for name in ("JUMAR_SERVER", "JUMAR_TOKEN", "JUMAR_DATABASE_URL"):
+        environment.pop(name, None)
+    subprocess.run([jumar_program, "up", "--detach"], env=environment, check=True, timeout=60)
+    try:
+        yield home
+    finally:
+        subprocess.run([jumar_program, "down"], env=environment, check=True, timeout=60)

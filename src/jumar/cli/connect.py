@@ -9,7 +9,7 @@ from jumar.cli.output import note
 from jumar.client import Client
 from jumar.client.config import Address, find, required
 from jumar.errors import ServerUnreachable
-from jumar.server.home import server_pid
+from jumar.server.home import server_process
 from jumar.settings import Settings, load
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -49,7 +49,7 @@ def connect(before_start: Callable[[], None] | None = None) -> Connected:
 
 def _reached(settings: Settings, address: Address | None) -> Client | None:
     # Without a live process, whoever listens at the old address is somebody else.
-    if address is None or server_pid(settings.home) is None:
+    if address is None or server_process(settings.home) is None:
         return None
     client = Client(address.url, address.token)
     try:

@@ -35,7 +35,7 @@ def command(python: str | None, only: tuple[str, ...], as_json: bool) -> int:
         resolve_python(python, patient.environ)
     report = examine(patient, checks)
     if as_json:
-        print_json(report)
+        print_json({"well": report.is_well, "results": report.results})
     else:
         family = None
         for result in report.results:

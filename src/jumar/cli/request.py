@@ -40,6 +40,10 @@ class Flags:
 def spec_values(flags: Flags, environ: Mapping[str, str]) -> dict[str, Any]:
     """The job file's fields, with what the flags say laid over them."""
     values = _from_file(flags.file) if flags.file else {}
+    if flags.code is not None or flags.fields.get("workdir") is not None:
+        # Where the code is: one flag replaces whatever the file says.
+        values.pop("code", None)
+        values.pop("workdir", None)
     values.update({name: value for name, value in flags.fields.items() if value not in (None, ())})
     if flags.command:
         values["command"] = list(flags.command)
@@ -54,10 +58,8 @@ def spec_values(flags: Flags, environ: Mapping[str, str]) -> dict[str, Any]:
         values.setdefault("ranks", "device")
     if flags.code is not None:
         values["code"] = _code(flags.code)
-        values.pop("workdir", None)
-    elif "workdir" in flags.fields and flags.fields["workdir"] is not None:
+    if "workdir" in values:
         values["workdir"] = str(Path(values["workdir"]).expanduser().absolute())
-        values.pop("code", None)
     for field, given in (("inputs", flags.inputs), ("outputs", flags.outputs)):
         if given:
             values[field] = {**values.get(field, {}), **_places(given, field)}

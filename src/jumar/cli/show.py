@@ -30,8 +30,24 @@ def command(job: str, as_json: bool) -> None:
         record = client.get(job)
     if as_json:
         print_json(record)
-    else:
+    elif sys.stdout.isatty():
         _draw(record)
+    else:
+        _print(record)
+
+
+def _print(job: JobRecord) -> None:
+    """One fact a line: no frame, nothing broken."""
+    for name, value in (
+        ("id", job.id),
+        ("name", job.name),
+        ("state", str(job.state)),
+        *_facts(job),
+    ):
+        print(f"{name:<12} {value}")
+    tail = _last_lines(job)
+    if tail:
+        print(f"last lines:\n{tail}")
 
 
 def _draw(job: JobRecord) -> None:
@@ -48,9 +64,9 @@ def _draw(job: JobRecord) -> None:
     for name, value in _facts(job):
         facts.add_row(name, Text(value))
     parts: list[Table | Panel | Text] = [facts]
-    tail = job.attempts[-1].tail if job.attempts else None
-    if tail and job.state is not JobState.SUCCEEDED:
-        parts.append(Panel(Text(tail.rstrip("\n")), title="last lines", title_align="left"))
+    tail = _last_lines(job)
+    if tail:
+        parts.append(Panel(Text(tail), title="last lines", title_align="left"))
     title = Text(f"{job.name}  {job.id}")
     console = Console(no_color=not wants_colour(sys.stdout), highlight=False)
     console.print(Panel(Group(*parts), title=title, title_align="left"))
@@ -76,6 +92,13 @@ def _facts(job: JobRecord) -> list[tuple[str, str]]:
     found.extend((name, _value(value)) for name, value in job.spec.items() if _worth(name, value))
     found.append(("directory", job.directory))
     return found
+
+
+def _last_lines(job: JobRecord) -> str:
+    """What a job that did not succeed wrote last."""
+    if job.state is JobState.SUCCEEDED or not job.attempts:
+        return ""
+    return (job.attempts[-1].tail or "").rstrip("\n")
 
 
 def _worth(name: str, value: object) -> bool:

@@ -180,7 +180,7 @@ class Connection:
             response = connection.getresponse()
             if response.status >= 300:
                 raise _error_of(call, response)
-            return _Exchange(connection, response, response.read() if whole else b"")
+            return _Exchange(connection, response, _whole(response) if whole else b"")
         except (OSError, HTTPException) as error:
             connection.close()
             raise _Broken(error, unsent=False) from error
@@ -250,6 +250,14 @@ def error_words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
+
+
+def _whole(response: HTTPResponse) -> bytes:
+    # http.client takes a head that was cut off for a complete one. An answer that does not say
+    # how long it is cannot be told from a part of it.
+    if response.length is None and not response.chunked:
+        raise HTTPException("the answer broke off")
+    return response.read()
 
 
 def _error_of(call: Call, response: HTTPResponse) -> JumarError:
