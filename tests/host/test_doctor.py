@@ -1,5 +1,6 @@
 """The doctor as a whole: a well machine, a bare one, tools that hang, flood or talk nonsense."""
 
+import os
 import time
 from collections.abc import Iterator
 
@@ -93,6 +94,20 @@ def test_a_tool_that_may_not_be_run(well: FakeMachine):
     seen, fix = well.found("npu-smi", Verdict.FAIL)
     assert "cannot run" in seen
     assert fix
+
+
+def test_folders_that_this_user_may_not_enter(well: FakeMachine):
+    if os.getuid() != 0:
+        pytest.skip("only root can become somebody else")
+    well.root.chmod(0)
+    os.setresuid(65534, 65534, 0)
+    try:
+        report = well.examine("cards", "driver", "use", "CANN", "variables", "network", "host")
+    finally:
+        os.setresuid(0, 0, 0)
+        well.root.chmod(0o755)
+    assert [one for one in report.results if "broke" in one.seen] == []
+    assert {one.verdict for one in report.results if one.family == "cards"} == {Verdict.UNKNOWN}
 
 
 def test_a_check_that_never_answers_is_given_up(bare: FakeMachine):

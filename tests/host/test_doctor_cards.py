@@ -85,6 +85,12 @@ def test_a_driver_that_npu_smi_cannot_reach(well: FakeMachine):
     assert "lsmod" in fix
 
 
+def test_npu_smi_without_the_libraries_of_the_driver(well: FakeMachine):
+    message = "npu-smi: error while loading shared libraries: libdrvdsmi_host.so: cannot open"
+    well.add_tool("npu-smi", f"echo '{message}' >&2; exit 127")
+    assert "LD_LIBRARY_PATH=/usr/local/Ascend/driver" in well.found("npu-smi", FAIL)[1]
+
+
 def test_a_table_without_a_chip(well: FakeMachine):
     well.add_smi(table=smi_table(0))
     assert well.found("npu-smi", FAIL)[0] == "npu-smi answers and shows no chip"

@@ -1,6 +1,8 @@
 """Faults of the shell's variables and of the host: each is found, with the line that fixes it."""
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.host.conftest import GIB, FakeMachine, Space, smi_table
 
 from jumar.host.findings import Verdict
@@ -32,6 +34,24 @@ def test_a_list_of_visible_devices_that_means_something_else(
 def test_a_good_list_of_visible_devices(well: FakeMachine):
     well.environ["ASCEND_RT_VISIBLE_DEVICES"] = "1"
     assert well.found("visible-devices", OK)[0].endswith("(1 card of 2)")
+
+
+@given(value=st.text("0123, ;-x", max_size=12))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_the_list_is_the_fix_makes_it_good(well: FakeMachine, value: str):
+    well.environ["ASCEND_RT_VISIBLE_DEVICES"] = value
+    (result,) = well.examine("visible-devices").results
+    if result.verdict is OK:
+        numbers = [int(word) for word in value.split(",")]
+        assert numbers == sorted(set(numbers))
+        assert numbers[-1] < 2
+        return
+    assert result.verdict is FAIL
+    _, _, fixed = (result.fix or "").partition("ASCEND_RT_VISIBLE_DEVICES=")
+    del well.environ["ASCEND_RT_VISIBLE_DEVICES"]
+    if fixed:
+        well.environ["ASCEND_RT_VISIBLE_DEVICES"] = fixed
+    assert well.verdicts("visible-devices") == {OK}
 
 
 def test_a_list_for_cuda_chooses_no_npu(well: FakeMachine):
@@ -123,7 +143,8 @@ def test_little_memory(bare: FakeMachine):
 
 
 def test_a_small_control_group(bare: FakeMachine):
-    bare.write("sys/fs/cgroup/memory.max", str(2 * GIB))
+    bare.write("sys/fs/cgroup/memory.max", str(9 * GIB))
+    bare.write("sys/fs/cgroup/memory.current", str(7 * GIB))
     seen, fix = bare.found("memory", WARN)
     assert seen == "2.0 GiB of memory left"
     assert "--memory" in fix

@@ -182,6 +182,20 @@ def test_the_plugin_breaks_import_torch(well: FakeMachine):
     assert "export TORCH_DEVICE_BACKEND_AUTOLOAD=0" in fix
 
 
+def test_a_plugin_that_loads_once_set_env_is_sourced(bare: FakeMachine):
+    home = bare.add_cann("8.5.0")
+    bare.write(f"{home[1:]}/set_env.sh", f"export ASCEND_OPP_PATH={home}/opp READY=yes\n")
+    site = bare.add_python(torch="2.9.0", torch_npu="2.9.0")
+    (site / "torch.py").touch()
+    (site / "torch_npu.py").write_text(
+        "import os\nif 'READY' not in os.environ: raise ImportError('libhccl.so: cannot open "
+        "shared object file')\n"
+    )
+    seen, fix = bare.found("torch-import", WARN)
+    assert "loads only after set_env.sh (jumar does it for its own jobs)" in seen
+    assert fix.endswith("/set_env.sh")
+
+
 @pytest.mark.parametrize(
     ("program", "words", "fix"),
     [

@@ -72,6 +72,10 @@ class Patient:
         """A path of the patient."""
         return self.root / absolute.lstrip("/")
 
+    def has(self, absolute: str) -> bool:
+        """Whether something is there, as far as this user can see."""
+        return os.path.exists(self.path(absolute))
+
     def text(self, absolute: str) -> str | None:
         """A small file's text; None when it cannot be read."""
         try:

@@ -10,6 +10,10 @@ from jumar.host.software import Software, all_cann, software_here
 from jumar.launch.cann import Cann
 
 NO_CARD = "no Ascend card on this machine"
+ADD_DRIVER_LIBRARIES = (
+    "export LD_LIBRARY_PATH=/usr/local/Ascend/driver/lib64/driver"
+    ":/usr/local/Ascend/driver/lib64/common:$LD_LIBRARY_PATH"
+)
 _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 
@@ -30,7 +34,7 @@ def has_card(patient: Patient) -> bool:
 
 def in_container(patient: Patient) -> bool:
     """Whether this looks like a container from inside."""
-    return any(patient.path(mark).exists() for mark in _CONTAINER_MARKS)
+    return any(patient.has(mark) for mark in _CONTAINER_MARKS)
 
 
 def smi_info(patient: Patient) -> SmiInfo | None:

@@ -36,8 +36,8 @@ def cann_links(patient: Patient) -> Iterator[Finding]:
     for base in bases(patient.root, patient.environ):
         for name in _LINKS:
             link = base / name
-            if link.is_symlink():
-                (whole if link.exists() else dangling).append(link)
+            if os.path.islink(link):
+                (whole if os.path.exists(link) else dangling).append(link)
     newest = installed_cann(patient)[:1]
     for link in dangling:
         target = _shown(patient, newest[0].home) if newest else "<the CANN folder>"
@@ -78,7 +78,7 @@ def set_env(patient: Patient) -> Iterator[Finding]:
     """The shell's variables belong to a CANN that is there, whole, and the newest."""
     environ, cann = patient.environ, software(patient).cann
     home = environ.get("ASCEND_HOME_PATH") or environ.get("ASCEND_TOOLKIT_HOME")
-    if home and not patient.path(home).exists():
+    if home and not patient.has(home):
         fix = f"source {_script(patient, cann)}" if cann else "open a new shell, or install CANN"
         yield fail(f"ASCEND_HOME_PATH is {home}, which is gone", fix)
     elif cann is None:
@@ -114,7 +114,7 @@ def _missing(patient: Patient, cann: Cann) -> Iterator[str]:
     operators = environ.get("ASCEND_OPP_PATH")
     if not operators:
         yield "ASCEND_OPP_PATH is not set"
-    elif not patient.path(operators).exists():
+    elif not patient.has(operators):
         yield f"ASCEND_OPP_PATH is {operators}, which is gone"
     if "tbe" not in environ.get("PYTHONPATH", "") and not any(
         "python/site-packages" in entry for entry in _entries(environ.get("PYTHONPATH"))

@@ -42,7 +42,7 @@ def device_nodes(patient: Patient) -> Iterator[Finding]:
     if not nodes(patient):
         yield unknown("no device files to look at" if has_card(patient) else NO_CARD)
         return
-    missing = [name for name in _SHARED_NODES if not patient.path(f"/dev/{name}").exists()]
+    missing = [name for name in _SHARED_NODES if not patient.has(f"/dev/{name}")]
     if missing:
         shown = ", ".join(f"/dev/{name}" for name in missing)
         options = " ".join(f"--device /dev/{name}" for name in missing)

@@ -7,7 +7,14 @@ from jumar.devices.smi_reports import Board, read_board
 from jumar.devices.text import CannotRead, first_words
 from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
 from jumar.host.patient import Patient
-from jumar.host.survey import NO_CARD, has_card, in_container, nodes, smi_info
+from jumar.host.survey import (
+    ADD_DRIVER_LIBRARIES,
+    NO_CARD,
+    has_card,
+    in_container,
+    nodes,
+    smi_info,
+)
 
 _INSTALLED = "/usr/local/Ascend/driver/version.info"
 
@@ -25,7 +32,9 @@ def npu_smi(patient: Patient) -> Iterator[Finding]:
     elif answer.code != 0:
         yield fail(
             f"npu-smi info ended with {answer.code}: {first_words(answer.output) or 'no output'}",
-            "check that the driver is loaded: lsmod | grep -E 'drv_davinci|devdrv'; else reinstall it",
+            ADD_DRIVER_LIBRARIES
+            if "loading shared libraries" in answer.output
+            else "check that the driver is loaded: lsmod | grep -E 'drv_davinci|devdrv'",
         )
     else:
         yield from _table(answer.output)

@@ -11,14 +11,10 @@ from jumar.host.fit import Fit, Installed, Judgement, best_torch_row, judge
 from jumar.host.interpreter import Interpreter, try_imports
 from jumar.host.matrix import shipped
 from jumar.host.patient import Patient
-from jumar.host.survey import has_card, interpreter, software
+from jumar.host.survey import ADD_DRIVER_LIBRARIES, has_card, interpreter, software
 from jumar.host.versions import parse_or_none
 
 _NO_AUTOLOAD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-_DRIVER_LIBRARIES = (
-    "export LD_LIBRARY_PATH=/usr/local/Ascend/driver/lib64/driver"
-    ":/usr/local/Ascend/driver/lib64/common:$LD_LIBRARY_PATH"
-)
 _PACKAGE_OF_MODULE = {"yaml": "pyyaml", "attr": "attrs", "google": "protobuf", "absl": "absl-py"}
 
 
@@ -84,24 +80,37 @@ def torch_import(patient: Patient) -> Iterator[Finding]:
         return
     has_plugin = "torch-npu" in found.packages
     modules = ("torch", "torch_npu") if has_plugin else ("torch",)
-    limit_s = patient.limits.import_s
-    came = try_imports(found.executable, modules, patient.environ, limit_s=limit_s)
+    came = try_imports(found.executable, modules, patient.environ, limit_s=patient.limits.import_s)
     if came.error is None:
         yield from _seen_cards(patient, came.npus, came.npu_error, has_plugin)
         return
-    if not has_plugin:
-        yield fail(f"import torch: {came.error}", import_fix(patient, came.error))
-        return
-    environ = {**patient.environ, **_NO_AUTOLOAD}
-    alone = try_imports(found.executable, ("torch",), environ, limit_s=limit_s)
-    if alone.error is not None:
-        yield fail(f"import torch: {alone.error}", import_fix(patient, alone.error))
+    if has_plugin:
+        yield _broken_plugin(patient, found, came.error)
     else:
-        yield fail(
-            f"torch_npu does not load: {came.error}",
-            f"{import_fix(patient, came.error)}"
-            "   # until then, for torch alone: export TORCH_DEVICE_BACKEND_AUTOLOAD=0",
-        )
+        yield fail(f"import torch: {came.error}", import_fix(patient, came.error))
+
+
+def _broken_plugin(patient: Patient, found: Interpreter, error: str) -> Finding:
+    limit_s = patient.limits.import_s
+    alone = try_imports(
+        found.executable, ("torch",), {**patient.environ, **_NO_AUTOLOAD}, limit_s=limit_s
+    )
+    if alone.error is not None:
+        return fail(f"import torch: {alone.error}", import_fix(patient, alone.error))
+    sourced = software(patient).environment(patient.environ)
+    if sourced:
+        environ = {**patient.environ, **sourced}
+        came = try_imports(found.executable, ("torch", "torch_npu"), environ, limit_s=limit_s)
+        if came.error is None:
+            return warn(
+                f"torch_npu loads only after set_env.sh (jumar does it for its own jobs): {error}",
+                import_fix(patient, error),
+            )
+    return fail(
+        f"torch_npu does not load: {error}",
+        f"{import_fix(patient, error)}"
+        "   # until then, for torch alone: export TORCH_DEVICE_BACKEND_AUTOLOAD=0",
+    )
 
 
 def _seen_cards(
@@ -145,7 +154,7 @@ def import_fix(patient: Patient, error: str) -> str:
             return source
         return f"pip install {_PACKAGE_OF_MODULE.get(module[1], module[1])}"
     rules = (
-        (r"lib(ascend_hal|drv\w*|dcmi\w*)\.so", _DRIVER_LIBRARIES),
+        (r"lib(ascend_hal|drv\w*|dcmi\w*)\.so", ADD_DRIVER_LIBRARIES),
         (r"\blib\w+\.so.*cannot open shared object", source),
         (r"static TLS block", "export LD_PRELOAD=<the library that the message names>"),
         (r"undefined symbol", "the versions do not fit: jumar env check"),

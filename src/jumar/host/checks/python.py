@@ -39,7 +39,7 @@ def python_packages(patient: Patient) -> Iterator[Finding]:
     framework = "mindspore" if "mindspore" in found.packages else "torch"
     version = parse_or_none(found.packages.get(framework))
     if version is None or not (has_card(patient) or "torch-npu" in found.packages):
-        yield unknown("no torch_npu and no card, so CANN's packages are not needed")
+        yield unknown("nothing is installed that would need CANN's packages")
         return
     missing = [
         package.requirement

@@ -1,5 +1,6 @@
 """What the host gives to jobs: ports, processors, memory, space, limits."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,9 +119,11 @@ def memory(patient: Patient) -> Iterator[Finding]:
         yield unknown("/proc/meminfo does not say how much memory is left")
         return
     left = int(match[1]) * 1024
-    limit = (patient.text("/sys/fs/cgroup/memory.max") or "").strip()
-    if limit.isdecimal():
-        left = min(left, int(limit))
+    limit, used = (
+        (patient.text(f"/sys/fs/cgroup/memory.{name}") or "").strip() for name in ("max", "current")
+    )
+    if limit.isdecimal() and used.isdecimal():
+        left = min(left, int(limit) - int(used))
     if left < _LEAST_MEMORY:
         yield warn(
             f"{left / _GIB:.1f} GiB of memory left",
@@ -169,7 +172,7 @@ def disk(patient: Patient) -> Iterator[Finding]:
 
 def _existing(patient: Patient) -> Path:
     place = patient.home
-    while not place.exists() and place != place.parent:
+    while not os.path.exists(place) and place != place.parent:
         place = place.parent
     return place
 

@@ -111,7 +111,7 @@ def _rank_table(patient: Patient) -> Iterator[Finding]:
             "RANK_TABLE_FILE and CM_CHIEF_IP are both set: they are two ways of doing the same",
             "unset RANK_TABLE_FILE RANK_ID RANK_SIZE",
         )
-    elif not patient.path(table).exists():
+    elif not patient.has(table):
         yield fail(f"RANK_TABLE_FILE is {table}, which is not there", "unset RANK_TABLE_FILE")
 
 
