@@ -12,6 +12,8 @@ from jumar.errors import BadInput, JumarError
 from jumar.spec.document import validate_spec
 from jumar.spec.job import JobSpec
 
+MOST_MESSAGE = 4000
+
 
 class BodyTooLarge(JumarError):
     """More was sent than the server takes."""
@@ -29,7 +31,11 @@ def answer(record: Any, status: int = 200) -> Response:
 
 def error_answer(error: JumarError) -> Response:
     """The one form of every error."""
-    body = {"error": {"message": error.message, "hint": error.hint}}
+    # Messages quote what was sent; clients and terminals are not made for megabytes of it.
+    message = error.message
+    if len(message) > MOST_MESSAGE:
+        message = f"{message[:MOST_MESSAGE]}…"
+    body = {"error": {"message": message, "hint": error.hint}}
     response = answer(body, error.status)
     if error.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"

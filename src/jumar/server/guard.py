@@ -7,7 +7,7 @@ import logging
 from collections.abc import MutableMapping
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -95,12 +95,19 @@ def _with_headers(message: Message) -> MutableMapping[str, Any]:
 
 def check_host(headers: Headers) -> None:
     """A page of another site whose name was bent to 127.0.0.1 sends its own name here."""
-    host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+    host = _parts(f"//{headers.get('host', '')}").hostname or ""
     if host != "localhost" and not _is_loopback(host):
         raise BadInput(
             f"this server answers as localhost only, not as {host!r}",
             hint="to serve a network, set JUMAR_HOST to an address of this machine",
         )
+
+
+def _parts(address: str) -> SplitResult:
+    try:
+        return urlsplit(address)
+    except ValueError as error:
+        raise BadInput(f"{address[:100]!r} is not an address") from error
 
 
 def _is_loopback(host: str) -> bool:
@@ -114,7 +121,7 @@ def check_origin(headers: Headers) -> None:
     """Browsers say where a request comes from; programs send neither header."""
     site = headers.get("sec-fetch-site")
     origin = headers.get("origin")
-    foreign = origin is not None and urlsplit(origin).netloc != headers.get("host")
+    foreign = origin is not None and _parts(origin).netloc != headers.get("host")
     if foreign or site not in (None, "same-origin", "none"):
         raise NotAllowed("a request sent from another web site was refused")
 

@@ -11,6 +11,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -112,17 +113,31 @@ def my_identity() -> dict[str, object]:
     return {"pid": os.getpid()} if identity is None else identity.as_json()
 
 
-def server_pid(home: Path) -> int | None:
-    """The pid of the server that `server.json` names, if just that process still runs."""
+@dataclass(frozen=True, slots=True)
+class ServerProcess:
+    """The process that `server.json` names."""
+
+    pid: int
+    url: str
+    identity: Identity | None
+
+    def is_alive(self) -> bool:
+        """Whether just this process still runs."""
+        if self.identity is not None:
+            return is_alive(self.identity)
+        try:
+            os.kill(self.pid, 0)
+        except OSError:
+            return False
+        return True
+
+
+def server_process(home: Path) -> ServerProcess | None:
+    """The server of this home if it runs; files that a killed one left behind count for nothing."""
     values = read_json(home / "server.json")
-    pid = values.get("pid")
+    pid, ticks = values.get("pid"), values.get("start_ticks")
     if not isinstance(pid, int):
         return None
-    if "start_ticks" in values:
-        identity = Identity(pid, int(values["start_ticks"]), str(values.get("boot_id", "")))
-        return pid if is_alive(identity) else None
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return None
-    return pid
+    identity = Identity(pid, ticks, str(values.get("boot_id"))) if isinstance(ticks, int) else None
+    found = ServerProcess(pid, str(values.get("url", "")), identity)
+    return found if found.is_alive() else None

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from jumar import errors
 from jumar.errors import HomeUnusable, JumarError
-from jumar.server.home import HomeHeld, in_words, prepare_home, read_json, server_pid
+from jumar.server.home import HomeHeld, in_words, prepare_home, server_process
 from jumar.settings import Settings
 from jumar.spec.records import ServerInfo
 from jumar.spec.wire import decode
@@ -40,26 +40,24 @@ def serve(settings: Settings) -> None:
 
 def running(settings: Settings) -> ServerInfo | None:
     """The server of this home, if it runs and answers."""
-    if server_pid(settings.home) is None:
-        return None
-    url = str(read_json(settings.home / "server.json").get("url", ""))
-    return _ask(url)
+    found = server_process(settings.home)
+    return None if found is None else _ask(found.url)
 
 
 def stop(settings: Settings) -> bool:
     """End the server of this home and wait until it is gone; False if there is none."""
-    pid = server_pid(settings.home)
-    if pid is None:
+    found = server_process(settings.home)
+    if found is None:
         return False
     for number, limit_s in ((signal.SIGTERM, TERM_LIMIT_S), (signal.SIGKILL, KILL_LIMIT_S)):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
+            os.kill(found.pid, number)
         until = time.monotonic() + limit_s
         while time.monotonic() < until:
-            if server_pid(settings.home) != pid:
+            if not found.is_alive():
                 return True
             time.sleep(0.02)
-    raise HomeUnusable(f"the server (process {pid}) does not end")
+    raise HomeUnusable(f"the server (process {found.pid}) does not end")
 
 
 def start_detached(settings: Settings) -> ServerInfo:

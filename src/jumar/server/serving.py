@@ -118,7 +118,7 @@ def _run(site: Site, listener: Listener, home: Path, on_ready: Ready) -> None:
         log.info("serving %s at %s", home, site.info.url)
         on_ready(site.info)
 
-    server = _Server(site, ready)
+    server = SiteServer(site, ready)
     write_private(home / "server.pid", f"{os.getpid()}\n")
     try:
         with _signals(server.handle_exit):
@@ -129,10 +129,10 @@ def _run(site: Site, listener: Listener, home: Path, on_ready: Ready) -> None:
     log.info("ended; running jobs go on")
 
 
-class _Server(uvicorn.Server):
+class SiteServer(uvicorn.Server):
     """uvicorn that tells when it answers, and tells endless answers when it ends."""
 
-    def __init__(self, site: Site, on_ready: Callable[[], None]) -> None:
+    def __init__(self, site: Site, on_ready: Callable[[], None] = lambda: None) -> None:
         config = uvicorn.Config(
             create_app(site),
             log_config=None,
@@ -153,11 +153,15 @@ class _Server(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         self._on_ready()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # uvicorn takes a second signal as "at once"; ending is bounded anyway.
+    def end(self) -> None:
+        """Answer what was asked, then end. Safe from threads and signal handlers."""
         self.should_exit = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._site.closing.set)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # uvicorn takes a second signal as "at once"; ending is bounded anyway.
+        self.end()
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ def spec_rows(job: JobRecord) -> list[Row]:
     """What there is to say."""
     spec = job.spec
     command: Any = spec["command"]
-    text = command if isinstance(command, str) else shlex.join(cast("list[str]", command))
+    text = command if isinstance(command, str) else _shell(cast("list[str]", command))
     rows = [Row("job.command", text, is_code=True)]
     rows += _code_row(spec.get("code"))
     rows += [Row(f"job.{name}", str(spec[name]), is_code=True) for name in _PLAIN if spec.get(name)]
@@ -37,6 +37,14 @@ def spec_rows(job: JobRecord) -> list[Row]:
         if pairs:
             rows.append(Row(f"job.{name}", pairs=tuple(pairs.items())))
     return rows
+
+
+def _shell(command: list[str]) -> str:
+    return " ".join(
+        # The shell's own way to put a single quote into single quotes is hard to read.
+        f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
+        for word in command
+    )
 
 
 def _code_row(code: Any) -> list[Row]:

@@ -6,6 +6,7 @@ from markupsafe import Markup
 
 from jumar.server.web.i18n import Catalogue
 
+_BRIEF_S = 10
 _UNITS_S = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -48,7 +49,8 @@ def moment(at: float, now: float, t: Catalogue) -> Markup:
 
 def elapsed(start: float, end: float | None, now: float, t: Catalogue) -> Markup:
     """How long something took, or, without an end, has taken until now."""
-    words = span((now if end is None else end) - start, t)
-    if end is not None:
-        return Markup("<span>{}</span>").format(words)
-    return Markup('<span data-since="{:.1f}">{}</span>').format(start, words)
+    if end is None:
+        return Markup('<span data-since="{:.1f}">{}</span>').format(start, span(now - start, t))
+    took = max(0.0, end - start)
+    words = t("time.s", n=f"{took:.1f}") if took < _BRIEF_S else span(took, t)
+    return Markup("<span>{}</span>").format(words)

@@ -1,7 +1,7 @@
 """Signing in and out, and registering, in a browser."""
 
+import re
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Form, Request
 from starlette.concurrency import run_in_threadpool
@@ -104,9 +104,9 @@ def _signed_in(request: Request, token: str, next: str) -> Response:
 
 def _own_address(address: str) -> str:
     """`address` if it is a page of this server; a link must not lead elsewhere after the login."""
-    parts = urlsplit(address)
-    own = address.startswith("/") and not address.startswith("//") and "\\" not in address
-    return address if own and not parts.scheme and not parts.netloc else "/"
+    # Browsers take a backslash for a slash, and leave control characters out.
+    own = re.fullmatch(r"/(?![/\\])[^\\\x00-\x20]*", address)
+    return address if own else "/"
 
 
 def _form(

@@ -11,7 +11,7 @@
 
   const root = document.getElementById("log");
   const lines = root.querySelector("[data-lines]");
-  const text = root.querySelector("[data-text]");
+  const text = document.getElementById("log-text");
   const edge = root.querySelector("[data-edge]");
   const status = root.querySelector("[data-status]");
   const find = root.querySelector("[data-find]");
