@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from jumar.jobs.schedule import CardRef, QueuedJob, RunningJob, Start, schedule
+from jumar.jobs.scheduling.schedule import CardRef, QueuedJob, RunningJob, Start, schedule
 
 NOW = 1_000_000.0
 USER_LIMIT = 256

@@ -18,8 +18,8 @@ from jumar.jobs.archives import CodeArchives
 from jumar.jobs.database import Database
 from jumar.jobs.ledger import JobRow
 from jumar.jobs.roster import NODE, ActiveJob, Roster
-from jumar.jobs.schedule import schedule
-from jumar.jobs.schedule_records import Pool, Start
+from jumar.jobs.scheduling.records import Pool, Start
+from jumar.jobs.scheduling.schedule import schedule
 from jumar.spec.job import ArchivedCode
 from jumar.spec.states import JobState
 

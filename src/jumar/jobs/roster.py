@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from jumar.engine.base import Attempt
 from jumar.jobs.ledger import JobRow
-from jumar.jobs.line import Line
-from jumar.jobs.schedule_records import CardRef, Pool, QueuedJob, RunningJob
+from jumar.jobs.scheduling.line import Line
+from jumar.jobs.scheduling.records import CardRef, Pool, QueuedJob, RunningJob
 from jumar.spec.states import JobState
 
 NODE = "local"

@@ -10,10 +10,10 @@ from jumar.jobs import ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.database import Database
-from jumar.jobs.forecast import explain
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.ledger import JobRow, PageQuery
 from jumar.jobs.roster import queued
+from jumar.jobs.scheduling.forecast import explain
 from jumar.spec.job import ArchivedCode, JobSpec
 from jumar.spec.records import AttemptRecord, CardUse, JobPage, JobRecord, LogFile, Waiting
 from jumar.spec.states import JobState

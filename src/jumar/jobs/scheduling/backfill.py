@@ -2,13 +2,13 @@
 
 A reservation is made anew in every pass from the cards that are free and the times at which the
 others come back; nothing is remembered between passes. Why that is enough is told in
-`jumar.jobs.schedule`."""
+`jumar.jobs.scheduling.schedule`."""
 
 from collections.abc import Iterable
 from itertools import groupby, islice
 
-from jumar.jobs.schedule_cards import Hold, KindCards, Levels
-from jumar.jobs.schedule_records import QueuedJob
+from jumar.jobs.scheduling.cards import Hold, KindCards, Levels
+from jumar.jobs.scheduling.records import QueuedJob
 
 
 class Reservation:

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from jumar.jobs.schedule_records import QueuedJob
+from jumar.jobs.scheduling.records import QueuedJob
 
 _Place = tuple[int, int, str]
 

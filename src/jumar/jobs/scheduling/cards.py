@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from jumar.jobs.schedule_records import CardRef, RunningJob
+from jumar.jobs.scheduling.records import CardRef, RunningJob
 
 
 class Levels:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.jobs.forecast import forecast
-from jumar.jobs.line import Line, place_of
-from jumar.jobs.schedule import QueuedJob, RunningJob, Start, schedule
-from jumar.jobs.schedule_simulation import Moment, simulate
+from jumar.jobs.scheduling.forecast import forecast
+from jumar.jobs.scheduling.line import Line, place_of
+from jumar.jobs.scheduling.schedule import QueuedJob, RunningJob, Start, schedule
+from jumar.jobs.scheduling.simulation import Moment, simulate
 
 many = settings(max_examples=300, deadline=None)
 

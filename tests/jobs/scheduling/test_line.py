@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.jobs.line import Line, place_of
-from jumar.jobs.schedule import QueuedJob
+from jumar.jobs.scheduling.line import Line, place_of
+from jumar.jobs.scheduling.schedule import QueuedJob
 
 
 def job(order: int, priority: int) -> QueuedJob:

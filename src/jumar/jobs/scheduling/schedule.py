@@ -46,9 +46,9 @@ What this does not do: preempt, wait, or look at the clock."""
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 
-from jumar.jobs.schedule_backfill import Reservation
-from jumar.jobs.schedule_cards import KindCards
-from jumar.jobs.schedule_records import CardRef, Pool, QueuedJob, RunningJob, Start
+from jumar.jobs.scheduling.backfill import Reservation
+from jumar.jobs.scheduling.cards import KindCards
+from jumar.jobs.scheduling.records import CardRef, Pool, QueuedJob, RunningJob, Start
 
 __all__ = [
     "CardRef",

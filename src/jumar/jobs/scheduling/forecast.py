@@ -8,10 +8,18 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import takewhile
 
-from jumar.jobs.line import place_of
-from jumar.jobs.schedule import Holdings, Pass, Pool, QueuedJob, Refusal, RunningJob, Start
-from jumar.jobs.schedule_cards import KindCards
-from jumar.jobs.schedule_simulation import simulate
+from jumar.jobs.scheduling.cards import KindCards
+from jumar.jobs.scheduling.line import place_of
+from jumar.jobs.scheduling.schedule import (
+    Holdings,
+    Pass,
+    Pool,
+    QueuedJob,
+    Refusal,
+    RunningJob,
+    Start,
+)
+from jumar.jobs.scheduling.simulation import simulate
 from jumar.spec.duration import format_duration
 from jumar.spec.records import Waiting
 

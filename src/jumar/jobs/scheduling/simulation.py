@@ -7,8 +7,8 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from jumar.jobs.line import Line
-from jumar.jobs.schedule import Holdings, Pass, Pool, QueuedJob, RunningJob, Start
+from jumar.jobs.scheduling.line import Line
+from jumar.jobs.scheduling.schedule import Holdings, Pass, Pool, QueuedJob, RunningJob, Start
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from jumar.jobs.forecast import MOST_AHEAD, explain, forecast, local_clock
-from jumar.jobs.schedule import CardRef, Pool, QueuedJob, RunningJob
+from jumar.jobs.scheduling.forecast import MOST_AHEAD, explain, forecast, local_clock
+from jumar.jobs.scheduling.schedule import CardRef, Pool, QueuedJob, RunningJob
 from jumar.spec.records import Waiting
 
 NOW = 1_000_000.0

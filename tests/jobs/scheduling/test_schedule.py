@@ -14,8 +14,8 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.jobs.line import Line
-from jumar.jobs.schedule import CardRef, Pool, QueuedJob, RunningJob, Start, schedule
+from jumar.jobs.scheduling.line import Line
+from jumar.jobs.scheduling.schedule import CardRef, Pool, QueuedJob, RunningJob, Start, schedule
 
 NOW = 100.0
 T = TypeVar("T")
