@@ -48,6 +48,10 @@ def reader(path: Path) -> Callable[[], str]:
     return lambda: path.read_text() if path.exists() else ""
 
 
+def _new_output(folder: Path) -> str:
+    return next((path.read_text() for path in folder.glob("ts-out.*")), "")
+
+
 def time_task_spooler(jobs: int, folder: Path) -> list[float]:
     """Seconds to the first line, job after job."""
     environment = {**os.environ, "TS_SOCKET": str(folder / "tsp"), "TMPDIR": str(folder)}
@@ -55,13 +59,12 @@ def time_task_spooler(jobs: int, folder: Path) -> list[float]:
     try:
         for _ in range(jobs):
             began = time.time()
-            number = subprocess.run(
-                ["tsp", *CLOCK], env=environment, capture_output=True, text=True, check=True
-            ).stdout.strip()
-            output = subprocess.run(
-                ["tsp", "-o", number], env=environment, capture_output=True, text=True, check=True
-            ).stdout.strip()
-            seconds.append(first_line_s(reader(Path(output)), began))
+            subprocess.run(
+                ["tsp", *CLOCK], env=environment, check=True, stdout=subprocess.DEVNULL
+            )
+            seconds.append(first_line_s(lambda: _new_output(folder), began))
+            for output in folder.glob("ts-out.*"):
+                output.unlink()
     finally:
         subprocess.run(["tsp", "-K"], env=environment, check=False)
     return seconds
