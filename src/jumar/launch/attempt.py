@@ -10,11 +10,13 @@ import time
 from typing import Dict, Optional
 
 from jumar.launch import cgroup, code, guard, jobdir, process, requirements
+from jumar.launch.ascend import cann_variables, hccl_variables
 from jumar.launch.control import Control, Interrupted, Stop
 from jumar.launch.environment import inherited
 from jumar.launch.job import Job, Request, read_job, read_request
 from jumar.launch.jobdir import Claim, Ending, JobDir, Journal
 from jumar.launch.outcome import LogTail, SetupFailed, describe, ending_of, ending_of_stop
+from jumar.launch.platform_files import write_platform_files
 from jumar.launch.ranks import marks, plan_ranks
 from jumar.launch.steps import Steps
 from jumar.launch.supervise import Exit, Listener, supervise
@@ -138,6 +140,11 @@ class _Attempt(Listener):
         environment = {**inherited(), **job.environment, **marks(directory, job)}
         folder = code.bring_code(directory, job, self._request, steps, environment)
         environment = self._with_requirements(folder, steps, environment)
+        if job.device_kind == "npu":
+            environment.update(hccl_variables(environment))
+            environment.update(cann_variables(environment))
+        for trouble in write_platform_files(directory, job, self._request, environment):
+            self._journal.add("warning", words=trouble)
         ranks = plan_ranks(directory, job, self._request, environment, folder)
         tails = [LogTail(rank.program.log) for rank in ranks]
         self._control.check()

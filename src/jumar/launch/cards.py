@@ -25,6 +25,8 @@ class Choice(NamedTuple):
     cards: List[int]
     """Empty for cpu: ranks are only processes then."""
     size: int
+    known: List[Dict[str, Any]]
+    """What the given list says of the cards of this machine, chosen or not."""
 
 
 def choose(
@@ -34,7 +36,7 @@ def choose(
     listed = _read_list(cards_file) if cards_file else None
     kind = kind or _kind_here(listed)
     if kind == "cpu" or (kind == "sim" and VISIBLE["sim"] not in environ and listed is None):
-        return Choice(kind, list(range(count or 1)) if kind == "sim" else [], count or 1)
+        return Choice(kind, list(range(count or 1)) if kind == "sim" else [], count or 1, [])
     known = _known(kind, listed)
     allowed = _limited(kind, known, environ)
     busy = _busy_in(kind, listed) if listed is not None else _held_open(kind)
@@ -46,7 +48,7 @@ def choose(
             f"{wanted or 1} {kind} wanted, {len(free)} free (of {len(allowed)} visible{held})",
             "see who uses them with: jumar top --once",
         )
-    return Choice(kind, free[:wanted], wanted)
+    return Choice(kind, sorted(free[:wanted]), wanted, listed or [])
 
 
 def _kind_here(listed: Optional[List[Dict[str, Any]]]) -> str:

@@ -35,6 +35,8 @@ class Devices(NamedTuple):
     kind: str
     cards: Sequence[int]
     rank_table: Optional[str] = None
+    table_ranks: Sequence[int] = ()
+    """Each local rank's number in the rank table."""
 
 
 def guess(script: Optional[str]) -> str:
@@ -59,12 +61,12 @@ def variables_of(
         **_torch(group, local_rank),
         **visible_devices(devices.kind, devices.cards),
     }
-    if devices.kind == "npu":
-        made.update(_hccl(group, environ))
+    if devices.kind == "npu" and group.nodes > 1 and "HCCL_SOCKET_IFNAME" not in environ:
+        made["HCCL_IF_IP"] = environ.get("HCCL_IF_IP") or group.address
     if framework == "mindspore" and devices.rank_table is None:
         made.update(_mindspore_cluster(group, rank, local_rank))
     elif framework in ("mindspore", "tensorflow") or devices.rank_table is not None:
-        made.update(_rank_table(group, devices, rank, local_rank))
+        made.update(_rank_table(group, devices, local_rank))
     return made
 
 
@@ -113,7 +115,10 @@ def _mindspore_cluster(group: Group, rank: int, local_rank: int) -> Dict[str, st
     }
 
 
-def _rank_table(group: Group, devices: Devices, rank: int, local_rank: int) -> Dict[str, str]:
+def _rank_table(group: Group, devices: Devices, local_rank: int) -> Dict[str, str]:
+    rank = group.first_rank + local_rank
+    if local_rank < len(devices.table_ranks):
+        rank = devices.table_ranks[local_rank]
     made = {
         "RANK_ID": str(rank),
         "RANK_SIZE": str(group.world_size),
@@ -125,14 +130,6 @@ def _rank_table(group: Group, devices: Devices, rank: int, local_rank: int) -> D
     if devices.rank_table is not None:
         made["RANK_TABLE_FILE"] = devices.rank_table
     return made
-
-
-def _hccl(group: Group, environ: Mapping[str, str]) -> Dict[str, str]:
-    # Ranks that compile their graphs first meet later than the 120 s that HCCL waits by itself.
-    defaults = {"HCCL_CONNECT_TIMEOUT": "1800", "HCCL_WHITELIST_DISABLE": "1"}
-    if group.nodes > 1 and "HCCL_SOCKET_IFNAME" not in environ:
-        defaults["HCCL_IF_IP"] = group.address
-    return {name: environ.get(name) or value for name, value in defaults.items()}
 
 
 def _start_of(script: Optional[str]) -> bytes:

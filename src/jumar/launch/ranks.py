@@ -5,6 +5,7 @@ import shlex
 import shutil
 from typing import Dict, List, Tuple
 
+from jumar.launch.cores import Cores, cores_for
 from jumar.launch.environment import (
     free_port,
     rank_variables,
@@ -25,6 +26,9 @@ def plan_ranks(
     folder: str,
 ) -> List[Rank]:
     """All ranks of this machine, ready to be started."""
+    cores = Cores([None], [])
+    if job.ranks == "device":
+        cores = cores_for(job.device_kind, sorted(request.cards), None, environment)
     links = link_data(directory, job)
     argv = arguments(job.command, links, environment)
     base = {
@@ -52,7 +56,7 @@ def plan_ranks(
                 )
             )
         log = directory.log(0, rank)
-        ranks.append(Rank(rank, Program(argv, variables, folder, log)))
+        ranks.append(Rank(rank, Program(argv, variables, folder, log, cores.cpus[rank])))
     return ranks
 
 
@@ -120,6 +124,7 @@ def _job_variables(directory: JobDir, job: Job, request: Request) -> Dict[str, s
         "JUMAR_DEADLINE": "" if request.deadline is None else str(int(request.deadline)),
         "JUMAR_GRACE_S": f"{job.grace_s:g}",
         "JUMAR_STOP_FILE": directory.stop,
+        "JUMAR_POD_ENV": directory.path("pod.env"),
     }
 
 

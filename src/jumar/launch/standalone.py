@@ -137,8 +137,13 @@ class _Run(Listener):
         except Interrupted as interruption:
             return 128 + interruption.stop.signal
         self._node = group.node
+        try:
+            devices = self._layout.devices(self._team.parts, self._logs)
+        except BadUsage as error:
+            self._say(str(error))
+            return NOT_TOGETHER
         while True:
-            ranks = self._layout.ranks(group, self._team.parts, self._logs)
+            ranks = self._layout.ranks(group, devices, self._logs)
             outcome, verdict = self._round(ranks)
             if outcome.stop is not None and outcome.stop.why == "guard-killed":
                 return LAUNCHER_KILLED

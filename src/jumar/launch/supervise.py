@@ -175,8 +175,9 @@ class _Group:
         if self._stop is None and self._running:
             self._stop = self._reason_to_stop()
             if self._stop is not None:
-                self._ask(self._stop.signal)
+                # First what the ranks may read when they hear the signal.
                 self._listener.ending(self._stop)
+                self._ask(self._stop.signal)
         if self._kill_at is None:
             self._follow_exits()
         now = time.monotonic()
@@ -192,8 +193,8 @@ class _Group:
 
     def _follow_exits(self) -> None:
         if any(exit_.failed for exit_ in self._exits):
-            self._ask(signal.SIGTERM)
             self._listener.ending(None)
+            self._ask(signal.SIGTERM)
         elif self._exits and all(rank.is_service for rank in self._running.values()):
             self._ask(signal.SIGTERM)
 
