@@ -1,6 +1,7 @@
 """Faults of cards, driver and network: each is found, with the line that fixes it."""
 
 import os
+import pwd
 
 import pytest
 from tests.host.conftest import FakeMachine, board, smi_table
@@ -129,9 +130,18 @@ def test_a_card_that_is_not_well(well: FakeMachine, state: str, verdict: Verdict
 
 def test_a_foreign_process_on_a_card(well: FakeMachine):
     well.add_smi(table=smi_table(processes=[(1, 31337, "python")]))
+    well.write("proc/31337/comm", "python\n")
     seen, fix = well.found("occupancy", WARN)
-    assert "card 1 is used by process 31337 (python), 20480 MB, which is no job" in seen
-    assert "kill 31337" in fix
+    user = pwd.getpwuid(os.getuid()).pw_name
+    assert f"card 1 is used by process 31337 (python), 20480 MB, of {user} and not known" in seen
+    assert fix == f"ask {user}, or end it: kill 31337"
+
+
+def test_a_process_outside_this_container_is_unknown(well: FakeMachine):
+    well.add_smi(table=smi_table(processes=[(1, 31337, "python")]))
+    seen, fix = well.found("occupancy", UNKNOWN)
+    assert "cannot be seen from here" in seen
+    assert fix == "on the host: ps -fp 31337"
 
 
 def test_a_process_of_a_job_is_not_foreign(well: FakeMachine):

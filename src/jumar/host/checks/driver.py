@@ -101,7 +101,8 @@ def firmware(patient: Patient) -> Iterator[Finding]:
     versions = {board.firmware_version for board in boards if board.firmware_version}
     bad = [board for board in boards if (board.compatibility or "OK").upper() != "OK"]
     if not versions and not bad:
-        yield unknown("no firmware version to be seen" if has_card(patient) else NO_CARD)
+        seen = has_card(patient) or smi_info(patient) is not None
+        yield unknown("no firmware version to be seen" if seen else NO_CARD)
         return
     if bad:
         cards = ", ".join(str(board.npu_id) for board in bad)

@@ -10,6 +10,7 @@ from jumar.devices.text import CannotRead
 from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
 from jumar.host.patient import Patient
 from jumar.host.survey import NO_CARD, has_card, smi_info
+from jumar.spec.devices import CardProcess
 
 _BAD = frozenset({"alarm", "critical"})
 
@@ -72,15 +73,23 @@ def occupancy(patient: Patient) -> Iterator[Finding]:
                 ours += 1
                 continue
             foreign = True
-            whose = f" of {process.user}" if process.user else ""
-            size = f", {process.memory_mb} MB" if process.memory_mb is not None else ""
-            yield warn(
-                f"card {card.id} is used by process {process.pid} ({process.name or 'no name'})"
-                f"{whose}{size}, which is no job of this platform",
-                f"ask its owner, or end it: kill {process.pid}",
-            )
+            yield _stranger(card.id, process)
     if not foreign:
         yield ok(f"no foreign process; processes of jobs: {ours}")
+
+
+def _stranger(card: int, process: CardProcess) -> Finding:
+    size = f", {process.memory_mb} MB" if process.memory_mb is not None else ""
+    seen = f"card {card} is used by process {process.pid} ({process.name or 'no name'}){size}"
+    if process.user is None:
+        # npu-smi shows the host's numbers: from inside a container they name nobody, or another.
+        return unknown(
+            f"{seen}, which cannot be seen from here", f"on the host: ps -fp {process.pid}"
+        )
+    return warn(
+        f"{seen}, of {process.user} and not known as a job of this platform",
+        f"ask {process.user}, or end it: kill {process.pid}",
+    )
 
 
 def _unseen(patient: Patient) -> Finding:
