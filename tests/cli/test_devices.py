@@ -5,6 +5,7 @@ import os
 import pty
 import select
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -84,6 +85,19 @@ def test_top_in_json(call: Call):
     assert found[1]["processes"] == []
 
 
+def read_until(screen: int, words: bytes, limit_s: float = 30) -> bytes:
+    """What the terminal shows up to `words`, or up to its end."""
+    shown = b""
+    deadline = time.monotonic() + limit_s
+    while words not in shown and time.monotonic() < deadline:
+        if select.select([screen], [], [], 0.2)[0]:
+            try:
+                shown += os.read(screen, 65536)
+            except OSError:  # the program has left its terminal
+                break
+    return shown
+
+
 def test_top_is_a_full_screen_until_interrupted(tmp_path: Path):
     program = "from jumar.cli.top import command; command.main([], prog_name='top')"
     variables = {
@@ -92,22 +106,23 @@ def test_top_is_a_full_screen_until_interrupted(tmp_path: Path):
         "TERM": "xterm",
         "COLUMNS": "120",
     }
-    pid, screen = pty.fork()
-    if pid == 0:
-        os.execve(sys.executable, [sys.executable, "-c", program], {**os.environ, **variables})
-    shown = b""
-    deadline = time.monotonic() + 30
-    while b"sim:1" not in shown and time.monotonic() < deadline:
-        if select.select([screen], [], [], 0.2)[0]:
-            shown += os.read(screen, 65536)
-    assert b"\x1b[?1049h" in shown
-    assert b"sim:1" in shown
-    os.kill(pid, signal.SIGINT)
-    while b"\x1b[?1049l" not in shown and time.monotonic() < deadline:
-        if select.select([screen], [], [], 0.2)[0]:
-            shown += os.read(screen, 65536)
+    screen, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**os.environ, **variables},
+        start_new_session=True,
+    )
+    os.close(terminal)
+    shown = read_until(screen, b"sim:1")
+    process.send_signal(signal.SIGINT)
+    shown += read_until(screen, b"\x1b[?1049l")
+    process.wait(30)
     os.close(screen)
-    os.waitpid(pid, 0)
+    assert b"sim:1" in shown
+    assert b"\x1b[?1049h" in shown
     assert b"\x1b[?1049l" in shown
     assert b"Traceback" not in shown
 

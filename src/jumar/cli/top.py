@@ -122,10 +122,15 @@ def _live() -> None:
     from rich.live import Live
 
     console = Console(no_color=not wants_colour(sys.stdout))
-    with Live(_screen(_look(warn=False)), console=console, screen=True, auto_refresh=False) as live:
+    live = Live(_screen(_look(warn=False)), console=console, screen=True, auto_refresh=False)
+    try:
+        # Not as a context: Ctrl-C while it starts would leave the terminal on the other screen.
+        live.start(refresh=True)
         while True:
             time.sleep(_PAUSE_S)
             live.update(_screen(_look(warn=False)), refresh=True)
+    finally:
+        live.stop()
 
 
 def _screen(found: "Sequence[CardView]") -> "RenderableType":
