@@ -15,6 +15,8 @@ from jumar.host.versions import Version
 from jumar.launch.probe import Answer, ask
 
 INSPECT_LIMIT_S = 20.0
+NO_AUTOLOAD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+"""Keeps `import torch` from loading torch_npu by itself."""
 _MARK = "jumar-answer:"
 _INSPECT = r"""
 import json, os, platform, re, struct, sys

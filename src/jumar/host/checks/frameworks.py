@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from jumar.errors import BadInput
 from jumar.host.findings import Check, Finding, fail, ok, unknown, warn
 from jumar.host.fit import Fit, Installed, Judgement, best_torch_row, judge
-from jumar.host.interpreter import Interpreter, try_imports
+from jumar.host.interpreter import NO_AUTOLOAD, Interpreter, try_imports
 from jumar.host.matrix import shipped
 from jumar.host.patient import Patient
 from jumar.host.survey import ADD_DRIVER_LIBRARIES, has_card, interpreter, software
 from jumar.host.versions import parse_or_none
 
-_NO_AUTOLOAD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 _PACKAGE_OF_MODULE = {"yaml": "pyyaml", "attr": "attrs", "google": "protobuf", "absl": "absl-py"}
 
 
@@ -93,7 +92,7 @@ def torch_import(patient: Patient) -> Iterator[Finding]:
 def _broken_plugin(patient: Patient, found: Interpreter, error: str) -> Finding:
     limit_s = patient.limits.import_s
     alone = try_imports(
-        found.executable, ("torch",), {**patient.environ, **_NO_AUTOLOAD}, limit_s=limit_s
+        found.executable, ("torch",), {**patient.environ, **NO_AUTOLOAD}, limit_s=limit_s
     )
     if alone.error is not None:
         return fail(f"import torch: {alone.error}", import_fix(patient, alone.error))

@@ -9,12 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from jumar.host.fit import Fit, Installed, Judgement, judge
-from jumar.host.interpreter import Interpreter, inspect, try_imports
+from jumar.host.interpreter import NO_AUTOLOAD, Interpreter, inspect, try_imports
 from jumar.host.matrix import shipped
 from jumar.host.software import Software
 
 IMPORT_LIMIT_S = 120.0
-NO_AUTOLOAD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 _FRAMEWORKS = {
     "torch": "torch",
     "torch-npu": "torch_npu",
