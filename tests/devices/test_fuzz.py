@@ -78,5 +78,5 @@ def test_cards_of_damaged_tables_have_ids_of_their_own(text: str):
         return
     assert len({card.id for card in cards}) == len(cards)
     for card in cards:
-        assert card.bus_id is None or card.bus_id.count(":") >= 1
+        assert card.bus_id not in ("OK", "Warning", "Alarm", "Critical")
         assert card.memory_used_mb is None or card.memory_used_mb >= 0

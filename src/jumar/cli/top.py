@@ -51,9 +51,10 @@ def _look(*, warn: bool) -> "tuple[CardView, ...]":
     from jumar.settings import load
 
     uses, is_here = _uses(warn=warn)
+    seen = cards(surroundings=False) if is_here else ()
     if uses is not None:
-        return overview(cards() if is_here else (), uses)
-    return overview((*cards(), *simulated_cards(load().sim_cards)), ())
+        return overview(seen, uses)
+    return overview((*seen, *simulated_cards(load().sim_cards)), ())
 
 
 def _uses(*, warn: bool) -> "tuple[Sequence[CardUse] | None, bool]":

@@ -26,10 +26,14 @@ def inventory(
     )
 
 
-def cards(machine: Machine | None = None) -> tuple[Card, ...]:
-    """The real cards with all that can be told of them, and whose their processes are."""
+def cards(machine: Machine | None = None, *, surroundings: bool = True) -> tuple[Card, ...]:
+    """The real cards as they are now, and whose their processes are.
+
+    `surroundings` adds addresses, NUMA nodes and near CPUs, which do not change."""
     here = machine or Machine()
-    npus = with_surroundings(npu_cards(here), here)
+    npus = npu_cards(here)
+    if surroundings:
+        npus = with_surroundings(npus, here)
     return with_owners((*npus, *nvidia_cards(here)), here.root)
 
 

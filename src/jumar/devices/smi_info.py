@@ -12,6 +12,7 @@ _TITLE = re.compile(r"\|\s*npu-smi\s+(\S+)(?:.*?Version\s*:\s*(\S+))?", re.IGNOR
 _BORDER = re.compile(r"\+[-=+\s]*")
 _BUS_ID = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _USAGE = re.compile(r"(\d{1,12})(?:\.\d+)?\s*/\s*(\d{1,12})(?:\.\d+)?")
+_HEALTH_WORDS = frozenset({"ok", "warning", "alarm", "critical"})
 _CHIP_KEYS = frozenset(
     {"health", "name", "power", "temp", "busid", "chip", "chipid", "device", "phyid", "aicore"}
     | {"npuutil", "memoryusage", "hbmusage", "hugepagesusage", "memory", "hbm", "utilization"}
@@ -191,8 +192,8 @@ def _fits(values: Mapping[str, str] | None) -> bool:
     """Whether the values can be what their columns say; a lost line shifts all after it."""
     if values is None or _BUS_ID.fullmatch(values.get("health", "")):
         return False
-    bus_id = word(values.get("busid"))
-    return bus_id is None or _BUS_ID.fullmatch(bus_id) is not None
+    # Anything may stand under Bus-Id where the chip is on no PCI bus, but not a state of health.
+    return values.get("busid", "").lower() not in _HEALTH_WORDS
 
 
 def _is_on(process: SmiProcess, chip: SmiChip) -> bool:
