@@ -27,7 +27,7 @@ class Entry:
     section: str
 
 
-JOBS, SERVER, TOOLS = "Jobs", "Server", "Tools"
+JOBS, SERVER, MACHINE, TOOLS = "Jobs", "Server", "This machine", "Tools"
 
 COMMANDS: dict[str, Entry] = {
     "run": Entry("jumar.cli.run", "Submit a job.", JOBS),
@@ -41,6 +41,17 @@ COMMANDS: dict[str, Entry] = {
     "down": Entry("jumar.cli.down", "Stop the server; running jobs go on.", SERVER),
     "login": Entry("jumar.cli.login", "Use another server.", SERVER),
     "users": Entry("jumar.cli.users", "List users and let them in.", SERVER),
+    "doctor": Entry("jumar.cli.doctor", "Look for what keeps jobs from running here.", MACHINE),
+    "devices": Entry("jumar.cli.devices", "List the cards of this machine.", MACHINE),
+    "launch": Entry(
+        "jumar.cli.launch",
+        "Start one process a device, watch them, and end them together.",
+        MACHINE,
+    ),
+    "ranktable": Entry(
+        "jumar.cli.ranktable", "Make, merge, check and show rank tables (hccl.json).", MACHINE
+    ),
+    "env": Entry("jumar.cli.env", "Plan, make and check Python environments for NPUs.", MACHINE),
     "demo": Entry("jumar.cli.demo", "Train a small model through the platform.", TOOLS),
     "spec": Entry("jumar.cli.spec", "Check job files.", TOOLS),
     "version": Entry("jumar.cli.version", "Print versions.", TOOLS),
