@@ -26,7 +26,7 @@ class Choice(NamedTuple):
     """Empty for cpu: ranks are only processes then."""
     size: int
     known: List[Dict[str, Any]]
-    """What the given list says of the cards of this machine, chosen or not."""
+    """What the given list says of the cards of this kind, chosen or not."""
 
 
 def choose(
@@ -48,7 +48,8 @@ def choose(
             f"{wanted or 1} {kind} wanted, {len(free)} free (of {len(allowed)} visible{held})",
             "see who uses them with: jumar top --once",
         )
-    return Choice(kind, sorted(free[:wanted]), wanted, listed or [])
+    own = [card for card in listed or () if card.get("kind") == kind]
+    return Choice(kind, sorted(free[:wanted]), wanted, own)
 
 
 def _kind_here(listed: Optional[List[Dict[str, Any]]]) -> str:

@@ -11,7 +11,7 @@ from jumar.launch.environment import free_port
 from jumar.launch.frameworks import Group
 from jumar.launch.options import Options
 from jumar.launch.team import Hello, Message, NotTogether, Team
-from jumar.launch.verdict import Report, Summary, Verdict, judge
+from jumar.launch.verdict import Report, Summary, Verdict, judge, who
 
 
 class Host(Team):
@@ -57,7 +57,7 @@ class Host(Team):
     def failed(self, report: Report) -> None:
         """All nodes end when one rank fails."""
         self._reports.append(report)
-        self._end_all(f"rank {report.rank} on node {report.node} {report.words}", signal.SIGTERM)
+        self._end_all(f"{who(report.rank)} on node {report.node} {report.words}", signal.SIGTERM)
 
     def stopping(self, stop: Stop) -> None:
         """A signal to one node is meant for all."""

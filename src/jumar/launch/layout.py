@@ -13,8 +13,8 @@ from jumar.launch.frameworks import Devices, Group
 from jumar.launch.options import BadUsage, Options, program_of
 from jumar.launch.spawn import Program
 from jumar.launch.supervise import Rank
+from jumar.launch.verdict import SCHEDULER
 
-SCHEDULER = -1
 TABLE_NAME = "hccl.json"
 Part = Optional[Dict[str, Any]]
 

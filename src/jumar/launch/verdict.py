@@ -16,6 +16,10 @@ _NOT_FOUND = 127
 _SIGNS = ("EI0006", "Connection closed by peer", "Connection reset by peer", "Broken pipe")
 
 
+SCHEDULER = -1
+"""The rank of the helper process that a MindSpore cluster needs."""
+
+
 class Report(NamedTuple):
     """One rank that failed by itself."""
 
@@ -77,7 +81,7 @@ def judge(
     if reports:
         cause = next((report for report in reports if not report.is_consequence), reports[0])
         again = restarts_left > 0 and not stopped
-        return Verdict(cause.code, again, f"rank {cause.rank} {cause.words}", cause)
+        return Verdict(cause.code, again, f"{who(cause.rank)} {cause.words}", cause)
     codes = [code for summary in summaries for code in summary.codes]
     bad = [code for code in codes if code not in (0, RUN_AGAIN)]
     if bad:
@@ -99,7 +103,14 @@ def report_not_started(node: int, rank: int, error: CannotStart, log: str) -> Re
 def summarize(outcome: Outcome) -> Summary:
     """What node 0 needs to know of a node."""
     stopped = outcome.stop is not None and outcome.stop.why == "signal"
-    return Summary([exit_status(exit_) for exit_ in outcome.exits], stopped)
+    # A scheduler that is ended after the workers says nothing about them.
+    told = [exit_ for exit_ in outcome.exits if exit_.rank != SCHEDULER or not exit_.asked]
+    return Summary([exit_status(exit_) for exit_ in told], stopped)
+
+
+def who(rank: int) -> str:
+    """A rank as people call it."""
+    return "the scheduler" if rank == SCHEDULER else f"rank {rank}"
 
 
 def exit_status(exit_: Exit) -> int:
@@ -112,13 +123,13 @@ def consequences(outcome: Outcome, cause: Optional[Report], tails: Dict[int, str
     ended: List[int] = []
     words: List[str] = []
     for exit_ in outcome.exits:
-        if not exit_.failed or (cause is not None and exit_.rank == cause.rank):
+        if not exit_.failed or exit_.rank in (SCHEDULER, None if cause is None else cause.rank):
             continue
         sign = next((sign for sign in _SIGNS if sign in tails.get(exit_.rank, "")), None)
         if exit_.asked and sign is None and exit_.signal in (signal.SIGTERM, signal.SIGKILL):
             ended.append(exit_.rank)
         else:
-            words.append(f"rank {exit_.rank} {describe(exit_)}" + (f" ({sign})" if sign else ""))
+            words.append(f"{who(exit_.rank)} {describe(exit_)}" + (f" ({sign})" if sign else ""))
     if ended:
         numbers = ", ".join(str(rank) for rank in sorted(ended))
         words.insert(0, f"rank{'s' if len(ended) > 1 else ''} {numbers} ended from here")
