@@ -39,6 +39,8 @@ def complain(message: str, *, hint: str | None = None) -> None:
 
 def note(message: str) -> None:
     """A word to the user, on stderr."""
+    # In the order it happened, also where both go to one file.
+    sys.stdout.flush()
     print(message, file=sys.stderr, flush=True)
 
 

@@ -36,11 +36,17 @@ from jumar.spec.states import JobState
     "--grace", metavar="TIME", help="From asking it to end to killing it.  [default: 30s]"
 )
 @click.option("--retries", type=int, help="How often to try again when it fails.")
-@click.option("--preemptible", is_flag=True, help="May be stopped for more urgent jobs.")
+@click.option(
+    "--preemptible", is_flag=True, help="May give way to more urgent jobs; nothing asks it to yet."
+)
 @click.option("--framework", help="What it is written for, for example pytorch.")
-@click.option("--image", help="Container image.")
-@click.option("--endpoint", "endpoints", multiple=True, help="ssh, jupyter or tensorboard.")
-@click.option("-F", "--follow", is_flag=True, help="Print the log until it ends; 1 if it failed.")
+@click.option("--image", help="Container image; kept with the job, not used yet.")
+@click.option(
+    "--endpoint", "endpoints", multiple=True, help="ssh, jupyter or tensorboard; not offered yet."
+)
+@click.option(
+    "-F", "--follow", is_flag=True, help="Print the log until it ends; exit code 1 if it failed."
+)
 @click.option("--stop-on-interrupt", is_flag=True, help="With --follow: Ctrl-C stops the job.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, queue nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the job as JSON.")

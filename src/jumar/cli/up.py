@@ -19,7 +19,12 @@ _ANSWER_LIMIT_S = 30.0
 
 @click.command()
 @click.option("--detach", "-d", is_flag=True, help="Return once it answers; it goes on by itself.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 takes any.  [default: 7420]")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Port.  [default: 7420, or a free one]",
+)
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--json", "as_json", is_flag=True, help="Print url, login_url, pid and home.")
 def command(detach: bool, port: int | None, host: str | None, as_json: bool) -> None:
