@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import time
 from pathlib import Path
 
@@ -87,6 +88,27 @@ def test_a_pid_used_again_is_not_taken_for_the_supervisor(workshop: Workshop) ->
     older = Identity(me.pid, me.start_ticks - 1, me.boot_id)
     write_json(directory.claim, Claim(older, older, "here", None).as_json())
     assert wait_final(workshop.engine, made, 5).state == JobState.LOST
+
+
+def test_a_damaged_or_missing_directory_does_not_hide_other_jobs(workshop: Workshop) -> None:
+    broken, removed, fine = (workshop.attempt("echo up; sleep 60") for _ in range(3))
+    for made in (broken, removed, fine):
+        workshop.engine.start(made)
+        wait_for(lambda m=made: "up" in log_of(m), "it is up")
+    result = broken.directory / "attempts/1/result.json"
+    result.write_text("{")
+    seen = workshop.engine.observe([broken, fine])
+    assert [one.state for one in seen] == [JobState.LOST, JobState.RUNNING]
+    result.unlink()
+    claim = claim_of(removed)
+    assert workshop.engine.observe([removed])[0].state == JobState.RUNNING
+    shutil.rmtree(removed.directory)
+    kill_9(claim.supervisor.pid)
+    seen_gone = wait_final(workshop.engine, removed, 10)
+    assert "is gone" in str(seen_gone.reason)
+    for made in (broken, fine):
+        workshop.engine.stop(made, JobState.STOPPED)
+        assert wait_final(workshop.engine, made).state == JobState.STOPPED
 
 
 @pytest.mark.parametrize("seed", range(24))

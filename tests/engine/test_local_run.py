@@ -291,6 +291,14 @@ def test_the_server_is_told_by_datagram(workshop: Workshop) -> None:
     assert told == [{"job_id": made.job_id}] * 3
 
 
+def test_scripts_for_other_platforms_find_a_pod_env(workshop: Workshop) -> None:
+    command = 'unset LR; . "$JUMAR_POD_ENV"; echo $DLWS_JOB_ID $DLWS_ROLE_NAME $LR'
+    made, seen = workshop.run(command, environment={"LR": "a b"})
+    assert seen.state == JobState.SUCCEEDED
+    assert log_of(made) == f"{made.job_id} master a b\n"
+    assert (made.directory / "pod.env").stat().st_mode & 0o077 == 0
+
+
 def test_a_stop_before_the_start_runs_nothing(workshop: Workshop) -> None:
     made = workshop.attempt("echo ran")
     workshop.engine.stop(made, JobState.STOPPED)

@@ -17,6 +17,6 @@ def command(arguments: tuple[str, ...]) -> None:
     Example:
       jumar launch --devices npu:8 train.py --epochs 10
     """
-    from jumar.launch.standalone import main
+    from jumar.launch.__main__ import main
 
     sys.exit(main(arguments))

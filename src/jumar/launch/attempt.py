@@ -33,6 +33,8 @@ def run_attempt(directory: JobDir) -> int:
         return ALREADY_CLAIMED
     supervisor = guard.fork_supervisor(lambda seen: _supervise(directory, job, request, seen))
     guard.wait_for(supervisor)
+    # Even when the job directory was removed meanwhile: what is below this process is the job's.
+    Tree(None).kill()
     claim = jobdir.read_claim(directory)
     if claim is None or claim.supervisor != supervisor.identity:
         return ALREADY_CLAIMED

@@ -38,7 +38,20 @@ class Observer:
         self._seen: dict[tuple[str, int], _Seen] = {}
 
     def look(self, attempt: Attempt) -> Observation:
-        """One attempt now."""
+        """One attempt now; trouble with its directory never keeps others from being seen."""
+        try:
+            return self._look(attempt)
+        except jobdir.Unusable as error:
+            return _ended(attempt, Ending("lost", "supervisor-killed", str(error)))
+        except OSError as error:
+            if not attempt.directory.exists():
+                reason = f"its directory {attempt.directory} is gone"
+                return _ended(attempt, Ending("lost", "supervisor-killed", reason))
+            logger.warning("job %s cannot be looked at now: %s", attempt.job_id, error)
+            seen = self._seen.get((attempt.job_id, attempt.number), _Seen())
+            return _going(attempt, seen)
+
+    def _look(self, attempt: Attempt) -> Observation:
         directory = job_dir(attempt)
         ending = jobdir.read_ending(directory)
         if ending is not None:
@@ -52,21 +65,11 @@ class Observer:
             ending = jobdir.read_ending(directory) or _lost(attempt, directory, seen.claim)
             return self._final(attempt, ending)
         seen.running = seen.running or os.path.exists(directory.ranks)
-        state = JobState.RUNNING if seen.running else JobState.STARTING
-        return Observation(job_id=attempt.job_id, number=attempt.number, state=state)
+        return _going(attempt, seen)
 
     def _final(self, attempt: Attempt, ending: Ending) -> Observation:
         self._seen.pop((attempt.job_id, attempt.number), None)
-        return Observation(
-            job_id=attempt.job_id,
-            number=attempt.number,
-            state=JobState(ending.state),
-            started_at=ending.started_at,
-            finished_at=ending.finished_at,
-            exit_code=ending.exit_code,
-            reason=ending.reason,
-            tail=ending.tail or None,
-        )
+        return _ended(attempt, ending)
 
     def _unclaimed(self, attempt: Attempt, directory: JobDir, seen: _Seen) -> Observation:
         now = time.monotonic()
@@ -81,7 +84,25 @@ class Observer:
                 self._starter.start(directory)
             except EngineFailed as error:
                 logger.warning("job %s: %s", attempt.job_id, error)
-        return Observation(job_id=attempt.job_id, number=attempt.number, state=JobState.STARTING)
+        return _going(attempt, seen)
+
+
+def _ended(attempt: Attempt, ending: Ending) -> Observation:
+    return Observation(
+        job_id=attempt.job_id,
+        number=attempt.number,
+        state=JobState(ending.state),
+        started_at=ending.started_at,
+        finished_at=ending.finished_at,
+        exit_code=ending.exit_code,
+        reason=ending.reason,
+        tail=ending.tail or None,
+    )
+
+
+def _going(attempt: Attempt, seen: _Seen) -> Observation:
+    state = JobState.RUNNING if seen.running else JobState.STARTING
+    return Observation(job_id=attempt.job_id, number=attempt.number, state=state)
 
 
 def _runs(claim: Claim) -> bool:
