@@ -1,5 +1,6 @@
 """Formats: what is read is written again, and what fits is converted."""
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -385,3 +386,52 @@ def test_any_table_goes_through_any_format_and_back(found: dict[str, Any], form:
     table = parse(found)
     assert check(table) == []
     assert document(parse(document(table, form)), "1.0") == found
+
+
+def slots(value: Any) -> list[tuple[Any, Any]]:
+    """Every place in a document that holds a value: its container and its key."""
+    is_object = hasattr(value, "items")
+    keys: list[Any] = list(value) if is_object else list(range(len(value)))
+    deeper = [
+        value[key] for key in keys if hasattr(value[key], "append") or hasattr(value[key], "items")
+    ]
+    return [(value, key) for key in keys] + [slot for inner in deeper for slot in slots(inner)]
+
+
+ODD: list[Any] = [None, [], {}, "x", "", -1, 1.5, True, 999_999_999, "999999999", [[]]]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> Any:
+    """A table with some values dropped, doubled or replaced."""
+    found: Any = json.loads(json.dumps(TABLES[draw(st.sampled_from(FORMATS))]))
+    for _ in range(draw(st.integers(1, 4))):
+        places = slots(found)
+        if not places:
+            break
+        container, key = places[draw(st.integers(0, len(places) - 1))]
+        kind = draw(st.sampled_from(["drop", "double", "replace"]))
+        if kind == "drop":
+            del container[key]
+        elif kind == "double" and hasattr(container, "append"):
+            container.append(json.loads(json.dumps(container[key])))
+        else:
+            container[key] = copy.deepcopy(draw(st.sampled_from(ODD)))
+    return found
+
+
+@settings(max_examples=400, deadline=None)
+@given(damaged())
+def test_damage_is_refused_or_found_never_a_crash(found: Any):
+    try:
+        table = parse(found)
+    except Unreadable as error:
+        assert error.message
+        return
+    for chip in (None, "910", "A2", "A3", "A5"):
+        assert all(finding.text for finding in check(table, chip))
+    for form in FORMATS:
+        try:
+            json.dumps(document(table, form))
+        except NotExpressible as error:
+            assert error.message

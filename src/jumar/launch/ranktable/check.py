@@ -5,7 +5,8 @@ mind. Rules follow the vendor's documents; where they depend on the chip and non
 mildest applies."""
 
 import ipaddress
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from collections import Counter
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from jumar.launch.ranktable.records import (
     COMPLETED,
@@ -82,6 +83,7 @@ def _version(table: RankTable, chip: Optional[str]) -> Iterator[Finding]:
 
 
 def _counts(table: RankTable, chip: Optional[str]) -> Iterator[Finding]:
+    nics: Any = table.extras.get("para_plane_nic_name")
     instances = table.rank_count if table.format == LAB else len(table.servers)
     actual = {
         "server_count": len(table.servers),
@@ -91,7 +93,7 @@ def _counts(table: RankTable, chip: Optional[str]) -> Iterator[Finding]:
         "rank_count": table.rank_count,
         "instance_count": instances,
         "group_count": 1,
-        "para_plane_nic_num": len(table.extras.get("para_plane_nic_name", ())),
+        "para_plane_nic_num": len(nics) if hasattr(nics, "__len__") else 0,
     }
     for name, stated in table.declared.items():
         if stated != actual[name]:
@@ -120,13 +122,13 @@ def _server_ids(table: RankTable, chip: Optional[str]) -> Iterator[Finding]:
 
 
 def _ranks(table: RankTable, chip: Optional[str]) -> Iterator[Finding]:
-    ranks = [device.rank for _, device in table.devices]
-    for rank in sorted({rank for rank in ranks if ranks.count(rank) > 1}):
+    counts = Counter(device.rank for _, device in table.devices)
+    for rank in sorted(rank for rank, times in counts.items() if times > 1):
         yield Finding("duplicate-rank", ERROR, f"rank {rank} is given twice")
-    missing = sorted(set(range(max(ranks, default=-1) + 1)) - set(ranks))
-    if missing:
-        shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
-        text = f"ranks run to {max(ranks)} without {shown}"
+    last = max(counts, default=-1)
+    if last >= len(counts):
+        first_missing = next(rank for rank in range(last) if rank not in counts)
+        text = f"ranks run to {last} but {first_missing} is missing"
         yield Finding("rank-gap", ERROR, text)
 
 
@@ -203,7 +205,7 @@ def _super_pods(table: RankTable, chip: Optional[str]) -> Iterator[Finding]:
     for name in sorted(set(listed) - set(servers)):
         text = f"superpod {pod_of[name]} names server {name}, which is not in the table"
         yield Finding("superpod-unknown-server", ERROR, text)
-    for name in sorted({name for name in listed if listed.count(name) > 1}):
+    for name in sorted(name for name, times in Counter(listed).items() if times > 1):
         yield Finding("superpod-twice", ERROR, f"server {name} is in two superpods")
     closed: List[Optional[str]] = []
     for name in servers:

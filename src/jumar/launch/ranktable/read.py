@@ -95,6 +95,8 @@ def _lab(table: Json, form: str) -> RankTable:
     servers = tuple(RankServer(name, tuple(found)) for name, found in devices.items())
     extras = _rest(table, "group_list", "status", "group_count", "para_plane_nic_num")
     extras["group_name"] = group.get("group_name", "")
+    if "para_plane_nic_name" in table:
+        extras["para_plane_nic_name"] = _list(table, "para_plane_nic_name", "the table")
     return RankTable(form, _status(table), servers, (), extras, _declared(table, group))
 
 
