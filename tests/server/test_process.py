@@ -164,7 +164,7 @@ def test_a_port_in_use_is_said_and_any_port_is_found(settings: Settings) -> None
         with pytest.raises(HomeUnusable, match=f"port {port} is in use") as refused:
             process.start_detached(replace(settings, port=port))
         assert "JUMAR_PORT" in str(refused.value.hint)
-        settings.home.joinpath("server.json").write_text(
+        settings.home.joinpath("client.json").write_text(
             json.dumps({"url": f"http://127.0.0.1:{port}"})
         )
         assert not process.start_detached(settings).url.endswith(f":{port}")

@@ -39,9 +39,9 @@ def listen(settings: Settings) -> Listener:
 
 
 def _last_port(home: Path) -> int:
-    # Clients of a server that was killed find the next one where the last one was.
+    # Clients, and pages that are open, find the next server where the last one was.
     try:
-        return urlsplit(str(read_json(home / "server.json").get("url", ""))).port or USUAL_PORT
+        return urlsplit(str(read_json(home / "client.json").get("url", ""))).port or USUAL_PORT
     except ValueError:
         return USUAL_PORT
 

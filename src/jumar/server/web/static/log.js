@@ -75,12 +75,11 @@
       shown -= oldest.textContent.length;
       oldest.remove();
       first = Number(text.firstElementChild.dataset.start ?? first);
-      showEdge();
     }
   }
 
   function showEdge() {
-    edge.textContent = first > 0 ? words.log.older : words.log.start;
+    edge.textContent = first > 0 ? words.log.older : next > 0 ? words.log.start : "";
   }
 
   function toEnd() {
@@ -102,6 +101,7 @@
       next = Number(event.lastEventId);
       append(piece.text, piece.offset);
       trim();
+      showEdge();
       if (following) toEnd();
     });
     source.addEventListener("state", () => {
