@@ -1,11 +1,12 @@
 """A job's requirements, installed by the real pip from wheels made here."""
 
+import socket
 import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
-from tests.engine.conftest import Workshop, log_of, pack
+from tests.engine.conftest import Workshop, log_of, pack, wait_final
 
 from jumar.spec.states import JobState
 
@@ -51,6 +52,38 @@ def test_packages_are_installed_once_and_what_is_there_counts(
     again, seen = workshop.run(["python", "sub/train.py"], **fields(archive))
     assert seen.state == JobState.SUCCEEDED
     assert log_of(again) == log_of(made)
+
+
+def test_two_jobs_that_need_the_same_share_it(workshop: Workshop, tmp_path: Path) -> None:
+    made_here = wheel(tmp_path, "harness", "LOOPS = 2")
+    archive = pack(
+        tmp_path / "code.tar",
+        {"t.py": "import harness", "pip-requirements.txt": made_here.as_uri()},
+    )
+    pair = [workshop.attempt(["python", "t.py"], **fields(archive)) for _ in range(2)]
+    for made in pair:
+        workshop.engine.start(made)
+    for made in pair:
+        assert wait_final(workshop.engine, made, 60).state == JobState.SUCCEEDED
+    assert len(list((workshop.home / "envs").glob("*/ready.json"))) == 1
+
+
+def test_a_stop_ends_a_pip_that_hangs(workshop: Workshop, tmp_path: Path) -> None:
+    archive = pack(tmp_path / "code.tar", {"t.py": "", "pip-requirements.txt": "rope==1.0"})
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        index = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        environment = {"PIP_INDEX_URL": index, "PIP_CONFIG_FILE": "/dev/null"}
+        code = {"archive": "0" * 64}
+        made = workshop.attempt(
+            ["python", "t.py"], archive=archive, code=code, environment=environment
+        )
+        workshop.engine.start(made)
+        silent.settimeout(60)
+        with silent.accept()[0]:
+            assert workshop.engine.observe([made])[0].state == JobState.STARTING
+            workshop.engine.stop(made, JobState.STOPPED)
+            assert wait_final(workshop.engine, made, 10).state == JobState.STOPPED
+    assert not list((workshop.home / "envs").glob("*/ready.json"))
 
 
 def test_a_failing_pip_is_told_with_its_own_words(workshop: Workshop, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from tests.engine.conftest import Workshop, log_of, pack, wait_final, wait_for
 
+from jumar.engine.local.files import write_files
+from jumar.engine.local.starter import Starter
 from jumar.launch import process
 from jumar.spec.states import JobState
 
@@ -347,6 +349,29 @@ def test_a_lost_warm_process_is_replaced(workshop: Workshop) -> None:
     _, seen = workshop.run(["true"])
     assert seen.state == JobState.SUCCEEDED
     assert workshop.engine.warm_pid != first
+
+
+def test_without_a_warm_process_supervisors_are_started_cold(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Starter) -> socket.socket:
+        raise OSError("no processes left")
+
+    monkeypatch.setattr(Starter, "_start_warm", broken)
+    made, seen = workshop.run("echo cold")
+    assert seen.state == JobState.SUCCEEDED
+    assert log_of(made) == "cold\n"
+
+
+def test_of_many_starters_of_one_attempt_one_runs_it(workshop: Workshop) -> None:
+    made = workshop.attempt("echo ran; sleep 0.3")
+    write_files(made, env_cache=workshop.home / "envs", notify=workshop.home / "notify.sock")
+    command = [PYTHON, "-m", "jumar.launch", str(made.directory), "--attempt", "1"]
+    rivals = [subprocess.Popen(command) for _ in range(6)]
+    codes = sorted(rival.wait(30) for rival in rivals)
+    assert codes == [0, 3, 3, 3, 3, 3]
+    assert log_of(made) == "ran\n"
+    assert wait_final(workshop.engine, made).state == JobState.SUCCEEDED
 
 
 def test_jobs_go_on_without_the_server(workshop: Workshop) -> None:

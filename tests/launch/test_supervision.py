@@ -266,7 +266,7 @@ def test_random_kills_leave_no_process(launcher: Launcher, batch: int) -> None:
             [DAEMONS, "sleep 0.05", "sleep 0.02; exit 3", "trap '' TERM; sleep 9"]
         )
         running = launcher.start("--devices", "cpu:2", "--grace", "0.2", "-q", "sh", "-c", command)
-        time.sleep(chance.random() * 0.25)
+        time.sleep(chance.random() * 0.15)
         for _ in range(chance.randint(1, 3)):
             victims = [running.pid, *below(running.pid)]
             number = chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -36,6 +36,9 @@ _LOOK_S = 0.05
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code is documented in `jumar launch --help`."""
+    if not sys.platform.startswith("linux"):
+        _print(2, "error: ranks are supervised on Linux only\nhint: submit to a server instead\n")
+        return 2
     try:
         options = parse(arguments, os.environ)
         layout = Layout.of(options, os.environ)

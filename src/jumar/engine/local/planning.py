@@ -5,6 +5,7 @@ requirements file brings) is left to the attempt."""
 
 import os
 import shlex
+import sys
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -83,6 +84,10 @@ _BUILTINS = frozenset(
 
 def make_plan(spec: JobSpec, *, archive: Path | None, cards: Sequence[Card], home: Path) -> Plan:
     """All checks, then the plan."""
+    if not sys.platform.startswith("linux"):
+        raise SubmitRefused(
+            f"jobs run on Linux; this is {sys.platform}", hint="use a server on Linux: jumar login"
+        )
     _check_size(spec, cards)
     files = _Files(spec, archive)
     _check_data(spec, files)
