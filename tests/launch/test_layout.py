@@ -1,6 +1,7 @@
 """What each rank is given, seen through --dry-run and through ranks that print it."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,19 @@ def test_other_kinds_get_their_own_variable(launcher: Launcher, cards: str) -> N
     found = ranks(launcher, "--cards", cards, "--devices", "gpu:1")
     assert found["rank 0"]["CUDA_VISIBLE_DEVICES"] == "0"
     assert ranks(launcher, "--devices", "sim:2")["rank 1"]["JUMAR_SIM_DEVICES"] == "0,1"
+
+
+def test_inside_a_job_all_its_devices_can_be_used(launcher: Launcher) -> None:
+    found = ranks(launcher, "--devices", "auto", environ={"JUMAR_SIM_DEVICES": "1,3"})
+    assert sorted(found) == ["rank 0", "rank 1"]
+    assert found["rank 1"]["JUMAR_SIM_DEVICES"] == "1,3"
+
+
+def test_torchrun_counts_by_kind(launcher: Launcher, cards: str) -> None:
+    found = ranks(launcher, "--cards", cards, "--nproc_per_node=npu", "--bind", "none")
+    assert len(found) == 3
+    assert len(ranks(launcher, "--nproc-per-node", "cpu")) == len(os.sched_getaffinity(0))
+    assert len(ranks(launcher, "--nproc-per-node", "2")) == 2
 
 
 def test_tensorflow_gets_a_rank_table(launcher: Launcher, cards: str) -> None:

@@ -34,7 +34,7 @@ def choose(
 ) -> Choice:
     """Pick cards; raises BadUsage when there are not enough."""
     listed = _read_list(cards_file) if cards_file else None
-    kind = kind or _kind_here(listed)
+    kind = kind or _kind_here(listed, environ)
     if kind == "cpu" or (kind == "sim" and VISIBLE["sim"] not in environ and listed is None):
         return Choice(kind, list(range(count or 1)) if kind == "sim" else [], count or 1, [])
     known = _known(kind, listed)
@@ -52,7 +52,9 @@ def choose(
     return Choice(kind, sorted(free[:wanted]), wanted, own)
 
 
-def _kind_here(listed: Optional[List[Dict[str, Any]]]) -> str:
+def _kind_here(listed: Optional[List[Dict[str, Any]]], environ: Mapping[str, str]) -> str:
+    if environ.get(VISIBLE["sim"]):
+        return "sim"
     for kind in ("npu", "gpu"):
         if _known(kind, listed):
             return kind

@@ -120,11 +120,11 @@ def read_json(path: str) -> Dict[str, Any]:
     return cast("Dict[str, Any]", value)
 
 
-def write_json(path: str, value: Dict[str, Any], durable: bool = False) -> None:
+def write_json(path: str, value: Dict[str, Any]) -> None:
     """Write aside and rename."""
     aside = f"{path}.{os.getpid()}.new"
     try:
-        _write(aside, _encode(value), os.O_TRUNC, durable)
+        _write(aside, _encode(value), os.O_TRUNC, durable=False)
         os.rename(aside, path)
     except OSError:
         _remove(aside)
@@ -201,11 +201,6 @@ def write_ending(directory: JobDir, ending: Ending) -> None:
     aside = _aside(directory)
     _write(aside, data, 0, durable=True)
     os.rename(aside, directory.result)
-
-
-def discard_reserve(directory: JobDir) -> None:
-    """Give the reserved space back without a result."""
-    _remove(_aside(directory))
 
 
 class Journal:

@@ -68,7 +68,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
     words = given.command[1:] if given.command[:1] == ["--"] else given.command
     if not words:
         raise BadUsage("there is nothing to run")
-    kind, count = parse_devices(given.devices)
+    kind, count = _torchrun_count(given.nproc) if given.nproc else parse_devices(given.devices)
     if given.standalone:
         given.nodes = "1"
     nodes = _number("--nodes", given.nodes.split(":")[0], 1)
@@ -113,6 +113,14 @@ def parse_devices(text: str) -> Tuple[Optional[str], Optional[int]]:
     return (match[1].lower() if match[1] else None), count
 
 
+def _torchrun_count(text: str) -> Tuple[Optional[str], Optional[int]]:
+    """There a kind alone means all of it."""
+    word = text.strip().lower()
+    if word == "cpu":
+        return "cpu", len(os.sched_getaffinity(0))
+    return (word, None) if word in KINDS else parse_devices(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="jumar launch",
@@ -135,8 +143,9 @@ def _both(name: str) -> List[str]:
 
 def _add_size(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("where").add_argument
-    add("-d", "--devices", *_both("nproc-per-node"), default="1", metavar="N|KIND:N|auto",
+    add("-d", "--devices", default="1", metavar="N|KIND:N|auto",
         help="ranks on this node: 8, npu:8, gpu:2, cpu:3, or auto for all cards")  # fmt: skip
+    add(*_both("nproc-per-node"), dest="nproc", metavar="N|gpu|auto", help="the same, as torchrun")
     add("--nodes", *_both("nnodes"), default="1", metavar="N", help="how many nodes")
     add(*_both("node-rank"), type=int, metavar="K", help="which of them this is, from 0")
     add("--rdzv", *_both("rdzv-endpoint"), metavar="HOST:PORT",
