@@ -1,17 +1,24 @@
 """A real MindSpore job through the launcher, where MindSpore is installed."""
 
-import importlib.util
 import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import PYTHON, Launcher
+from tests.launch.conftest import Launcher
 
-WITH_MINDSPORE = os.environ.get("MINDSPORE_PYTHON") or (
-    PYTHON if importlib.util.find_spec("mindspore") else None
-)
+ENVIRONMENT = Path(__file__).parents[2] / ".venv-mindspore" / "bin" / "python"
+
+
+@pytest.fixture
+def mindspore_python() -> str:
+    if not ENVIRONMENT.exists():
+        if os.environ.get("CI"):
+            pytest.fail("MindSpore is not installed; make test installs it")
+        pytest.skip("MindSpore is not installed: make mindspore")
+    return str(ENVIRONMENT)
+
 
 JOB = """
 import json, os, sys
@@ -42,17 +49,15 @@ if rank == 0:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(WITH_MINDSPORE is None, reason="MindSpore is not installed")
 def test_gradients_of_two_mindspore_processes_are_those_of_one(
-    launcher: Launcher, tmp_path: Path
+    launcher: Launcher, tmp_path: Path, mindspore_python: str
 ) -> None:
-    assert WITH_MINDSPORE is not None
     script = launcher.script(JOB)
     ended = launcher.run(
-        "--devices", "cpu:2", "--python", WITH_MINDSPORE, script, "two.json", limit_s=240
+        "--devices", "cpu:2", "--python", mindspore_python, script, "two.json", limit_s=240
     )
     assert ended.code == 0, ended.errors
-    subprocess.run([WITH_MINDSPORE, script, "one.json"], cwd=tmp_path, check=True, timeout=120)
+    subprocess.run([mindspore_python, script, "one.json"], cwd=tmp_path, check=True, timeout=120)
     one, two = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "two.json"))
     for expected, found in zip(one, two, strict=True):
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
