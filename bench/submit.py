@@ -59,9 +59,7 @@ def time_task_spooler(jobs: int, folder: Path) -> list[float]:
     try:
         for _ in range(jobs):
             began = time.time()
-            subprocess.run(
-                ["tsp", *CLOCK], env=environment, check=True, stdout=subprocess.DEVNULL
-            )
+            subprocess.run(["tsp", *CLOCK], env=environment, check=True, stdout=subprocess.DEVNULL)
             seconds.append(first_line_s(lambda: _new_output(folder), began))
             for output in folder.glob("ts-out.*"):
                 output.unlink()
