@@ -169,9 +169,6 @@ def events(answer: http.client.HTTPResponse) -> Iterator[Event]:
             fields = {}
 
 
-Wait = Callable[[Callable[[], bool]], None]
-
-
 def wait_for(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
     until = time.monotonic() + limit_s
     while not condition():
@@ -194,14 +191,16 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
 
 
 @contextmanager
-def serving(folder: Path) -> Generator[Running]:
+def serving(folder: Path, *, obedient: bool = True) -> Generator[Running]:
+    """A server whose jobs, unless obedient, take no notice of being stopped."""
     home = folder / "home"
     home.mkdir()
     engine = MemoryEngine(
         (
             *(Card(DeviceKind.SIM, number) for number in range(8)),
             *(Card(DeviceKind.CPU, number) for number in range(64)),
-        )
+        ),
+        obedient=obedient,
     )
     listener = listen(Settings(home=home))
     database = open_database(f"sqlite:///{home / 'jumar.db'}")
