@@ -79,7 +79,9 @@ def subcommands() -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     for name, entry in COMMANDS.items():
         command = cast("click.Command", cast("Any", import_module(entry.module)).command)
-        found.append((name,))
+        # `launch` hands all its arguments to a parser of its own, for Python 3.8.
+        if command.add_help_option:
+            found.append((name,))
         if isinstance(command, click.Group):
             found.extend((name, below) for below in command.commands)
     return found

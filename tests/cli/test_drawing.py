@@ -68,6 +68,11 @@ def test_tables_are_straight_with_chinese_names(capsys: pytest.CaptureFixture[st
     assert not sys.stdout.isatty()
 
 
+def test_a_table_is_cut_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("ID", "REASON"), [("abc", "a reason that is long")], width=12)
+    assert capsys.readouterr().out.splitlines() == ["ID   REASON", "abc  a reas…"]
+
+
 @pytest.mark.parametrize(
     ("text", "width", "shown"),
     [

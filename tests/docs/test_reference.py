@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
-import pytest
 
 from jumar.cli.app import COMMANDS
 from jumar.settings import Settings
@@ -78,12 +77,3 @@ def test_api_page_has_every_call(live_home: Path) -> None:
     assert calls
     written = set(re.findall(r"^\| `([A-Z]+ /[^`]*)`", page, re.M))
     assert calls == written
-
-
-@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
-def test_both_readmes_show_the_same_commands(name: str) -> None:
-    def commands(page: str) -> list[str]:
-        text = (REFERENCE.parents[1] / page).read_text("utf-8")
-        return re.findall(r"^\$ (.+)$", text, re.M)
-
-    assert commands(name) == commands("README.md")

@@ -1,6 +1,7 @@
 """`jumar jobs`: the list."""
 
-import os
+import shutil
+import sys
 import time
 
 import click
@@ -84,20 +85,11 @@ def _print(found: list[JobSummary]) -> None:
             job.user,
             ago(job.created_at, now),
             span(job.started_at, job.finished_at) if job.started_at else "-",
-            job.reason or "",
+            " ".join((job.reason or "").split()),
         )
         for job in found
     ]
     header = ("ID", "NAME", "STATE", "DEVICE", "USER", "SUBMITTED", "RAN", "REASON")
-    room = _terminal_width() - sum(
-        max(len(header[i]), *(len(row[i]) for row in rows), 0) + 2 for i in range(7) if i != 2
-    )
-    shown = [(*row[:7], clip(row[7], max(20, room - 12))) for row in rows]
-    print_table(header, shown)
-
-
-def _terminal_width() -> int:
-    try:
-        return os.get_terminal_size().columns
-    except OSError:
-        return 160
+    # In a terminal a job is one line; elsewhere nothing is cut.
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print_table(header, rows, width=width)

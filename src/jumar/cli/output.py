@@ -14,6 +14,7 @@ from jumar.spec.duration import format_duration
 from jumar.spec.states import JobState
 from jumar.spec.wire import encode
 
+_GAP = "  "
 _RESET = "\033[0m"
 _BOLD, _DIM, _RED, _GREEN, _YELLOW, _BLUE = (f"\033[{n}m" for n in (1, 2, 31, 32, 33, 34))
 _STATE_COLOURS = {
@@ -54,9 +55,15 @@ def state_text(state: JobState) -> str:
     return _paint(str(state), _STATE_COLOURS.get(state, _RED), sys.stdout)
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as they need; cells may be coloured."""
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None
+) -> None:
+    """Columns as wide as they need; cells may be coloured. `width` cuts the last column."""
     widths = [max(map(_width, column)) for column in zip(header, *rows, strict=True)]
+    if width is not None:
+        room = max(_width(header[-1]), width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1))
+        rows = [(*row[:-1], clip(row[-1], room)) for row in rows]
+        widths[-1] = min(widths[-1], room)
     print(_paint(_line(header, widths), _DIM, sys.stdout))
     for row in rows:
         print(_line(row, widths))
@@ -100,7 +107,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     padded = (
         cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)
     )
-    return "  ".join(padded).rstrip()
+    return _GAP.join(padded).rstrip()
 
 
 def _width(text: str) -> int:
