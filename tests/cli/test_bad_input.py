@@ -120,3 +120,12 @@ def test_bad_input_starts_no_server(fresh_jumar: Jumar, fresh_home: Path) -> Non
         done = fresh_jumar("run", *arguments, "--", "true", rc=2)
         assert "started the server" not in done.stderr
     assert not fresh_home.exists()
+
+
+def test_another_machine_has_to_be_told_where_the_code_is(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUMAR_SERVER", "http://trainer.invalid:7420")
+    said = refused("run", "--", "true")
+    assert "http://trainer.invalid:7420 is another machine" in said
+    assert "hint: send it with --code ." in said

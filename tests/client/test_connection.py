@@ -179,6 +179,17 @@ def test_an_answer_that_is_not_json() -> None:
         client.me()
 
 
+@pytest.mark.parametrize("body", [b"[]", b"null", b'"text"', b'{"name": "ann"}'])
+def test_json_that_is_no_record(body: bytes) -> None:
+    def chat(connection: socket.socket, number: int) -> None:
+        message_of(connection)
+        answer(connection, body)
+
+    refused = pytest.raises(ServerUnreachable, match="is not what was asked for")
+    with scripted(chat) as url, Client(url, "jm_x") as client, refused:
+        client.me()
+
+
 def sse(connection: socket.socket, *events: str) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
     for event in events:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from socket import gethostname
 from urllib.parse import urlsplit
 
 from jumar.cli.output import note
@@ -13,6 +14,8 @@ from jumar.server.home import server_process
 from jumar.settings import Settings, load
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_RESTART_S = 30.0
+"""How long a command waits for the home's own server when it goes away meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ def connect(before_start: Callable[[], None] | None = None) -> Connected:
     settings = load()
     address = find(settings)
     if address is not None and not address.embedded:
-        return Connected(Client(address.url, address.token), _is_loopback(address.url))
+        client = Client(address.url, address.token)
+        return Connected(client, on_this_machine=_is_here(client))
     client = _reached(settings, address)
     if client is None:
         if before_start is not None:
@@ -51,7 +55,7 @@ def _reached(settings: Settings, address: Address | None) -> Client | None:
     # Without a live process, whoever listens at the old address is somebody else.
     if address is None or server_process(settings.home) is None:
         return None
-    client = Client(address.url, address.token)
+    client = Client(address.url, address.token, patience_s=_RESTART_S)
     try:
         client.reach()
     except ServerUnreachable:
@@ -66,8 +70,9 @@ def _started(settings: Settings) -> Client:
         info = start_detached(settings)
         note(f"started the server of {settings.home} at {info.url} (stop it: jumar down)")
     address = required(settings)
-    return Client(address.url, address.token)
+    return Client(address.url, address.token, patience_s=_RESTART_S)
 
 
-def _is_loopback(url: str) -> bool:
-    return urlsplit(url).hostname in _LOOPBACK
+def _is_here(client: Client) -> bool:
+    """Whether the server is on this machine; a loopback address may also be a tunnel's end."""
+    return urlsplit(client.url).hostname in _LOOPBACK and client.server().name == gethostname()

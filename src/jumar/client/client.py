@@ -5,13 +5,14 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from urllib.parse import quote
 
 from jumar.client import config, events
 from jumar.client.connection import Call, Connection
 from jumar.errors import BadInput, NotFound, ServerUnreachable
 from jumar.settings import load
+from jumar.spec import wire
 from jumar.spec.records import (
     CardUse,
     JobPage,
@@ -22,12 +23,13 @@ from jumar.spec.records import (
     UserRecord,
 )
 from jumar.spec.states import JobState
-from jumar.spec.wire import decode
 
 if TYPE_CHECKING:
     from jumar.client.pack import Listing, Package, Progress
     from jumar.engine.base import Plan
     from jumar.spec.job import JobSpec
+
+T = TypeVar("T")
 
 CALL_PATIENCE_S = 10.0
 FOLLOW_PATIENCE_S = 120.0
@@ -91,7 +93,7 @@ class Client:
 
         A cut connection is no danger: the same submit sent again is the same job."""
         values = self._with_code_sent(spec, code, on_progress)
-        return decode(JobRecord, self._post("/jobs", values, key=secrets.token_hex(16)))
+        return _decode(JobRecord, self._post("/jobs", values, key=secrets.token_hex(16)))
 
     def plan(
         self,
@@ -105,11 +107,11 @@ class Client:
 
         values = self._with_code_sent(spec, code, on_progress)
         answer = self._json(Call(method="POST", path="/plans", body=values, repeatable=True))
-        return decode(Plan, answer)
+        return _decode(Plan, answer)
 
     def get(self, job: str) -> JobRecord:
         """One job, by id, by the start of its id, or by name (the newest of that name)."""
-        return decode(JobRecord, self._get(f"/jobs/{_part(job)}"))
+        return _decode(JobRecord, self._get(f"/jobs/{_part(job)}"))
 
     def page(
         self,
@@ -129,7 +131,7 @@ class Client:
             "limit": limit,
         }
         call = Call(method="GET", path="/jobs", query=query, repeatable=True)
-        return decode(JobPage, self._json(call))
+        return _decode(JobPage, self._json(call))
 
     def jobs(
         self,
@@ -150,11 +152,11 @@ class Client:
     def stop(self, job: str) -> JobRecord:
         """Ask a job to end; asking twice is once."""
         call = Call(method="POST", path=f"/jobs/{_part(job)}/stop", repeatable=True)
-        return decode(JobRecord, self._json(call))
+        return _decode(JobRecord, self._json(call))
 
     def rerun(self, job: str) -> JobRecord:
         """Queue a new job with the same spec."""
-        return decode(JobRecord, self._post(f"/jobs/{_part(job)}/rerun", None))
+        return _decode(JobRecord, self._post(f"/jobs/{_part(job)}/rerun", None))
 
     def wait(self, job: str, timeout_s: float | None = None) -> JobRecord:
         """The job once it is over; TimeoutError when that takes longer than `timeout_s`."""
@@ -173,7 +175,7 @@ class Client:
 
     def log_files(self, job: str) -> tuple[LogFile, ...]:
         """The logs a job has, one a rank."""
-        return decode(tuple[LogFile, ...], self._get(f"/jobs/{_part(job)}/logs"))
+        return _decode(tuple[LogFile, ...], self._get(f"/jobs/{_part(job)}/logs"))
 
     def logs(
         self, job: str, *, tail: int | None = None, node: int = 0, rank: int = 0
@@ -256,29 +258,29 @@ class Client:
 
     def server(self) -> ServerInfo:
         """Which server this is."""
-        return decode(ServerInfo, self._get("/server"))
+        return _decode(ServerInfo, self._get("/server"))
 
     def me(self) -> UserRecord:
         """Whose token this is."""
-        return decode(UserRecord, self._get("/me"))
+        return _decode(UserRecord, self._get("/me"))
 
     def cards(self) -> tuple[CardUse, ...]:
         """All cards and who holds them."""
-        return decode(tuple[CardUse, ...], self._get("/cards"))
+        return _decode(tuple[CardUse, ...], self._get("/cards"))
 
     def users(self) -> tuple[UserRecord, ...]:
         """All users, for admins."""
-        return decode(tuple[UserRecord, ...], self._get("/users"))
+        return _decode(tuple[UserRecord, ...], self._get("/users"))
 
     def set_role(self, name: str, role: str) -> UserRecord:
         """Make a user `member`, `admin` or `pending`, for admins."""
         path = f"/users/{_part(name)}"
         call = Call(method="PATCH", path=path, body={"role": role}, repeatable=True)
-        return decode(UserRecord, self._json(call))
+        return _decode(UserRecord, self._json(call))
 
     def register(self, name: str, password: str) -> UserRecord:
         """Ask for an account; an admin lets the user in."""
-        return decode(UserRecord, self._post("/users", {"name": name, "password": password}))
+        return _decode(UserRecord, self._post("/users", {"name": name, "password": password}))
 
     def sign_in(self, name: str, password: str) -> str:
         """A token for a name and password."""
@@ -320,6 +322,16 @@ class _Counted:
         if self._on_progress is not None:
             self._on_progress(self._package.file.tell(), self._package.size)
         return block
+
+
+def _decode(kind: type[T], answer: Any) -> T:
+    try:
+        return wire.decode(kind, answer)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ServerUnreachable(
+            f"the server's answer is not what was asked for: {error}",
+            hint="is it a jumar server, and not a much newer one?",
+        ) from error
 
 
 def _part(text: str) -> str:
