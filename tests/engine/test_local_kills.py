@@ -94,18 +94,20 @@ def test_a_damaged_or_missing_directory_does_not_hide_other_jobs(workshop: Works
     broken, removed, fine = (workshop.attempt("echo up; sleep 60") for _ in range(3))
     for made in (broken, removed, fine):
         workshop.engine.start(made)
-        wait_for(lambda m=made: "up" in log_of(m), "it is up")
+        wait_for(
+            lambda m=made: workshop.engine.observe([m])[0].state == JobState.RUNNING, "it runs"
+        )
     result = broken.directory / "attempts/1/result.json"
     result.write_text("{")
     seen = workshop.engine.observe([broken, fine])
     assert [one.state for one in seen] == [JobState.LOST, JobState.RUNNING]
     result.unlink()
     claim = claim_of(removed)
-    assert workshop.engine.observe([removed])[0].state == JobState.RUNNING
     shutil.rmtree(removed.directory)
     kill_9(claim.supervisor.pid)
     seen_gone = wait_final(workshop.engine, removed, 10)
     assert "is gone" in str(seen_gone.reason)
+    wait_for(lambda: not claim.cgroup or not os.path.exists(claim.cgroup), "its cgroup is gone")
     for made in (broken, fine):
         workshop.engine.stop(made, JobState.STOPPED)
         assert wait_final(workshop.engine, made).state == JobState.STOPPED

@@ -32,16 +32,28 @@ def run_attempt(directory: JobDir) -> int:
     if os.path.exists(directory.claim):
         return ALREADY_CLAIMED
     supervisor = guard.fork_supervisor(lambda seen: _supervise(directory, job, request, seen))
-    guard.wait_for(supervisor)
+    if guard.wait_for(supervisor) == ALREADY_CLAIMED:
+        return ALREADY_CLAIMED
     # Even when the job directory was removed meanwhile: what is below this process is the job's.
     Tree(None).kill()
     claim = jobdir.read_claim(directory)
     if claim is None or claim.supervisor != supervisor.identity:
+        _remove_own_group(directory, job, claim)
         return ALREADY_CLAIMED
     if not os.path.exists(directory.result):
         end_lost(directory, claim, "its supervisor process was killed")
         Journal(directory, job.job_id, request.notify).hint()
     return 0
+
+
+def _remove_own_group(directory: JobDir, job: Job, claim: Optional[Claim]) -> None:
+    place = _group_place(directory, job)
+    if claim is None and place is not None:
+        cgroup.Cgroup(place).remove()
+
+
+def _group_place(directory: JobDir, job: Job) -> Optional[str]:
+    return cgroup.place(f"jumar-{job.job_id}-{directory.number}")
 
 
 def end_lost(directory: JobDir, claim: Claim, reason: str) -> Ending:
@@ -75,7 +87,7 @@ def _supervise(directory: JobDir, job: Job, request: Request, guard_end: int) ->
             jobdir.read_stop(directory) if os.path.exists(directory.stop) else None
         ),
     )
-    place = cgroup.place(f"jumar-{job.job_id}-{directory.number}")
+    place = _group_place(directory, job)
     if not _claim(directory, place):
         return ALREADY_CLAIMED
     started_at = time.time()
