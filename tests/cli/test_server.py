@@ -1,5 +1,7 @@
+import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import sqlite3
@@ -22,6 +24,15 @@ def is_gone(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def port_of_its_own() -> str:
+    """A free port that no other server takes by itself while this one is away."""
+    while True:
+        port = random.randint(15000, 30000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return str(port)
 
 
 def test_up_twice_is_the_same_server(fresh_jumar: Jumar, fresh_home: Path) -> None:
@@ -62,7 +73,8 @@ def test_jobs_outlive_the_server(fresh_jumar: Jumar, fresh_home: Path) -> None:
 def test_follow_goes_on_through_a_restart(
     fresh_jumar: Jumar, fresh_home: Path, jumar_program: str, tmp_path: Path
 ) -> None:
-    url = json.loads(fresh_jumar("up", "--detach", "--json").stdout)["url"]
+    port = port_of_its_own()
+    fresh_jumar("up", "--detach", "--port", port)
     job = fresh_jumar(
         "run", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.5; done"
     )
@@ -78,7 +90,7 @@ def test_follow_goes_on_through_a_restart(
         assert process.stdout.readline() == "1\n"
         os.kill(int((fresh_home / "server.pid").read_text()), signal.SIGKILL)
         time.sleep(0.3)
-        fresh_jumar("up", "--detach", "--port", url.rpartition(":")[2])
+        fresh_jumar("up", "--detach", "--port", port)
         # Not communicate(): it would miss what readline() has taken in already.
         rest = process.stdout.read()
         _, stderr = process.communicate(timeout=40)
