@@ -5,7 +5,7 @@ Changes take the connection of a running transaction; every change of state pass
 import json
 import secrets
 import string
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,9 @@ class JobRow:
     finished_at: float | None
     attempt: int
 
-    def record(
-        self, *, attempts: tuple[AttemptRecord, ...], waiting: Waiting | None, directory: Path
-    ) -> JobRecord:
-        """All about the job as it is shown to people."""
-        return JobRecord(
+    def summary(self) -> JobSummary:
+        """The job as lists show it."""
+        return JobSummary(
             id=self.id,
             name=self.name,
             user=self.user,
@@ -58,6 +56,15 @@ class JobRow:
             finished_at=self.finished_at,
             reason=self.reason,
             attempt=self.attempt,
+        )
+
+    def record(
+        self, *, attempts: tuple[AttemptRecord, ...], waiting: Waiting | None, directory: Path
+    ) -> JobRecord:
+        """All about the job as it is shown to people."""
+        summary = self.summary()
+        return JobRecord(
+            **{field.name: getattr(summary, field.name) for field in fields(summary)},
             spec=self.spec.masked(),
             attempts=attempts,
             waiting=waiting,

@@ -15,7 +15,15 @@ from jumar.jobs.ledger import JobRow, PageQuery
 from jumar.jobs.roster import queued
 from jumar.jobs.scheduling.forecast import explain
 from jumar.spec.job import ArchivedCode, JobSpec
-from jumar.spec.records import AttemptRecord, CardUse, JobPage, JobRecord, LogFile, Waiting
+from jumar.spec.records import (
+    AttemptRecord,
+    CardUse,
+    JobPage,
+    JobRecord,
+    JobSummary,
+    LogFile,
+    Waiting,
+)
 from jumar.spec.states import JobState
 
 MOST_ROWS = 1000
@@ -107,6 +115,10 @@ class JobService:
             then=self._conductor.roster.reflect,
         )
         return self.get(job_id)
+
+    def glance(self, job: str) -> JobSummary:
+        """Whose a job is and how it stands, without asking why it waits."""
+        return self._row(job).summary()
 
     def get(self, job: str) -> JobRecord:
         """All about one job."""

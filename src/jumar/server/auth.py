@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from jumar.errors import NotAllowed, NotSignedIn
 from jumar.server.site import Site, SiteOf, site_of
-from jumar.spec.records import JobRecord, UserRecord
+from jumar.spec.records import JobSummary, UserRecord
 
 COOKIE = "jumar_session"
 COOKIE_DAYS = 30
@@ -59,23 +59,23 @@ def may_open(user: UserRecord, owner: str) -> bool:
     return user.role == "admin" or user.name == owner
 
 
-def find_job(site: Site, job: str, user: UserRecord) -> JobRecord:
+def find_job(site: Site, job: str, user: UserRecord) -> JobSummary:
     """A job that `user` may see and change; waits for the database."""
-    record = site.service.get(job)
-    if not may_open(user, record.user):
+    found = site.service.glance(job)
+    if not may_open(user, found.user):
         raise NotAllowed(
-            f"job {record.id} belongs to {record.user}",
+            f"job {found.id} belongs to {found.user}",
             hint="only its owner or an administrator may open it",
         )
-    return record
+    return found
 
 
-async def job_of_path(job: str, site: SiteOf, user: Member) -> JobRecord:
+async def job_of_path(job: str, site: SiteOf, user: Member) -> JobSummary:
     """The job named in the path, if the user may open it."""
     return await run_in_threadpool(find_job, site, job, user)
 
 
-OpenedJob = Annotated[JobRecord, Depends(job_of_path)]
+OpenedJob = Annotated[JobSummary, Depends(job_of_path)]
 
 
 def set_cookie(response: Response, token: str, *, secure: bool) -> None:

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from jumar.errors import NotFound
 from jumar.server.logfile import OpenLog
 from jumar.server.site import Site
-from jumar.spec.records import JobRecord
+from jumar.spec.records import JobSummary
 
 CHUNK = 64 * 1024
 POLL_S = 0.1
@@ -99,12 +99,12 @@ class Follower:
             return b""
         return _event("log", {"text": text, "offset": start}, self._decoder.offset)
 
-    async def _look(self) -> JobRecord | None:
+    async def _look(self) -> JobSummary | None:
         """The job, if it shows something new."""
         version = self._site.service.version
         if version == self._seen_version or self._is_final:
             return None
-        record = await run_in_threadpool(self._site.service.get, self._job_id)
+        record = await run_in_threadpool(self._site.service.glance, self._job_id)
         self._seen_version = version
         self._is_final = record.state.is_final
         shown = (record.state, record.reason)

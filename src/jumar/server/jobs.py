@@ -69,23 +69,23 @@ async def list_jobs(
 
 
 @router.get("/jobs/{job}", response_model=JobRecord, summary="All about one job")
-async def show(record: OpenedJob) -> Response:
+async def show(opened: OpenedJob, site: SiteOf) -> Response:
     """A job by its id, by the start of its id, or by its name (then the newest)."""
-    return answer(record)
+    return answer(await run_in_threadpool(site.service.get, opened.id))
 
 
 @router.post("/jobs/{job}/stop", response_model=JobRecord, summary="Stop a job")
-async def stop(record: OpenedJob, site: SiteOf) -> Response:
+async def stop(opened: OpenedJob, site: SiteOf) -> Response:
     """Ask a job to end. Asking twice is once; a job that has ended is a conflict."""
-    return answer(await run_in_threadpool(site.service.stop, record.id))
+    return answer(await run_in_threadpool(site.service.stop, opened.id))
 
 
 @router.post(
     "/jobs/{job}/rerun", status_code=201, response_model=JobRecord, summary="Run a job again"
 )
-async def rerun(record: OpenedJob, site: SiteOf, user: Member) -> Response:
+async def rerun(opened: OpenedJob, site: SiteOf, user: Member) -> Response:
     """Submit the same job once more, as a new job."""
-    return answer(await run_in_threadpool(site.service.rerun, record.id, user=user.name), 201)
+    return answer(await run_in_threadpool(site.service.rerun, opened.id, user=user.name), 201)
 
 
 @router.post("/plans", response_model=Plan, summary="What would be done", openapi_extra=SPEC_BODY)

@@ -26,9 +26,9 @@ Tail = Annotated[int | None, Query(ge=0, le=MOST_LINES, description="only the la
 
 
 @router.get("", response_model=list[LogFile], summary="The logs of a job")
-async def list_logs(record: OpenedJob, site: SiteOf) -> Response:
+async def list_logs(opened: OpenedJob, site: SiteOf) -> Response:
     """One log a rank, with its size in bytes."""
-    return answer(await run_in_threadpool(site.service.log_files, record.id))
+    return answer(await run_in_threadpool(site.service.log_files, opened.id))
 
 
 @router.get(
@@ -48,10 +48,10 @@ async def list_logs(record: OpenedJob, site: SiteOf) -> Response:
     },
 )
 async def read_log(
-    request: Request, record: OpenedJob, site: SiteOf, node: Node, rank: Rank, tail: Tail = None
+    request: Request, opened: OpenedJob, site: SiteOf, node: Node, rank: Rank, tail: Tail = None
 ) -> Response:
     """The whole log, a byte range of it, or its last lines."""
-    log = await run_in_threadpool(_open, site, record.id, node, rank)
+    log = await run_in_threadpool(_open, site, opened.id, node, rank)
     try:
         size = await run_in_threadpool(log.size)
         headers = {"X-Log-Size": str(size), "Accept-Ranges": "bytes"}
@@ -83,7 +83,7 @@ async def read_log(
 )
 async def follow_log(
     request: Request,
-    record: OpenedJob,
+    opened: OpenedJob,
     site: SiteOf,
     node: Node,
     rank: Rank,
@@ -100,7 +100,7 @@ async def follow_log(
         if not resumed.isdecimal() or int(resumed) > MOST_OFFSET:
             raise BadInput("Last-Event-ID is not an offset")
         start = Start(offset=int(resumed))
-    follower = Follower(site, record.id, node, rank, start)
+    follower = Follower(site, opened.id, node, rank, start)
     return StreamingResponse(
         follower.events(),
         media_type="text/event-stream",

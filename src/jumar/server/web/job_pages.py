@@ -86,7 +86,7 @@ async def jobs_page(
 @router.get("/jobs/{job}")
 async def job_page(
     request: Request,
-    record: OpenedJob,
+    opened: OpenedJob,
     site: SiteOf,
     user: Member,
     log: Annotated[str, Query(pattern=r"^\d{1,6}-\d{1,7}$")] = "0-0",
@@ -95,6 +95,9 @@ async def job_page(
     """One job with the end of its log; with `seen`, only its state, and only if it changed."""
     # Whatever happens while the page is put together is news to the next question.
     version = site.service.version
+    if is_fragment(request) and seen == version:
+        return Response(status_code=_NO_CONTENT)
+    record = await run_in_threadpool(site.service.get, opened.id)
     values: dict[str, object] = {
         "job": record,
         "version": version,
@@ -104,8 +107,6 @@ async def job_page(
         "is_active": record.state in ACTIVE,
     }
     if is_fragment(request):
-        if seen == version:
-            return Response(status_code=_NO_CONTENT)
         return render(request, "_job_news.html", values, user=user)
     node, rank = (int(part) for part in log.split("-"))
     values["logs"] = await run_in_threadpool(site.service.log_files, record.id)
@@ -115,16 +116,16 @@ async def job_page(
 
 
 @router.post("/jobs/{job}/stop")
-async def stop(record: OpenedJob, site: SiteOf) -> Response:
+async def stop(opened: OpenedJob, site: SiteOf) -> Response:
     """Stop the job and show it."""
-    await run_in_threadpool(site.service.stop, record.id)
-    return RedirectResponse(f"/jobs/{record.id}", status_code=303)
+    await run_in_threadpool(site.service.stop, opened.id)
+    return RedirectResponse(f"/jobs/{opened.id}", status_code=303)
 
 
 @router.post("/jobs/{job}/rerun")
-async def rerun(record: OpenedJob, site: SiteOf, user: Member) -> Response:
+async def rerun(opened: OpenedJob, site: SiteOf, user: Member) -> Response:
     """Submit the job again and show the new one."""
-    again = await run_in_threadpool(site.service.rerun, record.id, user=user.name)
+    again = await run_in_threadpool(site.service.rerun, opened.id, user=user.name)
     return RedirectResponse(f"/jobs/{again.id}", status_code=303)
 
 
