@@ -4,6 +4,7 @@ It knows nothing of jobs. It outlives the server, because its children do, and e
 server is gone and the last child is done. Asked twice for one attempt it forks twice: the claim
 in the job directory lets one of them run."""
 
+import codecs
 import gc
 import json
 import os
@@ -92,6 +93,9 @@ def _noted(number: int, frame: FrameType | None) -> None:
 
 def main() -> int:
     """Serve the connection that was left open for this process."""
+    # Python loads codecs on first use, and each child would do it again: 12 ms.
+    for codec in ("ascii", "idna", "unicode_escape"):
+        codecs.lookup(codec)
     # Pages that the collector does not touch stay shared with the children.
     gc.collect()
     gc.freeze()
