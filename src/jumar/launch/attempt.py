@@ -31,7 +31,8 @@ def run_attempt(directory: JobDir) -> int:
     job, request = read_job(directory), read_request(directory)
     if os.path.exists(directory.claim):
         return ALREADY_CLAIMED
-    supervisor = guard.fork_supervisor(lambda seen: _supervise(directory, job, request, seen))
+    me = process.myself()
+    supervisor = guard.fork_supervisor(lambda seen: _supervise(directory, job, request, seen, me))
     if guard.wait_for(supervisor) == ALREADY_CLAIMED:
         return ALREADY_CLAIMED
     # Even when the job directory was removed meanwhile: what is below this process is the job's.
@@ -78,7 +79,9 @@ def _claimed_at(directory: JobDir) -> Optional[float]:
         return None
 
 
-def _supervise(directory: JobDir, job: Job, request: Request, guard_end: int) -> int:
+def _supervise(
+    directory: JobDir, job: Job, request: Request, guard_end: int, above: process.Identity
+) -> int:
     # Before the claim: a stop that comes at any moment after it is then heard.
     control = Control(
         guard=guard_end,
@@ -88,7 +91,8 @@ def _supervise(directory: JobDir, job: Job, request: Request, guard_end: int) ->
         ),
     )
     place = _group_place(directory, job)
-    if not _claim(directory, place):
+    claim = Claim(process.myself(), above, socket.gethostname(), place)
+    if not jobdir.create_json(directory.claim, claim.as_json()):
         return ALREADY_CLAIMED
     started_at = time.time()
     journal = Journal(directory, job.job_id, request.notify)
@@ -101,14 +105,6 @@ def _supervise(directory: JobDir, job: Job, request: Request, guard_end: int) ->
     jobdir.write_ending(directory, ending)
     journal.hint()
     return 0
-
-
-def _claim(directory: JobDir, place: Optional[str]) -> bool:
-    above = process.identify(os.getppid())
-    if above is None:
-        return False
-    claim = Claim(process.myself(), above, socket.gethostname(), place)
-    return jobdir.create_json(directory.claim, claim.as_json())
 
 
 def _on_monotonic(deadline: Optional[float]) -> Optional[float]:
@@ -163,6 +159,8 @@ class _Attempt(Listener):
         tails = [LogTail(rank.program.log) for rank in ranks]
         self._control.check()
         outcome = supervise(ranks, self._control, self._tree, grace_s=job.grace_s, listener=self)
+        if outcome.left_over:
+            self._journal.add("warning", words="some processes could not be ended")
         return ending_of(outcome, tails, self._journal.disk_full or _no_room(directory.root))
 
     def _with_requirements(

@@ -143,8 +143,8 @@ class _Group:
         return None
 
     def _patience_s(self) -> float:
-        moments = [at for at in (self._kill_at, self._limit) if at is not None]
-        return max(0.0, min(moments) - time.monotonic()) if moments else 60.0
+        moment = self._limit if self._kill_at is None else self._kill_at
+        return 60.0 if moment is None else max(0.0, moment - time.monotonic())
 
     def _pass_on(self) -> None:
         for number in self._control.take_passed_on():
