@@ -9,11 +9,8 @@ import sys
 
 def main() -> None:
     """Run `jumar`."""
-    # Imported here: `import jumar.cli` has to stay free for tests and for the entry point.
-    from jumar.cli.app import run
-
     try:
-        code = run(sys.argv[1:])
+        code = _run(sys.argv[1:])
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
@@ -22,3 +19,14 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    # Imported late: ranks are started by hand too, and wait for nothing they do not need.
+    if arguments[:1] == ["launch"]:
+        from jumar.launch.__main__ import main as launch
+
+        return launch(arguments[1:])
+    from jumar.cli.app import run
+
+    return run(arguments)

@@ -159,7 +159,7 @@ def _by_prefix(connection: Connection, job: str) -> Row[Any] | None:
     if not (_SHORTEST_PREFIX <= len(job) < ID_LENGTH and job.isascii() and job.isalnum()):
         return None
     begins_so = jobs.c.id.startswith(job, autoescape=True)
-    found = connection.execute(select(jobs).where(begins_so).limit(3)).all()
+    found = connection.execute(select(jobs).where(begins_so).order_by(jobs.c.id).limit(3)).all()
     if len(found) > 1:
         ids = ", ".join(str(row.id) for row in found)
         raise BadInput(f"{job!r} is the beginning of several jobs: {ids}, …")
@@ -269,7 +269,8 @@ def apply_observation(connection: Connection, seen: Observation, now: float) -> 
 
 
 def _end_job(connection: Connection, row: JobRow, seen: Observation, now: float) -> None:
-    started_at = row.started_at or seen.started_at
+    # A short job's end may tell better when it began than a look while it ran.
+    started_at = min(filter(None, (row.started_at, seen.started_at)), default=None)
     wants_another = seen.state in (JobState.FAILED, JobState.LOST)
     if wants_another and row.state is not JobState.STOPPING and row.attempt <= row.spec.retries:
         reason = f"attempt {row.attempt} {seen.state}: {seen.reason}; it will be tried again"
