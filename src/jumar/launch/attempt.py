@@ -14,12 +14,12 @@ from jumar.launch.ascend import cann_variables, hccl_variables
 from jumar.launch.control import Control, Interrupted, Stop
 from jumar.launch.environment import inherited
 from jumar.launch.job import Job, Request, read_job, read_request
+from jumar.launch.job_ranks import marks, plan_ranks
 from jumar.launch.jobdir import Claim, Ending, JobDir, Journal
 from jumar.launch.outcome import LogTail, SetupFailed, describe, ending_of, ending_of_stop
 from jumar.launch.platform_files import write_platform_files
-from jumar.launch.ranks import marks, plan_ranks
 from jumar.launch.steps import Steps
-from jumar.launch.supervise import Exit, Listener, supervise
+from jumar.launch.supervise import SCHEDULER, Exit, Listener, supervise
 from jumar.launch.tree import Tree
 
 ALREADY_CLAIMED = 3
@@ -153,10 +153,11 @@ class _Attempt(Listener):
         if job.device_kind == "npu":
             environment.update(hccl_variables(environment))
             environment.update(cann_variables(environment))
-        for trouble in write_platform_files(directory, job, self._request, environment):
+        files = write_platform_files(directory, job, self._request, environment)
+        for trouble in files.troubles:
             self._journal.add("warning", words=trouble)
-        ranks = plan_ranks(directory, job, self._request, environment, folder)
-        tails = [LogTail(rank.program.log) for rank in ranks]
+        ranks = plan_ranks(directory, job, self._request, environment, folder, files.rank_table)
+        tails = {rank.rank: LogTail(rank.program.log) for rank in ranks}
         self._control.check()
         outcome = supervise(ranks, self._control, self._tree, grace_s=job.grace_s, listener=self)
         if outcome.left_over:
@@ -186,7 +187,11 @@ class _Attempt(Listener):
 
     def exited(self, exit_: Exit) -> None:
         """Note it."""
-        self._journal.add("rank-exited", rank=exit_.rank, words=describe(exit_), asked=exit_.asked)
+        words, asked = describe(exit_), exit_.asked
+        if exit_.rank == SCHEDULER:
+            self._journal.add("scheduler-exited", words=words, asked=asked)
+        else:
+            self._journal.add("rank-exited", rank=exit_.rank, words=words, asked=asked)
 
     def ending(self, stop: Optional[Stop]) -> None:
         """Tell the ranks by file too; a request that came by file is there already."""

@@ -7,6 +7,13 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from jumar.launch.environment import rank_variables, threads_each, visible_devices
 
+_NAMES = {
+    "torch": "torch",
+    "pytorch": "torch",
+    "mindspore": "mindspore",
+    "tensorflow": "tensorflow",
+    "tf": "tensorflow",
+}
 _IMPORT = re.compile(rb"^\s*(?:import|from)\s+(torch|mindspore|tensorflow)\b", re.M)
 _LOCAL_RANK = re.compile(rb"add_argument\(\s*[\"'](--local[_-]rank)[\"']")
 _MOST_BYTES = 1 << 20
@@ -39,6 +46,12 @@ class Devices(NamedTuple):
     """Each local rank's number in the rank table."""
 
 
+def named(words: Optional[str]) -> Optional[str]:
+    """The framework that a person names: `pytorch`, `MindSpore 2.6`, `tensorflow-1.15`."""
+    match = re.match(r"\s*([a-z]+)", words or "", re.I)
+    return _NAMES.get(match[1].lower()) if match else None
+
+
 def guess(script: Optional[str]) -> str:
     """The framework a script imports; torch when it does not say."""
     match = _IMPORT.search(_start_of(script))
@@ -63,11 +76,16 @@ def variables_of(
     }
     if devices.kind == "npu" and group.nodes > 1 and "HCCL_SOCKET_IFNAME" not in environ:
         made["HCCL_IF_IP"] = environ.get("HCCL_IF_IP") or group.address
-    if framework == "mindspore" and devices.rank_table is None:
+    if needs_scheduler(framework, devices):
         made.update(_mindspore_cluster(group, rank, local_rank))
     elif framework in ("mindspore", "tensorflow") or devices.rank_table is not None:
         made.update(_rank_table(group, devices, local_rank))
     return made
+
+
+def needs_scheduler(framework: str, devices: Devices) -> bool:
+    """MindSpore forms a dynamic cluster where no rank table says who is where."""
+    return framework == "mindspore" and devices.rank_table is None
 
 
 def scheduler_variables(group: Group) -> Dict[str, str]:
@@ -80,7 +98,7 @@ def scheduler_variables(group: Group) -> Dict[str, str]:
 
 def conflicting(framework: str, devices: Devices) -> List[str]:
     """Variables that must not be there, because they mean another way to form the group."""
-    if framework == "mindspore" and devices.rank_table is None:
+    if needs_scheduler(framework, devices):
         return ["RANK_TABLE_FILE", "RANK_ID", "RANK_SIZE"]
     return ["MS_ROLE", "MS_SCHED_HOST", "MS_SCHED_PORT", "MS_WORKER_NUM", "MS_NODE_ID"]
 

@@ -24,6 +24,8 @@ class Job(NamedTuple):
     device_count: int
     ranks: str
     """`node`: the command once; `device`: once a device."""
+    framework: Optional[str]
+    """As the person named it."""
     environment: Dict[str, str]
     inputs: Dict[str, str]
     outputs: Dict[str, Optional[str]]
@@ -62,6 +64,7 @@ def read_job(directory: JobDir) -> Job:
             device_kind=str(value["device"]["kind"]),
             device_count=int(value["device"]["count"]),
             ranks=str(value["ranks"]),
+            framework=value.get("framework"),
             environment=dict(value["environment"]),
             inputs=dict(value["inputs"]),
             outputs=dict(value["outputs"]),

@@ -11,9 +11,8 @@ from jumar.launch.cards import Choice, choose
 from jumar.launch.cores import Cores, cores_for
 from jumar.launch.frameworks import Devices, Group
 from jumar.launch.options import BadUsage, Options, program_of
-from jumar.launch.spawn import Program
-from jumar.launch.supervise import Rank
-from jumar.launch.verdict import SCHEDULER
+from jumar.launch.ranks import LocalRankOption, Shared, local_rank_option, make_ranks
+from jumar.launch.supervise import SCHEDULER, Rank
 
 TABLE_NAME = "hccl.json"
 Part = Optional[Dict[str, Any]]
@@ -26,7 +25,7 @@ class Layout(NamedTuple):
     choice: Choice
     framework: str
     argv: List[str]
-    local_rank_argument: Optional[str]
+    local_rank: Optional[LocalRankOption]
     given: Mapping[str, str]
     """The environment of the launcher."""
     environment: Dict[str, str]
@@ -43,7 +42,7 @@ class Layout(NamedTuple):
         framework = options.framework
         if framework == "auto":
             framework = frameworks.guess(script)
-        argument = frameworks.local_rank_argument(script) if options.pass_local_rank else None
+        argv = program_of(options, environ)
         generations = [card["generation"] for card in choice.known if card.get("generation")]
         cores = Cores([None] * choice.size, [])
         if options.bind and choice.cards:
@@ -53,8 +52,10 @@ class Layout(NamedTuple):
             options=options,
             choice=choice,
             framework=framework,
-            argv=program_of(options, environ),
-            local_rank_argument=argument,
+            argv=argv,
+            local_rank=local_rank_option(
+                script if options.pass_local_rank else None, argv, options.command[0]
+            ),
             given=environ,
             environment=_common(choice, environ),
             rank_table=_rank_table(options, choice, framework, environ),
@@ -96,25 +97,16 @@ class Layout(NamedTuple):
 
     def ranks(self, group: Group, devices: Devices, logs: str) -> List[Rank]:
         """The ranks of this node, ready to be started."""
-        base = {
-            name: value
-            for name, value in self.environment.items()
-            if name not in frameworks.conflicting(self.framework, devices)
-        }
-        folder = os.getcwd()
-        made: List[Rank] = []
-        if self.framework == "mindspore" and devices.rank_table is None and group.node == 0:
-            variables = {**base, **frameworks.scheduler_variables(group)}
-            log = os.path.join(logs, "scheduler.log")
-            made.append(Rank(SCHEDULER, Program(self.argv, variables, folder, log), True))
-        for local_rank in range(group.local_count):
-            variables = frameworks.variables_of(self.framework, group, devices, local_rank, base)
-            rank = group.first_rank + local_rank
-            log = os.path.join(logs, f"rank{rank}.log")
-            argv = self._arguments(local_rank)
-            cpus = self.cores.cpus[local_rank]
-            made.append(Rank(rank, Program(argv, {**base, **variables}, folder, log, cpus)))
-        return made
+        shared = Shared(
+            self.framework,
+            self.argv,
+            self.environment,
+            os.getcwd(),
+            logs,
+            self.cores,
+            self.local_rank,
+        )
+        return make_ranks(shared, group, devices)
 
     def describe(self) -> str:
         """For --dry-run: all ranks of this node, as if each node had as many."""
@@ -137,7 +129,7 @@ class Layout(NamedTuple):
         path = f"LOGS/{TABLE_NAME}" if self.rank_table == "make" else self.rank_table
         devices = Devices(self.choice.kind, self.choice.cards, path)
         for rank in self.ranks(group, devices, "LOGS"):
-            lines += ["", f"rank {rank.rank}:" if not rank.is_service else "scheduler:"]
+            lines += ["", "scheduler:" if rank.rank == SCHEDULER else f"rank {rank.rank}:"]
             for name, value in sorted(rank.program.environment.items()):
                 if self.given.get(name) != value:
                     lines.append(f"  {name}={value}")
@@ -151,14 +143,6 @@ class Layout(NamedTuple):
 
         towards = self.options.master if self.options.nodes > 1 else None
         return host_address(towards, self.given)
-
-    def _arguments(self, local_rank: int) -> List[str]:
-        if self.local_rank_argument is None:
-            return self.argv
-        # Right behind the script: what follows may be a subcommand with its own options.
-        at = self.argv.index(self.options.command[0]) + 1
-        option = f"{self.local_rank_argument}={local_rank}"
-        return [*self.argv[:at], option, *self.argv[at:]]
 
 
 def _common(choice: Choice, environ: Mapping[str, str]) -> Dict[str, str]:

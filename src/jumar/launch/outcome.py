@@ -2,11 +2,11 @@
 
 import os
 import signal
-from typing import List, Optional
+from typing import List, Mapping, Optional
 
 from jumar.launch.control import Stop
 from jumar.launch.jobdir import Ending
-from jumar.launch.supervise import RUN_AGAIN, Exit, Outcome
+from jumar.launch.supervise import RUN_AGAIN, SCHEDULER, Exit, Outcome
 
 _FULL = "No space left on device"
 _STOPS = {
@@ -27,11 +27,11 @@ class SetupFailed(Exception):
         self.tail = tail
 
 
-def ending_of(outcome: Outcome, tails: List["LogTail"], disk_full: bool) -> Ending:
-    """result.json for ranks that were run (or could not be)."""
+def ending_of(outcome: Outcome, tails: Mapping[int, "LogTail"], disk_full: bool) -> Ending:
+    """result.json for ranks that were run (or could not be); `tails` by rank."""
     if outcome.not_started is not None:
         rank, error = outcome.not_started
-        return Ending("failed", error.cause, str(error), node=0, rank=rank)
+        return Ending("failed", error.cause, str(error), node=0, rank=_number(rank))
     first = outcome.first_failure
     if first is not None and (outcome.stop is None or outcome.stop.why != "guard-killed"):
         return _failure(first, tails[first.rank].read(), len(tails) > 1, disk_full)
@@ -57,6 +57,11 @@ def describe(exit_: Exit) -> str:
     if exit_.signal is not None:
         return f"was killed by {signal_name(exit_.signal)}"
     return f"exited with code {exit_.code}"
+
+
+def who(rank: int) -> str:
+    """A rank as people call it."""
+    return "the scheduler" if rank == SCHEDULER else f"rank {rank}"
 
 
 def signal_name(number: int) -> str:
@@ -106,13 +111,16 @@ def _size(path: str) -> int:
 
 
 def _failure(exit_: Exit, tail: str, name_rank: bool, disk_full: bool) -> Ending:
-    who = f"rank {exit_.rank}" if name_rank else "the command"
-    reason = f"{who} {describe(exit_)}"
+    reason = f"{who(exit_.rank) if name_rank else 'the command'} {describe(exit_)}"
     cause = _cause(exit_, tail, disk_full)
     if cause == "disk-full":
         reason += ": no space left on the disk"
     name: Optional[str] = None if exit_.signal is None else signal_name(exit_.signal)
-    return Ending("failed", cause, reason, exit_.code, name, 0, exit_.rank, tail)
+    return Ending("failed", cause, reason, exit_.code, name, 0, _number(exit_.rank), tail)
+
+
+def _number(rank: int) -> Optional[int]:
+    return None if rank == SCHEDULER else rank
 
 
 def _cause(exit_: Exit, tail: str, disk_full: bool) -> str:

@@ -1,6 +1,6 @@
 """hccl.json and pod.env in the job directory, for scripts that were written for other platforms."""
 
-from typing import Dict, List, Optional
+from typing import Dict, NamedTuple, Optional, Tuple
 
 from jumar.launch import ranktable
 from jumar.launch.ascend import table_part
@@ -9,11 +9,18 @@ from jumar.launch.jobdir import JobDir
 from jumar.launch.ranktable.podenv import Pod, pod_variables, render, write_pod_env
 
 
+class PlatformFiles(NamedTuple):
+    """What there is, and what could not be done, in words."""
+
+    rank_table: Optional[str]
+    troubles: Tuple[str, ...] = ()
+
+
 def write_platform_files(
     directory: JobDir, job: Job, request: Request, environment: Dict[str, str]
-) -> List[str]:
-    """Write both for this attempt's cards; what could not be done, in words."""
-    troubles: List[str] = []
+) -> PlatformFiles:
+    """Write both for this attempt's cards."""
+    troubles: Tuple[str, ...] = ()
     address = ranktable.host_address(environ=environment)
     server: Optional[ranktable.RankServer] = None
     path: Optional[str] = None
@@ -24,8 +31,12 @@ def write_platform_files(
             ranktable.write_table(directory.path("hccl.json"), table)
             path = directory.path("hccl.json")
         except ranktable.RankTableError as error:
-            troubles.append(f"no rank table: {error}")
+            troubles = (f"no rank table: {error}",)
     pod = Pod(job.job_id, job.user, 0, 1, (address,), path)
-    text = render(pod_variables(pod, server), environment)
+    variables = pod_variables(pod, server)
+    if server is not None:
+        # As the ranks have it: counted within the visible devices.
+        variables["DEVICE_ID"] = "0"
+    text = render(variables, environment)
     write_pod_env(directory.path("pod.env"), text)
-    return troubles
+    return PlatformFiles(path, troubles)

@@ -25,6 +25,9 @@ class Rank(NamedTuple):
     """A helper, such as a scheduler: when all others are done it is ended too."""
 
 
+SCHEDULER = -1
+"""The rank of the helper process that a MindSpore cluster needs."""
+
 RUN_AGAIN = 75
 """The exit code of a rank that has saved and wants to be run again."""
 

@@ -3,9 +3,9 @@
 import signal
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from jumar.launch.outcome import describe
+from jumar.launch.outcome import describe, who
 from jumar.launch.spawn import CannotStart
-from jumar.launch.supervise import RUN_AGAIN, Exit, Outcome
+from jumar.launch.supervise import RUN_AGAIN, SCHEDULER, Exit, Outcome
 
 NODE_LOST = 120
 NOT_TOGETHER = 121
@@ -14,10 +14,6 @@ _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 # What a rank writes when another one is gone: true, but not the cause.
 _SIGNS = ("EI0006", "Connection closed by peer", "Connection reset by peer", "Broken pipe")
-
-
-SCHEDULER = -1
-"""The rank of the helper process that a MindSpore cluster needs."""
 
 
 class Report(NamedTuple):
@@ -106,11 +102,6 @@ def summarize(outcome: Outcome) -> Summary:
     # A scheduler that is ended after the workers says nothing about them.
     told = [exit_ for exit_ in outcome.exits if exit_.rank != SCHEDULER or not exit_.asked]
     return Summary([exit_status(exit_) for exit_ in told], stopped)
-
-
-def who(rank: int) -> str:
-    """A rank as people call it."""
-    return "the scheduler" if rank == SCHEDULER else f"rank {rank}"
 
 
 def exit_status(exit_: Exit) -> int:

@@ -50,6 +50,7 @@ def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "device": {"kind": spec.device.kind.value, "count": spec.device.count},
         "nodes": spec.nodes,
         "ranks": spec.ranks,
+        "framework": spec.framework,
         "environment": spec.environment,
         "inputs": input_paths(spec, attempt.directory),
         "outputs": output_paths(spec, attempt.directory),
