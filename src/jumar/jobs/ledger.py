@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 from sqlalchemy.sql import Select
 
 from jumar.engine.base import Observation
@@ -19,6 +19,12 @@ from jumar.jobs.tables import attempts, jobs
 from jumar.spec.job import JobSpec
 from jumar.spec.records import AttemptRecord, JobRecord, JobSummary, Waiting
 from jumar.spec.states import ACTIVE, JobState
+
+# Made once: putting a statement together costs more than running it.
+_ADD_JOB = insert(jobs).returning(jobs.c.seq)
+_JOB_OF_KEY = select(jobs).where(
+    jobs.c.user == bindparam("user"), jobs.c.submit_key == bindparam("key")
+)
 
 ID_LENGTH = 10
 _SHORTEST_PREFIX = 3
@@ -102,8 +108,7 @@ def insert_job(
 ) -> tuple[JobRow, bool]:
     """Put a job in line. The same key from the same user is the same job: (row, whether new)."""
     if key is not None:
-        match = jobs.c.user == user, jobs.c.submit_key == key
-        known = connection.execute(select(jobs).where(*match)).first()
+        known = connection.execute(_JOB_OF_KEY, {"user": user, "key": key}).first()
         if known is not None:
             return _job_row(known), False
     row = JobRow(
@@ -120,26 +125,22 @@ def insert_job(
         finished_at=None,
         attempt=0,
     )
-    added = (
-        insert(jobs)
-        .values(
-            id=row.id,
-            user=user,
-            submit_key=key,
-            name=spec.name,
-            state=row.state,
-            spec=json.dumps(spec.dump(), ensure_ascii=False),
-            notes=json.dumps(notes, ensure_ascii=False),
-            kind=spec.device.kind,
-            count=spec.device.count,
-            nodes=spec.nodes,
-            priority=spec.priority,
-            created_at=now,
-            attempt=row.attempt,
-        )
-        .returning(jobs.c.seq)
-    )
-    return replace(row, seq=connection.execute(added).scalar_one()), True
+    values = {
+        "id": row.id,
+        "user": user,
+        "submit_key": key,
+        "name": spec.name,
+        "state": row.state,
+        "spec": json.dumps(spec.dump(), ensure_ascii=False),
+        "notes": json.dumps(notes, ensure_ascii=False),
+        "kind": spec.device.kind,
+        "count": spec.device.count,
+        "nodes": spec.nodes,
+        "priority": spec.priority,
+        "created_at": now,
+        "attempt": row.attempt,
+    }
+    return replace(row, seq=connection.execute(_ADD_JOB, values).scalar_one()), True
 
 
 def find_job(connection: Connection, job: str) -> JobRow:
