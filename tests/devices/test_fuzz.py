@@ -11,6 +11,7 @@ from jumar.devices import hccn, smi_maps, smi_reports
 from jumar.devices.npu import smi_to_cards
 from jumar.devices.smi_info import read_info
 from jumar.devices.text import CannotRead
+from jumar.launch.hccn import read_conf
 
 SAMPLES = sorted((Path(__file__).parent / "samples").iterdir())
 READERS: list[Callable[[str], object]] = [
@@ -23,7 +24,7 @@ READERS: list[Callable[[str], object]] = [
     smi_reports.read_list,
     smi_maps.read_map,
     smi_maps.read_topology,
-    hccn.read_conf,
+    read_conf,
     hccn.read_ip,
     hccn.read_tls,
     hccn.read_ping,

@@ -4,12 +4,13 @@ import pytest
 
 from jumar.devices import hccn
 from jumar.devices.text import CannotRead
+from jumar.launch.hccn import read_conf
 
 SAMPLES = Path(__file__).parent / "samples"
 
 
 def test_conf_is_by_physical_id_and_bad_addresses_are_none():
-    ports = hccn.read_conf((SAMPLES / "hccn.conf").read_text())
+    ports = read_conf((SAMPLES / "hccn.conf").read_text())
     assert sorted(ports) == [0, 11, 12]
     assert (ports[0].address, ports[0].gateway, ports[0].tls_enable) == (
         "10.20.0.11",

@@ -27,6 +27,7 @@ JOB = Job(
     "cpu",
     1,
     "node",
+    None,
     {},
     {},
     {},

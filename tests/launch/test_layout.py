@@ -185,7 +185,7 @@ def test_a_dry_run_shows_ranks_cores_and_commands_and_starts_nothing(
     assert set(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("content", ["[", "{}", "[1]"])
+@pytest.mark.parametrize("content", ["[", "{}", "[1]", '[{"id": "x"}]', "3"])
 def test_a_list_of_cards_that_is_none_is_refused(
     launcher: Launcher, tmp_path: Path, content: str
 ) -> None:
@@ -205,3 +205,52 @@ def test_cann_is_applied_when_the_shell_has_not_sourced_it(
     assert one["ASCEND_OPP_PATH"] == str(home / "opp")
     assert one["LD_LIBRARY_PATH"].endswith(":/mine")
     assert str(home) in one["PYTHONPATH"]
+
+
+CONTAINER: list[dict[str, Any]] = [
+    {"kind": "npu", "id": number, "logical_id": place, "generation": "A3", "super_device_id": str(40 + place), "super_pod_id": "6"}
+    for place, number in enumerate(range(12, 16))
+]  # fmt: skip
+
+
+def test_visible_devices_count_what_is_visible_and_rank_tables_what_is_built_in(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    path = tmp_path / "container.json"
+    path.write_text(json.dumps(CONTAINER))
+    arguments = (
+        "--cards",
+        str(path),
+        "--devices",
+        "2",
+        "--framework",
+        "tensorflow",
+        "--log-dir",
+        "l",
+    )
+    environ = {"ASCEND_RT_VISIBLE_DEVICES": "1,2,3"}
+    found = ranks(launcher, *arguments, environ=environ)["rank 1"]
+    assert found["ASCEND_RT_VISIBLE_DEVICES"] == "1,2"
+    assert found["ASCEND_DEVICE_ID"] == "1"
+    table = json.loads(Path(found["RANK_TABLE_FILE"]).read_text())
+    assert table["version"] == "1.2"
+    assert table["server_list"][0]["device"] == [
+        {"device_id": "13", "rank_id": "0", "super_device_id": "41"},
+        {"device_id": "14", "rank_id": "1", "super_device_id": "42"},
+    ]
+    assert table["super_pod_list"][0]["super_pod_id"] == "6"
+
+
+def test_a_rank_table_that_lacks_what_the_chip_needs_is_refused(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    for generation, lacks in (("A5", "2.0 needs an address"), ("910", "device_ip")):
+        path = tmp_path / f"{generation}.json"
+        path.write_text(json.dumps([{"kind": "npu", "id": 0, "generation": generation}]))
+        script = launcher.script(SHOW, "show.py")
+        ended = launcher.run(
+            "--cards", str(path), "--devices", "npu:1", "--rank-table", "make", script
+        )
+        assert ended.code == 121
+        assert lacks in ended.errors
+        assert "Traceback" not in ended.errors

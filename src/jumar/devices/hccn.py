@@ -1,28 +1,18 @@
-"""The network cards on the NPUs: /etc/hccn.conf and what `hccn_tool` answers. Text in, records out."""
+"""The network cards on the NPUs: what `hccn_tool` answers. Text in, records out.
 
-import ipaddress
+/etc/hccn.conf is read by `jumar.launch.hccn`, which needs it without this room."""
+
 import re
 from dataclasses import dataclass
 
 from jumar.devices.text import CannotRead, first_words, identity, lines_of, number, word
+from jumar.launch.hccn import address
 
-_SETTING = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*?)_(\d{1,6})\s*=\s*(.*?)\s*")
 _FIELD = re.compile(r"\s*(?:\[devid \d+\]\s*)?([A-Za-z][^:]{0,50}?)\s*:\s*(.*?)\s*")
 _TLS = re.compile(r"tls switch\s*\[(\d)\]", re.IGNORECASE)
 _TLS_ALARM = re.compile(r"tls alarm time threshold\s*\[(\d+)\]", re.IGNORECASE)
 _LOSS = re.compile(r"(\d+) packets transmitted,\s*(\d+) received,\s*([\d.]+)% packet loss")
 _EVENT = re.compile(r"\s*(?:\[devid \d+\])?\s*(\S.*\S)\s{2,}LINK (UP|DOWN)\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """One device's lines in hccn.conf."""
-
-    address: str | None = None
-    netmask: str | None = None
-    gateway: str | None = None
-    netdetect: str | None = None
-    tls_enable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +31,6 @@ class LinkHistory:
     up_count: int | None
     events: tuple[tuple[str, str], ...]
     """When (as written) and UP or DOWN."""
-
-
-def read_conf(text: str) -> dict[int, Port]:
-    """The ports of hccn.conf by physical device id; lines that are something else are passed over."""
-    settings: dict[int, dict[str, str]] = {}
-    for line in lines_of(text):
-        match = _SETTING.fullmatch(line)
-        if match and not line.lstrip().startswith("#"):
-            settings.setdefault(int(match[2]), {})[match[1].lower()] = match[3]
-    return {device: _port(values) for device, values in sorted(settings.items())}
-
-
-def _port(values: dict[str, str]) -> Port:
-    tls = values.get("tls_enable")
-    return Port(
-        address=address(values.get("address")),
-        netmask=address(values.get("netmask")),
-        gateway=address(values.get("gateway")),
-        netdetect=address(values.get("netdetect")),
-        tls_enable=None if tls not in {"0", "1"} else tls == "1",
-    )
-
-
-def address(text: str | None) -> str | None:
-    """The text when it is an IP address."""
-    try:
-        return str(ipaddress.ip_address((text or "").strip()))
-    except ValueError:
-        return None
 
 
 def read_fields(text: str) -> dict[str, str]:

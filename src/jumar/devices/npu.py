@@ -10,11 +10,12 @@ from dataclasses import replace
 from jumar.devices import nodes
 from jumar.devices.dcmi import dcmi_cards
 from jumar.devices.generation import generation_of
-from jumar.devices.hccn import read_conf, read_ip
+from jumar.devices.hccn import read_ip
 from jumar.devices.machine import Machine
 from jumar.devices.smi_info import SmiChip, SmiInfo, Usage, read_info
 from jumar.devices.smi_maps import MappedChip, read_map, read_topology
 from jumar.devices.text import CannotRead
+from jumar.launch.hccn import read_conf
 from jumar.launch.topology import Topology
 from jumar.spec.devices import Card, CardProcess, DeviceKind
 

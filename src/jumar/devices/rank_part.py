@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -80,6 +80,30 @@ def part_here(request: PartRequest, machine: Machine | None = None) -> Part:
         super_pod_id=pod_id if form == "1.2" else None,
     )
     return Part(table, chip)
+
+
+def rank_facts(cards: Sequence[Card], machine: Machine | None = None) -> list[dict[str, Any]]:
+    """What a launcher must be told of NPUs to write the table of a job on them; JSON values.
+
+    Addresses are asked for only where the chip cannot do without."""
+    here = machine or Machine()
+    chip = next((card.generation for card in cards if card.generation), None)
+    pods = _super_pod_reports(cards, here) if chip == "A3" else {}
+    levels = _levels(here) if chip == "A5" else {}
+    addresses = device_addresses([card.id for card in cards], here) if chip == "910" else {}
+    pod_id = _pod_id(pods.values())
+    return [
+        {
+            "id": card.id,
+            "logical_id": card.logical_id,
+            "generation": card.generation,
+            "device_ip": card.device_ip or addresses.get(card.id),
+            "super_device_id": pods[card.id].text("sdid") if card.id in pods else None,
+            "super_pod_id": pod_id,
+            "levels": [dict(level) for level in levels.get(card.id, ())],
+        }
+        for card in cards
+    ]
 
 
 def _devices(

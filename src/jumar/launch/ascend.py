@@ -4,21 +4,19 @@ Works without any library of the vendor. What it reads: /etc/hccn.conf, and the 
 where one was given. Nobody has run it on an NPU yet; the formats are those of the documents."""
 
 import os
-import re
 import socket
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from jumar.launch import ranktable
 from jumar.launch.cann import cann_environment, find_cann
+from jumar.launch.facts import CardFacts, generation_of
+from jumar.launch.hccn import read_conf
 from jumar.launch.ranktable.make import NodeDevice
 
-_ADDRESS = re.compile(r"^\s*address_(\d+)\s*=\s*([0-9A-Fa-f.:]+)\s*$", re.M)
 _HCCL_BASE = 60000
 _HCCL_PORTS = 32
 _MOST_BASE = 60000 + 64 * _HCCL_PORTS
-
-Card = Dict[str, Any]
 
 
 class Table(NamedTuple):
@@ -44,19 +42,29 @@ def hccl_variables(environ: Mapping[str, str]) -> Dict[str, str]:
     return {name: value for name, value in made.items() if not environ.get(name)}
 
 
-def table_part(
-    address: str, cards: Sequence[int], known: Sequence[Card], root: str = "/"
-) -> Dict[str, Any]:
-    """This node's part of the rank table, as JSON values."""
-    told = {int(card["id"]): card for card in known}
-    addresses = device_addresses(root)
+def table_part(address: str, cards: Sequence[CardFacts], root: str = "/") -> Dict[str, Any]:
+    """This node's part of the rank table, as JSON values; raises RankTableError."""
+    addresses = _device_addresses(root)
     devices = [
-        NodeDevice(number, told.get(number, {}).get("device_ip") or addresses.get(number))
-        for number in cards
+        NodeDevice(
+            card.id,
+            card.device_ip or addresses.get(card.id),
+            card.super_device_id,
+            card.levels,
+        )
+        for card in cards
     ]
-    chip = next((card.get("generation") for card in told.values() if card.get("generation")), None)
-    made = ranktable.make(address, devices, form=ranktable.format_for(chip))
-    return ranktable.document(made)
+    pod = _super_pod(cards)
+    form = ranktable.format_for(generation_of(cards), pod)
+    return ranktable.document(
+        ranktable.make(address, devices, form=form, super_pod_id=pod if form == "1.2" else None)
+    )
+
+
+def _super_pod(cards: Sequence[CardFacts]) -> Optional[str]:
+    """Where all the cards are in one; with a gap in what is known they are taken as in none."""
+    pods = {card.super_pod_id if card.super_device_id else None for card in cards}
+    return pods.pop() if len(pods) == 1 else None
 
 
 def write_rank_table(
@@ -76,13 +84,13 @@ def use_rank_table(path: str, address: str) -> Table:
     return Table(path, _ranks_on(ranktable.read_table(path), address))
 
 
-def device_addresses(root: str = "/") -> Dict[int, str]:
-    """Physical device to its address, from the file that the network tool keeps."""
+def _device_addresses(root: str) -> Dict[int, str]:
     try:
         with open(os.path.join(root, "etc/hccn.conf"), encoding="utf-8", errors="replace") as file:
-            return {int(match[1]): match[2] for match in _ADDRESS.finditer(file.read())}
+            ports = read_conf(file.read())
     except OSError:
         return {}
+    return {device: port.address for device, port in ports.items() if port.address}
 
 
 def _ranks_on(table: ranktable.RankTable, address: str) -> Dict[int, int]:

@@ -10,6 +10,7 @@ import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, cast
 
 from jumar.launch.environment import VISIBLE
+from jumar.launch.facts import CardFacts, facts_of
 from jumar.launch.options import BadUsage
 
 _NODE = {
@@ -25,8 +26,8 @@ class Choice(NamedTuple):
     cards: List[int]
     """Empty for cpu: ranks are only processes then."""
     size: int
-    known: List[Dict[str, Any]]
-    """What the given list says of the cards of this kind, chosen or not."""
+    facts: List[CardFacts]
+    """What is known of the chosen cards."""
 
 
 def choose(
@@ -36,7 +37,8 @@ def choose(
     listed = _read_list(cards_file) if cards_file else None
     kind = kind or _kind_here(listed, environ)
     if kind == "cpu" or (kind == "sim" and VISIBLE["sim"] not in environ and listed is None):
-        return Choice(kind, list(range(count or 1)) if kind == "sim" else [], count or 1, [])
+        cards = list(range(count or 1)) if kind == "sim" else []
+        return Choice(kind, cards, count or 1, [CardFacts(card) for card in cards])
     known = _known(kind, listed)
     allowed = _limited(kind, known, environ)
     busy = _busy_in(kind, listed) if listed is not None else _held_open(kind)
@@ -48,8 +50,8 @@ def choose(
             f"{wanted or 1} {kind} wanted, {len(free)} free (of {len(allowed)} visible{held})",
             "see who uses them with: jumar top --once",
         )
-    own = [card for card in listed or () if card.get("kind") == kind]
-    return Choice(kind, sorted(free[:wanted]), wanted, own)
+    cards = sorted(free[:wanted])
+    return Choice(kind, cards, wanted, facts_of(cards, known))
 
 
 def _kind_here(listed: Optional[List[Dict[str, Any]]], environ: Mapping[str, str]) -> str:
@@ -61,26 +63,28 @@ def _kind_here(listed: Optional[List[Dict[str, Any]]], environ: Mapping[str, str
     return "cpu"
 
 
-def _known(kind: str, listed: Optional[List[Dict[str, Any]]]) -> List[int]:
+def _known(kind: str, listed: Optional[List[Dict[str, Any]]]) -> List[CardFacts]:
     if listed is not None:
-        return sorted(int(card["id"]) for card in listed if card.get("kind") == kind)
+        own = (CardFacts.from_json(card) for card in listed if card.get("kind") == kind)
+        return sorted(own, key=lambda card: card.id)
     if kind not in _NODE:
         return []
     pattern, name = _NODE[kind]
     matches = (re.fullmatch(name, path) for path in glob.glob(pattern))
-    return sorted(int(match[1]) for match in matches if match)
+    numbers = sorted(int(match[1]) for match in matches if match)
+    return [CardFacts(number, logical_id=place) for place, number in enumerate(numbers)]
 
 
-def _limited(kind: str, known: List[int], environ: Mapping[str, str]) -> List[int]:
+def _limited(kind: str, known: List[CardFacts], environ: Mapping[str, str]) -> List[int]:
     text = environ.get(VISIBLE.get(kind, ""), "").strip()
     if not text:
-        return known
+        return [card.id for card in known]
     numbers = [part.strip() for part in text.split(",")]
     if not all(number.isdigit() for number in numbers):
         raise BadUsage(f"{VISIBLE[kind]}={text!r} is not a list of numbers", "write 0,1,2")
     visible = [int(number) for number in numbers]
     # Where nothing is known of the cards, the variable is all there is to go by.
-    return [card for card in visible if card in known] if known else visible
+    return [card.id for card in known if card.visible_as in visible] if known else visible
 
 
 def _busy_in(kind: str, listed: List[Dict[str, Any]]) -> Set[int]:
@@ -112,8 +116,11 @@ def _read_list(path: str) -> List[Dict[str, Any]]:
             value: object = json.load(file)
     except (OSError, ValueError) as error:
         raise BadUsage(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, list) or not all(
-        isinstance(card, dict) and "id" in card for card in cast("List[object]", value)
-    ):
-        raise BadUsage(f"{path} is not a list of cards", "make it with: jumar devices --json")
+    try:
+        for card in cast("List[Dict[str, Any]]", value):
+            CardFacts.from_json(card)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise BadUsage(
+            f"{path} is not a list of cards", "make it with: jumar devices --json"
+        ) from None
     return cast("List[Dict[str, Any]]", value)

@@ -6,6 +6,8 @@ claim the first cores."""
 import os
 from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from jumar.launch.facts import CardFacts, generation_of
+
 
 class Cores(NamedTuple):
     """Of each local rank, and in words."""
@@ -14,9 +16,7 @@ class Cores(NamedTuple):
     words: List[str]
 
 
-def cores_for(
-    kind: str, cards: Sequence[int], generation: Optional[str], environ: Mapping[str, str]
-) -> Cores:
+def cores_for(kind: str, cards: Sequence[CardFacts], environ: Mapping[str, str]) -> Cores:
     """The binding of ranks to cores, one rank a card."""
     if kind not in ("npu", "gpu"):
         return Cores([None for _ in cards], [])
@@ -24,10 +24,10 @@ def cores_for(
     from jumar.launch.binding import near_cards, plan_binding
 
     plan = plan_binding(
-        ranks=list(cards),
+        ranks=[card.id for card in cards],
         cards=near_cards(kind),
         allowed=frozenset(os.sched_getaffinity(0)),
-        generation=generation,
+        generation=generation_of(cards),
         environ=environ,
     )
     cpus = [None if rank.cpus is None else tuple(sorted(rank.cpus)) for rank in plan.ranks]

@@ -9,6 +9,8 @@ import socket
 import sys
 from typing import Dict, Mapping, Optional, Sequence
 
+from jumar.launch.facts import CardFacts
+
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
 VISIBLE = {
     "npu": "ASCEND_RT_VISIBLE_DEVICES",
@@ -40,13 +42,13 @@ def _with_python(environment: Mapping[str, str]) -> str:
     return os.pathsep.join((folders, own) if active else (own, folders))
 
 
-def visible_devices(kind: str, cards: Sequence[int]) -> Dict[str, str]:
+def visible_devices(kind: str, cards: Sequence[CardFacts]) -> Dict[str, str]:
     """The variable that limits a process to its cards; CPU slots have none."""
     variable = VISIBLE.get(kind)
     if variable is None:
         return {}
     # The NPU runtime silently drops what follows a space or a smaller number.
-    return {variable: ",".join(str(card) for card in sorted(cards))}
+    return {variable: ",".join(str(number) for number in sorted(c.visible_as for c in cards))}
 
 
 def rank_variables(

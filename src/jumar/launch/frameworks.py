@@ -6,6 +6,7 @@ import re
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from jumar.launch.environment import rank_variables, threads_each, visible_devices
+from jumar.launch.facts import CardFacts
 
 _NAMES = {
     "torch": "torch",
@@ -40,7 +41,7 @@ class Devices(NamedTuple):
     """What the ranks of this node compute on."""
 
     kind: str
-    cards: Sequence[int]
+    cards: Sequence[CardFacts]
     rank_table: Optional[str] = None
     table_ranks: Sequence[int] = ()
     """Each local rank's number in the rank table."""

@@ -2,6 +2,7 @@
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union, cast
 
+from jumar.launch.facts import CardFacts, facts_of
 from jumar.launch.jobdir import FORMAT, JobDir, Unusable, read_json
 
 T = TypeVar("T")
@@ -42,6 +43,13 @@ class Request(NamedTuple):
     """Unix seconds."""
     notify: Optional[str]
     archive: Optional[str]
+    facts: Tuple[CardFacts, ...] = ()
+    """What the engine knows of the cards."""
+
+    @property
+    def card_facts(self) -> List[CardFacts]:
+        """One record for each card, in ascending order."""
+        return facts_of(sorted(self.cards), self.facts)
 
 
 def read_job(directory: JobDir) -> Job:
@@ -86,6 +94,7 @@ def read_request(directory: JobDir) -> Request:
             deadline=value.get("deadline"),
             notify=value.get("notify"),
             archive=value.get("archive"),
+            facts=tuple(CardFacts.from_json(card) for card in value.get("facts") or ()),
         ),
     )
 

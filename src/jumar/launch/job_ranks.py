@@ -41,7 +41,7 @@ def plan_ranks(
         return _on_devices(directory, job, request, argv, common, folder, table)
     variables = {
         **common,
-        **visible_devices(job.device_kind, request.cards),
+        **visible_devices(job.device_kind, request.card_facts),
         **_node_variables(job, table),
     }
     return [Rank(0, Program(argv, variables, folder, directory.log(0, 0)))]
@@ -59,14 +59,14 @@ def _on_devices(
     boot = boot_file(job.command)
     script = None if boot is None else os.path.join(folder, boot)
     framework = frameworks.named(job.framework) or frameworks.guess(script)
-    cards = sorted(request.cards)
+    cards = request.card_facts
     shared = Shared(
         framework,
         argv,
         common,
         folder,
         os.path.dirname(directory.log(0, 0)),
-        cores_for(job.device_kind, cards, None, common),
+        cores_for(job.device_kind, cards, common),
         local_rank_option(script, argv, boot or ""),
     )
     group = Group(

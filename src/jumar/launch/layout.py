@@ -4,15 +4,19 @@ Everything about the vendor's world is imported only where there are NPUs to use
 
 import os
 import shlex
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from jumar.launch import frameworks
 from jumar.launch.cards import Choice, choose
 from jumar.launch.cores import Cores, cores_for
+from jumar.launch.facts import generation_of
 from jumar.launch.frameworks import Devices, Group
 from jumar.launch.options import BadUsage, Options, program_of
 from jumar.launch.ranks import LocalRankOption, Shared, local_rank_option, make_ranks
 from jumar.launch.supervise import SCHEDULER, Rank
+
+if TYPE_CHECKING:
+    from jumar.launch.ranktable import RankTableError
 
 TABLE_NAME = "hccl.json"
 Part = Optional[Dict[str, Any]]
@@ -43,11 +47,9 @@ class Layout(NamedTuple):
         if framework == "auto":
             framework = frameworks.guess(script)
         argv = program_of(options, environ)
-        generations = [card["generation"] for card in choice.known if card.get("generation")]
         cores = Cores([None] * choice.size, [])
         if options.bind and choice.cards:
-            generation = generations[0] if generations else None
-            cores = cores_for(choice.kind, choice.cards, generation, environ)
+            cores = cores_for(choice.kind, choice.facts, environ)
         return cls(
             options=options,
             choice=choice,
@@ -68,17 +70,21 @@ class Layout(NamedTuple):
         return self.choice.size
 
     def rank_table_part(self) -> Part:
-        """What the other nodes must know of this node's cards."""
+        """What the other nodes must know of this node's cards; raises BadUsage."""
         if self.rank_table != "make":
             return None
         from jumar.launch.ascend import table_part
+        from jumar.launch.ranktable import RankTableError
 
-        return table_part(self._address(), self.choice.cards, self.choice.known)
+        try:
+            return table_part(self._address(), self.choice.facts)
+        except RankTableError as error:
+            raise _unusable(error) from error
 
     def devices(self, parts: Sequence[Part], folder: str) -> Devices:
         """This node's cards, with the rank table written; raises BadUsage."""
         if self.rank_table is None:
-            return Devices(self.choice.kind, self.choice.cards)
+            return Devices(self.choice.kind, self.choice.facts)
         from jumar.launch.ascend import use_rank_table, write_rank_table
         from jumar.launch.ranktable import RankTableError
 
@@ -86,14 +92,15 @@ class Layout(NamedTuple):
             if self.rank_table == "make":
                 whole = [part for part in parts if part is not None]
                 path = os.path.join(folder, TABLE_NAME)
-                table = write_rank_table(whole, path, self._address())
+                chip = generation_of(self.choice.facts)
+                table = write_rank_table(whole, path, self._address(), chip)
             else:
                 table = use_rank_table(self.rank_table, self._address())
         except RankTableError as error:
-            raise BadUsage(str(error), error.hint or "see: jumar ranktable check FILE") from error
+            raise _unusable(error) from error
         ranks = table.rank_of_card
         numbers = [ranks[card] for card in self.choice.cards if card in ranks]
-        return Devices(self.choice.kind, self.choice.cards, table.path, numbers)
+        return Devices(self.choice.kind, self.choice.facts, table.path, numbers)
 
     def ranks(self, group: Group, devices: Devices, logs: str) -> List[Rank]:
         """The ranks of this node, ready to be started."""
@@ -127,7 +134,7 @@ class Layout(NamedTuple):
         lines = [f"{self.size} x {self.choice.kind}{cards}, framework {self.framework}"]
         lines += self.cores.words
         path = f"LOGS/{TABLE_NAME}" if self.rank_table == "make" else self.rank_table
-        devices = Devices(self.choice.kind, self.choice.cards, path)
+        devices = Devices(self.choice.kind, self.choice.facts, path)
         for rank in self.ranks(group, devices, "LOGS"):
             lines += ["", "scheduler:" if rank.rank == SCHEDULER else f"rank {rank.rank}:"]
             for name, value in sorted(rank.program.environment.items()):
@@ -143,6 +150,10 @@ class Layout(NamedTuple):
 
         towards = self.options.master if self.options.nodes > 1 else None
         return host_address(towards, self.given)
+
+
+def _unusable(error: "RankTableError") -> BadUsage:
+    return BadUsage(str(error), error.hint or "see: jumar ranktable check FILE")
 
 
 def _common(choice: Choice, environ: Mapping[str, str]) -> Dict[str, str]:

@@ -20,18 +20,17 @@ def write_platform_files(
     directory: JobDir, job: Job, request: Request, environment: Dict[str, str]
 ) -> PlatformFiles:
     """Write both for this attempt's cards."""
-    troubles: Tuple[str, ...] = ()
     address = ranktable.host_address(environ=environment)
-    server: Optional[ranktable.RankServer] = None
-    path: Optional[str] = None
-    if job.device_kind == "npu":
-        table = ranktable.parse(table_part(address, sorted(request.cards), []))
-        server = table.servers[0]
+    table: Optional[ranktable.RankTable] = None
+    troubles: Tuple[str, ...] = ()
+    path = directory.path("hccl.json") if job.device_kind == "npu" else None
+    if path is not None:
         try:
-            ranktable.write_table(directory.path("hccl.json"), table)
-            path = directory.path("hccl.json")
+            table = ranktable.parse(table_part(address, request.card_facts))
+            ranktable.write_table(path, table)
         except ranktable.RankTableError as error:
-            troubles = (f"no rank table: {error}",)
+            path, troubles = None, (f"no rank table: {error}",)
+    server = table.servers[0] if table is not None else None
     pod = Pod(job.job_id, job.user, 0, 1, (address,), path)
     variables = pod_variables(pod, server)
     if server is not None:

@@ -133,18 +133,18 @@ class _Run(Listener):
         """Rounds until the verdict is final; the exit code."""
         try:
             self._team = make_team(self._options, self._control)
-            group = self._team.join(Hello(self._layout.size, self._layout.rank_table_part()))
+            part = self._layout.rank_table_part()
+            group = self._team.join(Hello(self._layout.size, part))
+            devices = self._layout.devices(self._team.parts, self._logs)
         except NotTogether as error:
             self._say(f"the nodes did not come together: {error}")
             return NOT_TOGETHER
         except Interrupted as interruption:
             return 128 + interruption.stop.signal
-        self._node = group.node
-        try:
-            devices = self._layout.devices(self._team.parts, self._logs)
         except BadUsage as error:
             self._say(str(error))
             return NOT_TOGETHER
+        self._node = group.node
         while True:
             ranks = self._layout.ranks(group, devices, self._logs)
             outcome, verdict = self._round(ranks)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jumar.engine.base import Attempt, Observation, Plan
+from jumar.engine.local.card_book import CardBook
 from jumar.engine.local.files import job_dir, write_files
 from jumar.engine.local.observing import Observer
 from jumar.engine.local.planning import make_plan
@@ -34,6 +35,7 @@ class LocalEngine:
         self._home = home
         self._cards = cards
         self._notify = notify or home / "notify.sock"
+        self._book = CardBook()
         self._starter = Starter(home / "launch.log")
         self._observer = Observer(self._starter)
 
@@ -59,7 +61,12 @@ class LocalEngine:
         directory = job_dir(attempt)
         if os.path.exists(directory.claim) or os.path.exists(directory.result):
             return
-        write_files(attempt, env_cache=self._home / "envs", notify=self._notify)
+        write_files(
+            attempt,
+            env_cache=self._home / "envs",
+            notify=self._notify,
+            facts=self._book.facts(attempt.spec.device.kind, attempt.cards, self.cards()),
+        )
         self._starter.start(directory)
 
     def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:

@@ -2,10 +2,12 @@
 
 import errno
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from jumar.engine.base import Attempt
+from jumar.engine.local.card_book import CardFacts
 from jumar.errors import EngineFailed, StorageFull
 from jumar.launch.jobdir import FORMAT, JobDir, create_json
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
@@ -16,7 +18,9 @@ def job_dir(attempt: Attempt) -> JobDir:
     return JobDir(str(attempt.directory), attempt.number)
 
 
-def write_files(attempt: Attempt, *, env_cache: Path, notify: Path) -> None:
+def write_files(
+    attempt: Attempt, *, env_cache: Path, notify: Path, facts: Sequence[CardFacts] = ()
+) -> None:
     """Both files, each whole or not at all; what is there already stays."""
     directory = job_dir(attempt)
     try:
@@ -24,7 +28,7 @@ def write_files(attempt: Attempt, *, env_cache: Path, notify: Path) -> None:
         if not Path(directory.job).exists():
             create_json(directory.job, _job(attempt, env_cache))
         if not Path(directory.request).exists():
-            create_json(directory.request, _request(attempt, notify))
+            create_json(directory.request, _request(attempt, notify, facts))
     except OSError as error:
         raise _explained(attempt, error) from error
 
@@ -61,10 +65,11 @@ def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
     }
 
 
-def _request(attempt: Attempt, notify: Path) -> dict[str, Any]:
+def _request(attempt: Attempt, notify: Path, facts: Sequence[CardFacts]) -> dict[str, Any]:
     limit_s = attempt.spec.time_limit
     return {
         "cards": list(attempt.cards),
+        "facts": list(facts),
         "deadline": None if limit_s is None else time.time() + limit_s,
         "notify": str(notify),
         "archive": None if attempt.archive is None else str(attempt.archive),

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from jumar.devices.generation import generation_of
-from jumar.devices.hccn import read_conf, read_ip, read_link, read_net_health, read_tls
+from jumar.devices.hccn import read_ip, read_link, read_net_health, read_tls
 from jumar.devices.text import CannotRead
 from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
 from jumar.host.patient import Patient
 from jumar.host.survey import NO_CARD, has_card, nodes, smi_info
+from jumar.launch.hccn import read_conf
 
 T = TypeVar("T")
 _GENERATIONS_WITHOUT_NETWORK = frozenset({"310", "310B", "310P"})
