@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jumar.launch.job import Job, Request
-from jumar.launch.job_ranks import plan_ranks
+from jumar.launch.job_ranks import Prepared, plan_ranks
 from jumar.launch.jobdir import JobDir
 from jumar.launch.supervise import SCHEDULER, Rank
 
@@ -18,7 +18,7 @@ def job(**fields: Any) -> Job:
         "job_id": "j1", "name": "digits", "user": "ann", "command": ["python", "train.py"],
         "code": "none", "workdir": None, "git_url": None, "git_commit": None, "device_kind": "npu",
         "device_count": 2, "ranks": "device", "framework": None, "environment": {}, "inputs": {},
-        "outputs": {}, "requirements": None, "grace_s": 1.0, "env_cache": "/nowhere",
+        "outputs": {}, "requirements": None, "endpoints": (), "grace_s": 1.0, "env_cache": "/nowhere",
     }  # fmt: skip
     return Job(**{**given, **fields})
 
@@ -26,7 +26,8 @@ def job(**fields: Any) -> Job:
 def planned(folder: Path, made: Job, table: str | None = TABLE) -> dict[int, Rank]:
     request = Request(tuple(range(made.device_count)), None, None, None)
     directory = JobDir(str(folder / "job"), 1)
-    ranks = plan_ranks(directory, made, request, dict(made.environment), str(folder), table)
+    prepared = Prepared(str(folder), {}, table)
+    ranks = plan_ranks(directory, made, request, dict(made.environment), prepared)
     return {rank.rank: rank for rank in ranks}
 
 

@@ -1,8 +1,12 @@
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from jumar.launch import probe
 from jumar.launch.probe import ask
 
 
@@ -75,3 +79,27 @@ def test_nothing_is_left_open():
     for _ in range(3):
         ask(["true"], timeout_s=5)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_tool_that_cannot_be_killed_does_not_hold_the_caller(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Stands for a process that is stuck in a driver, where even KILL waits."""
+    pid = tmp_path / "pid"
+
+    def nothing(group: int, number: int) -> None:
+        """As if it were never delivered."""
+
+    with monkeypatch.context() as patch:
+        patch.setattr(probe.os, "killpg", nothing)
+        patch.setattr(probe, "END_LIMIT_S", 0.2)
+        before = time.monotonic()
+        answer = ask(["sh", "-c", f"echo $$ > {pid}; exec sleep 60"], timeout_s=0.3)
+    assert answer.code is None
+    assert time.monotonic() - before < 5
+    number = int(pid.read_text())
+    os.kill(number, signal.SIGKILL)
+    give_up = time.monotonic() + 5
+    while os.path.exists(f"/proc/{number}"):
+        assert time.monotonic() < give_up
+        assert ask(["true"], timeout_s=5).ok

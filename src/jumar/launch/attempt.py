@@ -9,12 +9,12 @@ import socket
 import time
 from typing import Dict, Optional
 
-from jumar.launch import cgroup, code, guard, jobdir, process, requirements
+from jumar.launch import cgroup, code, fixed_paths, guard, jobdir, process, requirements
 from jumar.launch.ascend import cann_variables, hccl_variables
 from jumar.launch.control import Control, Interrupted, Stop
 from jumar.launch.environment import inherited
 from jumar.launch.job import Job, Request, read_job, read_request
-from jumar.launch.job_ranks import marks, plan_ranks
+from jumar.launch.job_ranks import Prepared, link_data, marks, plan_ranks
 from jumar.launch.jobdir import Claim, Ending, JobDir, Journal
 from jumar.launch.outcome import LogTail, SetupFailed, describe, ending_of, ending_of_stop
 from jumar.launch.platform_files import write_platform_files
@@ -154,9 +154,13 @@ class _Attempt(Listener):
             environment.update(hccl_variables(environment))
             environment.update(cann_variables(environment))
         files = write_platform_files(directory, job, self._request, environment)
-        for trouble in files.troubles:
+        data = link_data(directory, job)
+        fixed = fixed_paths.provide(directory, job, data, environment.get("HOME"), folder)
+        for trouble in (*files.troubles, *fixed.troubles):
             self._journal.add("warning", words=trouble)
-        ranks = plan_ranks(directory, job, self._request, environment, folder, files.rank_table)
+        prepared = Prepared(folder, data, files.rank_table, fixed.view)
+        environment = {**environment, **fixed.variables}
+        ranks = plan_ranks(directory, job, self._request, environment, prepared)
         tails = {rank.rank: LogTail(rank.program.log) for rank in ranks}
         self._control.check()
         outcome = supervise(ranks, self._control, self._tree, grace_s=job.grace_s, listener=self)

@@ -31,6 +31,7 @@ class Job(NamedTuple):
     inputs: Dict[str, str]
     outputs: Dict[str, Optional[str]]
     requirements: Optional[str]
+    endpoints: Tuple[str, ...]
     grace_s: float
     env_cache: str
 
@@ -77,6 +78,7 @@ def read_job(directory: JobDir) -> Job:
             inputs=dict(value["inputs"]),
             outputs=dict(value["outputs"]),
             requirements=value.get("requirements"),
+            endpoints=tuple(value.get("endpoints") or ()),
             grace_s=float(value["grace_s"]),
             env_cache=str(value["env_cache"]),
         )

@@ -5,7 +5,7 @@ How ranks on devices find each other is the business of `ranks`."""
 import os
 import shlex
 import shutil
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from jumar.launch import frameworks
 from jumar.launch.cores import cores_for
@@ -13,10 +13,23 @@ from jumar.launch.environment import free_port, visible_devices
 from jumar.launch.frameworks import Devices, Group
 from jumar.launch.job import Command, Job, Request
 from jumar.launch.jobdir import JobDir
+from jumar.launch.namespace import View
 from jumar.launch.ranks import Shared, local_rank_option, make_ranks
 from jumar.launch.requirements import boot_file
 from jumar.launch.spawn import Program
 from jumar.launch.supervise import Rank
+
+
+class Prepared(NamedTuple):
+    """What was made ready for the ranks."""
+
+    folder: str
+    """Where they start."""
+    data: Dict[str, str]
+    """The path of each input and output."""
+    rank_table: Optional[str]
+    """There for NPUs."""
+    view: Optional[View] = None
 
 
 def plan_ranks(
@@ -24,27 +37,27 @@ def plan_ranks(
     job: Job,
     request: Request,
     environment: Dict[str, str],
-    folder: str,
-    rank_table: Optional[str],
+    prepared: Prepared,
 ) -> List[Rank]:
-    """All ranks of this machine, ready to be started; `rank_table` is there for NPUs."""
-    links = link_data(directory, job)
-    argv = arguments(job.command, links, environment)
+    """All ranks of this machine, ready to be started."""
+    argv = arguments(job.command, prepared.data, environment)
     common = {
         **environment,
-        **_data_variables(job, links),
+        **_data_variables(job, prepared.data),
         **_job_variables(directory, job, request),
     }
     # A table that the job brings itself is meant.
-    table = job.environment.get("RANK_TABLE_FILE") or rank_table
+    table = job.environment.get("RANK_TABLE_FILE") or prepared.rank_table
+    prepared = prepared._replace(rank_table=table)
     if job.ranks == "device":
-        return _on_devices(directory, job, request, argv, common, folder, table)
+        return _on_devices(directory, job, request, argv, common, prepared)
     variables = {
         **common,
         **visible_devices(job.device_kind, request.card_facts),
         **_node_variables(job, table),
     }
-    return [Rank(0, Program(argv, variables, folder, directory.log(0, 0)))]
+    log = directory.log(0, 0)
+    return [Rank(0, Program(argv, variables, prepared.folder, log, view=prepared.view))]
 
 
 def _on_devices(
@@ -53,21 +66,21 @@ def _on_devices(
     request: Request,
     argv: List[str],
     common: Dict[str, str],
-    folder: str,
-    table: Optional[str],
+    prepared: Prepared,
 ) -> List[Rank]:
     boot = boot_file(job.command)
-    script = None if boot is None else os.path.join(folder, boot)
+    script = None if boot is None else os.path.join(prepared.folder, boot)
     framework = frameworks.named(job.framework) or frameworks.guess(script)
     cards = request.card_facts
     shared = Shared(
         framework,
         argv,
         common,
-        folder,
+        prepared.folder,
         os.path.dirname(directory.log(0, 0)),
         cores_for(job.device_kind, cards, common),
         local_rank_option(script, argv, boot or ""),
+        prepared.view,
     )
     group = Group(
         node=0,
@@ -80,7 +93,7 @@ def _on_devices(
         address="127.0.0.1",
         run_id=job.job_id,
     )
-    own_table = table if framework != "torch" else None
+    own_table = prepared.rank_table if framework != "torch" else None
     return make_ranks(shared, group, Devices(job.device_kind, cards, own_table))
 
 

@@ -9,9 +9,12 @@ import selectors
 import signal
 import subprocess
 import time
-from typing import Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 MOST_BYTES = 4 << 20
+END_LIMIT_S = 2.0
+_stuck: "List[subprocess.Popen[bytes]]" = []
+"""Killed, and not ended in time; reaped at the next question."""
 
 
 class Answer(NamedTuple):
@@ -36,6 +39,7 @@ def ask(
     errors: str = "replace",
 ) -> Answer:
     """Run `command` and return what it wrote to stdout and stderr, in the order written."""
+    _reap_stuck()
     env = dict(os.environ if environ is None else environ, LC_ALL="C")
     try:
         process = subprocess.Popen(
@@ -97,6 +101,14 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     # Also after a normal end: what the tool left in its group must not outlive the question.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
     if process.stdout is not None:
         process.stdout.close()
+    try:
+        process.wait(END_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        # Stuck in the kernel: a driver that hangs lets nobody end, and nobody shall wait for it.
+        _stuck.append(process)
+
+
+def _reap_stuck() -> None:
+    _stuck[:] = [process for process in _stuck if process.poll() is None]

@@ -9,6 +9,7 @@ from typing import Dict, List, NamedTuple, Optional
 from jumar.launch import frameworks
 from jumar.launch.cores import Cores
 from jumar.launch.frameworks import Devices, Group
+from jumar.launch.namespace import View
 from jumar.launch.spawn import Program
 from jumar.launch.supervise import SCHEDULER, Rank
 
@@ -31,6 +32,7 @@ class Shared(NamedTuple):
     logs: str
     cores: Cores
     local_rank: Optional[LocalRankOption] = None
+    view: Optional[View] = None
 
 
 def make_ranks(shared: Shared, group: Group, devices: Devices) -> List[Rank]:
@@ -41,7 +43,8 @@ def make_ranks(shared: Shared, group: Group, devices: Devices) -> List[Rank]:
     if frameworks.needs_scheduler(shared.framework, devices) and group.node == 0:
         variables = {**base, **frameworks.scheduler_variables(group)}
         log = os.path.join(shared.logs, "scheduler.log")
-        made.append(Rank(SCHEDULER, Program(shared.argv, variables, shared.folder, log), True))
+        program = Program(shared.argv, variables, shared.folder, log, view=shared.view)
+        made.append(Rank(SCHEDULER, program, True))
     for local_rank in range(group.local_count):
         own = frameworks.variables_of(shared.framework, group, devices, local_rank, base)
         rank = group.first_rank + local_rank
@@ -51,6 +54,7 @@ def make_ranks(shared: Shared, group: Group, devices: Devices) -> List[Rank]:
             shared.folder,
             os.path.join(shared.logs, f"rank{rank}.log"),
             shared.cores.cpus[local_rank],
+            shared.view,
         )
         made.append(Rank(rank, program))
     return made

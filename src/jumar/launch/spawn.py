@@ -8,7 +8,8 @@ import os
 import signal
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
-from jumar.launch import process
+from jumar.launch import namespace, process
+from jumar.launch.namespace import View
 
 _IGNORED_HERE = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP)
 
@@ -21,6 +22,7 @@ class Program(NamedTuple):
     directory: str
     log: str
     cpus: Optional[Sequence[int]] = None
+    view: Optional[View] = None
 
 
 class CannotStart(Exception):
@@ -74,6 +76,9 @@ def _become(program: Program, parent: int, log: int, report: int) -> None:
         os.dup2(log, 2)
         if program.cpus:
             _bind(program.cpus)
+        if program.view is not None:
+            stage = "view"
+            namespace.enter(program.view)
         stage = "chdir"
         os.chdir(program.directory)
         stage = "exec"
@@ -97,6 +102,8 @@ def _explain(program: Program, stage: str, code: int) -> CannotStart:
     cause = _cause(OSError(code, words))
     if stage == "chdir":
         return CannotStart(f"cannot enter the folder {program.directory}: {words}", cause)
+    if stage == "view":
+        return CannotStart(f"cannot make the fixed paths for {name!r}: {words}", cause)
     if stage != "exec":
         return CannotStart(f"cannot start {name!r}: {words}", cause)
     found = find(name, program.environment, program.directory)

@@ -59,6 +59,7 @@ def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "inputs": input_paths(spec, attempt.directory),
         "outputs": output_paths(spec, attempt.directory),
         "requirements": spec.requirements,
+        "endpoints": spec.endpoints,
         "time_limit_s": spec.time_limit,
         "grace_s": spec.grace,
         "env_cache": str(env_cache),

@@ -1,0 +1,196 @@
+"""Folders and files at fixed paths for one process and what it starts, and for nobody else.
+
+The process gets a mount namespace of its own whose root is a tmpfs with every entry of the real
+root bound into it, and the wanted paths besides. It enters between fork and exec, so there is no
+helper process: signals and exit codes are the program's own. Without root rights a user namespace
+lends the right to mount; the program runs as the same user in it.
+
+What this changes for the program: a new entry directly under / is lost when it ends, and rename()
+between top-level folders says EXDEV, as between file systems."""
+
+import contextlib
+import ctypes
+import errno
+import os
+import select
+import signal
+from typing import NamedTuple, Optional, Sequence, Tuple
+
+TRIAL_LIMIT_S = 10.0
+_MOST_ENTRIES = 2000
+_CLONE_NEWNS = 0x00020000
+_CLONE_NEWUSER = 0x10000000
+_MS_BIND = 1 << 12
+_MS_REC = 1 << 14
+_MS_UNBINDABLE = 1 << 17
+_MS_PRIVATE = 1 << 18
+_MS_SLAVE = 1 << 19
+_MNT_DETACH = 2
+# No wrapper in the C library; by machine, as in the kernel's tables.
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "loongarch64": 41}
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Mount(NamedTuple):
+    """One thing of this machine, under another path."""
+
+    target: str
+    source: str
+
+
+class View(NamedTuple):
+    """What a process shall see besides what is there."""
+
+    mounts: Tuple[Mount, ...]
+    staging: str
+    """Any folder but a source; the new root is put together over it, seen by the process alone."""
+
+
+def view_of(mounts: Sequence[Mount], staging: str) -> Optional[View]:
+    """None when there is nothing to do: targets that are there are left alone."""
+    placed = (Mount(os.path.realpath(mount.target), mount.source) for mount in mounts)
+    missing = tuple(
+        mount
+        for mount in placed
+        if not os.path.lexists(mount.target) and os.path.exists(mount.source)
+    )
+    return View(missing, staging) if missing else None
+
+
+def trial(view: View, limit_s: float = TRIAL_LIMIT_S) -> Optional[str]:
+    """Enter in a child that ends at once; why it is not possible here, or None."""
+    heard, said = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _try(view, said)
+    os.close(said)
+    try:
+        if not select.select([heard], [], [], limit_s)[0]:
+            # Stuck in the kernel, as on a file server that is gone: reaped when it comes free.
+            os.kill(pid, signal.SIGKILL)
+            return f"no answer from the file systems within {limit_s:g} s"
+        words = os.read(heard, 4096).decode("utf-8", "replace")
+    finally:
+        os.close(heard)
+    os.waitpid(pid, 0)
+    return words or None
+
+
+def enter(view: View) -> None:
+    """Give the calling process the view; raises OSError, and is then in no usable state."""
+    _unshare()
+    _mount(None, "/", None, _MS_REC | _MS_SLAVE)
+    root = view.staging
+    _layer("/", root)
+    # Else the entry that holds the staging folder would be bound with this new root inside.
+    _mount(None, root, None, _MS_UNBINDABLE)
+    _fill("/", root)
+    opened = {"/"}
+    for mount in view.mounts:
+        for folder in _folders_above(mount.target):
+            if folder not in opened and os.path.isdir(folder):
+                _layer(folder, root + folder)
+                _fill(folder, root + folder)
+            opened.add(folder)
+        _place(mount.source, root + mount.target)
+    _pivot(root)
+    _mount(None, "/", None, _MS_PRIVATE)
+
+
+def _try(view: View, said: int) -> None:
+    try:
+        enter(view)
+    except OSError as error:
+        os.write(said, str(error).encode("utf-8", "replace"))
+    finally:
+        os._exit(0)
+
+
+def _unshare() -> None:
+    if os.geteuid() == 0:
+        _check(_libc.unshare(_CLONE_NEWNS), "unshare")
+        return
+    uid, gid = os.geteuid(), os.getegid()
+    _check(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWUSER), "unshare")
+    for name, text in (
+        ("setgroups", b"deny"),
+        ("uid_map", b"%d %d 1" % (uid, uid)),
+        ("gid_map", b"%d %d 1" % (gid, gid)),
+    ):
+        file = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(file, text)
+        os.close(file)
+
+
+def _layer(folder: str, place: str) -> None:
+    """An empty folder in memory over `place`, with the mode of `folder`."""
+    mode = os.stat(folder).st_mode & 0o7777
+    _mount("jumar", place, "tmpfs", 0, f"mode={mode:o}")
+
+
+def _fill(folder: str, place: str) -> None:
+    """Everything of a folder of the old root, bound into its layer."""
+    with os.scandir(folder) as found:
+        entries = list(found)
+    if len(entries) > _MOST_ENTRIES:
+        raise OSError(errno.E2BIG, f"{folder} has more than {_MOST_ENTRIES} entries")
+    for entry in entries:
+        # It may be gone since the folder was read.
+        with contextlib.suppress(FileNotFoundError):
+            _bind_entry(entry, os.path.join(place, entry.name))
+
+
+def _bind_entry(entry: "os.DirEntry[str]", new: str) -> None:
+    # What scandir tells by itself: to look at each could wait for a file server.
+    if entry.is_symlink():
+        os.symlink(os.readlink(entry.path), new)
+    elif entry.is_dir(follow_symlinks=False):
+        os.mkdir(new)
+        _mount(entry.path, new, None, _MS_BIND | _MS_REC)
+    else:
+        _touch(new)
+        _mount(entry.path, new, None, _MS_BIND)
+
+
+def _place(source: str, new: str) -> None:
+    os.makedirs(os.path.dirname(new), exist_ok=True)
+    if os.path.isdir(source):
+        os.mkdir(new)
+    else:
+        _touch(new)
+    _mount(source, new, None, _MS_BIND | _MS_REC)
+
+
+def _folders_above(path: str) -> Sequence[str]:
+    """From the top down; / itself is left out."""
+    parts = path.strip("/").split("/")[:-1]
+    return ["/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+def _pivot(root: str) -> None:
+    number = _PIVOT_ROOT.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, "pivot_root: not known for this machine")
+    os.chdir(root)
+    # The old root comes to lie over the new one, and is then let go.
+    _check(_libc.syscall(number, b".", b"."), "pivot_root")
+    _check(_libc.umount2(b".", _MNT_DETACH), "umount")
+    os.chdir("/")
+
+
+def _touch(path: str) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+
+def _mount(
+    source: Optional[str], target: str, kind: Optional[str], flags: int, data: Optional[str] = None
+) -> None:
+    words = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
+    code = _libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3])
+    _check(code, f"mount {target}")
+
+
+def _check(code: int, what: str) -> None:
+    if code != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

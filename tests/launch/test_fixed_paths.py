@@ -1,0 +1,51 @@
+"""Which fixed paths a job mentions."""
+
+from pathlib import Path
+
+import pytest
+from tests.launch.test_job_ranks import job
+
+from jumar.launch.fixed_paths import mentions
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("source /pod.env && ./run.sh", {"pod"}),
+        ("cp -r x /cache/; ls '/cache'", {"cache"}),
+        ("python a.py --out=/home/ma-user/modelarts/outputs/train_url_0", {"ma"}),
+        ("tee ~/tensorboard/$ID/logs/a ${HOME}/tensorboard", {"board"}),
+        ("ls $JUMAR_TENSORBOARD_DIR $JUMAR_CACHE_DIR", {"board_dir", "cache_dir"}),
+        ("ls ~/.cache /var/cache $HOME/cache {x}/cache ./cache /cache_dir /cache.db a/pod.env", set[str]()),
+        ("python -m tensorboard.main; ls /home/ma-user", set[str]()),
+    ],
+)  # fmt: skip
+def test_in_the_command(tmp_path: Path, command: str, found: set[str]) -> None:
+    assert mentions(job(command=command), str(tmp_path)) == found
+    assert mentions(job(command=["sh", "-c", command]), str(tmp_path)) == found
+    assert mentions(job(environment={"X": command}), str(tmp_path)) == found
+
+
+def test_in_small_texts_of_the_code(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    files = {
+        "a/b/deep.py": "x = '/cache/data'",
+        "conf.yaml": "env: /pod.env",
+        "notes.txt": "/home/ma-user/modelarts",
+        ".git/hook.py": "'/home/ma-user/modelarts'",
+        "large.py": "#" * (1 << 20) + "\n'/home/ma-user/modelarts'",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "loop").symlink_to(tmp_path)
+    assert mentions(job(), str(tmp_path)) == {"cache", "pod"}
+    assert mentions(job(), "/no/such/folder") == set()
+
+
+def test_a_very_large_folder_is_not_read_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for number in range(4100):
+        (tmp_path / f"{number}.dat").touch()
+    (tmp_path / "sub" / "late.py").write_text("'/cache'")
+    assert mentions(job(), str(tmp_path)) == set()
