@@ -1,6 +1,7 @@
 """What a job is told of its cards: numbers, generation, addresses, its superpod."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -85,6 +86,18 @@ def test_superpods_are_asked_for_once_a_card(tmp_path: Path) -> None:
     assert {fact["super_pod_id"] for fact in first} == {"6"}
     assert book.facts(DeviceKind.NPU, (13, 14), npus("A3"))[0] == first[1]
     assert len(asked) == 3
+
+
+def test_addresses_of_the_first_generation_are_asked_for_until_one_is_silent(
+    tmp_path: Path,
+) -> None:
+    here, asked = machine(tmp_path, {"-i 13 -ip -g": "ipaddr:10.9.0.13\nnetmask:255.255.0.0\n"})
+    shutil.copy(tmp_path / "usr/local/bin/npu-smi", tmp_path / "usr/local/bin/hccn_tool")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/hccn.conf").write_text("address_12=10.9.0.12\n")
+    facts = CardBook(here).facts(DeviceKind.NPU, range(12, 16), npus("910"))
+    assert [fact["device_ip"] for fact in facts] == ["10.9.0.12", "10.9.0.13", None, None]
+    assert asked == ["-i 13 -ip -g", "-i 14 -ip -g"]
 
 
 def test_what_cannot_be_read_leaves_the_numbers(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def rank_facts(cards: Sequence[Card], machine: Machine | None = None) -> list[di
     chip = next((card.generation for card in cards if card.generation), None)
     pods = _super_pod_reports(cards, here) if chip == "A3" else {}
     levels = _levels(here) if chip == "A5" else {}
-    addresses = device_addresses([card.id for card in cards], here) if chip == "910" else {}
+    addresses = _addresses(cards, here) if chip == "910" else {}
     pod_id = _pod_id(pods.values())
     return [
         {
@@ -104,6 +104,17 @@ def rank_facts(cards: Sequence[Card], machine: Machine | None = None) -> list[di
         }
         for card in cards
     ]
+
+
+def _addresses(cards: Iterable[Card], machine: Machine) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for card in cards:
+        told = device_addresses([card.id], machine)
+        if not told:
+            # A tool that is silent about one would keep the caller waiting for each.
+            return found
+        found.update(told)
+    return found
 
 
 def _devices(
