@@ -110,6 +110,15 @@ def test_what_cannot_be_read_leaves_the_numbers(tmp_path: Path) -> None:
 
 def test_a_rank_table_that_cannot_be_made_is_told_and_the_job_runs(workshop: Workshop) -> None:
     workshop.engine = LocalEngine(workshop.home, npus("A5"))
-    made, seen = workshop.run("echo ran; test -z $RANK_TABLE_FILE", device="npu:1", cards=(12,))
+    made, seen = workshop.run("test -z $RANK_TABLE_FILE", device="npu:1", cards=(12,))
     assert seen.state == JobState.SUCCEEDED
     assert "no rank table: 2.0 needs an address" in (made.directory / "events.jsonl").read_text()
+
+
+def test_a_rank_table_that_lacks_what_the_chip_needs_is_told(workshop: Workshop) -> None:
+    workshop.engine = LocalEngine(workshop.home, npus("910"))
+    made, seen = workshop.run("test -f $RANK_TABLE_FILE", device="npu:1", cards=(12,))
+    assert seen.state == JobState.SUCCEEDED
+    events = (made.directory / "events.jsonl").read_text()
+    assert "the rank table is wrong" in events
+    assert "device_ip" in events

@@ -4,6 +4,7 @@ from typing import Dict, NamedTuple, Optional, Tuple
 
 from jumar.launch import ranktable
 from jumar.launch.ascend import table_part
+from jumar.launch.facts import generation_of
 from jumar.launch.job import Job, Request
 from jumar.launch.jobdir import JobDir
 from jumar.launch.ranktable.podenv import Pod, pod_variables, render, write_pod_env
@@ -28,6 +29,12 @@ def write_platform_files(
         try:
             table = ranktable.parse(table_part(address, request.card_facts))
             ranktable.write_table(path, table)
+            faults = ranktable.check(table, generation_of(request.card_facts))
+            troubles = tuple(
+                f"the rank table is wrong: {fault.text}"
+                for fault in faults
+                if fault.severity == "error"
+            )
         except ranktable.RankTableError as error:
             path, troubles = None, (f"no rank table: {error}",)
     server = table.servers[0] if table is not None else None
