@@ -12,7 +12,7 @@ Bound = str | ast.AST | None
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_IGNORED = (ast.Load, ast.Store, ast.Del)
+_IGNORED = frozenset({ast.Load, ast.Store, ast.Del})
 MAX_HOPS = 20
 
 
@@ -58,6 +58,8 @@ class Names:
     stars: list[str]
     external: Callable[[str], str | None] = lambda dotted: dotted
     """Follows a dotted name of the repository to what it re-exports."""
+    leading: frozenset[str] = frozenset()
+    """Names that may stand for something imported, here or through an alias."""
     _memo: dict[tuple[int, str], str | None] = field(
         default_factory=dict[tuple[int, str], "str | None"]
     )
@@ -75,10 +77,11 @@ class Names:
     def qualified(self, node: ast.AST, scope: Scope | None = None, hops: int = 0) -> str | None:
         """The dotted name that an expression stands for, such as `torch.cuda.amp`."""
         attributes: list[str] = []
-        while isinstance(node, ast.Attribute):
+        while node.__class__ is ast.Attribute:
+            assert isinstance(node, ast.Attribute)
             attributes.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name) or hops > MAX_HOPS:
+        if not isinstance(node, ast.Name) or hops > MAX_HOPS or not self.may_lead(node.id):
             return None
         base = self.of_name(node.id, scope or self.scope_of(node), hops)
         if base is None:
@@ -87,11 +90,16 @@ class Names:
             return base
         return self.external(".".join([base, *reversed(attributes)]))
 
+    def may_lead(self, name: str) -> bool:
+        """Whether a name can stand for something imported at all; most names cannot."""
+        return name in self.leading or bool(self.stars) or name == "torch"
+
     def of_name(self, name: str, scope: Scope, hops: int = 0) -> str | None:
         """The dotted name that a plain name stands for in a scope."""
         home = scope.find(name)
         if home is None:
-            return self._from_stars(name)
+            # A snippet may leave the import out; nothing else is called torch.
+            return self._from_stars(name) or ("torch" if name == "torch" else None)
         key = id(home), name
         if key not in self._memo:
             # A name assigned from itself must not be followed for ever.
@@ -145,7 +153,7 @@ def collect(tree: ast.Module, package: str, wanted: frozenset[type[ast.AST]]) ->
         outside = _evaluated_outside(node) if inner is not scope else ()
         for value in node.__dict__.values():
             for child in value if value.__class__ is list else (value,):
-                if not isinstance(child, ast.AST) or isinstance(child, _IGNORED):
+                if not isinstance(child, ast.AST) or child.__class__ in _IGNORED:
                     continue
                 parents[child] = node
                 home = scope if child in outside else inner
@@ -154,6 +162,12 @@ def collect(tree: ast.Module, package: str, wanted: frozenset[type[ast.AST]]) ->
                 stack.append((child, home))
     for nodes in found.values():
         nodes.reverse()
+    names.leading = frozenset(
+        name
+        for scope in names.scopes.values()
+        for name, bound in scope.names.items()
+        if any(isinstance(value, (str, ast.Name, ast.Attribute)) for value in bound)
+    )
     return names
 
 

@@ -145,9 +145,14 @@ def _port(file: PythonFile, rules: tuple[Rule, ...], remarks: list[tuple[str, Re
 
 
 def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Proposal | Remark]]:
+    torch_names = {
+        kind: [n for n in file.names.found.get(kind, ()) if (file.name(n) or "")[:5] == "torch"]
+        for kind in (ast.Attribute, ast.Name)
+    }
     for rule in rules:
         for kind in rule.nodes:
-            for node in file.names.found[kind]:
+            nodes = torch_names if rule.torch_names_only else file.names.found
+            for node in nodes[kind]:
                 try:
                     yield from ((rule.code, outcome) for outcome in rule.check(node, file))
                 except Unplaced:

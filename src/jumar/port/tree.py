@@ -3,10 +3,8 @@
 Nothing is written here; `write.py` does that, aside and renamed."""
 
 import gc
-import multiprocessing
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +81,10 @@ class _PausedCollection:
 def _in_processes(
     root: Path, work: list[Found], options: Options, project: Project, tell: Progress, count: int
 ) -> list[FileResult]:
+    # Imported here: half of a small run's time would go into these imports.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
     results: list[FileResult] = []
     done = 0
     methods = multiprocessing.get_all_start_methods()

@@ -4,11 +4,10 @@ States come from the vendor's native-API documentation (CC-BY-4.0), kept here as
 chips and dtypes in this project's own form. A name that is not listed is "not verified", which is
 told apart from "unsupported" and from names that torch itself does not have."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 SOURCE = "the vendor's native-API documentation for PyTorch on Ascend, CC-BY-4.0"
 VERSIONS = ((2, 7), (2, 13))
@@ -77,12 +76,6 @@ class Catalogue:
         dtypes = tuple(cells[3].split(",")) if cells[3] else ()
         return Api(name, state, "c" in notes, "i" in notes, "p" in notes, dtypes, cells[4])
 
-    def unsupported_methods(self) -> Iterator[str]:
-        """Names of Tensor methods that are listed as unsupported."""
-        for name, row in self._rows.items():
-            if name.startswith("Tensor.") and row.startswith("u"):
-                yield name.partition(".")[2]
-
 
 @cache
 def catalogue(version: tuple[int, int], chip: str) -> Catalogue:
@@ -118,7 +111,7 @@ def without_kernel() -> frozenset[str]:
 
 
 def _read(name: str) -> str:
-    return (files(__package__ or "jumar.port.catalogue") / name).read_text("utf-8")
+    return (Path(__file__).parent / name).read_text("utf-8")
 
 
 def _unlisted(name: str) -> State:

@@ -37,6 +37,7 @@ from jumar.port.rules import (
     jp708_cuda_extension,
     jp801_unsupported,
     jp802_runs_on_cpu,
+    jp803_unsupported_method,
     jp804_not_torch,
     jp951_mindspore,
     jp961_tensorflow,
@@ -79,6 +80,7 @@ RULES: tuple[Rule, ...] = (
     jp708_cuda_extension.RULE,
     jp801_unsupported.RULE,
     jp802_runs_on_cpu.RULE,
+    jp803_unsupported_method.RULE,
     jp804_not_torch.RULE,
 )
 

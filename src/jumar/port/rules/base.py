@@ -19,3 +19,5 @@ class Rule:
     nodes: tuple[type[ast.AST], ...]
     traces: tuple[str, ...]
     check: Callable[[ast.AST, PythonFile], Outcomes]
+    torch_names_only: bool = False
+    """Ask only about attributes and names that stand for something of torch."""

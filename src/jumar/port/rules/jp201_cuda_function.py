@@ -67,5 +67,5 @@ RULE = Rule(
     Words("torch.cuda function", "torch.cuda 接口"),
     (ast.Attribute, ast.Name),
     ("cuda",),
-    check,
+    check, torch_names_only=True,
 )

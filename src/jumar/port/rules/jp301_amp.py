@@ -99,5 +99,5 @@ def _arguments(call: ast.Call, kind: str, device: str, file: PythonFile) -> "lis
 
 
 RULE = Rule(
-    "JP301", Words("torch.cuda.amp", "torch.cuda.amp 混合精度"), (ast.Attribute, ast.Name), ("amp",), check
+    "JP301", Words("torch.cuda.amp", "torch.cuda.amp 混合精度"), (ast.Attribute, ast.Name), ("amp",), check, torch_names_only=True
 )

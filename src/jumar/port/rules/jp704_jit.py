@@ -35,5 +35,5 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 RULE = Rule(
-    "JP704", Words("torch.jit", "torch.jit"), (ast.Attribute, ast.Name), ("jit",), check
+    "JP704", Words("torch.jit", "torch.jit"), (ast.Attribute, ast.Name), ("jit",), check, torch_names_only=True
 )

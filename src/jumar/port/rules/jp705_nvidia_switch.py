@@ -44,5 +44,5 @@ RULE = Rule(
     Words("switch for NVIDIA cards", "NVIDIA 专用开关"),
     (ast.Attribute,),
     ("cudnn", "backends.cuda", "backends"),
-    check,
+    check, torch_names_only=True,
 )

@@ -33,5 +33,5 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 RULE = Rule(
-    "JP706", Words("graph capture", "图捕获"), (ast.Attribute, ast.Name), ("graph", "Graph"), check
+    "JP706", Words("graph capture", "图捕获"), (ast.Attribute, ast.Name), ("graph", "Graph"), check, torch_names_only=True
 )

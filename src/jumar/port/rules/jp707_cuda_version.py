@@ -35,4 +35,4 @@ def _converts(call: ast.Call) -> bool:
     return called in ("float", "int", "parse", "Version", "LooseVersion")
 
 
-RULE = Rule("JP707", Words("CUDA version", "CUDA 版本"), (ast.Attribute,), ("version.cuda", "version"), check)
+RULE = Rule("JP707", Words("CUDA version", "CUDA 版本"), (ast.Attribute,), ("version.cuda", "version"), check, torch_names_only=True)

@@ -13,27 +13,24 @@ from jumar.port.rules.base import Outcomes, Rule
 _TOLD_ELSEWHERE = ("torch.cuda.", "torch.backends.", "torch.nn.DataParallel", "torch.nn.parallel.data_parallel",
                    "torch.utils.cpp_extension.", "torch.optim.", "torch.profiler.", "torch.compiler.",
                    "torch.nn.Module.", "torch.nn.utils.rnn.PackedSequence.")  # fmt: skip
-_DISTINCT_METHODS = frozenset(
-    "to_sparse to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc unique_consecutive "
-    "share_memory_ sspaddmm smm int_repr qscheme to_mkldnn chalf sparse_mask".split()
-)
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one use, at the outermost name."""
     assert isinstance(node, (ast.Attribute, ast.Name))
     parent = file.parent(node)
+    name = file.name(node) or ""
     if not isinstance(node.ctx, ast.Load) or isinstance(parent, ast.Attribute):
         return
-    name = file.name(node)
-    if name is None:
-        if isinstance(node, ast.Attribute) and isinstance(parent, ast.Call) and parent.func is node:
-            if node.attr in _DISTINCT_METHODS:
-                name = f"torch.Tensor.{node.attr}"
-    if name is None or not name.startswith("torch.") or name.startswith(_TOLD_ELSEWHERE):
+    if not name.startswith("torch.") or name.startswith(_TOLD_ELSEWHERE):
         return
     if isinstance(parent, (ast.ClassDef, ast.arg)) or _is_annotation(node, parent):
         return
+    yield from report(node, name, file)
+
+
+def report(node: ast.expr, name: str, file: PythonFile) -> Outcomes:
+    """Report a name if the catalogue lists it as unsupported."""
     options = file.options
     if catalogue(options.torch, options.chip).api(name).state is not State.UNSUPPORTED:
         return
@@ -68,4 +65,5 @@ RULE = Rule(
     (ast.Attribute, ast.Name),
     ("torch",),
     check,
+    torch_names_only=True,
 )
