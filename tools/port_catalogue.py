@@ -16,8 +16,8 @@ STATES = {"supported": "s", "partial": "l", "unsupported": "u"}
 CHIPS = {"a2": "2", "a3": "3", "a5": "5"}
 DTYPES = "bf16 fp16 fp32 fp64 uint8 int8 int16 int32 int64 bool complex64 complex128".split()
 MODULES = """
-torch torch.accelerator torch.amp torch.autograd torch.autograd.functional torch.backends
-torch.backends.cuda torch.backends.cudnn torch.backends.mps torch.cuda torch.cuda.amp
+torch torch.accelerator torch.amp torch.autograd torch.autograd.functional torch.cuda
+torch.cuda.amp
 torch.distributed torch.distributed.fsdp torch.distributions torch.fft torch.func torch.hub
 torch.jit torch.linalg torch.multiprocessing torch.nn torch.nn.functional torch.nn.init
 torch.nn.parallel torch.nn.utils torch.nn.utils.rnn torch.onnx torch.optim

@@ -160,11 +160,15 @@ def collect(tree: ast.Module, package: str, wanted: frozenset[type[ast.AST]]) ->
                 if home is scope and inner is not scope:
                     scopes[child] = scope
                 stack.append((child, home))
+    # The stack hands out the last first; readers expect the order of the text.
     for nodes in found.values():
         nodes.reverse()
+    for scope in {id(s): s for s in scopes.values()}.values():
+        for bound in scope.names.values():
+            bound.reverse()
     names.leading = frozenset(
         name
-        for scope in names.scopes.values()
+        for scope in scopes.values()
         for name, bound in scope.names.items()
         if any(isinstance(value, (str, ast.Name, ast.Attribute)) for value in bound)
     )

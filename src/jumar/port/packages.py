@@ -232,7 +232,17 @@ REQUIREMENTS: dict[str, str] = {
 
 def package_of(dotted: str) -> Package | None:
     """The record that an imported name falls under."""
-    for package in PACKAGES:
+    for package in _BY_ROOT.get(dotted.partition(".")[0], ()):
         if dotted == package.module or dotted.startswith(f"{package.module}."):
-            return package
+            harmless = package.module == "torchvision.ops" and not _is_compiled(dotted)
+            return None if harmless else package
     return None
+
+
+def _is_compiled(dotted: str) -> bool:
+    return any(part in dotted.lower() for part in ("nms", "roi", "deform"))
+
+
+_BY_ROOT: dict[str, list[Package]] = {}
+for _one in PACKAGES:
+    _BY_ROOT.setdefault(_one.module.partition(".")[0], []).append(_one)

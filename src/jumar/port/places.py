@@ -139,9 +139,11 @@ def _keyword(keyword: ast.keyword, file: PythonFile) -> Role | None:
         return Role.TEXT if keyword.arg != "help" else None
     if isinstance(keyword.value, (ast.IfExp, ast.BoolOp)) and _beside_cpu(keyword.value):
         return Role.OBJECT if keyword.arg in ("device", "map_location") else Role.TEXT
+    name = file.name(call.func) or ""
+    if keyword.arg == "type" and name == "torch.device":
+        return Role.TEXT
     if not is_device_name(keyword.arg):
         return None
-    name = file.name(call.func) or ""
     takes_object = keyword.arg in ("device", "map_location") and (
         name.startswith("torch.")
         or (isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "load", "to_empty"))

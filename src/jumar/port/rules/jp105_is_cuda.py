@@ -29,6 +29,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     parent = file.parent(node)
     if isinstance(parent, ast.Call) and parent.func is node:
         return
+    if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+        # A flag of the class itself; modules have no such attribute.
+        return
     start, end = file.span(node)
     word = end - len("is_cuda")
     if file.options.npu_only:

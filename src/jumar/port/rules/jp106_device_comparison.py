@@ -18,6 +18,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     found = literals.literal(node, file)
     if found is None or literals.role(found, file) is not places.Role.COMPARED:
         return
+    if _has_npu_beside(found.node, file):
+        return
     if file.options.npu_only:
         yield literals.npu(found, file)
         return
@@ -33,6 +35,15 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield _either_prefix(found, file)
     elif isinstance(parent, ast.Compare) and len(parent.ops) == 1:
         yield from _compare(found, parent, file)
+
+
+def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the same condition asks for NPUs already."""
+    compare = file.parent(node)
+    around = file.parent(compare) if compare is not None else None
+    return isinstance(around, ast.BoolOp) and any(
+        isinstance(n, ast.Constant) and n.value == "npu" for n in ast.walk(around)
+    )
 
 
 def _either_prefix(found: literals.Literal, file: PythonFile) -> Proposal:
@@ -53,9 +64,7 @@ def _compare(found: literals.Literal, node: ast.Compare, file: PythonFile) -> Ou
         start, end = file.span(node)
         yield file.change(node, Piece(start, end, f"{file.text(other)} {word} {pair}"))
     elif isinstance(operator, (ast.In, ast.NotIn)) and found.node is node.left:
-        around = file.parent(node)
-        if not (isinstance(around, ast.BoolOp) and "npu" in file.text(around)):
-            yield _contained(found, node, other, file)
+        yield _contained(found, node, other, file)
 
 
 def _contained(

@@ -27,7 +27,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if name == "torch.profiler.ProfilerActivity.CUDA":
         yield from _activity(node, file)
     elif file.options.npu_only and name in {f"torch.profiler.{n}" for n in _SAME}:
-        if isinstance(node.value, ast.Attribute):
+        parent = file.parent(node)
+        is_activity = isinstance(parent, ast.Attribute) and parent.attr == "CUDA"
+        if isinstance(node.value, ast.Attribute) and not is_activity:
             yield file.replace(node, f"torch_npu.profiler.{node.attr}", TORCH_NPU)
 
 

@@ -30,7 +30,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         if node.attr != "double" or not is_method or subject:
             return
         subject = "Tensor.double"
-    elif isinstance(parent, ast.Compare) or not isinstance(node.ctx, ast.Load):
+    elif isinstance(parent, (ast.Compare, ast.Dict)) or not isinstance(node.ctx, ast.Load):
+        return
+    if _stays_on_cpu(parent, file):
         return
     yield file.remark(
         node,
@@ -46,6 +48,14 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         severity=Severity.LIMIT,
         effort=Effort.MINUTES,
         kind=Kind.PRECISION,
+    )
+
+
+def _stays_on_cpu(parent: ast.AST | None, file: PythonFile) -> bool:
+    call = file.parent(parent) if isinstance(parent, ast.keyword) else parent
+    return isinstance(call, ast.Call) and any(
+        k.arg == "device" and isinstance(k.value, ast.Constant) and k.value.value == "cpu"
+        for k in call.keywords
     )
 
 

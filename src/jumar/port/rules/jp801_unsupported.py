@@ -26,6 +26,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         return
     if isinstance(parent, (ast.ClassDef, ast.arg)) or _is_annotation(node, parent):
         return
+    if _only_asked(node, file):
+        return
     yield from report(node, name, file)
 
 
@@ -51,6 +53,17 @@ def report(node: ast.expr, name: str, file: PythonFile) -> Outcomes:
         effort=Effort.MINUTES if kernel else Effort.HOURS,
         kind=Kind.UNSUPPORTED,
     )
+
+
+def _only_asked(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the name is only compared with, as in `isinstance(m, nn.RNN)`."""
+    for ancestor in file.ancestors(node):
+        if isinstance(ancestor, ast.Call):
+            called = ancestor.func.id if isinstance(ancestor.func, ast.Name) else ""
+            return called in ("isinstance", "issubclass", "hasattr", "getattr")
+        if not isinstance(ancestor, (ast.Tuple, ast.BinOp)):
+            return isinstance(ancestor, ast.Compare)
+    return False
 
 
 def _is_annotation(node: ast.AST, parent: ast.AST | None) -> bool:

@@ -14,7 +14,7 @@ from jumar.port.rules.base import Outcomes, Rule
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one call of a name that is not there."""
     assert isinstance(node, ast.Call)
-    name = file.name(node.func)
+    name = file.name(node.func) if isinstance(node.func, ast.Attribute) else None
     if name is None or not name.startswith("torch.") or name.startswith(("torch.npu.", "torch.ops.")):
         return
     options = file.options

@@ -1,7 +1,8 @@
 """TensorFlow 1.15 scripts: a session's configuration goes through the NPU bridge.
 
 `tf.Session(config=c)` becomes `tf.Session(config=npu_config_proto(config_proto=c))`. Placements on
-`/gpu:0` and the Estimator are reported; TensorFlow 2 scripts are left alone."""
+`/gpu:0` and the Estimator are reported, and so is the session in portable code, since the bridge is
+there on NPUs only."""
 
 import ast
 
@@ -19,8 +20,10 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one session, or report what is not simple."""
     assert isinstance(node, ast.Call)
     name = file.name(node.func) or ""
-    if name in _SESSIONS:
+    if name in _SESSIONS and file.options.npu_only:
         yield from _session(node, file)
+    elif name in _SESSIONS:
+        yield _remark(node, name, "请使用 --npu-only 迁移，或手工传入 npu_config_proto", "port with --npu-only, or pass npu_config_proto of npu_bridge", file)
     elif name in ("tensorflow.device", "tensorflow.compat.v1.device") and node.args:
         first = node.args[0]
         if isinstance(first, ast.Constant) and "gpu" in str(first.value).lower():
