@@ -14,17 +14,57 @@ from types import ModuleType
 
 STATES = {"supported": "s", "partial": "l", "unsupported": "u"}
 CHIPS = {"a2": "2", "a3": "3", "a5": "5"}
-DTYPES = "bf16 fp16 fp32 fp64 uint8 int8 int16 int32 int64 bool complex64 complex128".split()
-MODULES = """
-torch torch.accelerator torch.amp torch.autograd torch.autograd.functional torch.cuda
-torch.cuda.amp
-torch.distributed torch.distributed.fsdp torch.distributions torch.fft torch.func torch.hub
-torch.jit torch.linalg torch.multiprocessing torch.nn torch.nn.functional torch.nn.init
-torch.nn.parallel torch.nn.utils torch.nn.utils.rnn torch.onnx torch.optim
-torch.optim.lr_scheduler torch.profiler torch.random torch.sparse torch.special torch.utils
-torch.utils.checkpoint torch.utils.cpp_extension torch.utils.data torch.utils.data.distributed
-torch.version
-""".split()
+DTYPES = [
+    "bf16",
+    "fp16",
+    "fp32",
+    "fp64",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "bool",
+    "complex64",
+    "complex128",
+]
+MODULES = [
+    "torch",
+    "torch.accelerator",
+    "torch.amp",
+    "torch.autograd",
+    "torch.autograd.functional",
+    "torch.cuda",
+    "torch.cuda.amp",
+    "torch.distributed",
+    "torch.distributed.fsdp",
+    "torch.distributions",
+    "torch.fft",
+    "torch.func",
+    "torch.hub",
+    "torch.jit",
+    "torch.linalg",
+    "torch.multiprocessing",
+    "torch.nn",
+    "torch.nn.functional",
+    "torch.nn.init",
+    "torch.nn.parallel",
+    "torch.nn.utils",
+    "torch.nn.utils.rnn",
+    "torch.onnx",
+    "torch.optim",
+    "torch.optim.lr_scheduler",
+    "torch.profiler",
+    "torch.random",
+    "torch.sparse",
+    "torch.special",
+    "torch.utils",
+    "torch.utils.checkpoint",
+    "torch.utils.cpp_extension",
+    "torch.utils.data",
+    "torch.utils.data.distributed",
+    "torch.version",
+]
 
 
 def compact(row: dict[str, str]) -> str | None:
@@ -35,7 +75,9 @@ def compact(row: dict[str, str]) -> str | None:
     chips = "".join(code for chip, code in CHIPS.items() if row[chip] == "yes")
     limits = row["limits"]
     notes = "".join(
-        code for code, mark in (("c", "回退"), ("i", "仅支持推理"), ("p", "仅CPU")) if mark in limits
+        code
+        for code, mark in (("c", "回退"), ("i", "仅支持推理"), ("p", "仅CPU"))
+        if mark in limits
     )
     listed = re.search(r"`(?:self|input|tensor|params)`仅支持([\w，,]+)", limits)
     dtypes = [d for d in DTYPES if listed and d in re.split("[，,]", listed[1])]

@@ -69,7 +69,10 @@ def _target(out: Path | None, *, in_place: bool, dry: bool) -> run.Target:
             raise BadInput("--in-place writes, --diff and --check do not")
         return run.Target(None)
     if not in_place and out is None:
-        raise BadInput("where to?", hint="-o OUT writes a new folder, --in-place changes SRC, --diff only shows")
+        raise BadInput(
+            "where to?",
+            hint="-o OUT writes a new folder, --in-place changes SRC, --diff only shows",
+        )
     return run.Target(out, in_place=in_place)
 
 
@@ -84,7 +87,12 @@ def _progress() -> run.Progress:
             return
         filled = 30 * done // max(1, total)
         end = "\r" if done < total else "\r\033[K"
-        print(f"\r{'█' * filled}{'░' * (30 - filled)} {done}/{total}", end=end, file=sys.stderr, flush=True)
+        print(
+            f"\r{'█' * filled}{'░' * (30 - filled)} {done}/{total}",
+            end=end,
+            file=sys.stderr,
+            flush=True,
+        )
 
     return tell
 
@@ -95,7 +103,8 @@ def _tell(outcome: run.Outcome, *, diff: bool, as_json_: bool) -> None:
     elif diff and outcome.report is not None:
         sys.stdout.buffer.write(as_patch.render(outcome.report).encode("utf-8", "surrogateescape"))
     else:
-        print(f"{outcome.verdict}  ({outcome.changes} edits in {outcome.changed_files} files, {outcome.seconds:.2f} s)")
+        print(
+            f"{outcome.verdict}  ({outcome.changes} edits in {outcome.changed_files} files, {outcome.seconds:.2f} s)"
+        )
         if outcome.report_dir is not None:
             print(f"report: {outcome.report_dir / 'report.html'}")
-

@@ -28,5 +28,7 @@ def remark_words(name: str) -> tuple[Words, Words] | None:
     if not name.startswith(_PREFIXES):
         return None
     why = Words(f"{name} has no effect on HCCL.", f"{name} 对 HCCL 无效。")
-    nothing = Words("nothing to do; it may stay for NVIDIA cards", "无需处理，可保留给 NVIDIA 卡使用")
+    nothing = Words(
+        "nothing to do; it may stay for NVIDIA cards", "无需处理，可保留给 NVIDIA 卡使用"
+    )
     return why, _WITHOUT_EFFECT.get(name, nothing)

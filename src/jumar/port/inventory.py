@@ -23,15 +23,18 @@ def _mentions(file: PythonFile) -> list[tuple[str, int]]:
     mentions: list[tuple[str, int]] = []
     parents = file.names.parents
     for node in file.names.found[ast.Attribute]:
+        assert isinstance(node, ast.Attribute)
         if isinstance(parents.get(node), ast.Attribute):
             continue
         name = file.name(node)
         if name is not None and name.startswith("torch."):
-            mentions.append((name, node.lineno))  # pyright: ignore[reportAttributeAccessIssue]
+            mentions.append((name, node.lineno))
     for node in file.names.found[ast.ImportFrom]:
         assert isinstance(node, ast.ImportFrom)
         if not node.level and (node.module or "").partition(".")[0] == "torch":
-            mentions += [(f"{node.module}.{a.name}", node.lineno) for a in node.names if a.name != "*"]
+            mentions += [
+                (f"{node.module}.{a.name}", node.lineno) for a in node.names if a.name != "*"
+            ]
     return mentions
 
 

@@ -98,4 +98,6 @@ def _range(start: int, end: int) -> str:
 
 
 def _row(mark: str, line: str) -> str:
-    return f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"
+    return (
+        f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"
+    )

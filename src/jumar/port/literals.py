@@ -59,7 +59,9 @@ def literal(node: ast.AST, file: PythonFile) -> Literal | None:
         return None
     if "u" in match["prefix"].lower():
         return None
-    return Literal(node, form, match["prefix"], (start + match.start("word"), start + match.end("word")))
+    return Literal(
+        node, form, match["prefix"], (start + match.start("word"), start + match.end("word"))
+    )
 
 
 def _form(node: ast.AST) -> Form | None:
@@ -107,16 +109,19 @@ def role(found: Literal, file: PythonFile) -> places.Role | None:
     outer = outermost(found, file)
     if isinstance(outer, ast.BoolOp) and "current_accelerator" in file.text(outer):
         return None
-    if _follows(outer, found.node, file):
+    holder = file.parent(outer)
+    if _names_npu(outer) or (
+        isinstance(holder, (ast.List, ast.Tuple, ast.Set)) and _names_npu(holder)
+    ):
         return None
     return places.role(outer, file, certain=found.form is not Form.BARE)
 
 
-def _follows(outer: ast.expr, node: ast.expr, file: PythonFile) -> bool:
-    """Whether the port that made this text already put an NPU beside the literal."""
+def _names_npu(node: ast.AST) -> bool:
+    """Whether NPUs are named beside the literal already, by an earlier port or by the author."""
     return any(
         isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value.startswith("npu")
-        for n in ast.walk(outer)
+        for n in ast.walk(node)
     )
 
 

@@ -7,26 +7,79 @@ from jumar.port.records import Words
 
 TENSOR_TYPES = frozenset(
     f"{kind}Tensor"
-    for kind in "Float Half BFloat16 Int Long Bool Byte Char Short".split()
+    for kind in ["Float", "Half", "BFloat16", "Int", "Long", "Bool", "Byte", "Char", "Short"]
 )
 
 SAME_NAME = frozenset(
-    """
-    Event Stream StreamContext caching_allocator_alloc caching_allocator_delete
-    can_device_access_peer change_current_allocator current_blas_handle current_device
-    current_stream default_stream device device_count device_of empty_cache get_allocator_backend
-    get_device_capability get_device_name get_device_properties get_rng_state get_rng_state_all
-    get_sync_debug_mode graph graph_pool_handle host_memory_stats
-    host_memory_stats_as_nested_dict init initial_seed ipc_collect is_available
-    is_bf16_supported is_current_stream_capturing is_initialized make_graphed_callables
-    manual_seed manual_seed_all max_memory_allocated max_memory_cached max_memory_reserved
-    mem_get_info memory_allocated memory_cached memory_reserved memory_snapshot memory_stats
-    memory_stats_as_nested_dict memory_summary reset_accumulated_host_memory_stats
-    reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached
-    reset_peak_host_memory_stats reset_peak_memory_stats seed seed_all set_device
-    set_per_process_memory_fraction set_rng_state set_rng_state_all set_stream
-    set_sync_debug_mode stream synchronize utilization random memory streams
-    """.split()
+    [
+        "Event",
+        "Stream",
+        "StreamContext",
+        "caching_allocator_alloc",
+        "caching_allocator_delete",
+        "can_device_access_peer",
+        "change_current_allocator",
+        "current_blas_handle",
+        "current_device",
+        "current_stream",
+        "default_stream",
+        "device",
+        "device_count",
+        "device_of",
+        "empty_cache",
+        "get_allocator_backend",
+        "get_device_capability",
+        "get_device_name",
+        "get_device_properties",
+        "get_rng_state",
+        "get_rng_state_all",
+        "get_sync_debug_mode",
+        "graph",
+        "graph_pool_handle",
+        "host_memory_stats",
+        "host_memory_stats_as_nested_dict",
+        "init",
+        "initial_seed",
+        "ipc_collect",
+        "is_available",
+        "is_bf16_supported",
+        "is_current_stream_capturing",
+        "is_initialized",
+        "make_graphed_callables",
+        "manual_seed",
+        "manual_seed_all",
+        "max_memory_allocated",
+        "max_memory_cached",
+        "max_memory_reserved",
+        "mem_get_info",
+        "memory_allocated",
+        "memory_cached",
+        "memory_reserved",
+        "memory_snapshot",
+        "memory_stats",
+        "memory_stats_as_nested_dict",
+        "memory_summary",
+        "reset_accumulated_host_memory_stats",
+        "reset_accumulated_memory_stats",
+        "reset_max_memory_allocated",
+        "reset_max_memory_cached",
+        "reset_peak_host_memory_stats",
+        "reset_peak_memory_stats",
+        "seed",
+        "seed_all",
+        "set_device",
+        "set_per_process_memory_fraction",
+        "set_rng_state",
+        "set_rng_state_all",
+        "set_stream",
+        "set_sync_debug_mode",
+        "stream",
+        "synchronize",
+        "utilization",
+        "random",
+        "memory",
+        "streams",
+    ]
 )
 
 RENAMED = {

@@ -29,7 +29,9 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
     try:
         data = (root / found.path).read_bytes()
     except OSError as error:
-        return _problem(found, "JP005", f"cannot be read: {error.strerror}", f"无法读取：{error.strerror}")
+        return _problem(
+            found, "JP005", f"cannot be read: {error.strerror}", f"无法读取：{error.strerror}"
+        )
     if not _is_worth_reading(found, data):
         return None
     limit = MAX_TEXT_BYTES if found.kind is FileKind.CONFIG else MAX_PYTHON_BYTES

@@ -12,7 +12,19 @@ _NOT_DEVICE = re.compile(
 )
 _OPTION_MAKERS = ("add_argument", "option", "add_option", "Option", "Argument", "Field", "field")
 _LOGGERS = frozenset(
-    "print debug info warning warn error exception critical log write format_help".split()
+    [
+        "print",
+        "debug",
+        "info",
+        "warning",
+        "warn",
+        "error",
+        "exception",
+        "critical",
+        "log",
+        "write",
+        "format_help",
+    ]
 )
 _OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "npu", "meta", "hpu", "mlu", "tpu"})
 
@@ -202,7 +214,9 @@ def _in_dict(node: ast.expr, holder: ast.Dict, file: PythonFile) -> Role | None:
 def _default(node: ast.expr, arguments: ast.arguments) -> bool:
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs = [
-        *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True),
+        *zip(
+            positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True
+        ),
         *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
     ]
     return any(default is node and is_device_name(parameter.arg) for parameter, default in pairs)
@@ -235,9 +249,13 @@ def _in_sequence(holder: ast.List | ast.Tuple | ast.Set, file: PythonFile) -> Ro
         return Role.CHOICE if is_option or _beside_cpu(holder) else None
     if isinstance(parent, ast.Compare):
         return Role.CHOICE if _compared(holder, parent, file) else None
-    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute):
-        if parent.func.attr == "startswith" and is_device(parent.func.value, file):
-            return Role.CHOICE
+    if (
+        isinstance(parent, ast.Call)
+        and isinstance(parent.func, ast.Attribute)
+        and parent.func.attr == "startswith"
+        and is_device(parent.func.value, file)
+    ):
+        return Role.CHOICE
     return Role.TEXT if _beside_cpu(holder) else None
 
 
@@ -264,8 +282,7 @@ def is_device(node: ast.AST, file: PythonFile) -> bool:
         return is_device_name(node.attr)
     if isinstance(node, ast.Subscript):
         key = node.slice
-        named = isinstance(key, ast.Constant) and isinstance(key.value, str)
-        return named and is_device_name(str(key.value))
+        return isinstance(key, ast.Constant) and is_device_name(str(key.value))
     if isinstance(node, ast.Call):
         return _call_yields_device(node, file)
     return False
@@ -284,8 +301,19 @@ def _call_yields_device(node: ast.Call, file: PythonFile) -> bool:
 def _is_prose(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> bool:
     if isinstance(parent, ast.Call):
         function = parent.func
-        called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-        of_text = called in ("replace", "split", "strip", "lstrip", "rstrip", "find", "index", "count")
+        called = (
+            function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        )
+        of_text = called in (
+            "replace",
+            "split",
+            "strip",
+            "lstrip",
+            "rstrip",
+            "find",
+            "index",
+            "count",
+        )
         return called in _LOGGERS or of_text or called in ("startswith", "endswith", "match", "get")
     if isinstance(parent, ast.Dict):
         return node in parent.keys

@@ -133,9 +133,7 @@ def _place(lines: list[str], tree: ast.Module, source: Source, use: int) -> Piec
     return Piece(end, end, newline + newline.join(lines))
 
 
-def _plugin_import(
-    tree: ast.Module, names: Names, source: Source
-) -> Iterator[tuple[Piece, str]]:
+def _plugin_import(tree: ast.Module, names: Names, source: Source) -> Iterator[tuple[Piece, str]]:
     statements = [s for s in ast.walk(tree) if isinstance(s, (ast.Import, ast.ImportFrom))]
     if any(_root(s) == TORCH_NPU for s in statements):
         return
@@ -146,14 +144,21 @@ def _plugin_import(
     line = torch.end_lineno or torch.lineno
     end = source.starts[line - 1] + len(source.line_text(line))
     indent = source.line_text(torch.lineno)[: torch.col_offset]
-    yield Piece(end, end, f"{source.newline}{indent if indent.isspace() else ''}import torch_npu"), TORCH_NPU
+    yield (
+        Piece(end, end, f"{source.newline}{indent if indent.isspace() else ''}import torch_npu"),
+        TORCH_NPU,
+    )
 
 
 def _root(statement: ast.Import | ast.ImportFrom) -> str:
     if isinstance(statement, ast.ImportFrom):
         return "" if statement.level else (statement.module or "").partition(".")[0]
     return next(
-        (a.name.partition(".")[0] for a in statement.names if a.name.partition(".")[0] in ("torch", "torch_npu")),
+        (
+            a.name.partition(".")[0]
+            for a in statement.names
+            if a.name.partition(".")[0] in ("torch", "torch_npu")
+        ),
         "",
     )
 

@@ -145,9 +145,7 @@ def _dotted(bound: Bound, surface: Surface) -> str | None:
 def _top_level(body: list[ast.stmt], surface: Surface, package: str) -> None:
     for statement in body:
         if isinstance(statement, ast.Import):
-            for alias in statement.names:
-                root = alias.name.partition(".")[0]
-                surface.names[alias.asname or root] = alias.name if alias.asname else root
+            _plain_import(statement, surface)
         elif isinstance(statement, ast.ImportFrom):
             _from_import(statement, surface, package)
         elif isinstance(statement, ast.Assign):
@@ -157,10 +155,23 @@ def _top_level(body: list[ast.stmt], surface: Surface, package: str) -> None:
         elif isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             surface.names[statement.name] = statement
         elif isinstance(statement, (ast.If, ast.Try, ast.With)):
-            for part in ("body", "handlers", "orelse", "finalbody"):
-                inner = getattr(statement, part, [])
-                for one in inner:
-                    _top_level(one.body if part == "handlers" else [one], surface, package)
+            _top_level(_inner(statement), surface, package)
+
+
+def _inner(statement: ast.If | ast.Try | ast.With) -> list[ast.stmt]:
+    inner = list(statement.body)
+    if isinstance(statement, (ast.If, ast.Try)):
+        inner += statement.orelse
+    if isinstance(statement, ast.Try):
+        inner += [one for handler in statement.handlers for one in handler.body]
+        inner += statement.finalbody
+    return inner
+
+
+def _plain_import(statement: ast.Import, surface: Surface) -> None:
+    for alias in statement.names:
+        root = alias.name.partition(".")[0]
+        surface.names[alias.asname or root] = alias.name if alias.asname else root
 
 
 def _from_import(statement: ast.ImportFrom, surface: Surface, package: str) -> None:

@@ -15,7 +15,9 @@ class RunResult:
     device: str
     command: tuple[str, ...]
     losses: tuple[float, ...]
-    parameters: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])
+    parameters: Mapping[str, tuple[float, ...]] = field(
+        default_factory=dict[str, tuple[float, ...]]
+    )
     """A few numbers a parameter, such as its sum and its norm, in the same order on both sides."""
     lines: tuple[str, ...] = ()
     """Where each loss was made, as `file:line`, when that is known."""

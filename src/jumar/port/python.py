@@ -50,7 +50,11 @@ class PortedText:
 
 
 def port_text(
-    text: str, options: Options | None = None, *, path: str = "script.py", project: Project | None = None
+    text: str,
+    options: Options | None = None,
+    *,
+    path: str = "script.py",
+    project: Project | None = None,
 ) -> PortedText:
     """Port one Python text; the text comes back as it is where nothing is to be done."""
     options = options or Options()
@@ -112,7 +116,9 @@ def _rules_for(text: str, options: Options) -> tuple[Rule, ...]:
     )
 
 
-def _port(file: PythonFile, rules: tuple[Rule, ...], remarks: list[tuple[str, Remark]]) -> PortedText:
+def _port(
+    file: PythonFile, rules: tuple[Rule, ...], remarks: list[tuple[str, Remark]]
+) -> PortedText:
     source, options = file.source, file.options
     proposals: list[tuple[str, Proposal]] = []
     silenced = suppress.lines(source.text)
@@ -145,7 +151,7 @@ def _port(file: PythonFile, rules: tuple[Rule, ...], remarks: list[tuple[str, Re
 
 
 def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Proposal | Remark]]:
-    torch_names = {
+    torch_names: dict[type[ast.AST], list[ast.AST]] = {
         kind: [n for n in file.names.found.get(kind, ()) if (file.name(n) or "")[:5] == "torch"]
         for kind in (ast.Attribute, ast.Name)
     }
@@ -194,7 +200,7 @@ def _change(source: Source, one: edits.Accepted) -> Change:
     moved = [
         Piece(p.start - proposal.start, p.end - proposal.start, p.text) for p in proposal.pieces
     ]
-    inside = all(0 <= p.start and p.end <= len(before) for p in moved)
+    inside = all(p.start >= 0 and p.end <= len(before) for p in moved)
     after = edits.apply(before, moved) if inside else proposal.pieces[0].text
     return Change(one.code, line, end_line, before, after, "MODIFY" if after else "DELETE")
 
@@ -239,7 +245,7 @@ def _typographic(source: Source) -> tuple[str, Remark]:
             "The file has typographic quotes, which Python cannot read.",
             "文件中有中文引号，Python 无法解析。",
         ),
-        Words('Write plain quotes: " and \'.', "请改为英文引号。"),
+        Words("Write plain quotes: \" and '.", "请改为英文引号。"),
     )
 
 

@@ -125,7 +125,9 @@ def _write(
 def _key(source: Path, options: Options, found: list[Found]) -> str:
     digest = hashlib.sha256(f"{RULES_EDITION} {source.resolve()} {options!r}".encode())
     for one in found:
-        digest.update(f"\0{one.path}\0{one.size}\0{one.mtime_ns}".encode("utf-8", "surrogateescape"))
+        digest.update(
+            f"\0{one.path}\0{one.size}\0{one.mtime_ns}".encode("utf-8", "surrogateescape")
+        )
     return digest.hexdigest()
 
 

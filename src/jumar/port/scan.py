@@ -10,7 +10,17 @@ from pathlib import Path
 from jumar.errors import BadInput
 
 SKIPPED_FOLDERS = frozenset(
-    {".git", ".hg", ".svn", "__pycache__", ".venv", "venv", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        "__pycache__",
+        ".venv",
+        "venv",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+    }
 )
 REPORT_FOLDER = "jumar-report"
 
@@ -70,7 +80,9 @@ def scan(root: Path, exclude: tuple[str, ...] = ()) -> list[Found]:
     try:
         return sorted(_walk(str(root), "", exclude), key=lambda f: f.path)
     except PermissionError as error:
-        raise BadInput(f"cannot read {error.filename}", hint="check who may read the folder") from error
+        raise BadInput(
+            f"cannot read {error.filename}", hint="check who may read the folder"
+        ) from error
 
 
 def _walk(folder: str, prefix: str, exclude: tuple[str, ...]) -> Iterator[Found]:

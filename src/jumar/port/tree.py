@@ -43,7 +43,7 @@ def port_tree(
     files = scan(root, options.exclude)
     project = Project(root, [f.path for f in files if f.kind is FileKind.PYTHON])
     work = [f for f in files if f.kind is not FileKind.OTHER or f.problem]
-    tell = progress or (lambda done, total: None)
+    tell = progress or _silent
     weight = sum(f.size for f in work if f.kind is FileKind.PYTHON)
     count = workers if workers is not None else len(os.sched_getaffinity(0))
     if weight < PARALLEL_BYTES or count < 2:
@@ -51,6 +51,10 @@ def port_tree(
     else:
         results = _in_processes(root, work, options, project, tell, count)
     return TreeResult(root, options, tuple(files), tuple(sorted(results, key=lambda r: r.path)))
+
+
+def _silent(done: int, total: int) -> None:
+    """Tell nobody."""
 
 
 def _in_this_process(

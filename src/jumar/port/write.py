@@ -27,7 +27,9 @@ def check_target(source: Path, target: Path) -> None:
     if inner.is_relative_to(outer):
         raise BadInput(f"{target} lies inside {source}", hint="choose a folder beside it")
     if outer.is_relative_to(inner):
-        raise BadInput(f"{source} lies inside {target}", hint="choose another folder for the output")
+        raise BadInput(
+            f"{source} lies inside {target}", hint="choose another folder for the output"
+        )
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise BadInput(f"{target} is there and is not a folder")
     if not target.exists() or not any(target.iterdir()):
@@ -35,7 +37,8 @@ def check_target(source: Path, target: Path) -> None:
     manifest = read_manifest(target / REPORT_FOLDER)
     if manifest is None:
         raise BadInput(
-            f"{target} is not empty", hint="choose a new folder; jumar port only replaces its own output"
+            f"{target} is not empty",
+            hint="choose a new folder; jumar port only replaces its own output",
         )
     edited = changed_since(target, manifest)
     if edited:

@@ -102,7 +102,9 @@ def _parts(
     body: list[ast.stmt], epochs: list[ast.For], optimizers: list[ast.Assign], script: Script
 ) -> _Loop:
     if len(epochs) > 1:
-        raise _NotPlain(epochs[1].lineno, "There are two loops over epochs.", "存在两个 epoch 循环。")
+        raise _NotPlain(
+            epochs[1].lineno, "There are two loops over epochs.", "存在两个 epoch 循环。"
+        )
     models = {_optimized(o) for o in optimizers}
     if len(models) > 1:
         raise _NotPlain(
@@ -163,7 +165,7 @@ def _train_loader(
         )
     _, call = found[0]
     named = {k.arg for k in call.keywords}
-    if not call.args and "dataset" not in named or named & {"sampler", "batch_sampler", None}:
+    if (not call.args and "dataset" not in named) or named & {"sampler", "batch_sampler", None}:
         raise _NotPlain(
             call.lineno,
             "The training loader has a sampler of its own.",
@@ -174,18 +176,28 @@ def _train_loader(
 
 def _edit(script: Script, tree: ast.Module, loop: _Loop) -> None:
     npu_only = script.tree.options.npu_only
-    first = next(s for s in loop.body if s in (loop.device, loop.loader_statement) or _touches(s, loop.model))
+    first = next(
+        s for s in loop.body if s in (loop.device, loop.loader_statement) or _touches(s, loop.model)
+    )
     if "__main__" not in script.source.text or loop.body is not tree.body:
         first = min((first, loop.loader_statement), key=lambda s: s.lineno)
-    backend = '"hccl"' if npu_only else (
-        "torch.distributed.get_default_backend_for_device(torch.accelerator.current_accelerator())"
+    backend = (
+        '"hccl"'
+        if npu_only
+        else (
+            "torch.distributed.get_default_backend_for_device(torch.accelerator.current_accelerator())"
+        )
     )
     device = (
         "torch.device('npu', local_rank)"
         if npu_only
         else "torch.device(torch.accelerator.current_accelerator().type, local_rank)"
     )
-    set_device = "torch.npu.set_device(device)" if npu_only else "torch.accelerator.set_device_index(local_rank)"
+    set_device = (
+        "torch.npu.set_device(device)"
+        if npu_only
+        else "torch.accelerator.set_device_index(local_rank)"
+    )
     setup = [
         'local_rank = int(os.environ["LOCAL_RANK"])',
         'world_size = int(os.environ["WORLD_SIZE"])',
@@ -245,8 +257,12 @@ def _save_once(script: Script, tree: ast.Module, loop: _Loop) -> None:
         if called == "torch.save" or (called == "print" and node in in_loop):
             inner = script.text_of(node)
             if called == "torch.save":
-                inner = inner.replace(f"{loop.model}.state_dict()", f"{loop.model}.module.state_dict()")
-                inner = inner.replace(f"torch.save({loop.model},", f"torch.save({loop.model}.module,")
+                inner = inner.replace(
+                    f"{loop.model}.state_dict()", f"{loop.model}.module.state_dict()"
+                )
+                inner = inner.replace(
+                    f"torch.save({loop.model},", f"torch.save({loop.model}.module,"
+                )
             indent, newline = script.indent_of(node), script.source.newline
             guard = f"if torch.distributed.get_rank() == 0:{newline}{indent}    "
             script.replace(CODE, node, guard + inner)
@@ -277,7 +293,7 @@ def _launch_script(path: str) -> str:
         "# Train on every card of this machine, or on as many as CARDS says.\n"
         "set -e\n"
         'cd "$(dirname "$0")"\n'
-        'CARDS="${CARDS:-$(npu-smi info -l 2>/dev/null | sed -n \'s/.*Total Count *: *//p\')}"\n'
+        "CARDS=\"${CARDS:-$(npu-smi info -l 2>/dev/null | sed -n 's/.*Total Count *: *//p')}\"\n"
         'export HCCL_CONNECT_TIMEOUT="${HCCL_CONNECT_TIMEOUT:-1200}"\n'
         'exec python3 -m torch.distributed.run --nnodes=1 --nproc_per_node="${CARDS:-8}" '
         f'--master_port="${{MASTER_PORT:-29500}}" {name} "$@"\n'

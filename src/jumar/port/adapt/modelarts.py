@@ -21,7 +21,10 @@ def adapt(script: Script) -> Adapted:
     if tree is None or found is None:
         return script.refused(
             CODE,
-            Words("The script does not parse its arguments with argparse.", "脚本未使用 argparse 解析参数。"),
+            Words(
+                "The script does not parse its arguments with argparse.",
+                "脚本未使用 argparse 解析参数。",
+            ),
             Words(
                 "add arguments --data_url and --train_url and use them as the paths of data and results",
                 "请添加 --data_url 与 --train_url 参数，并将其作为数据与结果路径",
@@ -32,7 +35,9 @@ def adapt(script: Script) -> Adapted:
     if not missing:
         return script.done()
     script.insert_before(
-        CODE, statement, [f'{parser}.add_argument("{n}", type=str, default="{d}")' for n, d in missing]
+        CODE,
+        statement,
+        [f'{parser}.add_argument("{n}", type=str, default="{d}")' for n, d in missing],
     )
     script.insert_after(CODE, statement, [f"map_paths({args}.data_url, {args}.train_url)"])
     last = list(imports(tree))
@@ -97,4 +102,3 @@ def _link(path, target):
     os.makedirs(folder, exist_ok=True)
     os.symlink(os.path.abspath(target), path, target_is_directory=True)
 '''
-

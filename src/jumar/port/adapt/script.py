@@ -84,7 +84,9 @@ class Script:
             self._insert(code, starts[line], line, lines, self.indent_of(statement))
         else:
             end = len(self.source.text)
-            self._insert(code, end, line, lines, self.indent_of(statement), lead=self.source.newline)
+            self._insert(
+                code, end, line, lines, self.indent_of(statement), lead=self.source.newline
+            )
 
     def _insert(
         self, code: str, offset: int, line: int, lines: list[str], indent: str, lead: str = ""
@@ -101,7 +103,9 @@ class Script:
     def refused(self, code: str, why: Words, advice: Words, line: int = 1) -> Adapted:
         """Nothing done, and the reason."""
         start = self.source.starts[min(line, len(self.source.starts)) - 1]
-        remark = Remark(start, start, Severity.WORK, Effort.HOURS, Kind.DEVICE, self.path, why, advice)
+        remark = Remark(
+            start, start, Severity.WORK, Effort.HOURS, Kind.DEVICE, self.path, why, advice
+        )
         return Adapted(self.source.text, findings=(finding(self.source, code, remark),))
 
 

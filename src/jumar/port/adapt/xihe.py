@@ -23,7 +23,9 @@ _DISTRIBUTIONS = {
     "attr": "attrs",
     "Levenshtein": "python-Levenshtein",
 }
-_PROVIDED = frozenset({"torch", "torch_npu", "npu_bridge", "moxing", "mindspore", "setuptools", "pkg_resources"})
+_PROVIDED = frozenset(
+    {"torch", "torch_npu", "npu_bridge", "moxing", "mindspore", "setuptools", "pkg_resources"}
+)
 
 
 def adapt(script: Script) -> Adapted:
@@ -33,7 +35,10 @@ def adapt(script: Script) -> Adapted:
         return script.refused(
             CODE,
             Words("The script does not parse.", "脚本无法解析。"),
-            Words("add the arguments by hand: " + " ".join(ARGUMENTS), "请手工添加参数：" + " ".join(ARGUMENTS)),
+            Words(
+                "add the arguments by hand: " + " ".join(ARGUMENTS),
+                "请手工添加参数：" + " ".join(ARGUMENTS),
+            ),
         )
     missing = [name for name in ARGUMENTS if name not in script.source.text]
     if missing:
@@ -70,7 +75,9 @@ def _argument(parser: str, name: str) -> str:
 
 def requirements(script: Script) -> list[str]:
     """Distributions that the repository's imports need, without its own modules."""
-    own = {part for found in script.tree.files for part in found.path.removesuffix(".py").split("/")}
+    own = {
+        part for found in script.tree.files for part in found.path.removesuffix(".py").split("/")
+    }
     wanted = {name for result in script.tree.results for name in result.imports}
     return sorted(
         {_DISTRIBUTIONS.get(name, name) for name in wanted - own - _PROVIDED}, key=str.lower

@@ -14,16 +14,45 @@ VERSIONS = ((2, 7), (2, 13))
 _CHIP_CODES = {"a2": "2", "a3": "3", "950": "5"}
 _CPU_ONLY_KERNELS = "no-kernel-2.13.txt"
 _NEUTRAL = frozenset(
-    """
-    torch.Tensor torch.device torch.dtype torch.Size torch.layout torch.memory_format
-    torch.Generator torch.nn.Parameter torch.nn.parameter.Parameter torch.nn.Buffer
-    torch.nn.Module torch.FloatTensor torch.LongTensor torch.BoolTensor torch.ByteTensor
-    torch.IntTensor torch.HalfTensor torch.ShortTensor torch.CharTensor torch.BFloat16Tensor
-    torch.autograd.Function torch.autograd.Variable torch.autograd.grad torch.OutOfMemoryError
-    torch.optim.Optimizer torch.utils.data.Dataset torch.inference_mode torch.no_grad
-    torch.enable_grad torch.SymInt torch.finfo torch.iinfo torch.Stream torch.Event
-    torch.get_device_module torch.set_default_device torch.multiprocessing.spawn
-    """.split()
+    [
+        "torch.Tensor",
+        "torch.device",
+        "torch.dtype",
+        "torch.Size",
+        "torch.layout",
+        "torch.memory_format",
+        "torch.Generator",
+        "torch.nn.Parameter",
+        "torch.nn.parameter.Parameter",
+        "torch.nn.Buffer",
+        "torch.nn.Module",
+        "torch.FloatTensor",
+        "torch.LongTensor",
+        "torch.BoolTensor",
+        "torch.ByteTensor",
+        "torch.IntTensor",
+        "torch.HalfTensor",
+        "torch.ShortTensor",
+        "torch.CharTensor",
+        "torch.BFloat16Tensor",
+        "torch.autograd.Function",
+        "torch.autograd.Variable",
+        "torch.autograd.grad",
+        "torch.OutOfMemoryError",
+        "torch.optim.Optimizer",
+        "torch.utils.data.Dataset",
+        "torch.inference_mode",
+        "torch.no_grad",
+        "torch.enable_grad",
+        "torch.SymInt",
+        "torch.finfo",
+        "torch.iinfo",
+        "torch.Stream",
+        "torch.Event",
+        "torch.get_device_module",
+        "torch.set_default_device",
+        "torch.multiprocessing.spawn",
+    ]
 )
 
 
@@ -129,7 +158,7 @@ def _unlisted(name: str) -> State:
         called, other = known
         if member in called:
             return State.NOT_VERIFIED
-        if member in other or member.startswith("_") or size > 1 and len(parts) > size + 1:
+        if member in other or member.startswith("_") or (size > 1 and len(parts) > size + 1):
             return State.NEUTRAL
         return State.NOT_TORCH
     return State.NEUTRAL

@@ -16,7 +16,9 @@ _ENTRY = re.compile(
     r"(?P<vq>[\"']?)(?P<value>cuda(?::\d+)?|nccl)(?P=vq)(?=\s*(?:[,}\]#;]|$))"
 )
 _VARIABLE = re.compile(
-    r"^(?P<indent>\s*)(?P<q>[\"']?)(?P<name>" + "|".join(COUNTERPARTS) + r")(?P=q)(?P<rest>\s*[:=]\s*\S.*)$"
+    r"^(?P<indent>\s*)(?P<q>[\"']?)(?P<name>"
+    + "|".join(COUNTERPARTS)
+    + r")(?P=q)(?P<rest>\s*[:=]\s*\S.*)$"
 )
 _LAUNCH = re.compile(r"\b(?:python3?|torchrun|accelerate|deepspeed)\b")
 _COMMENT = re.compile(r"^\s*(?:#|//|;)")
@@ -56,4 +58,3 @@ def _variable(line: str, options: Options, suffix: str) -> str:
     renamed = f"{match['indent']}{match['q']}{target}{match['q']}{match['rest']}"
     end = line[len(stripped) :]
     return renamed + end if options.npu_only else line + renamed + (end or "")
-

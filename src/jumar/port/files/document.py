@@ -9,7 +9,9 @@ from jumar.port.options import Options
 
 CODE = "JP505"
 _FENCE = re.compile(r"^\s*(?P<fence>```+|~~~+)\s*\{?\.?(?P<kind>[\w+-]*)")
-_SHELLS = frozenset({"", "bash", "sh", "shell", "console", "zsh", "shell-session", "bashrc", "commandline"})
+_SHELLS = frozenset(
+    {"", "bash", "sh", "shell", "console", "zsh", "shell-session", "bashrc", "commandline"}
+)
 _COMMAND = re.compile(
     r"^\s*(?:[$>%]\s+)?(?:[A-Z_]+=\S+\s+)*(?:python3?|torchrun|accelerate|deepspeed|bash|sh|nohup|export|"
     r"CUDA_VISIBLE_DEVICES=|-{1,2}\w|srun|horovodrun|mpirun)"

@@ -10,7 +10,9 @@ from jumar.port.places import is_device_name
 from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
 
 _VISIBLE = re.compile(
-    r"(?<![\w$\"'{])(?P<name>" + "|".join(COUNTERPARTS) + r")=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|)`]*)"
+    r"(?<![\w$\"'{])(?P<name>"
+    + "|".join(COUNTERPARTS)
+    + r")=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|)`]*)"
 )
 _REFERENCE = re.compile(r"\$\{?(?P<name>" + "|".join(COUNTERPARTS) + r")\b")
 _OPTION = re.compile(
@@ -46,7 +48,17 @@ class LineEdits:
         """Note one finding."""
         self.findings.append(
             Finding(
-                code, severity, effort, kind, line, line, 1, subject, source.strip()[:200], why, advice
+                code,
+                severity,
+                effort,
+                kind,
+                line,
+                line,
+                1,
+                subject,
+                source.strip()[:200],
+                why,
+                advice,
             )
         )
 
@@ -57,7 +69,11 @@ def split_lines(text: str) -> list[str]:
 
 
 def rewrite(
-    text: str, lines: Iterable[tuple[int, str]], port: Callable[[str], str], code: str, edits: LineEdits
+    text: str,
+    lines: Iterable[tuple[int, str]],
+    port: Callable[[str], str],
+    code: str,
+    edits: LineEdits,
 ) -> str:
     """Replace the given lines (number from 0, text) by what `port` makes of them."""
     parts = split_lines(text)
@@ -73,9 +89,7 @@ def command(line: str, options: Options) -> str:
     """One shell line with its variables and options ported."""
     line = _VISIBLE.sub(lambda match: _variable(match, line, options), line)
     if options.npu_only:
-        line = _REFERENCE.sub(
-            lambda m: m[0].replace(m["name"], COUNTERPARTS[m["name"]]), line
-        )
+        line = _REFERENCE.sub(lambda m: m[0].replace(m["name"], COUNTERPARTS[m["name"]]), line)
     return _OPTION.sub(_option, line)
 
 
@@ -110,7 +124,13 @@ def without_effect(line: str, number: int, code: str, edits: LineEdits) -> None:
         words = remark_words(match["name"])
         if words is not None and match["name"] not in COUNTERPARTS:
             edits.find(
-                code, number, line, match["name"], *words, severity=Severity.INFO, effort=Effort.NONE
+                code,
+                number,
+                line,
+                match["name"],
+                *words,
+                severity=Severity.INFO,
+                effort=Effort.NONE,
             )
 
 

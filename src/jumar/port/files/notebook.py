@@ -85,7 +85,10 @@ def _dump(book: dict[str, Any], style: _Style) -> str:
 def _unreadable(text: str) -> Finding:
     return _finding(
         Words("The notebook is not readable as JSON with cells.", "Notebook 无法按 JSON 读取。"),
-        Words("it was copied as it is; save it again in Jupyter", "已原样复制；请在 Jupyter 中重新保存"),
+        Words(
+            "it was copied as it is; save it again in Jupyter",
+            "已原样复制；请在 Jupyter 中重新保存",
+        ),
     )
 
 
@@ -103,5 +106,3 @@ def _finding(why: Words, advice: Words) -> Finding:
     return Finding(
         CODE, Severity.LIMIT, Effort.MINUTES, Kind.FILE, 1, 1, 1, "notebook", "", why, advice
     )
-
-

@@ -8,8 +8,12 @@ from jumar.port.records import Effort, Kind, Severity, Words
 
 CODE = "JP506"
 _NAME = re.compile(r"^\s*-?\s*[\"']?(?P<name>[A-Za-z0-9][\w.-]*)")
-_CUDA_BUILD = re.compile(r"\+cu\d+|/whl/cu\d+|^\s*-?\s*(?:nvidia-[\w-]+-cu\d+|cudatoolkit|pytorch-cuda)\b")
-_GPU_BUILD = re.compile(r"^\s*-?\s*[\"']?(?P<name>(?:onnxruntime|tensorflow|faiss|paddlepaddle|mindspore|dgl)-(?:gpu|cu\d+))")
+_CUDA_BUILD = re.compile(
+    r"\+cu\d+|/whl/cu\d+|^\s*-?\s*(?:nvidia-[\w-]+-cu\d+|cudatoolkit|pytorch-cuda)\b"
+)
+_GPU_BUILD = re.compile(
+    r"^\s*-?\s*[\"']?(?P<name>(?:onnxruntime|tensorflow|faiss|paddlepaddle|mindspore|dgl)-(?:gpu|cu\d+))"
+)
 
 
 def findings(text: str) -> LineEdits:

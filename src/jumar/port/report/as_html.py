@@ -83,7 +83,11 @@ def _head(report: Report) -> Iterator[str]:
     yield "<div class='bar'><input id='search' type='search' aria-label='search' placeholder='search · 搜索'>"
     for severity in (Severity.WORK, Severity.LIMIT, Severity.INFO):
         yield f"<button type='button' data-severity='{severity}' aria-pressed='true'>{_say(_SEVERITY[severity])}</button>"
-    yield "</div><p id='none' class='soft' hidden>" + _both("Nothing fits.", "没有匹配的内容。") + "</p>"
+    yield (
+        "</div><p id='none' class='soft' hidden>"
+        + _both("Nothing fits.", "没有匹配的内容。")
+        + "</p>"
+    )
 
 
 def _proof(report: Report) -> Iterator[str]:
@@ -124,7 +128,9 @@ def _findings(report: Report) -> Iterator[str]:
 
 
 def _finding(path: str, f: Finding) -> Iterator[str]:
-    text = escape(f"{f.code} {path}:{f.line} {f.subject} {f.source} {f.why.en} {f.why.zh}", quote=True)
+    text = escape(
+        f"{f.code} {path}:{f.line} {f.subject} {f.source} {f.why.en} {f.why.zh}", quote=True
+    )
     yield f"<article class='{f.severity}' data-severity='{f.severity}' data-text=\"{text}\">"
     yield f"<span class='tag'>{_say(_SEVERITY[f.severity])}</span> <b>{escape(f.subject)}</b> "
     yield f"<code class='soft'>{escape(path)}:{f.line}</code> <span class='soft'>{f.code} · {_say(_EFFORT[f.effort])}</span>"
@@ -193,8 +199,11 @@ def _apis(report: Report) -> Iterator[str]:
     )
     yield "</summary><table class='list'>"
     for row in rows:
-        dtypes = f"<span class='soft'>{escape(', '.join(row.api.dtypes))}</span>" if row.api.dtypes else ""
+        dtypes = (
+            f"<span class='soft'>{escape(', '.join(row.api.dtypes))}</span>"
+            if row.api.dtypes
+            else ""
+        )
         yield f"<tr data-text=''><td><code>{escape(row.api.name)}</code></td><td>{_say(_STATE[row.api.state])}</td>"
         yield f"<td>{dtypes}</td><td class='soft'>{escape(row.file)}:{row.line} × {row.count}</td></tr>"
     yield "</table></details>"
-

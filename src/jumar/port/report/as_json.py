@@ -48,7 +48,13 @@ def document(report: Report) -> dict[str, Any]:
             if result.changes or result.findings
         ],
         "apis": [
-            {"name": r.api.name, "state": str(r.api.state), "count": r.count, "file": r.file, "line": r.line}
+            {
+                "name": r.api.name,
+                "state": str(r.api.state),
+                "count": r.count,
+                "file": r.file,
+                "line": r.line,
+            }
             for r in report.apis
         ],
         "states_from": report.source_of_states,

@@ -38,7 +38,9 @@ def _table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 def _changes(report: Report) -> Iterator[tuple[object, ...]]:
     for result in report.results:
         for c in result.changes:
-            message = f"{c.code}: {c.before!r} -> {c.after!r}" if c.before else f"{c.code}: {c.after!r}"
+            message = (
+                f"{c.code}: {c.before!r} -> {c.after!r}" if c.before else f"{c.code}: {c.after!r}"
+            )
             yield result.path, c.line, c.end_line, c.operation, message
 
 

@@ -28,9 +28,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     elif found.form is Form.INDEXED and value.startswith("cuda:"):
         start, end = file.span(found.node)
         index = value.partition(":")[2]
-        yield file.change(
-            node, Piece(start, end, f"{name}.type, {index}"), needs=(ACCELERATOR,)
-        )
+        yield file.change(node, Piece(start, end, f"{name}.type, {index}"), needs=(ACCELERATOR,))
 
 
 RULE = Rule("JP102", Words("torch.device call", "torch.device 调用"), (ast.Call,), ("cuda",), check)

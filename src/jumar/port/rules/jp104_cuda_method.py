@@ -13,7 +13,9 @@ from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _MODULES = ("torch", "numba", "cupy", "jax", "pycuda", "tensorflow")
-_INDEX = re.compile(r"(?:^|_)(?:rank|gpu|gpu_?id|gpu_?index|idx|index|i|id|ordinal)\d*$", re.IGNORECASE)
+_INDEX = re.compile(
+    r"(?:^|_)(?:rank|gpu|gpu_?id|gpu_?index|idx|index|i|id|ordinal)\d*$", re.IGNORECASE
+)
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -77,9 +79,7 @@ def _without_device(
         )
         return
     rest = ", " if node.args or node.keywords else ""
-    yield file.change(
-        node, Piece(start, opening + 1, f"to({name}{rest}"), needs=(ACCELERATOR,)
-    )
+    yield file.change(node, Piece(start, opening + 1, f"to({name}{rest}"), needs=(ACCELERATOR,))
 
 
 def _device_argument(node: ast.Call) -> ast.expr | None:
@@ -104,8 +104,12 @@ def _is_index(device: ast.expr, file: PythonFile) -> bool:
     if isinstance(device, ast.Attribute):
         return bool(_INDEX.search(device.attr))
     return isinstance(device, (ast.BinOp, ast.Subscript)) or (
-        isinstance(device, ast.Call) and isinstance(device.func, ast.Name) and device.func.id == "int"
+        isinstance(device, ast.Call)
+        and isinstance(device.func, ast.Name)
+        and device.func.id == "int"
     )
 
 
-RULE = Rule("JP104", Words(".cuda() method", ".cuda() 方法"), (ast.Call,), (".cuda", "cuda("), check)
+RULE = Rule(
+    "JP104", Words(".cuda() method", ".cuda() 方法"), (ast.Call,), (".cuda", "cuda("), check
+)

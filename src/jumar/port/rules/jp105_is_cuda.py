@@ -42,9 +42,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     elif isinstance(parent, _NO_PARENTHESES):
         yield file.change(node, Piece(word, end, 'device.type != "cpu"'))
     else:
-        yield file.change(
-            node, file.insert(start, "("), Piece(word, end, 'device.type != "cpu")')
-        )
+        yield file.change(node, file.insert(start, "("), Piece(word, end, 'device.type != "cpu")'))
 
 
 RULE = Rule("JP105", Words("is_cuda", "is_cuda 属性"), (ast.Attribute,), ("is_cuda",), check)

@@ -47,7 +47,9 @@ def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
 
 
 def _either_prefix(found: literals.Literal, file: PythonFile) -> Proposal:
-    return file.replace(found.node, f"({_quoted(found, file, 'cuda')}, {_quoted(found, file, 'npu')})")
+    return file.replace(
+        found.node, f"({_quoted(found, file, 'cuda')}, {_quoted(found, file, 'npu')})"
+    )
 
 
 def _quoted(found: literals.Literal, file: PythonFile, word: str) -> str:

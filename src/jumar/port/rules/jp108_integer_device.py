@@ -30,11 +30,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _number(node: ast.Call, file: PythonFile) -> ast.expr | None:
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "to" and node.args:
-        if _is_number(node.args[0]):
-            return node.args[0]
+    moves = isinstance(node.func, ast.Attribute) and node.func.attr == "to"
+    if moves and node.args and _is_number(node.args[0]):
+        return node.args[0]
     name = file.name(node.func) or ""
-    if name.startswith("torch.") and not name.startswith("torch.cuda."):
+    if name.startswith("torch.") and not name.startswith(("torch.cuda.", "torch.npu.")):
         for keyword in node.keywords:
             if keyword.arg == "device" and _is_number(keyword.value):
                 return keyword.value

@@ -38,5 +38,9 @@ def _on_device(method: ast.Attribute, file: PythonFile) -> bool:
 
 
 RULE = Rule(
-    "JP109", Words("device name taken apart", "设备名解析"), (ast.Call,), ("cuda:", "'cuda'", '"cuda"'), check
+    "JP109",
+    Words("device name taken apart", "设备名解析"),
+    (ast.Call,),
+    ("cuda:", "'cuda'", '"cuda"'),
+    check,
 )

@@ -40,5 +40,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 RULE = Rule(
-    "JP110", Words("tensor type as text", "张量类型字符串"), (ast.Constant,), ("torch.cuda.",), check
+    "JP110",
+    Words("tensor type as text", "张量类型字符串"),
+    (ast.Constant,),
+    ("torch.cuda.",),
+    check,
 )

@@ -58,8 +58,8 @@ def _portable(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> 
 
 def _fits(node: ast.expr, member: str, file: PythonFile) -> bool:
     call = file.parent(node)
-    called = isinstance(call, ast.Call) and call.func is node
-    return member not in POSITIONAL_ONLY or not (called and call.keywords)
+    named = isinstance(call, ast.Call) and call.func is node and bool(call.keywords)
+    return member not in POSITIONAL_ONLY or not named
 
 
 RULE = Rule(
@@ -67,5 +67,6 @@ RULE = Rule(
     Words("torch.cuda function", "torch.cuda 接口"),
     (ast.Attribute, ast.Name),
     ("cuda",),
-    check, torch_names_only=True,
+    check,
+    torch_names_only=True,
 )

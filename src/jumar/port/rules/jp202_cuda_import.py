@@ -12,6 +12,7 @@ from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _AMP_NAMES = frozenset({"autocast", "GradScaler", "custom_fwd", "custom_bwd"})
+_SAME = (SAME_NAME | TENSOR_TYPES | {"amp"}) - RENAMED.keys()
 _AMP_MODULES = {
     "torch.cuda.amp": "torch.amp",
     "torch.cuda.amp.autocast_mode": "torch.amp",
@@ -57,9 +58,8 @@ def _from(node: ast.ImportFrom, module: str, file: PythonFile) -> Outcomes:
         yield from _rename_module(node, module, _parent_of_amp(file), file)
     elif module in _AMP_MODULES and names <= _AMP_NAMES:
         yield from _rename_module(node, module, _module(module, file), file)
-    elif module == "torch.cuda" and file.options.npu_only:
-        if names <= SAME_NAME | TENSOR_TYPES | {"amp"} - RENAMED.keys():
-            yield from _rename_module(node, module, "torch_npu.npu", file)
+    elif module == "torch.cuda" and file.options.npu_only and names <= _SAME:
+        yield from _rename_module(node, module, "torch_npu.npu", file)
 
 
 def _parent_of_amp(file: PythonFile) -> str | None:

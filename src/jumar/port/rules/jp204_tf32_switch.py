@@ -24,4 +24,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             yield file.replace(node, f"{file.say.torch}.{target}", TORCH_NPU)
 
 
-RULE = Rule("JP204", Words("TF32 switch", "TF32 开关"), (ast.Attribute,), ("allow_tf32",), check, torch_names_only=True)
+RULE = Rule(
+    "JP204",
+    Words("TF32 switch", "TF32 开关"),
+    (ast.Attribute,),
+    ("allow_tf32",),
+    check,
+    torch_names_only=True,
+)

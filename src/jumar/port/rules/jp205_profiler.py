@@ -17,10 +17,10 @@ _SAME = frozenset(
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one name of the profiler."""
     if isinstance(node, ast.ImportFrom):
-        if node.module == "torch.profiler" and file.options.npu_only and not node.level:
-            if {a.name for a in node.names} <= _SAME:
-                text = file.text(node).replace("torch.profiler", "torch_npu.profiler", 1)
-                yield file.replace(node, text, TORCH_NPU)
+        ours = node.module == "torch.profiler" and {a.name for a in node.names} <= _SAME
+        if ours and file.options.npu_only:
+            text = file.text(node).replace("torch.profiler", "torch_npu.profiler", 1)
+            yield file.replace(node, text, TORCH_NPU)
         return
     assert isinstance(node, ast.Attribute)
     name = file.name(node) or ""

@@ -33,7 +33,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if file.options.npu_only:
         yield from _npu_only(node, file)
     elif not file.options.has_accelerator:
-        tail = name.removeprefix("torch.cuda.").replace("autocast_mode.", "").replace("grad_scaler.", "")
+        tail = (
+            name.removeprefix("torch.cuda.")
+            .replace("autocast_mode.", "")
+            .replace("grad_scaler.", "")
+        )
         yield file.replace(node, f"{file.say.device_module}.{tail}", DEVICE_MODULE)
     elif kind is None:
         if isinstance(node, ast.Attribute):
@@ -99,5 +103,10 @@ def _arguments(call: ast.Call, kind: str, device: str, file: PythonFile) -> "lis
 
 
 RULE = Rule(
-    "JP301", Words("torch.cuda.amp", "torch.cuda.amp 混合精度"), (ast.Attribute, ast.Name), ("amp",), check, torch_names_only=True
+    "JP301",
+    Words("torch.cuda.amp", "torch.cuda.amp 混合精度"),
+    (ast.Attribute, ast.Name),
+    ("amp",),
+    check,
+    torch_names_only=True,
 )

@@ -10,7 +10,9 @@ from jumar.port.prelude import ACCELERATOR, TORCH
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_PROSE = frozenset("print debug info warning warn error get join pop append".split())
+_PROSE = frozenset(
+    ["print", "debug", "info", "warning", "warn", "error", "get", "join", "pop", "append"]
+)
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -29,7 +31,7 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
     parent = file.parent(node)
     start, end = file.span(node)
     written = file.source.text[start:end]
-    if written[1:-1] != "nccl" or _is_prose(node, parent):
+    if written[1:-1] != "nccl" or _is_prose(node, parent) or _names_hccl(parent):
         return
     if isinstance(parent, ast.Compare):
         yield from _compared(node, parent, file)
@@ -41,16 +43,19 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
         yield _portable(node, file)
 
 
+def _names_hccl(parent: ast.AST | None) -> bool:
+    """Whether the same choice knows HCCL already."""
+    return isinstance(parent, ast.IfExp) and any(
+        isinstance(n, ast.Constant) and n.value == "hccl" for n in (parent.body, parent.orelse)
+    )
+
+
 def _portable(node: ast.Constant, file: PythonFile) -> Proposal:
     if not file.options.has_accelerator:
         backends = '{"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}'
         return file.replace(node, f"{backends}[{file.say.accelerator}.type]", ACCELERATOR)
     module = next(
-        (
-            name
-            for name, bound in file.names.module.names.items()
-            if "torch.distributed" in bound
-        ),
+        (name for name, bound in file.names.module.names.items() if "torch.distributed" in bound),
         f"{file.say.torch}.distributed",
     )
     return file.replace(

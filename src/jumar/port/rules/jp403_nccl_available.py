@@ -51,5 +51,9 @@ def _already(node: ast.Call, file: PythonFile) -> bool:
 
 
 RULE = Rule(
-    "JP403", Words("is_nccl_available", "is_nccl_available"), (ast.Call,), ("is_nccl_available",), check
+    "JP403",
+    Words("is_nccl_available", "is_nccl_available"),
+    (ast.Call,),
+    ("is_nccl_available",),
+    check,
 )

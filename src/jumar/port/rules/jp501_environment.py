@@ -27,7 +27,12 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         words = remark_words(node.value)
         if words is not None:
             yield file.remark(
-                node, node.value, *words, severity=Severity.INFO, effort=Effort.NONE, kind=Kind.DEVICE
+                node,
+                node.value,
+                *words,
+                severity=Severity.INFO,
+                effort=Effort.NONE,
+                kind=Kind.DEVICE,
             )
     elif file.options.npu_only:
         start, end = file.span(node)

@@ -10,7 +10,9 @@ from jumar.port.packages import PACKAGES, Package, package_of
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_FORGIVEN = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "OSError"})
+_FORGIVEN = frozenset(
+    {"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "OSError"}
+)
 
 
 def _imported(node: ast.AST) -> list[str]:
@@ -71,7 +73,7 @@ def _rule(code: str) -> Rule:
     def only(node: ast.AST, file: PythonFile) -> Outcomes:
         for dotted in _imported(node):
             package = package_of(dotted)
-            if package in mine and package is not None and _first_mention(node, package, file):
+            if package is not None and package in mine and _first_mention(node, package, file):
                 yield _remark(node, package, file)
                 return
 

@@ -37,15 +37,15 @@ def _property(node: ast.Attribute, file: PythonFile) -> Outcomes:
     if isinstance(owner, ast.Name):
         bound = file.names.values(owner.id, file.scope(owner))
         owner = next((b for b in bound if isinstance(b, ast.Call)), None)
-    if isinstance(owner, ast.Call):
-        if file.name(owner.func) == "torch.cuda.get_device_properties":
-            yield _remark(
-                node,
-                f"get_device_properties().{node.attr}",
-                f"The properties of an NPU have no {node.attr}.",
-                f"NPU 设备属性中没有 {node.attr}。",
-                file,
-            )
+    called = file.name(owner.func) if isinstance(owner, ast.Call) else None
+    if called == "torch.cuda.get_device_properties":
+        yield _remark(
+            node,
+            f"get_device_properties().{node.attr}",
+            f"The properties of an NPU have no {node.attr}.",
+            f"NPU 设备属性中没有 {node.attr}。",
+            file,
+        )
 
 
 def _card_name(node: ast.Compare, file: PythonFile) -> Outcomes:

@@ -39,5 +39,10 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 RULE = Rule(
-    "JP703", Words("torch.compile", "torch.compile"), (ast.Attribute, ast.Name), ("compile",), check, torch_names_only=True
+    "JP703",
+    Words("torch.compile", "torch.compile"),
+    (ast.Attribute, ast.Name),
+    ("compile",),
+    check,
+    torch_names_only=True,
 )

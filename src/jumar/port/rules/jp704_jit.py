@@ -35,5 +35,10 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 RULE = Rule(
-    "JP704", Words("torch.jit", "torch.jit"), (ast.Attribute, ast.Name), ("jit",), check, torch_names_only=True
+    "JP704",
+    Words("torch.jit", "torch.jit"),
+    (ast.Attribute, ast.Name),
+    ("jit",),
+    check,
+    torch_names_only=True,
 )

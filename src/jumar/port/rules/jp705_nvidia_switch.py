@@ -44,5 +44,6 @@ RULE = Rule(
     Words("switch for NVIDIA cards", "NVIDIA 专用开关"),
     (ast.Attribute,),
     ("cudnn", "backends.cuda", "backends"),
-    check, torch_names_only=True,
+    check,
+    torch_names_only=True,
 )

@@ -6,7 +6,9 @@ from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_NAMES = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
+_NAMES = frozenset(
+    {"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"}
+)
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -33,5 +35,10 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 RULE = Rule(
-    "JP706", Words("graph capture", "图捕获"), (ast.Attribute, ast.Name), ("graph", "Graph"), check, torch_names_only=True
+    "JP706",
+    Words("graph capture", "图捕获"),
+    (ast.Attribute, ast.Name),
+    ("graph", "Graph"),
+    check,
+    torch_names_only=True,
 )

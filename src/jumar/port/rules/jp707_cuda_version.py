@@ -19,7 +19,10 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     yield file.remark(
         node,
         "torch.version.cuda",
-        Words("torch.version.cuda is None in a torch for NPUs.", "NPU 版 torch 的 torch.version.cuda 为 None。"),
+        Words(
+            "torch.version.cuda is None in a torch for NPUs.",
+            "NPU 版 torch 的 torch.version.cuda 为 None。",
+        ),
         Words(
             "guard the use, or ask for the device's type instead",
             "请先判断是否为 None，或改为判断设备类型",
@@ -31,8 +34,17 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _converts(call: ast.Call) -> bool:
-    called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    called = (
+        call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    )
     return called in ("float", "int", "parse", "Version", "LooseVersion")
 
 
-RULE = Rule("JP707", Words("CUDA version", "CUDA 版本"), (ast.Attribute,), ("version.cuda", "version"), check, torch_names_only=True)
+RULE = Rule(
+    "JP707",
+    Words("CUDA version", "CUDA 版本"),
+    (ast.Attribute,),
+    ("version.cuda", "version"),
+    check,
+    torch_names_only=True,
+)

@@ -42,5 +42,9 @@ def _has_cuda_source(node: ast.Call, file: PythonFile) -> bool:
 
 
 RULE = Rule(
-    "JP708", Words("CUDA extension", "CUDA 扩展算子"), (ast.Call,), ("Extension", "cpp_extension"), check
+    "JP708",
+    Words("CUDA extension", "CUDA 扩展算子"),
+    (ast.Call,),
+    ("Extension", "cpp_extension"),
+    check,
 )

@@ -42,8 +42,13 @@ def report(node: ast.expr, name: str, file: PythonFile) -> Outcomes:
         name,
         Words(
             f"{name} is listed as unsupported on NPUs"
-            + (", though it is made of operators that are there." if kernel else " and has no kernel."),
-            f"{name} 在 NPU 支持清单中为不支持" + ("，但其组成算子可用。" if kernel else "，且没有对应算子。"),
+            + (
+                ", though it is made of operators that are there."
+                if kernel
+                else " and has no kernel."
+            ),
+            f"{name} 在 NPU 支持清单中为不支持"
+            + ("，但其组成算子可用。" if kernel else "，且没有对应算子。"),
         ),
         Words(
             "test it first; where it fails, write it with other operators or keep it on the CPU",

@@ -36,5 +36,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 RULE = Rule(
-    "JP803", Words("unsupported Tensor method", "不支持的 Tensor 方法"), (ast.Call,), _DISTINCT, check
+    "JP803",
+    Words("unsupported Tensor method", "不支持的 Tensor 方法"),
+    (ast.Call,),
+    _DISTINCT,
+    check,
 )

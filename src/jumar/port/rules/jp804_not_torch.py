@@ -15,7 +15,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one call of a name that is not there."""
     assert isinstance(node, ast.Call)
     name = file.name(node.func) if isinstance(node.func, ast.Attribute) else None
-    if name is None or not name.startswith("torch.") or name.startswith(("torch.npu.", "torch.ops.")):
+    if (
+        name is None
+        or not name.startswith("torch.")
+        or name.startswith(("torch.npu.", "torch.ops."))
+    ):
         return
     options = file.options
     if catalogue(options.torch, options.chip).api(name).state is not State.NOT_TORCH:
@@ -41,4 +45,10 @@ def _asked_first(name: str, file: PythonFile) -> bool:
     return f'"{member}"' in file.source.text or f"'{member}'" in file.source.text
 
 
-RULE = Rule("JP804", Words("name that torch does not have", "torch 中不存在的接口"), (ast.Call,), ("torch",), check)
+RULE = Rule(
+    "JP804",
+    Words("name that torch does not have", "torch 中不存在的接口"),
+    (ast.Call,),
+    ("torch",),
+    check,
+)

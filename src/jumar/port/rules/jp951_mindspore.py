@@ -33,4 +33,6 @@ def _replace(nodes: list[ast.expr], before: str, after: str, file: PythonFile) -
             yield file.change(node, Piece(start + 1, end - 1, after))
 
 
-RULE = Rule("JP951", Words("MindSpore device", "MindSpore 设备"), (ast.Call,), ("mindspore",), check)
+RULE = Rule(
+    "JP951", Words("MindSpore device", "MindSpore 设备"), (ast.Call,), ("mindspore",), check
+)

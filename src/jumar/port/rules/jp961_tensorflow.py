@@ -23,11 +23,19 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if name in _SESSIONS and file.options.npu_only:
         yield from _session(node, file)
     elif name in _SESSIONS:
-        yield _remark(node, name, "请使用 --npu-only 迁移，或手工传入 npu_config_proto", "port with --npu-only, or pass npu_config_proto of npu_bridge", file)
+        yield _remark(
+            node,
+            name,
+            "请使用 --npu-only 迁移，或手工传入 npu_config_proto",
+            "port with --npu-only, or pass npu_config_proto of npu_bridge",
+            file,
+        )
     elif name in ("tensorflow.device", "tensorflow.compat.v1.device") and node.args:
         first = node.args[0]
         if isinstance(first, ast.Constant) and "gpu" in str(first.value).lower():
-            yield _remark(node, name, "在 NPU 上请删除 /gpu 放置", "remove the placement on /gpu", file)
+            yield _remark(
+                node, name, "在 NPU 上请删除 /gpu 放置", "remove the placement on /gpu", file
+            )
     elif name.startswith("tensorflow.estimator.RunConfig"):
         yield _remark(node, name, "请改用 NPURunConfig", "use NPURunConfig of npu_bridge", file)
 
@@ -66,7 +74,10 @@ def _remark(node: ast.Call, subject: str, zh: str, en: str, file: PythonFile) ->
     return file.remark(
         node,
         subject,
-        Words("TensorFlow on NPUs runs through the NPU bridge.", "TensorFlow 通过 NPU bridge 在 NPU 上运行。"),
+        Words(
+            "TensorFlow on NPUs runs through the NPU bridge.",
+            "TensorFlow 通过 NPU bridge 在 NPU 上运行。",
+        ),
         Words(en, zh),
         severity=Severity.WORK,
         effort=Effort.MINUTES,
@@ -74,4 +85,6 @@ def _remark(node: ast.Call, subject: str, zh: str, en: str, file: PythonFile) ->
     )
 
 
-RULE = Rule("JP961", Words("TensorFlow session", "TensorFlow 会话"), (ast.Call,), ("tensorflow",), check)
+RULE = Rule(
+    "JP961", Words("TensorFlow session", "TensorFlow 会话"), (ast.Call,), ("tensorflow",), check
+)
