@@ -143,3 +143,9 @@ def test_a_second_run_inserts_no_second_import(mode: Mode) -> None:
     assert port(once, mode) == once
     assert once.count("import torch_npu") == (mode is Mode.NPU_ONLY)
     assert once.count("ACCELERATOR =") == (mode is Mode.PORTABLE)
+
+
+def test_a_configuration_in_python_names_one_device_and_gets_no_import_of_torch() -> None:
+    text = "device = 'cuda'\nenv = dict(dist_cfg=dict(backend='nccl'))\n"
+    expected = "device = 'npu'\nenv = dict(dist_cfg=dict(backend='hccl'))\n"
+    assert port(text, Mode.PORTABLE) == expected

@@ -32,6 +32,7 @@ class PythonFile:
     project: Project
     say: Spelling
     """How this file writes torch and the prelude's names."""
+    _uses_torch: bool | None = None
     _qualified: dict[ast.AST, str | None] = field(default_factory=dict[ast.AST, "str | None"])
     _spans: dict[ast.AST, tuple[int, int]] = field(default_factory=dict[ast.AST, tuple[int, int]])
 
@@ -107,6 +108,13 @@ class PythonFile:
                     return bound
         bound = self.project.definition(self.name(node))
         return bound if isinstance(bound, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether the file knows torch at all; one that does not is a configuration."""
+        if self._uses_torch is None:
+            self._uses_torch = self.names.knows("torch")
+        return self._uses_torch
 
     def is_own(self, node: ast.AST) -> bool:
         """Whether a name is defined in the repository itself."""

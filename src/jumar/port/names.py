@@ -130,6 +130,16 @@ class Names:
                 return dotted
         return None
 
+    def knows(self, package: str) -> bool:
+        """Whether anything in the module stands for a package or a part of it."""
+        dotted = f"{package}."
+        for scope in self.scopes.values():
+            for bound in scope.names.values():
+                for value in bound:
+                    if isinstance(value, str) and (value == package or value.startswith(dotted)):
+                        return True
+        return self._from_stars(package) == package
+
     def values(self, name: str, scope: Scope) -> list[Bound]:
         """All that a name was ever bound to in the scope that holds it."""
         home = scope.find(name)

@@ -15,6 +15,8 @@ from jumar.port.source import Source
 
 ACCELERATOR = "ACCELERATOR"
 DEVICE_MODULE = "DEVICE_MODULE"
+DIST_BACKEND = "DIST_BACKEND"
+"""Only the helper module has it; torch with `torch.accelerator` answers by itself."""
 TORCH = "torch"
 TORCH_NPU = "torch_npu"
 HELPER_MODULE = "torch_device"
@@ -63,7 +65,9 @@ def pieces(
         first[need] = min(offset, first.get(need, offset))
     if TORCH_NPU in first:
         yield from _plugin_import(tree, names, source)
-    constants = [n for n in (ACCELERATOR, DEVICE_MODULE) if n in first and not _known(names, n)]
+    constants = [
+        n for n in (ACCELERATOR, DEVICE_MODULE, DIST_BACKEND) if n in first and not _known(names, n)
+    ]
     torch_known = any("torch" in bound for bound in names.module.names.values())
     if not constants and (TORCH not in first or torch_known):
         return
@@ -87,6 +91,7 @@ def _lines(
             for c, s in (
                 (ACCELERATOR, spelled.accelerator),
                 (DEVICE_MODULE, spelled.device_module),
+                (DIST_BACKEND, DIST_BACKEND),
             )
             if c in constants
         )

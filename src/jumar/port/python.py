@@ -68,8 +68,9 @@ def port_text(
         return _unreadable(source, error, options)
     remarks = [] if tree.clean else [_typographic(source)]
     rules = _rules_for(text, options)
-    file = _open(source, tree.module, path, options, project, rules)
-    return _port(file, rules, remarks)
+    read = source if tree.clean else Source(tree.text, "utf-8")
+    file = _open(read, tree.module, path, options, project, rules)
+    return _port(file, text, rules, remarks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ class Parsed:
     """A tree, and whether it was read without mending the text first."""
 
     module: ast.Module
+    text: str
+    """What was parsed, character for character as long as the original."""
     clean: bool
 
 
@@ -86,12 +89,12 @@ def parse(text: str) -> Parsed:
         warnings.simplefilter("ignore", SyntaxWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
-            return Parsed(ast.parse(text), clean=True)
+            return Parsed(ast.parse(text), text, clean=True)
         except SyntaxError:
             mended = text.translate(_QUOTES)
             if mended == text:
                 raise
-            return Parsed(ast.parse(mended), clean=False)
+            return Parsed(ast.parse(mended), mended, clean=False)
 
 
 def _open(
@@ -117,7 +120,7 @@ def _rules_for(text: str, options: Options) -> tuple[Rule, ...]:
 
 
 def _port(
-    file: PythonFile, rules: tuple[Rule, ...], remarks: list[tuple[str, Remark]]
+    file: PythonFile, original: str, rules: tuple[Rule, ...], remarks: list[tuple[str, Remark]]
 ) -> PortedText:
     source, options = file.source, file.options
     proposals: list[tuple[str, Proposal]] = []
@@ -133,9 +136,9 @@ def _port(
     pieces = [p for one in accepted for p in one.proposal.pieces]
     needs = [(need, a.proposal.start) for a in accepted for need in a.proposal.needs]
     added = list(prelude.pieces(needs, file.tree, file.names, source, options))
-    text = edits.apply(source.text, [*pieces, *(piece for piece, _ in added)])
-    if text != source.text and not _sound(source.text, text):
-        accepted, added, text = [], [], source.text
+    text = edits.apply(original, [*pieces, *(piece for piece, _ in added)])
+    if text != original and not _sound(text):
+        accepted, added, text = [], [], original
         remarks.append(_would_not_parse(source))
     changes = [_change(source, one) for one in accepted]
     changes += [_insertion(source, piece) for piece, _ in added]
@@ -165,8 +168,8 @@ def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Propo
                     yield "JP004", _unplaced(file, node)
 
 
-def _sound(before: str, after: str) -> bool:
-    """Whether the result parses; a text that had to be mended to be read is not held to it."""
+def _sound(after: str) -> bool:
+    """Whether the result can be read as the original could."""
     try:
         parse(after)
     except (SyntaxError, ValueError):

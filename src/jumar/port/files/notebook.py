@@ -4,13 +4,14 @@ Magics (`%`, `!`) are hidden from the parser. The file is written back only if w
 notebook gives the same bytes, so outputs and metadata cannot be harmed."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from jumar.port.files.lines import command
 from jumar.port.options import Options
 from jumar.port.project import Project
 from jumar.port.python import PortedText, port_text
-from jumar.port.records import Effort, Finding, Kind, Severity, Words
+from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
 
 CODE = "JP504"
 _SEAM = "# jumar-cell-seam\n"
@@ -31,18 +32,20 @@ def port(text: str, options: Options, path: str, project: Project) -> tuple[str,
         sources = ["".join(c["source"]) for c in cells]
     except (ValueError, KeyError, TypeError):
         return text, PortedText(text, findings=(_unreadable(text),))
-    hidden = [_hide_magics(source) for source in sources]
+    commands = [_port_commands(source, options) for source in sources]
+    hidden = [_hide_magics(source) for source in commands]
     joined = _SEAM.join(f"{source}\n" for source in hidden)
     ported = port_text(joined, options, path=path, project=project)
-    if ported.text == joined:
+    ported = replace(ported, changes=(*ported.changes, *_command_changes(sources, commands)))
+    if not ported.changes:
         return text, ported
     style = _style(text, book)
     parts = ported.text.split(_SEAM)
     if style is None or len(parts) != len(cells):
         return text, PortedText(text, findings=(*ported.findings, _unwritable(text)))
-    for cell, before, part, source in zip(cells, hidden, parts, sources, strict=True):
-        if part != f"{before}\n":
-            shown = _show_magics(part.removesuffix("\n"), source)
+    for cell, part, source in zip(cells, parts, sources, strict=True):
+        shown = _show_magics(part.removesuffix("\n"))
+        if shown != source:
             is_list = isinstance(cell["source"], list)
             cell["source"] = shown.splitlines(keepends=True) if is_list else shown
     return _dump(book, style), ported
@@ -51,19 +54,44 @@ def port(text: str, options: Options, path: str, project: Project) -> tuple[str,
 _MAGIC = "#jumar-magic "
 
 
-def _hide_magics(source: str) -> str:
-    if source.lstrip().startswith("%%"):
-        return "".join(f"{_MAGIC}{line}" for line in source.splitlines(keepends=True))
-    lines = source.splitlines(keepends=True)
+def _port_commands(source: str, options: Options) -> str:
+    """Lines that start with `!` are shell commands."""
     return "".join(
-        f"{line[: len(line) - len(line.lstrip())]}pass {_MAGIC}{line.lstrip()}"
-        if line.lstrip().startswith(("%", "!", "?"))
-        else line
-        for line in lines
+        command(line, options) if line.lstrip().startswith("!") else line
+        for line in source.splitlines(keepends=True)
     )
 
 
-def _show_magics(ported: str, source: str) -> str:
+def _command_changes(sources: list[str], commands: list[str]) -> list[Change]:
+    return [
+        Change(CODE, number, number, before.strip(), after.strip(), "MODIFY")
+        for source, ported in zip(sources, commands, strict=True)
+        for number, (before, after) in enumerate(
+            zip(source.splitlines(), ported.splitlines(), strict=True), start=1
+        )
+        if before != after
+    ]
+
+
+def _hide_magics(source: str) -> str:
+    if source.lstrip().startswith("%%"):
+        return "".join(f"{_MAGIC}{line}" for line in source.splitlines(keepends=True))
+    hidden: list[str] = []
+    goes_on = False
+    for line in source.splitlines(keepends=True):
+        bare = line.lstrip()
+        if goes_on:
+            hidden.append(f"{_MAGIC}{line}")
+        elif bare.startswith(("%", "!", "?")):
+            hidden.append(f"{line[: len(line) - len(bare)]}pass {_MAGIC}{bare}")
+        else:
+            hidden.append(line)
+            continue
+        goes_on = line.rstrip().endswith("\\")
+    return "".join(hidden)
+
+
+def _show_magics(ported: str) -> str:
     return ported.replace(f"pass {_MAGIC}", "").replace(_MAGIC, "")
 
 

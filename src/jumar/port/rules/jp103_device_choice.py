@@ -16,7 +16,7 @@ from jumar.port.rules.base import Outcomes, Rule
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one choice of a device."""
     assert isinstance(node, ast.IfExp)
-    if file.options.npu_only or not _is_cpu(node.orelse):
+    if file.options.npu_only or not file.uses_torch or not _is_cpu(node.orelse):
         return
     found = literals.literal(node.body, file)
     if found is None or found.form is not Form.BARE:

@@ -9,7 +9,7 @@ import re
 from jumar.port import places
 from jumar.port.context import PythonFile
 from jumar.port.prelude import ACCELERATOR, TORCH_NPU
-from jumar.port.records import Piece, Words
+from jumar.port.records import Piece, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _MODULES = ("torch", "numba", "cupy", "jax", "pycuda", "tensorflow")
@@ -45,8 +45,10 @@ def _has_own_cuda(receiver: ast.expr, file: PythonFile) -> bool:
 
 def _portable(node: ast.Call, start: int, file: PythonFile) -> Outcomes:
     name = file.say.accelerator
+    if _passes_arguments_on(node):
+        yield _remark(node, file)
+        return
     device = _device_argument(node)
-    end = file.span(node)[1]
     if device is None or (isinstance(device, ast.Constant) and device.value is None):
         yield from _without_device(node, device, start, file)
         return
@@ -63,8 +65,49 @@ def _portable(node: ast.Call, start: int, file: PythonFile) -> Outcomes:
             file.insert(last, ")"),
             needs=(ACCELERATOR,),
         )
-    elif end:
+    elif _may_be_none(device, file):
+        yield file.change(
+            node,
+            Piece(start, start + 4, "to"),
+            file.insert(first, f"{name} if {file.text(device)} is None else "),
+            needs=(ACCELERATOR,),
+        )
+    else:
         yield file.change(node, Piece(start, start + 4, "to"))
+
+
+def _passes_arguments_on(node: ast.Call) -> bool:
+    return any(isinstance(a, ast.Starred) for a in node.args) or any(
+        k.arg is None for k in node.keywords
+    )
+
+
+def _remark(node: ast.Call, file: PythonFile) -> Remark:
+    return file.remark(
+        node,
+        "cuda(*args, **kwargs)",
+        Words(
+            "The arguments are passed on, so it cannot be told whether they name a device.",
+            "参数被原样传递，无法判断其中是否包含设备。",
+        ),
+        Words("write .to(device) with the device that is meant", "请改写为 .to(device) 并指明设备"),
+        severity=Severity.WORK,
+    )
+
+
+def _may_be_none(device: ast.expr, file: PythonFile) -> bool:
+    """Whether the device is a parameter that is None unless it is given."""
+    function = file.enclosing_function(device)
+    if not isinstance(device, ast.Name) or function is None:
+        return False
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = zip(reversed(positional), reversed(arguments.defaults), strict=False)
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return any(
+        parameter.arg == device.id and isinstance(default, ast.Constant) and default.value is None
+        for parameter, default in (*defaults, *named)
+    )
 
 
 def _without_device(

@@ -6,7 +6,7 @@ comparison asks for either. `"cpu:gloo,cuda:nccl"` changes on both sides of the 
 import ast
 
 from jumar.port.context import PythonFile
-from jumar.port.prelude import ACCELERATOR, TORCH
+from jumar.port.prelude import ACCELERATOR, DIST_BACKEND, TORCH
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
 
@@ -37,7 +37,7 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
         yield from _compared(node, parent, file)
     elif isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
         yield from _choice(node, parent, file)
-    elif file.options.npu_only:
+    elif file.options.npu_only or not file.uses_torch:
         yield file.change(node, Piece(start + 1, end - 1, "hccl"))
     else:
         yield _portable(node, file)
@@ -52,8 +52,7 @@ def _names_hccl(parent: ast.AST | None) -> bool:
 
 def _portable(node: ast.Constant, file: PythonFile) -> Proposal:
     if not file.options.has_accelerator:
-        backends = '{"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}'
-        return file.replace(node, f"{backends}[{file.say.accelerator}.type]", ACCELERATOR)
+        return file.replace(node, DIST_BACKEND, DIST_BACKEND)
     module = next(
         (name for name, bound in file.names.module.names.items() if "torch.distributed" in bound),
         f"{file.say.torch}.distributed",

@@ -53,7 +53,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 def _stays_on_cpu(parent: ast.AST | None, file: PythonFile) -> bool:
     call = file.parent(parent) if isinstance(parent, ast.keyword) else parent
-    return isinstance(call, ast.Call) and any(
+    if not isinstance(call, ast.Call):
+        return False
+    if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("assert"):
+        return True
+    return any(
         k.arg == "device" and isinstance(k.value, ast.Constant) and k.value.value == "cpu"
         for k in call.keywords
     )

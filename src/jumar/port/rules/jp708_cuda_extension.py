@@ -18,7 +18,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if not name.startswith(_EXTENSIONS):
         return
     member = name.removeprefix(_EXTENSIONS)
-    if member in _CUDA_ONLY or (member in _LOADERS and _has_cuda_source(node, file)):
+    if member in _CUDA_ONLY or (member in _LOADERS and _has_cuda_source(node)):
         yield file.remark(
             node.func,
             name,
@@ -36,9 +36,13 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         )
 
 
-def _has_cuda_source(node: ast.Call, file: PythonFile) -> bool:
-    text = file.text(node)
-    return ".cu" in text or "cuda_sources" in text or "extra_cuda_cflags" in text
+def _has_cuda_source(node: ast.Call) -> bool:
+    if any(k.arg in ("cuda_sources", "extra_cuda_cflags") for k in node.keywords):
+        return True
+    return any(
+        isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value.endswith(".cu")
+        for n in ast.walk(node)
+    )
 
 
 RULE = Rule(
