@@ -134,7 +134,7 @@ def test_requirements_are_reported_not_changed() -> None:
 
 
 def _book(*cells: str, indent: int = 1) -> str:
-    made = [
+    made: list[dict[str, object]] = [
         {
             "cell_type": "code",
             "metadata": {},

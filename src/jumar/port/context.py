@@ -1,6 +1,7 @@
 """One Python file as rules see it: its text, its tree, and what its names stand for."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ from jumar.port.source import Source
 
 # Before 3.12 the parser guesses where the parts of an f-string are.
 _EXACT_IN_F_STRINGS = sys.version_info >= (3, 12)
+
+
+_TORCH = re.compile(r"\btorch\.\w|\.cuda\(")
 
 
 class Unplaced(Exception):
@@ -113,7 +117,7 @@ class PythonFile:
     def uses_torch(self) -> bool:
         """Whether the file knows torch at all; one that does not is a configuration."""
         if self._uses_torch is None:
-            self._uses_torch = self.names.knows("torch")
+            self._uses_torch = bool(_TORCH.search(self.source.text)) or self.names.knows("torch")
         return self._uses_torch
 
     def is_own(self, node: ast.AST) -> bool:

@@ -1,5 +1,6 @@
 """Apply proposals to a text: all pieces of one or none, never two on the same place."""
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -20,11 +21,18 @@ def accept(proposals: Iterable[tuple[str, Proposal]]) -> list[Accepted]:
     kept: list[Accepted] = []
     for code, proposal in proposals:
         spans = [(p.start, p.end) for p in proposal.pieces]
-        if any(_clash(one, other) for one in spans for other in taken):
+        if any(_is_taken(span, taken) for span in spans):
             continue
-        taken.extend(spans)
+        for span in spans:
+            insort(taken, span)
         kept.append(Accepted(code, proposal))
     return kept
+
+
+def _is_taken(span: tuple[int, int], taken: list[tuple[int, int]]) -> bool:
+    """Whether a span clashes; what is taken is sorted and apart, so only neighbours can."""
+    place = bisect_left(taken, span)
+    return any(_clash(span, other) for other in taken[max(0, place - 2) : place + 2])
 
 
 def _clash(one: tuple[int, int], other: tuple[int, int]) -> bool:

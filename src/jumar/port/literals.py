@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from jumar.port import places
 from jumar.port.context import PythonFile
-from jumar.port.prelude import ACCELERATOR
+from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Proposal
 
 _PLAIN = re.compile(r"cuda(?::\d+)?|gpu:\d+")
@@ -127,7 +127,7 @@ def _names_npu(node: ast.AST) -> bool:
 
 def npu(found: Literal, file: PythonFile) -> Proposal:
     """The seeds' plain form: `cuda` becomes `npu` inside the quotes."""
-    return file.change(found.node, Piece(*found.word, "npu"))
+    return file.change(found.node, Piece(*found.word, "npu"), needs=(TORCH_NPU,))
 
 
 def portable(found: Literal, file: PythonFile, place: places.Role) -> Proposal:

@@ -4,6 +4,7 @@ Nothing is written here; `write.py` does that, aside and renamed."""
 
 import gc
 import os
+import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +94,7 @@ def _in_processes(
     done = 0
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
-    with ProcessPoolExecutor(count, mp_context=context) as pool:
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_ignore_interrupts) as pool:
         tasks = {
             pool.submit(_port_chunk, root, chunk, options, project): len(chunk)
             for chunk in _chunks(work)
@@ -107,6 +108,11 @@ def _in_processes(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return results
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C reaches the whole group; only the parent decides what it means."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _port_chunk(

@@ -5,6 +5,7 @@ Attributes that are assigned to, and `is_cuda` names that are not attributes, st
 import ast
 
 from jumar.port.context import PythonFile
+from jumar.port.prelude import TORCH_NPU
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
 
@@ -35,7 +36,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     start, end = file.span(node)
     word = end - len("is_cuda")
     if file.options.npu_only:
-        yield file.change(node, Piece(word, end, "is_npu"))
+        yield file.change(node, Piece(word, end, "is_npu"), needs=(TORCH_NPU,))
     elif isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
         outer, _ = file.span(parent)
         yield file.change(parent, Piece(outer, start, ""), Piece(word, end, 'device.type == "cpu"'))

@@ -8,7 +8,7 @@ import re
 
 from jumar.port.context import PythonFile
 from jumar.port.npu_api import TENSOR_TYPES
-from jumar.port.prelude import ACCELERATOR
+from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
 
@@ -29,7 +29,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if written[1:-1] != node.value:
         return
     if file.options.npu_only:
-        yield file.change(node, Piece(start + word, start + word + 4, "npu"))
+        yield file.change(node, Piece(start + word, start + word + 4, "npu"), needs=(TORCH_NPU,))
     else:
         yield file.change(
             node,

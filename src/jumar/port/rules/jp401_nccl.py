@@ -6,7 +6,7 @@ comparison asks for either. `"cpu:gloo,cuda:nccl"` changes on both sides of the 
 import ast
 
 from jumar.port.context import PythonFile
-from jumar.port.prelude import ACCELERATOR, DIST_BACKEND, TORCH
+from jumar.port.prelude import ACCELERATOR, DIST_BACKEND, TORCH, TORCH_NPU
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
 
@@ -38,7 +38,7 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
     elif isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
         yield from _choice(node, parent, file)
     elif file.options.npu_only or not file.uses_torch:
-        yield file.change(node, Piece(start + 1, end - 1, "hccl"))
+        yield file.change(node, Piece(start + 1, end - 1, "hccl"), needs=(TORCH_NPU,))
     else:
         yield _portable(node, file)
 
@@ -79,7 +79,7 @@ def _compared(node: ast.Constant, parent: ast.Compare, file: PythonFile) -> Outc
     start, end = file.span(node)
     quote = file.source.text[start]
     if file.options.npu_only:
-        yield file.change(node, Piece(start + 1, end - 1, "hccl"))
+        yield file.change(node, Piece(start + 1, end - 1, "hccl"), needs=(TORCH_NPU,))
         return
     if len(parent.ops) != 1 or not isinstance(parent.ops[0], (ast.Eq, ast.NotEq)):
         return
@@ -97,7 +97,7 @@ def _choice(
     start, end = file.span(node)
     quote = file.source.text[start]
     if file.options.npu_only:
-        yield file.change(node, Piece(start + 1, end - 1, "hccl"))
+        yield file.change(node, Piece(start + 1, end - 1, "hccl"), needs=(TORCH_NPU,))
     else:
         yield file.change(node, file.insert(end, f", {quote}hccl{quote}"))
 
