@@ -45,7 +45,7 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
         return _python(found, source, options, project)
     if found.kind is FileKind.NOTEBOOK:
         text, ported = notebook.port(source.text, options, found.path, project)
-        return _result(found, source, text, ported)
+        return _result(found, source, text, ported, project)
     return _plain(found, source, options)
 
 
@@ -59,7 +59,7 @@ def _is_worth_reading(found: Found, data: bytes) -> bool:
 
 def _python(found: Found, source: Source, options: Options, project: Project) -> FileResult | None:
     ported = port_text(source.text, options, path=found.path, project=project)
-    result = _result(found, source, ported.text, ported)
+    result = _result(found, source, ported.text, ported, project)
     if not source.declared and options.wants("JP005"):
         note = _finding(
             "JP005",
@@ -85,7 +85,9 @@ def _python(found: Found, source: Source, options: Options, project: Project) ->
     return result
 
 
-def _result(found: Found, source: Source, text: str, ported: PortedText) -> FileResult:
+def _result(
+    found: Found, source: Source, text: str, ported: PortedText, project: Project
+) -> FileResult:
     return FileResult(
         found.path,
         ported.changes,
@@ -93,12 +95,8 @@ def _result(found: Found, source: Source, text: str, ported: PortedText) -> File
         source.encode(text) if text != source.text else None,
         ported.uses,
         ported.imports,
-        _helper_root(found.path) if ported.needs_helper else None,
+        project.import_root(found.path) if ported.needs_helper else None,
     )
-
-
-def _helper_root(path: str) -> str:
-    return os.path.dirname(path)
 
 
 def _plain(found: Found, source: Source, options: Options) -> FileResult | None:

@@ -143,8 +143,12 @@ def _stamp(path: Path) -> tuple[int, int]:
 def extra_files(result: TreeResult) -> list[tuple[str, bytes]]:
     """Files that the port adds: the helper module where it is imported, launch scripts."""
     extra = {path: data for r in result.results for path, data in r.extra}
-    for root in {r.helper_root for r in result.results if r.helper_root is not None}:
-        extra[os.path.join(root, f"{HELPER_MODULE}.py")] = HELPER_TEXT.encode()
+    roots = {r.helper_root for r in result.results if r.helper_root is not None}
+    if roots and any("/" not in f.path and f.path.endswith(".py") for f in result.files):
+        # Scripts of the top folder may import modules of folders that are no packages.
+        roots.add(".")
+    for root in roots:
+        extra[os.path.normpath(os.path.join(root, f"{HELPER_MODULE}.py"))] = HELPER_TEXT.encode()
     return sorted(extra.items())
 
 
