@@ -7,7 +7,9 @@ FIND_LINKS := $(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null 
 UV := UV_FIND_LINKS="$(FIND_LINKS)" UV_LINK_MODE=copy $(BIN)/uv
 UV_VERSION := 0.13.7
 
-.PHONY: setup setup-dev system demo test lint bench lock clean
+MINDSPORE := .venv-mindspore
+
+.PHONY: setup setup-dev mindspore system demo test lint bench lock clean
 
 setup: $(VENV)/.setup
 setup-dev: $(VENV)/.setup-dev
@@ -26,14 +28,21 @@ $(VENV)/.setup-dev: pyproject.toml requirements/dev.txt | $(VENV)/.setup
 	$(UV) pip install --quiet --python $(BIN)/python -r requirements/dev.txt
 	touch $@
 
+# An environment of its own: MindSpore wants a numpy that torch's does not.
+mindspore: $(MINDSPORE)/.setup
+$(MINDSPORE)/.setup: requirements/mindspore.txt | $(BIN)/uv
+	$(UV) venv --quiet --clear --python $(BIN)/python $(MINDSPORE)
+	$(UV) pip install --quiet --python $(MINDSPORE)/bin/python -r requirements/mindspore.txt
+	touch $@
+
 system:
 	sh tools/system-packages.sh
 
 demo: setup
 	$(BIN)/jumar demo
 
-test: setup-dev system lint
-	$(BIN)/python -m pytest
+test: setup-dev mindspore system lint
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: setup-dev
 	$(BIN)/ruff check
@@ -49,7 +58,8 @@ bench: setup-dev
 lock: | $(BIN)/uv
 	$(UV) pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --python-version 3.11 --all-extras pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(UV) pip compile --quiet --no-header --no-annotate --no-emit-index-url --python-version 3.11 -c requirements/dev.txt pyproject.toml requirements/demo.in -o requirements/demo.txt
+	$(UV) pip compile --quiet --no-header --no-annotate --no-emit-index-url --python-version 3.11 requirements/mindspore.in -o requirements/mindspore.txt
 	sed -i 's/+cpu$$//' requirements/*.txt
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(MINDSPORE)

@@ -1,0 +1,56 @@
+"""The reference pages name everything there is."""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.request
+from dataclasses import fields
+from pathlib import Path
+
+from jumar.settings import Settings
+from jumar.spec.job import JobSpec
+from jumar.spec.states import JobState
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+MARK = "<!-- Below: written by python tests/docs/cli_page.py --write -->\n"
+
+
+def test_cli_page_is_what_the_commands_say() -> None:
+    generator = Path(__file__).with_name("cli_page.py")
+    said = subprocess.run(
+        [sys.executable, generator], check=True, capture_output=True, text=True, timeout=60
+    )
+    _, mark, shown = (REFERENCE / "cli.md").read_text("utf-8").partition(MARK)
+    assert mark, "the page has lost the line that its generated part begins with"
+    assert shown == said.stdout, f"write it anew: python {generator} --write"
+
+
+def test_settings_page_has_every_setting() -> None:
+    page = (REFERENCE / "settings.md").read_text("utf-8")
+    for setting in fields(Settings):
+        assert f"`JUMAR_{setting.name.upper()}`" in page
+
+
+def test_spec_page_has_every_field_and_state() -> None:
+    page = (REFERENCE / "spec.md").read_text("utf-8")
+    for name in JobSpec.model_fields:
+        assert f"| `{name}` |" in page
+    for state in JobState:
+        assert f"`{state}`" in page
+
+
+def test_api_page_has_every_call(live_home: Path) -> None:
+    url = json.loads((live_home / "client.json").read_text())["url"]
+    with urllib.request.urlopen(f"{url}/api/v1/openapi.json", timeout=20) as answer:
+        paths = json.load(answer)["paths"]
+    page = (REFERENCE / "api.md").read_text("utf-8")
+    calls = {
+        f"{method.upper()} {path.removeprefix('/api/v1')}"
+        for path, methods in paths.items()
+        if path.startswith("/api/v1")
+        for method in methods
+    }
+    assert calls
+    written = set(re.findall(r"^\| `([A-Z]+ /[^`]*)`", page, re.M))
+    assert calls == written
