@@ -17,10 +17,7 @@ from pathlib import Path
 VENDOR_SECONDS = {"nanoGPT": 30, "examples": 186, "yolov5": 319, "pytorch-image-models": 2871}
 """Measured earlier, same repositories, 2 cores; not run again here."""
 VENDOR_MB = {"nanoGPT": 165, "examples": 265, "yolov5": 440, "pytorch-image-models": 1200}
-COMMAND = (
-    "import typer; from jumar.cli.port import port; "
-    "app = typer.Typer(add_completion=False); app.command()(port); app()"
-)
+COMMAND = "from jumar.cli import main; main()"
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ def measure(source: Path, out: Path) -> Run:
     """Run one port and watch the memory of all its processes together."""
     started = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, str(source), "-o", str(out)],
+        [sys.executable, "-c", COMMAND, "port", str(source), "-o", str(out)],
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )

@@ -10,14 +10,11 @@ from pathlib import Path
 
 import pytest
 
-RUN = (
-    "import typer; from jumar.cli.port import port; "
-    "app = typer.Typer(pretty_exceptions_enable=False); app.command()(port); app()"
-)
+PROGRAM = [sys.executable, "-c", "from jumar.cli import main; main()", "port"]
 
 
 def jumar_port(*arguments: object, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", RUN, *map(str, arguments)]
+    command = [*PROGRAM, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
@@ -70,7 +67,7 @@ def test_reports_go_where_they_are_asked(source: Path, tmp_path: Path) -> None:
         ([".", "-o", "out", "--torch", "two"], "is not a torch version"),
         ([".", "-o", "out", "--torch", "1.4"], "has no plug-in"),
         ([".", "-o", "out", "--chip", "h100"], "unknown chip 'h100'"),
-        (["."], "where to?"),
+        (["."], "where shall the port go?"),
         ([".", "--in-place", "-o", "out"], "exclude each other"),
         ([".", "--in-place", "--check"], "do not"),
     ],
@@ -89,7 +86,7 @@ def test_an_interrupt_leaves_nothing_half_written(tmp_path: Path) -> None:
     for number in range(60):
         (source / f"m{number}.py").write_text(body)
     process = subprocess.Popen(
-        [sys.executable, "-c", RUN, str(source), "-o", str(tmp_path / "out")],
+        [*PROGRAM, str(source), "-o", str(tmp_path / "out")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
