@@ -119,7 +119,20 @@ def _argument(node: ast.expr, call: ast.Call, file: PythonFile) -> Role | None:
             return Role.COMPARED
     if isinstance(node, (ast.IfExp, ast.BoolOp)) and _beside_cpu(node):
         return Role.TEXT
+    if _is_fallback(call, position):
+        return Role.TEXT
     return Role.TEXT if is_device_name(_parameter(call, position, file)) else None
+
+
+def _is_fallback(call: ast.Call, position: int) -> bool:
+    """Whether an argument is what `get("device", …)` gives when there is none."""
+    function = call.func
+    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    key = 1 if called == "getattr" else 0
+    if called not in ("get", "getenv", "pop", "setdefault", "getattr") or position != key + 1:
+        return False
+    named = call.args[key]
+    return isinstance(named, ast.Constant) and is_device_name(str(named.value))
 
 
 def _parameter(call: ast.Call, position: int, file: PythonFile) -> str:

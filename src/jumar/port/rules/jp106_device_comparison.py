@@ -27,6 +27,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if outer is not found.node or found.form is not Form.BARE:
         if found.form is not Form.OPEN:
             yield literals.portable(found, file, places.Role.TEXT)
+        elif outer is found.node and isinstance(file.parent(outer), ast.Call):
+            yield _either_prefix(found, file)
         elif isinstance(file.parent(found.node), ast.Compare):
             yield from _membership_of_prefix(found, file)
         return
@@ -47,9 +49,8 @@ def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
 
 
 def _either_prefix(found: literals.Literal, file: PythonFile) -> Proposal:
-    return file.replace(
-        found.node, f"({_quoted(found, file, 'cuda')}, {_quoted(found, file, 'npu')})"
-    )
+    written = file.text(found.node)
+    return file.replace(found.node, f"({written}, {written.replace('cuda', 'npu', 1)})")
 
 
 def _quoted(found: literals.Literal, file: PythonFile, word: str) -> str:

@@ -67,7 +67,10 @@ def _portable(node: ast.Constant, file: PythonFile) -> Proposal:
 
 def _is_prose(node: ast.expr, parent: ast.AST | None) -> bool:
     if isinstance(parent, ast.Dict):
-        return node in parent.keys
+        # A table from devices to backends says something about CUDA, and stays true.
+        return node in parent.keys or any(
+            isinstance(key, ast.Constant) and key.value == "cuda" for key in parent.keys
+        )
     if isinstance(parent, ast.Call):
         called = parent.func.attr if isinstance(parent.func, ast.Attribute) else ""
         called = called or getattr(parent.func, "id", "")

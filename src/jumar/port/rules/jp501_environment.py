@@ -44,6 +44,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 def _is_variable(node: ast.Constant, parent: ast.AST | None, file: PythonFile) -> bool:
     if isinstance(parent, ast.Subscript):
         return file.name(parent.value) == "os.environ"
+    if isinstance(parent, ast.Dict):
+        return node in parent.keys and node.value in COUNTERPARTS
     if isinstance(parent, ast.Call) and parent.args and parent.args[0] is node:
         return file.name(parent.func) in _GETTERS | _SETTERS
     return False
@@ -56,6 +58,8 @@ def _portable(
         holder = file.parent(parent)
         if isinstance(holder, ast.Assign) and isinstance(parent.ctx, ast.Store):
             yield from _assigned(node, parent, holder, target, file)
+    elif isinstance(parent, ast.Dict):
+        yield from _in_dict(node, parent, target, file)
     elif isinstance(parent, ast.Call) and file.name(parent.func) in _GETTERS:
         outer = file.parent(parent)
         if isinstance(outer, ast.Call) and target in file.text(outer):
@@ -64,6 +68,17 @@ def _portable(
         quote = file.source.text[file.span(node)[0]]
         head = f"{file.text(parent.func)}({quote}{target}{quote}, "
         yield file.change(parent, file.insert(start, head), file.insert(end, ")"))
+
+
+def _in_dict(node: ast.Constant, holder: ast.Dict, target: str, file: PythonFile) -> Outcomes:
+    """An environment for another process; the value is repeated only if it is a plain one."""
+    value = holder.values[holder.keys.index(node)]
+    known = any(isinstance(key, ast.Constant) and key.value == target for key in holder.keys)
+    if known or not isinstance(value, (ast.Constant, ast.Name)):
+        return
+    _, end = file.span(value)
+    text = file.text(node).replace(str(node.value), target)
+    yield file.change(holder, file.insert(end, f", {text}: {file.text(value)}"))
 
 
 def _assigned(
