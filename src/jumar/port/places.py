@@ -269,6 +269,13 @@ def _in_sequence(holder: ast.List | ast.Tuple | ast.Set, file: PythonFile) -> Ro
         and is_device(parent.func.value, file)
     ):
         return Role.CHOICE
+    if isinstance(parent, (ast.List, ast.Tuple)) and _beside_cpu(parent):
+        return Role.TEXT
+    if isinstance(parent, ast.Call) and len(parent.args) == 2 and parent.args[1] is holder:
+        # `parametrize("device", ["cuda"])` names what the list holds.
+        named = parent.args[0]
+        if isinstance(named, ast.Constant) and is_device_name(str(named.value)):
+            return Role.TEXT
     return Role.TEXT if _beside_cpu(holder) else None
 
 

@@ -18,7 +18,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     assert isinstance(node, (ast.Attribute, ast.Name))
     name = file.name(node) or ""
     head, _, member = name.rpartition(".")
-    if head != "torch.cuda" or not isinstance(node.ctx, ast.Load):
+    if not isinstance(node.ctx, ast.Load):
+        return
+    if name == "torch.cuda" and not isinstance(file.parent(node), ast.Attribute):
+        yield from _module(node, file)
+    if head != "torch.cuda":
         return
     if member == "OutOfMemoryError" and file.options.torch >= (2, 5):
         yield file.replace(node, f"{file.say.torch}.OutOfMemoryError", TORCH)
@@ -30,6 +34,15 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield from _npu_only(node, renamed or member, file)
     elif renamed is None:
         yield _portable(node, member, file)
+
+
+def _module(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
+    """The module itself, as in `hasattr(torch.cuda, "memory_summary")` or `cuda = torch.cuda`."""
+    if not file.options.npu_only:
+        yield file.replace(node, file.say.device_module, DEVICE_MODULE)
+    elif isinstance(node, ast.Attribute):
+        end = file.span(node)[1]
+        yield file.change(node, Piece(end - len("cuda"), end, "npu"), needs=(TORCH_NPU,))
 
 
 def _npu_only(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> Outcomes:

@@ -11,7 +11,9 @@ from jumar.port.prelude import TORCH_NPU
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_AMP_NAMES = frozenset({"autocast", "GradScaler", "custom_fwd", "custom_bwd"})
+_AMP_NAMES = frozenset(
+    {"autocast", "GradScaler", "custom_fwd", "custom_bwd", "grad_scaler", "autocast_mode"}
+)
 _SAME = (SAME_NAME | TENSOR_TYPES | {"amp"}) - RENAMED.keys()
 _AMP_MODULES = {
     "torch.cuda.amp": "torch.amp",
