@@ -12,7 +12,8 @@ Bound = str | ast.AST | None
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_IGNORED = frozenset({ast.Load, ast.Store, ast.Del})
+_LEAVES = frozenset({ast.Load, ast.Store, ast.Del, int, str, type(None)})
+"""Values in a node that hold nothing to look at."""
 MAX_HOPS = 20
 
 
@@ -162,14 +163,20 @@ def collect(tree: ast.Module, package: str, wanted: frozenset[type[ast.AST]]) ->
         inner = binder(node, scope, names, handled) if binder is not None else scope
         outside = _evaluated_outside(node) if inner is not scope else ()
         for value in node.__dict__.values():
-            for child in value if value.__class__ is list else (value,):
-                if not isinstance(child, ast.AST) or child.__class__ in _IGNORED:
+            kind = value.__class__
+            if kind in _LEAVES:
+                continue
+            for child in value if kind is list else (value,):
+                if not isinstance(child, ast.AST):
                     continue
                 parents[child] = node
-                home = scope if child in outside else inner
-                if home is scope and inner is not scope:
+                if inner is scope:
+                    stack.append((child, scope))
+                elif child in outside:
                     scopes[child] = scope
-                stack.append((child, home))
+                    stack.append((child, scope))
+                else:
+                    stack.append((child, inner))
     # The stack hands out the last first; readers expect the order of the text.
     for nodes in found.values():
         nodes.reverse()

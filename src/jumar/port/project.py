@@ -13,6 +13,8 @@ from jumar.port.source import Undecodable, read
 OWN = "::"
 """Marks a name that is defined in the repository itself: `::utils/net.py::Net`."""
 MAX_FOLLOWED_BYTES = 2_000_000
+MAX_KEPT_TREES = 60
+"""Trees that wait to be ported themselves; more would cost too much memory."""
 
 
 @dataclass(slots=True)
@@ -36,7 +38,19 @@ class Project:
             PurePosixPath(folder).name for folder in self._folders
         }
         self._surfaces: dict[str, Surface] = {}
+        self._trees: dict[str, tuple[str, ast.Module]] = {}
         self._found: dict[tuple[str, str], str | None] = {}
+
+    def take_tree(self, path: str, text: str) -> ast.Module | None:
+        """The tree of a module that was followed into earlier; each is handed out once."""
+        kept = self._trees.pop(path, None)
+        return kept[1] if kept is not None and kept[0] == text else None
+
+    def learn(self, path: str, tree: ast.Module) -> None:
+        """Remember what a module offers while its tree is at hand."""
+        if path in self._files and path not in self._surfaces:
+            surface = self._surfaces[path] = Surface()
+            _top_level(tree.body, surface, self.package_of(path))
 
     def package_of(self, path: str) -> str:
         """Dotted package of a file, counted from the root of the repository."""
@@ -120,8 +134,11 @@ class Project:
         try:
             data = (self._root / path).read_bytes()
             if len(data) <= MAX_FOLLOWED_BYTES:
-                tree = ast.parse(read(data, python=True).text)
+                text = read(data, python=True).text
+                tree = ast.parse(text)
                 _top_level(tree.body, surface, self.package_of(path))
+                if len(self._trees) < MAX_KEPT_TREES:
+                    self._trees[path] = text, tree
         except (OSError, Undecodable, SyntaxError, ValueError, RecursionError, MemoryError):
             # Such a file is reported when it is ported itself; here it only gives no names.
             return surface

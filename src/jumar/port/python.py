@@ -63,10 +63,12 @@ def port_text(
     if suppress.whole_file(text):
         return PortedText(text)
     try:
-        tree = parse(text)
+        known = project.take_tree(path, text)
+        tree = Parsed(known, text, clean=True) if known is not None else parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return _unreadable(source, error, options)
     remarks = [] if tree.clean else [_typographic(source)]
+    project.learn(path, tree.module)
     rules = _rules_for(text, options)
     read = source if tree.clean else Source(tree.text, "utf-8")
     file = _open(read, tree.module, path, options, project, rules)

@@ -154,6 +154,7 @@ def _file(root: Path, result: FileResult) -> Iterator[str]:
     text = escape(" ".join([result.path, *codes, *(c.before for c in result.changes)]), quote=True)
     yield f'<details data-text="{text}"><summary><code>{escape(result.path)}</code> '
     yield f"<span class='soft'>{len(result.changes)} · {' '.join(codes)}</span></summary><table class='diff'>"
+    yield "<colgroup><col class='n'><col><col class='n'><col></colgroup>"
     shown = -1
     for block in blocks(before, after):
         if block.a1 > shown + 1:
