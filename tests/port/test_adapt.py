@@ -83,6 +83,14 @@ def test_single_card_to_many_makes_each_edit_in_its_place(tmp_path: Path) -> Non
     subprocess.run(["sh", "-n", out / "run_distributed_npu.sh"], check=True, timeout=10)
 
 
+def test_data_parallel_is_replaced_not_wrapped_again(tmp_path: Path) -> None:
+    text = SCRIPT.replace("    optimizer =", "    model = nn.DataParallel(model)\n    optimizer =")
+    out, _ = port(tmp_path, text, distributed="train.py")
+    ported = (out / "train.py").read_text()
+    assert "nn.DataParallel(" not in ported
+    assert ported.count("DistributedDataParallel(") == 1
+
+
 def test_a_ported_loop_trains_with_two_ranks(tmp_path: Path) -> None:
     """The same edits in portable form, run for real on the CPU with gloo."""
     data = "def make_data():\n    return [(torch.ones(4) * i, i) for i in range(16)]\n\n\n"
@@ -126,6 +134,7 @@ def test_a_ported_loop_trains_with_two_ranks(tmp_path: Path) -> None:
         ("train_loader = DataLoader(train_data, batch_size=8, shuffle=True)", "train_loader = build()", "No training loaders"),
         ("    for epoch in range(args.epochs):", "    other = torch.optim.SGD(net.parameters())\n    for epoch in range(args.epochs):", "Several models"),
         ("    model = nn.Linear(4, 2).to(device)\n", "", "is not made beside"),
+        ("    optimizer =", "    if many:\n        model = nn.DataParallel(model)\n    optimizer =", "inside a condition"),
     ],
 )  # fmt: skip
 def test_a_script_that_is_not_plain_is_left_with_the_reason(

@@ -177,19 +177,21 @@ def collect(tree: ast.Module, package: str, wanted: frozenset[type[ast.AST]]) ->
                     stack.append((child, scope))
                 else:
                     stack.append((child, inner))
-    # The stack hands out the last first; readers expect the order of the text.
-    for nodes in found.values():
-        nodes.reverse()
-    for scope in {id(s): s for s in scopes.values()}.values():
-        for bound in scope.names.values():
-            bound.reverse()
-    names.leading = frozenset(
-        name
-        for scope in scopes.values()
-        for name, bound in scope.names.items()
-        if any(isinstance(value, (str, ast.Name, ast.Attribute)) for value in bound)
-    )
+    _finish(names)
     return names
+
+
+def _finish(names: Names) -> None:
+    # The stack hands out the last first; readers expect the order of the text.
+    for nodes in names.found.values():
+        nodes.reverse()
+    leading: set[str] = set()
+    for scope in {id(s): s for s in names.scopes.values()}.values():
+        for name, bound in scope.names.items():
+            bound.reverse()
+            if any(isinstance(value, (str, ast.Name, ast.Attribute)) for value in bound):
+                leading.add(name)
+    names.leading = frozenset(leading)
 
 
 def _evaluated_outside(node: ast.AST) -> tuple[ast.AST, ...]:

@@ -135,6 +135,13 @@ def _port(
         else:
             remarks.append((code, outcome))
     accepted = edits.accept(proposals)
+    # An import that was replaced needs no word about its package any more.
+    done = {(one.proposal.start, one.proposal.end) for one in accepted}
+    remarks = [
+        (code, r)
+        for code, r in remarks
+        if r.kind is not Kind.PACKAGE or (r.start, r.end) not in done
+    ]
     pieces = [p for one in accepted for p in one.proposal.pieces]
     needs = [(need, a.proposal.start) for a in accepted for need in a.proposal.needs]
     added = list(prelude.pieces(needs, file.tree, file.names, source, options))

@@ -118,9 +118,39 @@ def _parts(
             f"The model {model!r} is not made beside its optimiser.",
             f"模型 {model!r} 不在优化器所在的代码块中创建。",
         )
+    _refuse_nested_wrappers(made, script)
     statement, loader = _train_loader(body, epochs[0], script)
     device = next((s for s in body if isinstance(s, ast.Assign) and _assigns(s, "device")), None)
     return _Loop(body, device, model, made[-1], optimizers[0], loader, statement, epochs[0])
+
+
+def _refuse_nested_wrappers(made: list[ast.stmt], script: Script) -> None:
+    """`DataParallel` can be replaced where it is a step of its own, not inside a condition."""
+    tree = script.parsed()
+    plain = {s.lineno for s in made if _wraps(s, script)}
+    for node in ast.walk(tree) if tree is not None else ():
+        if (
+            isinstance(node, ast.Call)
+            and _is_data_parallel(node, script)
+            and node.lineno not in plain
+        ):
+            raise _NotPlain(
+                node.lineno,
+                "DataParallel is used inside a condition or an expression.",
+                "DataParallel 位于条件或表达式中。",
+            )
+
+
+def _is_data_parallel(call: ast.Call, script: Script) -> bool:
+    return script.text_of(call.func).rpartition(".")[2] == "DataParallel"
+
+
+def _wraps(statement: ast.stmt, script: Script) -> bool:
+    return (
+        isinstance(statement, ast.Assign)
+        and isinstance(statement.value, ast.Call)
+        and _is_data_parallel(statement.value, script)
+    )
 
 
 def _assigns(statement: ast.stmt, name: str) -> bool:
@@ -212,14 +242,14 @@ def _edit(script: Script, tree: ast.Module, loop: _Loop) -> None:
     else:
         script.insert_before(CODE, first, setup)
     _edit_loader(script, loop)
-    script.insert_after(
-        CODE,
-        loop.wrap_after,
-        [
-            f"{loop.model} = torch.nn.parallel.DistributedDataParallel("
-            f"{loop.model}, device_ids=[local_rank], output_device=local_rank)"
-        ],
+    wrapped = (
+        f"torch.nn.parallel.DistributedDataParallel("
+        f"{loop.model}, device_ids=[local_rank], output_device=local_rank)"
     )
+    if isinstance(loop.wrap_after, ast.Assign) and _wraps(loop.wrap_after, script):
+        script.replace(CODE, loop.wrap_after.value, wrapped)
+    else:
+        script.insert_after(CODE, loop.wrap_after, [f"{loop.model} = {wrapped}"])
     assert isinstance(loop.epochs.target, ast.Name)
     script.insert_before(
         CODE, loop.epochs.body[0], [f"train_sampler.set_epoch({loop.epochs.target.id})"]

@@ -30,7 +30,8 @@ def _first_mention(node: ast.AST, package: Package, file: PythonFile) -> bool:
     return min(mine, key=lambda s: getattr(s, "lineno", 0)) is node
 
 
-def _is_guarded(node: ast.AST, file: PythonFile) -> bool:
+def is_guarded(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the script itself goes on when an import fails."""
     child = node
     for ancestor in file.ancestors(node):
         if isinstance(ancestor, ast.Try) and child in ancestor.body:
@@ -43,7 +44,7 @@ def _is_guarded(node: ast.AST, file: PythonFile) -> bool:
 
 
 def _remark(node: ast.AST, package: Package, file: PythonFile) -> Remark:
-    if _is_guarded(node, file):
+    if is_guarded(node, file):
         return file.remark(
             node,
             package.module,
