@@ -355,37 +355,6 @@ PACKAGES: tuple[Package, ...] = (
     ),
 )
 
-REQUIREMENTS: dict[str, str] = {
-    "flash-attn": "flash_attn",
-    "flash_attn": "flash_attn",
-    "xformers": "xformers",
-    "apex": "apex",
-    "bitsandbytes": "bitsandbytes",
-    "triton": "triton",
-    "pynvml": "pynvml",
-    "nvidia-ml-py": "pynvml",
-    "nvidia-ml-py3": "pynvml",
-    "nvtx": "nvtx",
-    "spconv": "spconv",
-    "deepspeed": "deepspeed",
-    "cupy": "cupy",
-    "tensorrt": "tensorrt",
-    "torch2trt": "torch2trt",
-    "torch-tensorrt": "torch_tensorrt",
-    "pycuda": "pycuda",
-    "transformer-engine": "transformer_engine",
-    "mamba-ssm": "mamba_ssm",
-    "causal-conv1d": "causal_conv1d",
-    "torch-scatter": "torch_scatter",
-    "torch-sparse": "torch_sparse",
-    "liger-kernel": "liger_kernel",
-    "unsloth": "unsloth",
-    "auto-gptq": "auto_gptq",
-    "autoawq": "awq",
-    "vllm": "vllm",
-}
-"""Distribution names, as requirement files spell them, to the modules above."""
-
 
 def package_of(dotted: str) -> Package | None:
     """The record that an imported name falls under."""

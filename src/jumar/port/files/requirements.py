@@ -3,7 +3,7 @@
 import re
 
 from jumar.port.files.lines import LineEdits, numbered
-from jumar.port.packages import REQUIREMENTS, package_of
+from jumar.port.packages import package_of
 from jumar.port.records import Effort, Kind, Severity, Words
 
 CODE = "JP506"
@@ -15,6 +15,37 @@ _GPU_BUILD = re.compile(
     r"^\s*-?\s*[\"']?(?P<name>(?:onnxruntime|tensorflow|faiss|paddlepaddle|mindspore|dgl)-(?:gpu|cu\d+))"
 )
 
+_MODULES: dict[str, str] = {
+    "flash-attn": "flash_attn",
+    "flash_attn": "flash_attn",
+    "xformers": "xformers",
+    "apex": "apex",
+    "bitsandbytes": "bitsandbytes",
+    "triton": "triton",
+    "pynvml": "pynvml",
+    "nvidia-ml-py": "pynvml",
+    "nvidia-ml-py3": "pynvml",
+    "nvtx": "nvtx",
+    "spconv": "spconv",
+    "deepspeed": "deepspeed",
+    "cupy": "cupy",
+    "tensorrt": "tensorrt",
+    "torch2trt": "torch2trt",
+    "torch-tensorrt": "torch_tensorrt",
+    "pycuda": "pycuda",
+    "transformer-engine": "transformer_engine",
+    "mamba-ssm": "mamba_ssm",
+    "causal-conv1d": "causal_conv1d",
+    "torch-scatter": "torch_scatter",
+    "torch-sparse": "torch_sparse",
+    "liger-kernel": "liger_kernel",
+    "unsloth": "unsloth",
+    "auto-gptq": "auto_gptq",
+    "autoawq": "awq",
+    "vllm": "vllm",
+}
+"""Distribution names, as requirement files spell them, to the modules they bring."""
+
 
 def findings(text: str) -> LineEdits:
     """Report the lines of a requirement file that need another choice."""
@@ -25,7 +56,7 @@ def findings(text: str) -> LineEdits:
         match = _NAME.match(line)
         name = match["name"].lower() if match else ""
         base = re.sub(r"-cu(?:da)?\d+\w*$", "", name)
-        module = REQUIREMENTS.get(base) or REQUIREMENTS.get(base.replace("_", "-"))
+        module = _MODULES.get(base) or _MODULES.get(base.replace("_", "-"))
         package = package_of(module) if module else None
         if package is not None:
             edits.find(
