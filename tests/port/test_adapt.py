@@ -91,6 +91,7 @@ def test_data_parallel_is_replaced_not_wrapped_again(tmp_path: Path) -> None:
     assert ported.count("DistributedDataParallel(") == 1
 
 
+@pytest.mark.slow
 def test_a_ported_loop_trains_with_two_ranks(tmp_path: Path) -> None:
     """The same edits in portable form, run for real on the CPU with gloo."""
     data = "def make_data():\n    return [(torch.ones(4) * i, i) for i in range(16)]\n\n\n"

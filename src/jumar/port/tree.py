@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from jumar.port.one import port_file
 from jumar.port.options import Options
@@ -94,7 +95,10 @@ def _in_processes(
     done = 0
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_ignore_interrupts) as pool:
+    stop = context.Event()
+    with ProcessPoolExecutor(
+        count, mp_context=context, initializer=_prepare_worker, initargs=(stop,)
+    ) as pool:
         tasks = {
             pool.submit(_port_chunk, root, chunk, options, project): len(chunk)
             for chunk in _chunks(work)
@@ -105,23 +109,40 @@ def _in_processes(
                 done += tasks[task]
                 tell(done, len(work))
         except BaseException:
+            # Chunks that workers hold already cannot be cancelled; they end at their next file.
+            stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return results
 
 
-def _ignore_interrupts() -> None:
+class _Stop(Protocol):
+    def is_set(self) -> bool: ...
+
+
+_stops: list[_Stop] = []
+"""In a worker: the sign that the parent has given up."""
+
+
+def _prepare_worker(stop: _Stop) -> None:
     """Ctrl-C reaches the whole group; only the parent decides what it means."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _stops.append(stop)
 
 
 def _port_chunk(
     root: Path, chunk: list[Found], options: Options, project: Project
 ) -> list[FileResult]:
+    results: list[FileResult] = []
     with _PausedCollection():
-        results = [port_file(root, found, options, project) for found in chunk]
+        for found in chunk:
+            if any(stop.is_set() for stop in _stops):
+                break
+            result = port_file(root, found, options, project)
+            if result is not None:
+                results.append(result)
     gc.collect()
-    return [result for result in results if result is not None]
+    return results
 
 
 def _chunks(work: Iterable[Found]) -> list[list[Found]]:
