@@ -2,7 +2,6 @@
 
 `select`, `ignore`, `exclude` are lists; `[[rule]]` tables are rules of the project's own."""
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -32,7 +31,7 @@ def load(root: Path) -> ProjectSettings:
     if path.is_file():
         return _settings(_read(path), path)
     path = root / "pyproject.toml"
-    if path.is_file():
+    if path.is_file() and _speaks_of_ports(path):
         try:
             table = _read(path).get("tool", {}).get("jumar", {}).get("port", {})
         except (BadInput, AttributeError):
@@ -42,7 +41,18 @@ def load(root: Path) -> ProjectSettings:
     return ProjectSettings()
 
 
+def _speaks_of_ports(path: Path) -> bool:
+    try:
+        return b"tool.jumar.port" in path.read_bytes()
+    except OSError:
+        # Reported when the file itself is copied.
+        return False
+
+
 def _read(path: Path) -> dict[str, Any]:
+    # Imported here: most repositories say nothing about ports.
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -9,16 +9,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jumar.port import projectfile, write
-from jumar.port.adapt import apply as adaptations
 from jumar.port.options import Options
 from jumar.port.records import Severity
-from jumar.port.report import as_json, files
-from jumar.port.report.summary import Report, make
 from jumar.port.scan import REPORT_FOLDER, Found, scan
-from jumar.port.tree import TreeResult, port_tree
+
+if TYPE_CHECKING:
+    from jumar.port.report.summary import Report
+    from jumar.port.tree import TreeResult
 
 Progress = Callable[[int, int], None]
 RULES_EDITION = 1
@@ -44,7 +44,7 @@ class Outcome:
     seconds: float
     json: str
     report_dir: Path | None
-    report: Report | None
+    report: "Report | None"
     """None when an earlier result was taken again."""
 
     @property
@@ -73,6 +73,12 @@ def port_repository(
         earlier = _taken_again(target.folder, key, started)
         if earlier is not None:
             return earlier
+    # Imported here: a result that is taken again needs neither rules nor reports.
+    from jumar.port.adapt import apply as adaptations
+    from jumar.port.report import as_json
+    from jumar.port.report.summary import make
+    from jumar.port.tree import port_tree
+
     result = adaptations(port_tree(source, options, progress=progress))
     report = make(result, time.perf_counter() - started)
     _write(result, report, target, reports, report_dir, key)
@@ -100,13 +106,15 @@ def _with_project_file(source: Path, options: Options) -> Options:
 
 
 def _write(
-    result: TreeResult,
-    report: Report,
+    result: "TreeResult",
+    report: "Report",
     target: Target,
     reports: Path | None,
     report_dir: Path | None,
     key: str,
 ) -> None:
+    from jumar.port.report import files
+
     manifest: dict[str, Any] = {"key": key, "source": str(result.root.resolve())}
     if target.folder is not None:
         inside = list(files.every(report))

@@ -9,12 +9,13 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from jumar.errors import BadInput, StorageFull
-from jumar.port.prelude import HELPER_MODULE, HELPER_TEXT
 from jumar.port.scan import REPORT_FOLDER
-from jumar.port.tree import TreeResult
+
+if TYPE_CHECKING:
+    from jumar.port.tree import TreeResult
 
 MANIFEST = "manifest.json"
 
@@ -69,7 +70,7 @@ def changed_since(target: Path, manifest: dict[str, Any]) -> str:
 
 
 def write_tree(
-    result: TreeResult, target: Path, reports: Iterable[tuple[str, str]], manifest: dict[str, Any]
+    result: "TreeResult", target: Path, reports: Iterable[tuple[str, str]], manifest: dict[str, Any]
 ) -> None:
     """Write the port and its reports beside the target, then rename it into place."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +98,7 @@ def _swap(aside: Path, target: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _fill(result: TreeResult, folder: Path) -> dict[str, tuple[int, int]]:
+def _fill(result: "TreeResult", folder: Path) -> dict[str, tuple[int, int]]:
     ported = {r.path: r.ported for r in result.results if r.ported is not None}
     made: set[str] = set()
     for found in result.files:
@@ -130,7 +131,7 @@ def _copy(source: Path, place: Path) -> None:
         place.unlink(missing_ok=True)
 
 
-def _listed(result: TreeResult, folder: Path) -> list[str]:
+def _listed(result: "TreeResult", folder: Path) -> list[str]:
     every = [f.path for f in result.files] + [path for path, _ in extra_files(result)]
     return [path for path in every if os.path.lexists(folder / path)]
 
@@ -140,8 +141,10 @@ def _stamp(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def extra_files(result: TreeResult) -> list[tuple[str, bytes]]:
+def extra_files(result: "TreeResult") -> list[tuple[str, bytes]]:
     """Files that the port adds: the helper module where it is imported, launch scripts."""
+    from jumar.port.prelude import HELPER_MODULE, HELPER_TEXT
+
     extra = {path: data for r in result.results for path, data in r.extra}
     roots = {r.helper_root for r in result.results if r.helper_root is not None}
     if roots and any("/" not in f.path and f.path.endswith(".py") for f in result.files):
@@ -152,7 +155,7 @@ def extra_files(result: TreeResult) -> list[tuple[str, bytes]]:
     return sorted(extra.items())
 
 
-def write_in_place(result: TreeResult) -> int:
+def write_in_place(result: "TreeResult") -> int:
     """Replace each changed file by its port; every one is written aside and renamed."""
     todo = [(r.path, r.ported) for r in result.results if r.ported is not None]
     staged: list[tuple[str, Path]] = []
