@@ -52,6 +52,9 @@ COMMANDS: dict[str, Entry] = {
         "jumar.cli.ranktable", "Make, merge, check and show rank tables (hccl.json).", MACHINE
     ),
     "env": Entry("jumar.cli.env", "Plan, make and check Python environments for NPUs.", MACHINE),
+    "port": Entry(
+        "jumar.cli.port", "Port CUDA training code to Ascend NPUs, with a report.", TOOLS
+    ),
     "demo": Entry("jumar.cli.demo", "Train a small model through the platform.", TOOLS),
     "spec": Entry("jumar.cli.spec", "Check job files.", TOOLS),
     "version": Entry("jumar.cli.version", "Print versions.", TOOLS),

@@ -1,0 +1,147 @@
+"""`jumar port`: CUDA training code to Ascend.
+
+stdout is data (the verdict, a diff, JSON), progress goes to stderr. Exit codes: 0 ported, 1 ported
+with places that need work under `--check`, 2 bad input."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jumar.errors import BadInput
+
+if TYPE_CHECKING:
+    from jumar.port.run import Outcome, Progress, Target
+
+FOLDER = click.Path(path_type=Path)
+_BAR = 30
+
+
+@click.command()
+@click.argument("source", metavar="SRC", type=FOLDER)
+@click.option("-o", "--out", type=FOLDER, metavar="OUT", help="A new folder for the port.")
+@click.option("--in-place", is_flag=True, help="Change SRC itself.")
+@click.option("--diff", is_flag=True, help="Print a patch; write nothing.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 where work is left.")
+@click.option(
+    "--npu-only/--portable",
+    default=False,
+    help="Plain NPU code, or code for NPU, GPU and CPU. [default: portable]",
+)
+@click.option(
+    "--torch", "torch_", default="2.7", metavar="VERSION", help="The torch it will run on."
+)
+@click.option("--chip", "chip_", default="a2", metavar="CHIP", help="a2, a3 or 950.")
+@click.option(
+    "--report", type=FOLDER, metavar="DIR", help="Where the reports go. [default: OUT/jumar-report]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option(
+    "--select", multiple=True, metavar="CODE", help="Only rules that start with this code."
+)
+@click.option(
+    "--ignore", multiple=True, metavar="CODE", help="Not the rules that start with this code."
+)
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Files to copy as they are.")
+@click.option(
+    "--distributed", default="", metavar="SCRIPT", help="Make this script train on many cards."
+)
+@click.option("--modelarts", is_flag=True, help="Add ModelArts arguments and path mapping.")
+@click.option("--xihe", is_flag=True, help="Add Xihe arguments and pip-requirements.txt.")
+def command(
+    source: Path,
+    out: Path | None,
+    in_place: bool,
+    diff: bool,
+    check: bool,
+    npu_only: bool,
+    torch_: str,
+    chip_: str,
+    report: Path | None,
+    as_json: bool,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    exclude: tuple[str, ...],
+    distributed: str,
+    modelarts: bool,
+    xihe: bool,
+) -> int:
+    """Port CUDA training code to Ascend NPUs, with a report.
+
+    \b
+    Examples:
+      jumar port my-training -o my-training-npu
+      jumar port my-training --diff
+      jumar port . --check
+    """
+    # Imported here: `jumar port --help` needs none of it.
+    from jumar.port.options import Mode, Options, chip, torch_version
+    from jumar.port.run import port_repository
+
+    options = Options(
+        mode=Mode.NPU_ONLY if npu_only else Mode.PORTABLE,
+        torch=torch_version(torch_),
+        chip=chip(chip_),
+        select=select,
+        ignore=ignore,
+        exclude=exclude,
+        distributed=distributed,
+        modelarts=modelarts,
+        xihe=xihe,
+    )
+    target = _target(out, in_place=in_place, dry=diff or check)
+    outcome = port_repository(
+        source, options, target=target, report_dir=report, progress=_progress()
+    )
+    _tell(outcome, diff=diff, as_json=as_json)
+    return 1 if check and outcome.needs_attention else 0
+
+
+def _target(out: Path | None, *, in_place: bool, dry: bool) -> "Target":
+    from jumar.port.run import Target
+
+    if in_place and out is not None:
+        raise BadInput("--in-place and -o OUT exclude each other")
+    if dry and in_place:
+        raise BadInput("--in-place writes, --diff and --check do not")
+    if dry:
+        return Target(None)
+    if not in_place and out is None:
+        raise BadInput(
+            "where shall the port go?",
+            hint="-o OUT writes a new folder, --in-place changes SRC, --diff only shows",
+        )
+    return Target(out, in_place=in_place)
+
+
+def _progress() -> "Progress | None":
+    """A bar on stderr where a person looks, after a second of waiting; else nothing."""
+    if not sys.stderr.isatty():
+        return None
+    started = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        if time.monotonic() - started < 1.0:
+            return
+        filled = _BAR * done // max(1, total)
+        bar = f"\r{'█' * filled}{'░' * (_BAR - filled)} {done}/{total}"
+        print(bar if done < total else "\r\033[K", end="", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def _tell(outcome: "Outcome", *, diff: bool, as_json: bool) -> None:
+    if as_json:
+        print(outcome.json)
+    elif diff and outcome.report is not None:
+        from jumar.port.report.as_patch import render
+
+        # Files may be in any encoding, so the patch is bytes.
+        sys.stdout.buffer.write(render(outcome.report).encode("utf-8", "surrogateescape"))
+    else:
+        counted = f"{outcome.changes} edits in {outcome.changed_files} files"
+        print(f"{outcome.verdict}  ({counted}, {outcome.seconds:.2f} s)")
+        if outcome.report_dir is not None:
+            print(f"report: {outcome.report_dir / 'report.html'}")

@@ -1,0 +1,330 @@
+"""A plain single-card training script, made to train on many cards.
+
+Local rank and process group, the device of the rank, a sampler, DistributedDataParallel, the
+loader, `set_epoch`, and saving by rank 0 only. Everything must be found in one function (or at the
+top level) and be the only one of its kind; else nothing is changed and the reason is reported."""
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jumar.port.adapt.script import Adapted, Script, has_import, imports
+from jumar.port.records import Words
+
+CODE = "JP901"
+Adaptation = Callable[[Script], Adapted]
+_LOADERS = ("DataLoader", "torch.utils.data.DataLoader", "data.DataLoader", "utils.data.DataLoader")
+
+
+class _NotPlain(Exception):
+    def __init__(self, line: int, en: str, zh: str) -> None:
+        super().__init__(en)
+        self.line = line
+        self.words = Words(en, zh)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """The parts of a training script, all in one body of statements."""
+
+    body: list[ast.stmt]
+    device: ast.Assign | None
+    model: str
+    wrap_after: ast.stmt
+    optimizer: ast.Assign
+    loader: ast.Call
+    loader_statement: ast.stmt
+    epochs: ast.For
+
+
+def adapt(script: Script) -> Adapted:
+    """Make the edits, or say why not."""
+    tree = script.parsed()
+    if tree is None:
+        return script.refused(CODE, Words("The script does not parse.", "脚本无法解析。"), _BY_HAND)
+    if "init_process_group" in script.source.text:
+        return script.done()
+    try:
+        loop = _find(tree, script)
+    except _NotPlain as reason:
+        return script.refused(CODE, reason.words, _BY_HAND, reason.line)
+    _edit(script, tree, loop)
+    return script.done(((_launch_path(script.path), _launch_script(script.path).encode()),))
+
+
+_BY_HAND = Words(
+    "make the change by hand: process group, sampler, DistributedDataParallel, saving by rank 0",
+    "请手工修改：进程组、采样器、DistributedDataParallel、仅 0 号进程保存",
+)
+
+
+def _find(tree: ast.Module, script: Script) -> _Loop:
+    for body in _bodies(tree):
+        epochs = [s for s in body if isinstance(s, ast.For) and _is_epochs(s)]
+        optimizers = [s for s in body if isinstance(s, ast.Assign) and _optimized(s)]
+        if epochs and optimizers:
+            return _parts(body, epochs, optimizers, script)
+    raise _NotPlain(
+        1,
+        "No body of statements makes an optimiser and loops over epochs.",
+        "没有找到同时创建优化器并循环 epoch 的代码块。",
+    )
+
+
+def _bodies(tree: ast.Module) -> list[list[ast.stmt]]:
+    bodies = [tree.body]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) or (isinstance(node, ast.If) and node in tree.body):
+            bodies.append(node.body)
+    return bodies
+
+
+def _is_epochs(loop: ast.For) -> bool:
+    return isinstance(loop.target, ast.Name) and "epoch" in loop.target.id.lower()
+
+
+def _optimized(statement: ast.Assign) -> str:
+    """Name of the model whose parameters an optimiser gets; empty when it is no optimiser."""
+    if not isinstance(statement.value, ast.Call):
+        return ""
+    for argument in (*statement.value.args, *(k.value for k in statement.value.keywords)):
+        if (
+            isinstance(argument, ast.Call)
+            and isinstance(argument.func, ast.Attribute)
+            and argument.func.attr == "parameters"
+            and isinstance(argument.func.value, ast.Name)
+        ):
+            return argument.func.value.id
+    return ""
+
+
+def _parts(
+    body: list[ast.stmt], epochs: list[ast.For], optimizers: list[ast.Assign], script: Script
+) -> _Loop:
+    if len(epochs) > 1:
+        raise _NotPlain(
+            epochs[1].lineno, "There are two loops over epochs.", "存在两个 epoch 循环。"
+        )
+    models = {_optimized(o) for o in optimizers}
+    if len(models) > 1:
+        raise _NotPlain(
+            optimizers[1].lineno, "Several models have an optimiser each.", "存在多个模型及优化器。"
+        )
+    model = models.pop()
+    made = [s for s in body if _touches(s, model) and s.lineno < optimizers[0].lineno]
+    if not made:
+        raise _NotPlain(
+            optimizers[0].lineno,
+            f"The model {model!r} is not made beside its optimiser.",
+            f"模型 {model!r} 不在优化器所在的代码块中创建。",
+        )
+    _refuse_nested_wrappers(made, script)
+    statement, loader = _train_loader(body, epochs[0], script)
+    device = next((s for s in body if isinstance(s, ast.Assign) and _assigns(s, "device")), None)
+    return _Loop(body, device, model, made[-1], optimizers[0], loader, statement, epochs[0])
+
+
+def _refuse_nested_wrappers(made: list[ast.stmt], script: Script) -> None:
+    """`DataParallel` can be replaced where it is a step of its own, not inside a condition."""
+    tree = script.parsed()
+    plain = {s.lineno for s in made if _wraps(s, script)}
+    for node in ast.walk(tree) if tree is not None else ():
+        if (
+            isinstance(node, ast.Call)
+            and _is_data_parallel(node, script)
+            and node.lineno not in plain
+        ):
+            raise _NotPlain(
+                node.lineno,
+                "DataParallel is used inside a condition or an expression.",
+                "DataParallel 位于条件或表达式中。",
+            )
+
+
+def _is_data_parallel(call: ast.Call, script: Script) -> bool:
+    return script.text_of(call.func).rpartition(".")[2] == "DataParallel"
+
+
+def _wraps(statement: ast.stmt, script: Script) -> bool:
+    return (
+        isinstance(statement, ast.Assign)
+        and isinstance(statement.value, ast.Call)
+        and _is_data_parallel(statement.value, script)
+    )
+
+
+def _assigns(statement: ast.stmt, name: str) -> bool:
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(t, ast.Name) and t.id == name for t in statement.targets
+    )
+
+
+def _touches(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement makes a model, or moves it."""
+    if _assigns(statement, name):
+        return True
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        function = statement.value.func
+        return (
+            isinstance(function, ast.Attribute)
+            and function.attr in ("to", "npu", "cuda")
+            and isinstance(function.value, ast.Name)
+            and function.value.id == name
+        )
+    return False
+
+
+def _train_loader(
+    body: list[ast.stmt], epochs: ast.For, script: Script
+) -> tuple[ast.stmt, ast.Call]:
+    used = {n.id for n in ast.walk(epochs) if isinstance(n, ast.Name)}
+    found: list[tuple[ast.stmt, ast.Call]] = []
+    for statement in body:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+            continue
+        call = statement.value
+        if isinstance(call, ast.Call) and script.text_of(call.func).endswith(_LOADERS):
+            name = statement.targets[0].id
+            if name in used and not any(w in name.lower() for w in ("test", "val", "eval")):
+                found.append((statement, call))
+    if len(found) != 1:
+        raise _NotPlain(
+            epochs.lineno,
+            f"{len(found) or 'No'} training loaders are made beside the loop over epochs.",
+            f"在 epoch 循环所在代码块中找到 {len(found)} 个训练 DataLoader。",
+        )
+    _, call = found[0]
+    named = {k.arg for k in call.keywords}
+    if (not call.args and "dataset" not in named) or named & {"sampler", "batch_sampler", None}:
+        raise _NotPlain(
+            call.lineno,
+            "The training loader has a sampler of its own.",
+            "训练 DataLoader 已有自己的采样器。",
+        )
+    return found[0]
+
+
+def _edit(script: Script, tree: ast.Module, loop: _Loop) -> None:
+    npu_only = script.tree.options.npu_only
+    first = next(
+        s for s in loop.body if s in (loop.device, loop.loader_statement) or _touches(s, loop.model)
+    )
+    if "__main__" not in script.source.text or loop.body is not tree.body:
+        first = min((first, loop.loader_statement), key=lambda s: s.lineno)
+    backend = (
+        '"hccl"'
+        if npu_only
+        else (
+            "torch.distributed.get_default_backend_for_device(torch.accelerator.current_accelerator())"
+        )
+    )
+    device = (
+        "torch.device('npu', local_rank)"
+        if npu_only
+        else "torch.device(torch.accelerator.current_accelerator().type, local_rank)"
+    )
+    set_device = (
+        "torch.npu.set_device(device)"
+        if npu_only
+        else "torch.accelerator.set_device_index(local_rank)"
+    )
+    setup = [
+        'local_rank = int(os.environ["LOCAL_RANK"])',
+        'world_size = int(os.environ["WORLD_SIZE"])',
+        f"device = {device}",
+        f"torch.distributed.init_process_group(backend={backend})",
+        set_device,
+    ]
+    if loop.device is not None:
+        script.replace(CODE, loop.device.value, device)
+        script.insert_before(CODE, loop.device, setup[:2])
+        script.insert_after(CODE, loop.device, setup[3:])
+    else:
+        script.insert_before(CODE, first, setup)
+    _edit_loader(script, loop)
+    wrapped = (
+        f"torch.nn.parallel.DistributedDataParallel("
+        f"{loop.model}, device_ids=[local_rank], output_device=local_rank)"
+    )
+    if isinstance(loop.wrap_after, ast.Assign) and _wraps(loop.wrap_after, script):
+        script.replace(CODE, loop.wrap_after.value, wrapped)
+    else:
+        script.insert_after(CODE, loop.wrap_after, [f"{loop.model} = {wrapped}"])
+    assert isinstance(loop.epochs.target, ast.Name)
+    script.insert_before(
+        CODE, loop.epochs.body[0], [f"train_sampler.set_epoch({loop.epochs.target.id})"]
+    )
+    _save_once(script, tree, loop)
+    _add_imports(script, tree)
+
+
+def _edit_loader(script: Script, loop: _Loop) -> None:
+    call = loop.loader
+    data = next((k.value for k in call.keywords if k.arg == "dataset"), None) or call.args[0]
+    script.insert_before(
+        CODE,
+        loop.loader_statement,
+        [
+            "train_sampler = torch.utils.data.distributed.DistributedSampler("
+            f"{script.text_of(data)})"
+        ],
+    )
+    shuffle = next((k for k in call.keywords if k.arg == "shuffle"), None)
+    if shuffle is not None:
+        script.replace(CODE, shuffle, "sampler=train_sampler")
+    else:
+        last = [*call.args, *call.keywords][-1]
+        script.replace(CODE, last, f"{script.text_of(last)}, sampler=train_sampler")
+
+
+def _save_once(script: Script, tree: ast.Module, loop: _Loop) -> None:
+    """Saving and printing are left to rank 0; the saved model is taken out of its wrapper."""
+    in_loop = set(ast.walk(loop.epochs))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+            continue
+        called = script.text_of(node.value.func)
+        if called == "torch.save" or (called == "print" and node in in_loop):
+            inner = script.text_of(node)
+            if called == "torch.save":
+                inner = inner.replace(
+                    f"{loop.model}.state_dict()", f"{loop.model}.module.state_dict()"
+                )
+                inner = inner.replace(
+                    f"torch.save({loop.model},", f"torch.save({loop.model}.module,"
+                )
+            indent, newline = script.indent_of(node), script.source.newline
+            guard = f"if torch.distributed.get_rank() == 0:{newline}{indent}    "
+            script.replace(CODE, node, guard + inner)
+
+
+def _add_imports(script: Script, tree: ast.Module) -> None:
+    wanted = [
+        f"import {name}"
+        for name in ("os", "torch", "torch.utils.data.distributed")
+        if not has_import(tree, name)
+    ]
+    last = list(imports(tree))
+    if wanted and last:
+        script.insert_after(CODE, last[-1], wanted)
+    elif wanted:
+        script.insert_before(CODE, tree.body[0], wanted)
+
+
+def _launch_path(path: str) -> str:
+    folder = path.rpartition("/")[0]
+    return f"{folder}/run_distributed_npu.sh" if folder else "run_distributed_npu.sh"
+
+
+def _launch_script(path: str) -> str:
+    name = path.rpartition("/")[2]
+    return (
+        "#!/bin/sh\n"
+        "# Train on every card of this machine, or on as many as CARDS says.\n"
+        "set -e\n"
+        'cd "$(dirname "$0")"\n'
+        "CARDS=\"${CARDS:-$(npu-smi info -l 2>/dev/null | sed -n 's/.*Total Count *: *//p')}\"\n"
+        'export HCCL_CONNECT_TIMEOUT="${HCCL_CONNECT_TIMEOUT:-1200}"\n'
+        'exec python3 -m torch.distributed.run --nnodes=1 --nproc_per_node="${CARDS:-8}" '
+        f'--master_port="${{MASTER_PORT:-29500}}" {name} "$@"\n'
+    )

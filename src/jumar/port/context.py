@@ -1,0 +1,212 @@
+"""One Python file as rules see it: its text, its tree, and what its names stand for."""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from jumar.port.names import Names, Scope
+from jumar.port.options import Options
+from jumar.port.prelude import Spelling
+from jumar.port.project import OWN, Project
+from jumar.port.records import Effort, Kind, Piece, Proposal, Remark, Severity, Words
+from jumar.port.source import Source
+
+# Before 3.12 the parser guesses where the parts of an f-string are.
+_EXACT_IN_F_STRINGS = sys.version_info >= (3, 12)
+
+
+_TORCH = re.compile(r"\btorch\.\w|\.cuda\(")
+
+
+class Unplaced(Exception):
+    """The place of a node inside an f-string is not known; the rule leaves it alone."""
+
+
+@dataclass(slots=True, eq=False)
+class PythonFile:
+    """The context that each rule gets."""
+
+    path: str
+    source: Source
+    tree: ast.Module
+    names: Names
+    options: Options
+    project: Project
+    say: Spelling
+    """How this file writes torch and the prelude's names."""
+    _uses_torch: bool | None = None
+    _qualified: dict[ast.AST, str | None] = field(default_factory=dict[ast.AST, "str | None"])
+    _spans: dict[ast.AST, tuple[int, int]] = field(default_factory=dict[ast.AST, tuple[int, int]])
+
+    # --- names
+
+    def name(self, node: ast.AST) -> str | None:
+        """The dotted name that an expression stands for."""
+        if node not in self._qualified:
+            self._qualified[node] = self.names.qualified(node)
+        return self._qualified[node]
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node right around."""
+        return self.names.parents.get(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around, from the nearest outwards."""
+        current = self.names.parents.get(node)
+        while current is not None:
+            yield current
+            current = self.names.parents.get(current)
+
+    def scope(self, node: ast.AST) -> Scope:
+        """The scope that a node is evaluated in."""
+        return self.names.scope_of(node)
+
+    def own_class(self, node: ast.AST) -> ast.ClassDef | None:
+        """The repository's class that an expression is surely an instance of."""
+        if isinstance(node, ast.Name):
+            if node.id == "self":
+                return self.enclosing_class(node)
+            for bound in self.names.values(node.id, self.scope(node)):
+                if isinstance(bound, ast.Call):
+                    return self.class_named(bound.func)
+                if isinstance(bound, ast.arg) and bound.annotation is not None:
+                    return self.class_named(bound.annotation)
+            return None
+        if isinstance(node, ast.Call):
+            return self.class_named(node.func)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return self._class_of_attribute(node)
+        return None
+
+    def _class_of_attribute(self, node: ast.Attribute) -> ast.ClassDef | None:
+        assert isinstance(node.value, ast.Name)
+        holder = self.own_class(node.value)
+        for statement in ast.walk(holder) if holder is not None else ():
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+                for target in statement.targets:
+                    if (
+                        isinstance(target, ast.Attribute)
+                        and target.attr == node.attr
+                        and isinstance(target.value, ast.Name)
+                        and target.value.id == "self"
+                    ):
+                        return self.class_named(statement.value.func)
+        return None
+
+    def class_named(self, node: ast.AST) -> ast.ClassDef | None:
+        """The repository's class that an expression names."""
+        if isinstance(node, ast.Name):
+            for bound in self.names.values(node.id, self.scope(node)):
+                if isinstance(bound, ast.ClassDef):
+                    return bound
+        bound = self.project.definition(self.name(node))
+        return bound if isinstance(bound, ast.ClassDef) else None
+
+    def function_named(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """The repository's function that an expression names."""
+        if isinstance(node, ast.Name):
+            for bound in self.names.values(node.id, self.scope(node)):
+                if isinstance(bound, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    return bound
+        bound = self.project.definition(self.name(node))
+        return bound if isinstance(bound, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether the file knows torch at all; one that does not is a configuration."""
+        if self._uses_torch is None:
+            self._uses_torch = bool(_TORCH.search(self.source.text)) or self.names.knows("torch")
+        return self._uses_torch
+
+    def is_own(self, node: ast.AST) -> bool:
+        """Whether a name is defined in the repository itself."""
+        return (self.name(node) or "").startswith(OWN)
+
+    def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
+        """The class whose body holds a node."""
+        return next((a for a in self.ancestors(node) if isinstance(a, ast.ClassDef)), None)
+
+    def enclosing_function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """The function whose body holds a node."""
+        return next(
+            (
+                a
+                for a in self.ancestors(node)
+                if isinstance(a, (ast.FunctionDef, ast.AsyncFunctionDef))
+            ),
+            None,
+        )
+
+    # --- text
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """Start and end of a node in the text."""
+        if node not in self._spans:
+            self._spans[node] = self._place(node)
+        return self._spans[node]
+
+    def text(self, node: ast.AST) -> str:
+        """A node as it is written."""
+        start, end = self.span(node)
+        return self.source.text[start:end]
+
+    def _place(self, node: ast.AST) -> tuple[int, int]:
+        start = self.source.offset(getattr(node, "lineno", 1), getattr(node, "col_offset", 0))
+        end = self.source.offset(
+            getattr(node, "end_lineno", 1) or 1, getattr(node, "end_col_offset", 0) or 0
+        )
+        if _EXACT_IN_F_STRINGS:
+            return start, end
+        holder = next((a for a in self.ancestors(node) if isinstance(a, ast.JoinedStr)), None)
+        if holder is None or _same(self.source.text[start:end], node):
+            return start, end
+        return self._search(node, holder)
+
+    def _search(self, node: ast.AST, holder: ast.JoinedStr) -> tuple[int, int]:
+        low, high = self.span(holder)
+        held = self.source.text[low:high]
+        plain = ast.unparse(node)
+        for spelling in (plain, plain.replace("'", '"')):
+            if held.count(spelling) == 1:
+                start = low + held.index(spelling)
+                return start, start + len(spelling)
+        raise Unplaced(self.path)
+
+    def change(self, node: ast.AST, *pieces: Piece, needs: tuple[str, ...] = ()) -> Proposal:
+        """Propose pieces that belong to one node."""
+        start, end = self.span(node)
+        return Proposal(start, end, pieces, frozenset(needs))
+
+    def replace(self, node: ast.AST, text: str, *needs: str) -> Proposal:
+        """Propose another text for a whole node."""
+        start, end = self.span(node)
+        return Proposal(start, end, (Piece(start, end, text),), frozenset(needs))
+
+    def insert(self, offset: int, text: str) -> Piece:
+        """A piece that only adds."""
+        return Piece(offset, offset, text)
+
+    def remark(
+        self,
+        node: ast.AST,
+        subject: str,
+        why: Words,
+        advice: Words,
+        *,
+        severity: Severity = Severity.LIMIT,
+        effort: Effort = Effort.MINUTES,
+        kind: Kind = Kind.DEVICE,
+    ) -> Remark:
+        """Say something about a node without changing it."""
+        start, end = self.span(node)
+        return Remark(start, end, severity, effort, kind, subject, why, advice)
+
+
+def _same(text: str, node: ast.AST) -> bool:
+    try:
+        parsed = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        return False
+    return ast.dump(parsed) == ast.dump(node)

@@ -1,0 +1,54 @@
+"""Apply proposals to a text: all pieces of one or none, never two on the same place."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from jumar.port.records import Piece, Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A proposal that found its place, with the code of its rule."""
+
+    code: str
+    proposal: Proposal
+
+
+def accept(proposals: Iterable[tuple[str, Proposal]]) -> list[Accepted]:
+    """Keep, in order of priority, the proposals that do not touch one already kept."""
+    taken: list[tuple[int, int]] = []
+    kept: list[Accepted] = []
+    for code, proposal in proposals:
+        spans = [(p.start, p.end) for p in proposal.pieces]
+        if any(_is_taken(span, taken) for span in spans):
+            continue
+        for span in spans:
+            insort(taken, span)
+        kept.append(Accepted(code, proposal))
+    return kept
+
+
+def _is_taken(span: tuple[int, int], taken: list[tuple[int, int]]) -> bool:
+    """Whether a span clashes; what is taken is sorted and apart, so only neighbours can."""
+    place = bisect_left(taken, span)
+    return any(_clash(span, other) for other in taken[max(0, place - 2) : place + 2])
+
+
+def _clash(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    if one[0] == one[1] or other[0] == other[1]:
+        # An insertion may touch the edge of a replacement, not its inside.
+        low, high = (one, other) if one[0] == one[1] else (other, one)
+        return high[0] < low[0] < high[1] or (one == other)
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def apply(text: str, pieces: Iterable[Piece]) -> str:
+    """The text with all pieces in place."""
+    parts: list[str] = []
+    position = 0
+    for piece in sorted(pieces, key=lambda p: (p.start, p.end)):
+        parts += (text[position : piece.start], piece.text)
+        position = piece.end
+    parts.append(text[position:])
+    return "".join(parts)

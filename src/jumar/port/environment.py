@@ -1,0 +1,34 @@
+"""Environment variables of CUDA and NCCL and what they are on NPUs."""
+
+from jumar.port.records import Words
+
+COUNTERPARTS = {
+    "CUDA_VISIBLE_DEVICES": "ASCEND_RT_VISIBLE_DEVICES",
+    "CUDA_LAUNCH_BLOCKING": "ASCEND_LAUNCH_BLOCKING",
+    "PYTORCH_CUDA_ALLOC_CONF": "PYTORCH_NPU_ALLOC_CONF",
+    "NCCL_SOCKET_IFNAME": "HCCL_SOCKET_IFNAME",
+}
+"""Variables whose values mean the same under the other name."""
+
+_WITHOUT_EFFECT = {
+    "NCCL_DEBUG": Words(
+        "for HCCL's log set ASCEND_GLOBAL_LOG_LEVEL", "查看 HCCL 日志请设置 ASCEND_GLOBAL_LOG_LEVEL"
+    ),
+    "NCCL_TIMEOUT": Words(
+        "set HCCL_CONNECT_TIMEOUT and HCCL_EXEC_TIMEOUT, in seconds",
+        "请设置 HCCL_CONNECT_TIMEOUT 与 HCCL_EXEC_TIMEOUT（秒）",
+    ),
+    "NCCL_BUFFSIZE": Words("set HCCL_BUFFSIZE, in MB", "请设置 HCCL_BUFFSIZE（MB）"),
+}
+_PREFIXES = ("NCCL_", "TORCH_NCCL_")
+
+
+def remark_words(name: str) -> tuple[Words, Words] | None:
+    """Why a variable does nothing on NPUs and what to set instead; None for other variables."""
+    if not name.startswith(_PREFIXES):
+        return None
+    why = Words(f"{name} has no effect on HCCL.", f"{name} 对 HCCL 无效。")
+    nothing = Words(
+        "nothing to do; it may stay for NVIDIA cards", "无需处理，可保留给 NVIDIA 卡使用"
+    )
+    return why, _WITHOUT_EFFECT.get(name, nothing)

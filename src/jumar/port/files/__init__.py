@@ -1,0 +1,1 @@
+"""Files that are not Python modules: shell, configuration, documents, notebooks, requirements."""

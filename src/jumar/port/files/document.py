@@ -1,0 +1,34 @@
+"""Commands in README and other documents: only inside fenced blocks of shell commands.
+
+Prose, Python examples and output stay."""
+
+import re
+
+from jumar.port.files.lines import LineEdits, command, numbered, rewrite
+from jumar.port.options import Options
+
+CODE = "JP505"
+_FENCE = re.compile(r"^\s*(?P<fence>```+|~~~+)\s*\{?\.?(?P<kind>[\w+-]*)")
+_SHELLS = frozenset(
+    {"", "bash", "sh", "shell", "console", "zsh", "shell-session", "bashrc", "commandline"}
+)
+_COMMAND = re.compile(
+    r"^\s*(?:[$>%]\s+)?(?:[A-Z_]+=\S+\s+)*(?:python3?|torchrun|accelerate|deepspeed|bash|sh|nohup|export|"
+    r"CUDA_VISIBLE_DEVICES=|-{1,2}\w|srun|horovodrun|mpirun)"
+)
+
+
+def port(text: str, options: Options) -> tuple[str, LineEdits]:
+    """Port the commands of a Markdown or reStructuredText document."""
+    edits = LineEdits()
+    inside: list[tuple[int, str]] = []
+    fence, is_shell = "", False
+    for number, line in numbered(text):
+        match = _FENCE.match(line)
+        if match and not fence:
+            fence, is_shell = match["fence"], match["kind"].lower() in _SHELLS
+        elif match and line.strip().startswith(fence):
+            fence = ""
+        elif fence and is_shell and _COMMAND.match(line):
+            inside.append((number, line))
+    return rewrite(text, inside, lambda line: command(line, options), CODE, edits), edits

@@ -1,0 +1,139 @@
+"""Edits of plain lines: the tools that shell, configuration and document porting share."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from jumar.port.environment import COUNTERPARTS, remark_words
+from jumar.port.options import Options
+from jumar.port.places import is_device_name
+from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
+
+_VISIBLE = re.compile(
+    r"(?<![\w$\"'{])(?P<name>"
+    + "|".join(COUNTERPARTS)
+    + r")=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|)`]*)"
+)
+_REFERENCE = re.compile(r"\$\{?(?P<name>" + "|".join(COUNTERPARTS) + r")\b")
+_OPTION = re.compile(
+    r"(?<![\w/])(?P<option>--?[A-Za-z][\w.-]*|\+?[A-Za-z_][\w.]*(?==))(?P<joint>[= ]|\s+)"
+    r"(?P<quote>[\"']?)(?P<value>cuda(?::\d+)?|nccl)(?P=quote)(?![\w./:-])"
+)
+_NCCL = re.compile(r"(?<![\w$\"'{])(?P<name>(?:TORCH_)?NCCL_[A-Z0-9_]+)=")
+
+
+@dataclass(slots=True)
+class LineEdits:
+    """What was done to a text, line by line."""
+
+    changes: list[Change] = field(default_factory=list[Change])
+    findings: list[Finding] = field(default_factory=list[Finding])
+
+    def change(self, code: str, line: int, before: str, after: str) -> None:
+        """Note one changed line."""
+        self.changes.append(Change(code, line, line, before.strip(), after.strip(), "MODIFY"))
+
+    def find(
+        self,
+        code: str,
+        line: int,
+        source: str,
+        subject: str,
+        why: Words,
+        advice: Words,
+        severity: Severity = Severity.LIMIT,
+        effort: Effort = Effort.MINUTES,
+        kind: Kind = Kind.DEVICE,
+    ) -> None:
+        """Note one finding."""
+        self.findings.append(
+            Finding(
+                code,
+                severity,
+                effort,
+                kind,
+                line,
+                line,
+                1,
+                subject,
+                source.strip()[:200],
+                why,
+                advice,
+            )
+        )
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines with their ends, splitting only where line ends are."""
+    return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", text)
+
+
+def rewrite(
+    text: str,
+    lines: Iterable[tuple[int, str]],
+    port: Callable[[str], str],
+    code: str,
+    edits: LineEdits,
+) -> str:
+    """Replace the given lines (number from 0, text) by what `port` makes of them."""
+    parts = split_lines(text)
+    for number, line in lines:
+        ported = port(line)
+        if ported != line:
+            edits.change(code, number + 1, line, ported)
+            parts[number] = ported
+    return "".join(parts)
+
+
+def command(line: str, options: Options) -> str:
+    """One shell line with its variables and options ported."""
+    line = _VISIBLE.sub(lambda match: _variable(match, line, options), line)
+    if options.npu_only:
+        line = _REFERENCE.sub(lambda m: m[0].replace(m["name"], COUNTERPARTS[m["name"]]), line)
+    return _OPTION.sub(_option, line)
+
+
+def _variable(match: re.Match[str], line: str, options: Options) -> str:
+    name, value = match["name"], match["value"]
+    target = COUNTERPARTS[name]
+    if value.strip("\"'") in ("", "-1") or f"{target}=" in line:
+        return match[0]
+    if options.npu_only:
+        return f"{target}={value}"
+    return f"{match[0]} {target}={value}"
+
+
+def _option(match: re.Match[str]) -> str:
+    key = re.split(r"[.]", match["option"].lstrip("-+"))[-1].replace("-", "_")
+    value = match["value"]
+    if value == "nccl":
+        fits = key.endswith("backend")
+        ported = "hccl"
+    else:
+        fits = is_device_name(key)
+        ported = value.replace("cuda", "npu")
+    if not fits:
+        return match[0]
+    quote = match["quote"]
+    return f"{match['option']}{match['joint']}{quote}{ported}{quote}"
+
+
+def without_effect(line: str, number: int, code: str, edits: LineEdits) -> None:
+    """Mention variables of NCCL that HCCL does not read."""
+    for match in _NCCL.finditer(line):
+        words = remark_words(match["name"])
+        if words is not None and match["name"] not in COUNTERPARTS:
+            edits.find(
+                code,
+                number,
+                line,
+                match["name"],
+                *words,
+                severity=Severity.INFO,
+                effort=Effort.NONE,
+            )
+
+
+def numbered(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers from 0."""
+    return enumerate(split_lines(text))

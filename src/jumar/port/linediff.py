@@ -1,0 +1,103 @@
+"""The difference of two texts by lines, for texts that differ in few places.
+
+Ports change lines where they stand and insert a few, so looking ahead a little is enough and takes
+a fraction of a general difference's time. Correct for any two texts, only less tight."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_LOOK_AHEAD = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines `a[a1:a2]` that became `b[b1:b2]`; both ranges count from 0."""
+
+    a1: int
+    a2: int
+    b1: int
+    b2: int
+
+
+def blocks(a: list[str], b: list[str]) -> Iterator[Block]:
+    """The places where two lists of lines differ, in order."""
+    i = j = 0
+    while i < len(a) or j < len(b):
+        if i < len(a) and j < len(b) and a[i] == b[j]:
+            i += 1
+            j += 1
+            continue
+        di, dj = _next_match(a, b, i, j)
+        yield Block(i, i + di, j, j + dj)
+        i += di
+        j += dj
+
+
+def _next_match(a: list[str], b: list[str], i: int, j: int) -> tuple[int, int]:
+    """How many lines to pass on each side until both go on alike."""
+    for total in range(1, 2 * _LOOK_AHEAD):
+        for di in range(max(0, total - _LOOK_AHEAD), min(total, _LOOK_AHEAD) + 1):
+            dj = total - di
+            if _alike(a, b, i + di, j + dj):
+                return di, dj
+    return len(a) - i, len(b) - j
+
+
+def _alike(a: list[str], b: list[str], i: int, j: int) -> bool:
+    if i >= len(a) or j >= len(b):
+        return i == len(a) and j == len(b)
+    return a[i : i + 2] == b[j : j + 2]
+
+
+def unified(path: str, before: str, after: str, context: int = 3) -> str:
+    """A patch of one file that git and patch can apply."""
+    a, b = _lines(before), _lines(after)
+    out = [f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n"]
+    for group in _grouped(list(blocks(a, b)), context):
+        out += _hunk(a, b, group, context)
+    return "".join(out)
+
+
+def _lines(text: str) -> list[str]:
+    """Lines as git counts them: a form feed inside a line ends nothing."""
+    parts = text.split("\n")
+    rows = [f"{part}\n" for part in parts[:-1]]
+    return rows + ([parts[-1]] if parts[-1] else [])
+
+
+def _grouped(found: list[Block], context: int) -> Iterator[list[Block]]:
+    group: list[Block] = []
+    for block in found:
+        if group and block.a1 - group[-1].a2 > 2 * context:
+            yield group
+            group = []
+        group.append(block)
+    if group:
+        yield group
+
+
+def _hunk(a: list[str], b: list[str], group: list[Block], context: int) -> Iterator[str]:
+    first, last = group[0], group[-1]
+    a1, b1 = max(0, first.a1 - context), max(0, first.b1 - context)
+    start = min(first.a1 - a1, first.b1 - b1)
+    a1, b1 = first.a1 - start, first.b1 - start
+    tail = min(context, len(a) - last.a2)
+    a2, b2 = last.a2 + tail, last.b2 + tail
+    yield f"@@ -{_range(a1, a2)} +{_range(b1, b2)} @@\n"
+    position = a1
+    for block in group:
+        yield from (_row(" ", line) for line in a[position : block.a1])
+        yield from (_row("-", line) for line in a[block.a1 : block.a2])
+        yield from (_row("+", line) for line in b[block.b1 : block.b2])
+        position = block.a2
+    yield from (_row(" ", line) for line in a[position:a2])
+
+
+def _range(start: int, end: int) -> str:
+    return f"{start + 1 if end > start else start},{end - start}"
+
+
+def _row(mark: str, line: str) -> str:
+    return (
+        f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"
+    )

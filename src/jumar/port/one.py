@@ -1,0 +1,154 @@
+"""Port one file of a repository, whatever kind it is: bytes in, a `FileResult` out."""
+
+import os
+import re
+from pathlib import Path
+
+from jumar.port.files import config, document, notebook, requirements, shell
+from jumar.port.files.lines import LineEdits
+from jumar.port.options import Options
+from jumar.port.project import Project
+from jumar.port.python import TRACES, PortedText, port_text
+from jumar.port.records import Effort, FileResult, Finding, Kind, Severity, Words
+from jumar.port.scan import FileKind, Found
+from jumar.port.source import Source, Undecodable, read
+
+MAX_PYTHON_BYTES = 4_000_000
+MAX_TEXT_BYTES = 1_000_000
+_PLAIN_TRACES = re.compile(rb"cuda|CUDA|nccl|NCCL|nvidia-smi")
+
+
+def port_file(root: Path, found: Found, options: Options, project: Project) -> FileResult | None:
+    """Port one file; None when there is nothing to say about it."""
+    if found.problem:
+        return _problem(found, "JP005", found.problem, found.problem)
+    if found.kind is FileKind.OTHER or found.is_link:
+        return None
+    if found.kind is FileKind.CUDA:
+        return _cuda_source(found)
+    try:
+        data = (root / found.path).read_bytes()
+    except OSError as error:
+        return _problem(
+            found, "JP005", f"cannot be read: {error.strerror}", f"无法读取：{error.strerror}"
+        )
+    if not _is_worth_reading(found, data):
+        return None
+    limit = MAX_TEXT_BYTES if found.kind is FileKind.CONFIG else MAX_PYTHON_BYTES
+    if len(data) > limit:
+        return _too_large(found, len(data)) if found.kind is FileKind.PYTHON else None
+    try:
+        source = read(data, python=found.kind is FileKind.PYTHON)
+    except Undecodable as error:
+        return _problem(found, "JP005", f"is {error}", f"编码无法识别：{error}")
+    if found.kind is FileKind.PYTHON:
+        return _python(found, source, options, project)
+    if found.kind is FileKind.NOTEBOOK:
+        text, ported = notebook.port(source.text, options, found.path, project)
+        return _result(found, source, text, ported, project)
+    return _plain(found, source, options)
+
+
+def _is_worth_reading(found: Found, data: bytes) -> bool:
+    if found.kind in (FileKind.PYTHON, FileKind.NOTEBOOK):
+        return TRACES.search(data) is not None
+    if found.kind is FileKind.REQUIREMENTS:
+        return True
+    return _PLAIN_TRACES.search(data) is not None
+
+
+def _python(found: Found, source: Source, options: Options, project: Project) -> FileResult | None:
+    ported = port_text(source.text, options, path=found.path, project=project)
+    result = _result(found, source, ported.text, ported, project)
+    if not source.declared and options.wants("JP005"):
+        note = _finding(
+            "JP005",
+            Severity.LIMIT,
+            Words(
+                f"The file is not UTF-8 and declares no encoding; it was read as {source.encoding}.",
+                f"文件不是 UTF-8 且未声明编码，按 {source.encoding} 读取。",
+            ),
+            Words(
+                "add a line such as # -*- coding: gbk -*- at the top, or save it as UTF-8",
+                "请在首行声明编码（如 # -*- coding: gbk -*-），或转存为 UTF-8",
+            ),
+        )
+        return FileResult(
+            result.path,
+            result.changes,
+            (note, *result.findings),
+            result.ported,
+            result.uses,
+            result.imports,
+            result.helper_root,
+        )
+    return result
+
+
+def _result(
+    found: Found, source: Source, text: str, ported: PortedText, project: Project
+) -> FileResult:
+    return FileResult(
+        found.path,
+        ported.changes,
+        ported.findings,
+        source.encode(text) if text != source.text else None,
+        ported.uses,
+        ported.imports,
+        project.import_root(found.path) if ported.needs_helper else None,
+    )
+
+
+def _plain(found: Found, source: Source, options: Options) -> FileResult | None:
+    text, edits = source.text, LineEdits()
+    if found.kind is FileKind.SHELL and options.wants(shell.CODE):
+        text, edits = shell.port(text, options)
+    elif found.kind is FileKind.CONFIG and options.wants(config.CODE):
+        text, edits = config.port(text, options, os.path.splitext(found.path)[1].lower())
+    elif found.kind is FileKind.DOCUMENT and options.wants(document.CODE):
+        text, edits = document.port(text, options)
+    elif found.kind is FileKind.REQUIREMENTS and options.wants(requirements.CODE):
+        edits = requirements.findings(text)
+    if not edits.changes and not edits.findings:
+        return None
+    return FileResult(
+        found.path,
+        tuple(edits.changes),
+        tuple(edits.findings),
+        source.encode(text) if text != source.text else None,
+    )
+
+
+def _finding(
+    code: str, severity: Severity, why: Words, advice: Words, effort: Effort = Effort.MINUTES
+) -> Finding:
+    return Finding(code, severity, effort, Kind.FILE, 1, 1, 1, "file", "", why, advice)
+
+
+def _problem(found: Found, code: str, en: str, zh: str) -> FileResult:
+    why = Words(f"{found.path} {en}.", f"{found.path} {zh}。")
+    advice = Words("it was copied as it is where possible", "已尽可能原样复制")
+    return FileResult(found.path, findings=(_finding(code, Severity.LIMIT, why, advice),))
+
+
+def _too_large(found: Found, size: int) -> FileResult:
+    why = Words(
+        f"The file has {size / 1e6:.0f} MB and was not read as Python.",
+        f"文件大小为 {size / 1e6:.0f} MB，未按 Python 解析。",
+    )
+    advice = Words(
+        "it was copied as it is; a file of this size is usually generated: port its generator",
+        "已原样复制；该文件多为自动生成，请迁移其生成脚本",
+    )
+    return FileResult(found.path, findings=(_finding("JP006", Severity.LIMIT, why, advice),))
+
+
+def _cuda_source(found: Found) -> FileResult:
+    why = Words("CUDA C++ sources do not compile for NPUs.", "CUDA C++ 源码无法在 NPU 上编译。")
+    advice = Words(
+        "use an equivalent of torch or torch_npu, or write the operator in Ascend C",
+        "请改用 torch 或 torch_npu 的等价算子，或用 Ascend C 重写",
+    )
+    return FileResult(
+        found.path, findings=(_finding("JP507", Severity.WORK, why, advice, Effort.REWRITE),)
+    )

@@ -1,0 +1,196 @@
+"""The few lines that ported code may need once a file, and where they go.
+
+Portable code asks torch for the accelerator of the machine; for a torch without
+`torch.accelerator` the same names come from a small helper module. NPU-only code imports the
+plug-in right after torch."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from jumar.port.names import Names
+from jumar.port.options import Options
+from jumar.port.records import Piece
+from jumar.port.source import Source
+
+ACCELERATOR = "ACCELERATOR"
+DEVICE_MODULE = "DEVICE_MODULE"
+DIST_BACKEND = "DIST_BACKEND"
+"""Only the helper module has it; torch with `torch.accelerator` answers by itself."""
+TORCH = "torch"
+TORCH_NPU = "torch_npu"
+HELPER_MODULE = "torch_device"
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How one file writes the names that ported code uses."""
+
+    torch: str
+    accelerator: str
+    device_module: str
+
+
+def spelling(names: Names) -> Spelling:
+    """Choose names that the file does not use for something else."""
+    torch = next((n for n, bound in names.module.names.items() if "torch" in bound), "torch")
+    return Spelling(torch, _free(names, ACCELERATOR), _free(names, DEVICE_MODULE))
+
+
+def _free(names: Names, wanted: str) -> str:
+    bound = names.module.names.get(wanted)
+    if bound is None or any(_is_ours(value) for value in bound):
+        return wanted
+    return f"{wanted}_"
+
+
+def _is_ours(value: object) -> bool:
+    if isinstance(value, str):
+        return value.startswith(f"{HELPER_MODULE}.")
+    return isinstance(value, ast.AST) and "current_accelerator" in ast.unparse(value)
+
+
+def pieces(
+    needs: Iterable[tuple[str, int]],
+    tree: ast.Module,
+    names: Names,
+    source: Source,
+    options: Options,
+) -> Iterator[tuple[Piece, str]]:
+    """The insertions that make the needed names known, each with the need it serves.
+
+    `needs` are (name, offset of the place that uses it)."""
+    first: dict[str, int] = {}
+    for need, offset in needs:
+        first[need] = min(offset, first.get(need, offset))
+    if TORCH_NPU in first:
+        yield from _plugin_import(tree, names, source)
+    constants = [
+        n for n in (ACCELERATOR, DEVICE_MODULE, DIST_BACKEND) if n in first and not _known(names, n)
+    ]
+    torch_known = any("torch" in bound for bound in names.module.names.values())
+    if not constants and (TORCH not in first or torch_known):
+        return
+    use = min(first[n] for n in first if n != TORCH_NPU)
+    lines = list(_lines(constants, names, options, torch_known))
+    if lines:
+        yield _place(lines, tree, source, use), ACCELERATOR
+
+
+def _known(names: Names, constant: str) -> bool:
+    return any(_is_ours(value) for value in names.module.names.get(constant, ()))
+
+
+def _lines(
+    constants: list[str], names: Names, options: Options, torch_known: bool
+) -> Iterator[str]:
+    spelled = spelling(names)
+    if not options.has_accelerator and constants:
+        imported = ", ".join(
+            c if s == c else f"{c} as {s}"
+            for c, s in (
+                (ACCELERATOR, spelled.accelerator),
+                (DEVICE_MODULE, spelled.device_module),
+                (DIST_BACKEND, DIST_BACKEND),
+            )
+            if c in constants
+        )
+        yield f"from {HELPER_MODULE} import {imported}"
+        return
+    torch = spelled.torch
+    if not torch_known:
+        yield "import torch"
+    if constants:
+        yield ""
+    if ACCELERATOR in constants:
+        yield (
+            f"{spelled.accelerator} = {torch}.accelerator.current_accelerator()"
+            f' or {torch}.device("cpu")'
+        )
+    if DEVICE_MODULE in constants:
+        yield (
+            f"{spelled.device_module} = {torch}.get_device_module("
+            f'{torch}.accelerator.current_accelerator() or "cuda")'
+        )
+
+
+def _place(lines: list[str], tree: ast.Module, source: Source, use: int) -> Piece:
+    """After the last import above the first use; else before the first statement."""
+    anchor: ast.stmt | None = None
+    first: ast.stmt | None = None
+    for position, statement in enumerate(tree.body):
+        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if isinstance(statement, (ast.Import, ast.ImportFrom)) or (position == 0 and is_text):
+            if source.offset(statement.lineno, statement.col_offset) > use:
+                break
+            anchor = statement
+        elif first is None:
+            first = statement
+    newline = source.newline
+    if anchor is None:
+        line = first.lineno if first is not None else 1
+        decorators = getattr(first, "decorator_list", [])
+        line = min([line, *(d.lineno for d in decorators)])
+        start = source.starts[line - 1]
+        return Piece(start, start, newline.join([*lines, "", ""]).lstrip("\r\n"))
+    line = anchor.end_lineno or anchor.lineno
+    end = source.starts[line - 1] + len(source.line_text(line))
+    return Piece(end, end, newline + newline.join(lines))
+
+
+def _plugin_import(tree: ast.Module, names: Names, source: Source) -> Iterator[tuple[Piece, str]]:
+    statements = [s for s in ast.walk(tree) if isinstance(s, (ast.Import, ast.ImportFrom))]
+    if any(_root(s) == TORCH_NPU for s in statements):
+        return
+    top = [s for s in tree.body if isinstance(s, (ast.Import, ast.ImportFrom))]
+    torch = next((s for s in (*top, *statements) if _root(s) == "torch"), None)
+    if torch is None:
+        return
+    line = torch.end_lineno or torch.lineno
+    end = source.starts[line - 1] + len(source.line_text(line))
+    indent = source.line_text(torch.lineno)[: torch.col_offset]
+    yield (
+        Piece(end, end, f"{source.newline}{indent if indent.isspace() else ''}import torch_npu"),
+        TORCH_NPU,
+    )
+
+
+def _root(statement: ast.Import | ast.ImportFrom) -> str:
+    if isinstance(statement, ast.ImportFrom):
+        return "" if statement.level else (statement.module or "").partition(".")[0]
+    return next(
+        (
+            a.name.partition(".")[0]
+            for a in statement.names
+            if a.name.partition(".")[0] in ("torch", "torch_npu")
+        ),
+        "",
+    )
+
+
+HELPER_TEXT = '''"""The accelerator of this machine, for a torch that has no torch.accelerator.
+
+ACCELERATOR is the device to compute on: an Ascend NPU, an NVIDIA GPU or the CPU.
+DEVICE_MODULE is torch.npu where there are NPUs, else torch.cuda."""
+
+# jumar: ignore-file
+
+import torch
+
+try:
+    import torch_npu  # noqa: F401  (makes the device "npu" known to torch)
+except ImportError:
+    pass
+
+_npu = getattr(torch, "npu", None)
+DEVICE_MODULE = _npu if _npu is not None and _npu.is_available() else torch.cuda
+
+if DEVICE_MODULE is _npu:
+    ACCELERATOR = torch.device("npu")
+elif torch.version.cuda or getattr(torch.version, "hip", None):
+    ACCELERATOR = torch.device("cuda")
+else:
+    ACCELERATOR = torch.device("cpu")
+
+DIST_BACKEND = {"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}[ACCELERATOR.type]
+'''

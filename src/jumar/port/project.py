@@ -1,0 +1,200 @@
+"""The repository's own modules: where an import leads, and what a module re-exports.
+
+Modules are parsed only when a name is followed into them, and only their top level is read."""
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from jumar.port.names import Bound, import_base
+from jumar.port.source import Undecodable, read
+
+OWN = "::"
+"""Marks a name that is defined in the repository itself: `::utils/net.py::Net`."""
+MAX_FOLLOWED_BYTES = 2_000_000
+MAX_KEPT_TREES = 60
+"""Trees that wait to be ported themselves; more would cost too much memory."""
+
+
+@dataclass(slots=True)
+class Surface:
+    """What importing a module can give: its top-level names and star imports."""
+
+    names: dict[str, Bound] = field(default_factory=dict[str, Bound])
+    stars: list[str] = field(default_factory=list[str])
+
+
+class Project:
+    """The Python files below one folder, by the module names that reach them."""
+
+    def __init__(self, root: Path, paths: Iterable[str]) -> None:
+        self._root = root
+        self._files = frozenset(paths)
+        self._folders = {
+            str(folder) for path in self._files for folder in PurePosixPath(path).parents
+        }
+        self._tops = {PurePosixPath(path).stem for path in self._files} | {
+            PurePosixPath(folder).name for folder in self._folders
+        }
+        self._surfaces: dict[str, Surface] = {}
+        self._trees: dict[str, tuple[str, ast.Module]] = {}
+        self._found: dict[tuple[str, str], str | None] = {}
+
+    def take_tree(self, path: str, text: str) -> ast.Module | None:
+        """The tree of a module that was followed into earlier; each is handed out once."""
+        kept = self._trees.pop(path, None)
+        return kept[1] if kept is not None and kept[0] == text else None
+
+    def learn(self, path: str, tree: ast.Module) -> None:
+        """Remember what a module offers while its tree is at hand."""
+        if path in self._files and path not in self._surfaces:
+            surface = self._surfaces[path] = Surface()
+            _top_level(tree.body, surface, self.package_of(path))
+
+    def package_of(self, path: str) -> str:
+        """Dotted package of a file, counted from the root of the repository."""
+        folder = PurePosixPath(path).parent
+        return "" if str(folder) == "." else ".".join(folder.parts)
+
+    def import_root(self, path: str) -> str:
+        """The folder from which Python would import the package that holds a file."""
+        folder = PurePosixPath(path).parent
+        while str(folder) != "." and f"{folder}/__init__.py" in self._files:
+            folder = folder.parent
+        return str(folder)
+
+    def follow(self, dotted: str, path: str, hops: int = 0) -> str | None:
+        """What a dotted name means in a file: followed through re-exports as far as they go."""
+        top = dotted.partition(".")[0]
+        if top not in self._tops or top == "torch" or hops > 10:
+            return dotted
+        module, rest = self._split(dotted, path)
+        if module is None:
+            return dotted
+        if not rest:
+            return f"{OWN}{module}"
+        return self._member(module, rest, hops)
+
+    def _member(self, module: str, rest: list[str], hops: int) -> str | None:
+        surface = self._surface(module)
+        name, *more = rest
+        tail = "".join(f".{part}" for part in more)
+        if name in surface.names:
+            bound = surface.names[name]
+            dotted = _dotted(bound, surface)
+            if dotted is None:
+                return f"{OWN}{module}{OWN}{name}{tail}"
+            return self.follow(dotted + tail, module, hops + 1)
+        for star in surface.stars:
+            target = self.follow(f"{star}.{name}{tail}", module, hops + 1)
+            if target is not None and target != f"{star}.{name}{tail}":
+                return target
+        return None
+
+    def definition(self, qualified: str | None) -> Bound:
+        """The class or function that a followed name was defined by, if it is the repository's."""
+        if qualified is None or not qualified.startswith(OWN):
+            return None
+        module, _, name = qualified[len(OWN) :].partition(OWN)
+        return self._surface(module).names.get(name) if name else None
+
+    def _split(self, dotted: str, path: str) -> tuple[str | None, list[str]]:
+        parts = dotted.split(".")
+        folder = str(PurePosixPath(path).parent)
+        for size in range(len(parts), 0, -1):
+            module = self._find("/".join(parts[:size]), folder)
+            if module is not None:
+                return module, parts[size:]
+        return None, []
+
+    def _find(self, stem: str, folder: str) -> str | None:
+        key = stem, folder
+        if key not in self._found:
+            self._found[key] = self._search(stem, folder)
+        return self._found[key]
+
+    def _search(self, stem: str, folder: str) -> str | None:
+        home = PurePosixPath(folder)
+        for base in (home, *home.parents):
+            prefix = "" if str(base) == "." else f"{base}/"
+            for candidate in (f"{prefix}{stem}.py", f"{prefix}{stem}/__init__.py"):
+                if candidate in self._files:
+                    return candidate
+        return None
+
+    def _surface(self, path: str) -> Surface:
+        if path not in self._surfaces:
+            self._surfaces[path] = Surface()
+            self._surfaces[path] = self._read(path)
+        return self._surfaces[path]
+
+    def _read(self, path: str) -> Surface:
+        surface = Surface()
+        try:
+            data = (self._root / path).read_bytes()
+            if len(data) <= MAX_FOLLOWED_BYTES:
+                text = read(data, python=True).text
+                tree = ast.parse(text)
+                _top_level(tree.body, surface, self.package_of(path))
+                if len(self._trees) < MAX_KEPT_TREES:
+                    self._trees[path] = text, tree
+        except (OSError, Undecodable, SyntaxError, ValueError, RecursionError, MemoryError):
+            # Such a file is reported when it is ported itself; here it only gives no names.
+            return surface
+        return surface
+
+
+def _dotted(bound: Bound, surface: Surface) -> str | None:
+    if isinstance(bound, str):
+        return bound
+    attributes: list[str] = []
+    while isinstance(bound, ast.Attribute):
+        attributes.append(bound.attr)
+        bound = bound.value
+    if isinstance(bound, ast.Name):
+        base = surface.names.get(bound.id)
+        if isinstance(base, str):
+            return ".".join([base, *reversed(attributes)])
+    return None
+
+
+def _top_level(body: list[ast.stmt], surface: Surface, package: str) -> None:
+    for statement in body:
+        if isinstance(statement, ast.Import):
+            _plain_import(statement, surface)
+        elif isinstance(statement, ast.ImportFrom):
+            _from_import(statement, surface, package)
+        elif isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    surface.names.setdefault(target.id, statement.value)
+        elif isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            surface.names[statement.name] = statement
+        elif isinstance(statement, (ast.If, ast.Try, ast.With)):
+            _top_level(_inner(statement), surface, package)
+
+
+def _inner(statement: ast.If | ast.Try | ast.With) -> list[ast.stmt]:
+    inner = list(statement.body)
+    if isinstance(statement, (ast.If, ast.Try)):
+        inner += statement.orelse
+    if isinstance(statement, ast.Try):
+        inner += [one for handler in statement.handlers for one in handler.body]
+        inner += statement.finalbody
+    return inner
+
+
+def _plain_import(statement: ast.Import, surface: Surface) -> None:
+    for alias in statement.names:
+        root = alias.name.partition(".")[0]
+        surface.names[alias.asname or root] = alias.name if alias.asname else root
+
+
+def _from_import(statement: ast.ImportFrom, surface: Surface, package: str) -> None:
+    base = import_base(statement, package)
+    for alias in statement.names:
+        if alias.name == "*":
+            surface.stars.append(base)
+        else:
+            surface.names.setdefault(alias.asname or alias.name, f"{base}.{alias.name}")

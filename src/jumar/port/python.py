@@ -1,0 +1,301 @@
+"""Port one Python text: parse, resolve, ask each rule, apply what they propose."""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jumar.port import edits, prelude, suppress
+from jumar.port.context import PythonFile, Unplaced
+from jumar.port.inventory import top_packages, torch_uses
+from jumar.port.names import collect
+from jumar.port.options import Options
+from jumar.port.project import Project
+from jumar.port.records import (
+    ApiUse,
+    Change,
+    Effort,
+    Finding,
+    Kind,
+    Piece,
+    Proposal,
+    Remark,
+    Severity,
+    Words,
+)
+from jumar.port.rules import RULES, own_rules
+from jumar.port.rules.base import Rule
+from jumar.port.source import Source
+
+TRACES = re.compile(
+    rb"torch|cuda|CUDA|nccl|NCCL|mindspore|tensorflow|nvidia|pynvml|cupy|triton|apex|deepspeed"
+)
+"""A Python file without any of these is never parsed."""
+_QUOTES = str.maketrans("“”‘’", "\"\"''")
+_ALWAYS = frozenset({ast.Attribute, ast.ImportFrom, ast.Import})
+
+
+@dataclass(frozen=True, slots=True)
+class PortedText:
+    """What became of one text."""
+
+    text: str
+    changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    uses: tuple[ApiUse, ...] = ()
+    imports: tuple[str, ...] = ()
+    needs_helper: bool = False
+
+
+def port_text(
+    text: str,
+    options: Options | None = None,
+    *,
+    path: str = "script.py",
+    project: Project | None = None,
+) -> PortedText:
+    """Port one Python text; the text comes back as it is where nothing is to be done."""
+    options = options or Options()
+    project = project or Project(Path(), [path])
+    source = Source(text, "utf-8")
+    if suppress.whole_file(text):
+        return PortedText(text)
+    try:
+        known = project.take_tree(path, text)
+        tree = Parsed(known, text, clean=True) if known is not None else parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return _unreadable(source, error, options)
+    remarks = [] if tree.clean else [_typographic(source)]
+    project.learn(path, tree.module)
+    rules = _rules_for(text, options)
+    read = source if tree.clean else Source(tree.text, "utf-8")
+    file = _open(read, tree.module, path, options, project, rules)
+    return _port(file, text, rules, remarks)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A tree, and whether it was read without mending the text first."""
+
+    module: ast.Module
+    text: str
+    """What was parsed, character for character as long as the original."""
+    clean: bool
+
+
+def parse(text: str) -> Parsed:
+    """Parse a text; typographic quotes, as word processors make them, are read as plain ones."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            return Parsed(ast.parse(text), text, clean=True)
+        except SyntaxError:
+            mended = text.translate(_QUOTES)
+            if mended == text:
+                raise
+            return Parsed(ast.parse(mended), mended, clean=False)
+
+
+def _open(
+    source: Source,
+    tree: ast.Module,
+    path: str,
+    options: Options,
+    project: Project,
+    rules: tuple[Rule, ...],
+) -> PythonFile:
+    wanted = _ALWAYS | {kind for rule in rules for kind in rule.nodes}
+    names = collect(tree, project.package_of(path), frozenset(wanted))
+    names.external = lambda dotted: project.follow(dotted, path)
+    return PythonFile(path, source, tree, names, options, project, prelude.spelling(names))
+
+
+def _rules_for(text: str, options: Options) -> tuple[Rule, ...]:
+    return tuple(
+        rule
+        for rule in (*RULES, *own_rules(options))
+        if options.wants(rule.code) and any(trace in text for trace in rule.traces)
+    )
+
+
+def _port(
+    file: PythonFile, original: str, rules: tuple[Rule, ...], remarks: list[tuple[str, Remark]]
+) -> PortedText:
+    source, options = file.source, file.options
+    proposals: list[tuple[str, Proposal]] = []
+    silenced = suppress.lines(source.text)
+    for code, outcome in _ask(file, rules):
+        if suppress.silences(silenced, code, source, outcome):
+            continue
+        if isinstance(outcome, Proposal):
+            proposals.append((code, outcome))
+        else:
+            remarks.append((code, outcome))
+    accepted = edits.accept(proposals)
+    # An import that was replaced needs no word about its package any more.
+    done = {(one.proposal.start, one.proposal.end) for one in accepted}
+    remarks = [
+        (code, r)
+        for code, r in remarks
+        if r.kind is not Kind.PACKAGE or (r.start, r.end) not in done
+    ]
+    pieces = [p for one in accepted for p in one.proposal.pieces]
+    needs = [(need, a.proposal.start) for a in accepted for need in a.proposal.needs]
+    added = list(prelude.pieces(needs, file.tree, file.names, source, options))
+    text = edits.apply(original, [*pieces, *(piece for piece, _ in added)])
+    if text != original and not _sound(text):
+        accepted, added, text = [], [], original
+        remarks.append(_would_not_parse(source))
+    changes = [_change(source, one) for one in accepted]
+    changes += [_insertion(source, piece) for piece, _ in added]
+    return PortedText(
+        text,
+        tuple(sorted(changes, key=lambda c: (c.line, c.code))),
+        tuple(sorted((finding(source, c, r) for c, r in remarks), key=lambda f: (f.line, f.code))),
+        torch_uses(file),
+        top_packages(file),
+        needs_helper=not options.has_accelerator
+        and any(need != prelude.TORCH_NPU for _, need in added),
+    )
+
+
+def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Proposal | Remark]]:
+    torch_names: dict[type[ast.AST], list[ast.AST]] = {
+        kind: [n for n in file.names.found.get(kind, ()) if (file.name(n) or "")[:5] == "torch"]
+        for kind in (ast.Attribute, ast.Name)
+    }
+    for rule in rules:
+        for kind in rule.nodes:
+            nodes = torch_names if rule.torch_names_only else file.names.found
+            for node in nodes[kind]:
+                try:
+                    yield from ((rule.code, outcome) for outcome in rule.check(node, file))
+                except Unplaced:
+                    yield "JP004", _unplaced(file, node)
+
+
+def _sound(after: str) -> bool:
+    """Whether the result can be read as the original could."""
+    try:
+        parse(after)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def finding(source: Source, code: str, remark: Remark) -> Finding:
+    """A remark with its line, as the report shows it."""
+    line = source.line_of(remark.start)
+    return Finding(
+        code,
+        remark.severity,
+        remark.effort,
+        remark.kind,
+        line,
+        source.line_of(max(remark.start, remark.end - 1)),
+        remark.start - source.starts[line - 1] + 1,
+        remark.subject,
+        source.line_text(line).strip()[:200],
+        remark.why,
+        remark.advice,
+    )
+
+
+def _change(source: Source, one: edits.Accepted) -> Change:
+    proposal = one.proposal
+    line = source.line_of(proposal.start)
+    end_line = source.line_of(max(proposal.start, proposal.end - 1))
+    before = source.text[proposal.start : proposal.end]
+    moved = [
+        Piece(p.start - proposal.start, p.end - proposal.start, p.text) for p in proposal.pieces
+    ]
+    inside = all(p.start >= 0 and p.end <= len(before) for p in moved)
+    after = edits.apply(before, moved) if inside else proposal.pieces[0].text
+    return Change(one.code, line, end_line, before, after, "MODIFY" if after else "DELETE")
+
+
+def _insertion(source: Source, piece: Piece) -> Change:
+    line = source.line_of(piece.start)
+    return Change("JP000", line, line, "", piece.text.strip(), "INSERT")
+
+
+def _unreadable(source: Source, error: Exception, options: Options) -> PortedText:
+    line = getattr(error, "lineno", None) or 1
+    line = min(max(line, 1), len(source.starts))
+    start = source.starts[line - 1]
+    why = getattr(error, "msg", None) or type(error).__name__
+    remark = Remark(
+        start,
+        start,
+        Severity.LIMIT,
+        Effort.MINUTES,
+        Kind.FILE,
+        "syntax",
+        Words(f"Python 3 cannot read this file: {why}", f"Python 3 无法解析该文件：{why}"),
+        Words(
+            "The file was copied as it is; correct it, or leave it if it is a template or Python 2.",
+            "文件已原样复制；请修正语法，若是模板或 Python 2 代码可忽略。",
+        ),
+    )
+    wanted = options.wants("JP001")
+    return PortedText(source.text, findings=(finding(source, "JP001", remark),) if wanted else ())
+
+
+def _typographic(source: Source) -> tuple[str, Remark]:
+    start = next(i for i, char in enumerate(source.text) if char in "“”‘’")
+    return "JP002", Remark(
+        start,
+        start + 1,
+        Severity.WORK,
+        Effort.MINUTES,
+        Kind.FILE,
+        "quotes",
+        Words(
+            "The file has typographic quotes, which Python cannot read.",
+            "文件中有中文引号，Python 无法解析。",
+        ),
+        Words("Write plain quotes: \" and '.", "请改为英文引号。"),
+    )
+
+
+def _would_not_parse(source: Source) -> tuple[str, Remark]:
+    return "JP003", Remark(
+        0,
+        0,
+        Severity.WORK,
+        Effort.MINUTES,
+        Kind.FILE,
+        "edit",
+        Words(
+            "The edits of this file would not have parsed, so none was made.",
+            "该文件的修改结果无法解析，因此未作任何修改。",
+        ),
+        Words(
+            "Port this file by hand, and please report it with the file.",
+            "请手工迁移该文件，并反馈此问题。",
+        ),
+    )
+
+
+def _unplaced(file: PythonFile, node: ast.AST) -> Remark:
+    line = getattr(node, "lineno", 1)
+    start = file.source.starts[line - 1]
+    return Remark(
+        start,
+        start,
+        Severity.WORK,
+        Effort.MINUTES,
+        Kind.DEVICE,
+        "f-string",
+        Words(
+            "A device stands inside an f-string whose parts cannot be placed exactly.",
+            "f-string 中含有设备相关代码，无法精确定位。",
+        ),
+        Words(
+            "Change it by hand, or port with Python 3.12 or later.",
+            "请手工修改，或使用 Python 3.12 及以上版本运行迁移。",
+        ),
+    )

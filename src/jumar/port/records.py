@@ -1,0 +1,132 @@
+"""What porting yields, as data: edits, changes, findings, results."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Words(NamedTuple):
+    """One sentence in the two languages of the report."""
+
+    en: str
+    zh: str
+
+
+class Severity(StrEnum):
+    """How much a finding stands in the way."""
+
+    INFO = "info"
+    LIMIT = "limit"
+    WORK = "work"
+
+
+class Effort(StrEnum):
+    """How long a person needs for it."""
+
+    NONE = "none"
+    MINUTES = "minutes"
+    HOURS = "hours"
+    REWRITE = "rewrite"
+
+
+class Kind(StrEnum):
+    """What a finding is about; decides in which of the vendor's files it is listed."""
+
+    FILE = "file"
+    UNSUPPORTED = "unsupported"
+    UNKNOWN = "unknown"
+    PRECISION = "precision"
+    PERFORMANCE = "performance"
+    PACKAGE = "package"
+    DEVICE = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One replacement in the text; `start == end` inserts."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a rule wants changed at one place: all pieces are done or none."""
+
+    start: int
+    end: int
+    pieces: tuple[Piece, ...]
+    needs: frozenset[str] = frozenset()
+    """Names of the prelude (see `prelude.py`) that the new text uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a rule has to say about one place that it does not change."""
+
+    start: int
+    end: int
+    severity: Severity
+    effort: Effort
+    kind: Kind
+    subject: str
+    """The API, package or variable that it is about."""
+    why: Words
+    advice: Words
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An edit that was made, as the report shows it."""
+
+    code: str
+    line: int
+    end_line: int
+    before: str
+    after: str
+    operation: str
+    """`INSERT`, `MODIFY` or `DELETE`, in the vendor's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A place that needs a person's eye, as the report shows it."""
+
+    code: str
+    severity: Severity
+    effort: Effort
+    kind: Kind
+    line: int
+    end_line: int
+    column: int
+    subject: str
+    source: str
+    why: Words
+    advice: Words
+
+
+@dataclass(frozen=True, slots=True)
+class ApiUse:
+    """A torch name that a file uses and how often, for the inventory."""
+
+    name: str
+    line: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """What became of one file; `ported` is None when it stays byte-identical."""
+
+    path: str
+    changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    ported: bytes | None = None
+    uses: tuple[ApiUse, ...] = ()
+    imports: tuple[str, ...] = ()
+    """Top-level packages that the file imports."""
+    helper_root: str | None = None
+    """Folder from which the file imports the helper module, when it needs it."""
+    extra: tuple[tuple[str, bytes], ...] = field(default=())
+    """Further files to write, such as a launch script: (path, content)."""

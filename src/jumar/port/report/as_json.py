@@ -1,0 +1,90 @@
+"""The report as JSON: stable names, one object a finding."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from jumar.port.catalogue import State
+from jumar.port.records import Change, Finding, Severity
+from jumar.port.report.summary import Report
+
+FORMAT = 1
+
+
+def render(report: Report) -> str:
+    """The whole report as one JSON document."""
+    return json.dumps(document(report), ensure_ascii=False, indent=1)
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report as plain data."""
+    options = report.options
+    return {
+        "format": FORMAT,
+        "name": report.name,
+        "verdict": report.verdict._asdict(),
+        "summary": {
+            "files": report.files,
+            "python_files": report.python_files,
+            "changed_files": report.changed_files,
+            "changes": report.changes,
+            "findings": {str(s): report.count(s) for s in Severity},
+            "apis": {str(s): sum(r.api.state is s for r in report.apis) for s in State},
+            "seconds": round(report.seconds, 3),
+        },
+        "options": {
+            "mode": str(options.mode),
+            "torch": f"{options.torch[0]}.{options.torch[1]}",
+            "chip": options.chip,
+        },
+        "files": [
+            {
+                "path": result.path,
+                "changed": result.ported is not None,
+                "changes": [_change(c) for c in result.changes],
+                "findings": [finding(f) for f in result.findings],
+            }
+            for result in report.results
+            if result.changes or result.findings
+        ],
+        "apis": [
+            {
+                "name": r.api.name,
+                "state": str(r.api.state),
+                "count": r.count,
+                "file": r.file,
+                "line": r.line,
+            }
+            for r in report.apis
+        ],
+        "states_from": report.source_of_states,
+        "proof": asdict(report.proof) if report.proof else None,
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "code": change.code,
+        "line": change.line,
+        "end_line": change.end_line,
+        "operation": change.operation,
+        "before": change.before,
+        "after": change.after,
+    }
+
+
+def finding(found: Finding) -> dict[str, Any]:
+    """One finding as plain data."""
+    return {
+        "code": found.code,
+        "severity": str(found.severity),
+        "effort": str(found.effort),
+        "kind": str(found.kind),
+        "line": found.line,
+        "end_line": found.end_line,
+        "column": found.column,
+        "subject": found.subject,
+        "source": found.source,
+        "why": found.why._asdict(),
+        "advice": found.advice._asdict(),
+    }

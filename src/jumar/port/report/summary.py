@@ -1,0 +1,104 @@
+"""The verdict and the numbers on top of every report."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jumar.port.catalogue import SOURCE, Api, State, catalogue, nearest
+from jumar.port.options import Options
+from jumar.port.proof import Certificate
+from jumar.port.records import FileResult, Finding, Severity, Words
+from jumar.port.tree import TreeResult
+
+_ORDER = {Severity.WORK: 0, Severity.LIMIT: 1, Severity.INFO: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRow:
+    """A torch API that the repository uses, and its state on the chosen chip."""
+
+    api: Api
+    count: int
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that the reports show."""
+
+    name: str
+    root: Path
+    options: Options
+    files: int
+    python_files: int
+    results: tuple[FileResult, ...]
+    apis: tuple[ApiRow, ...]
+    seconds: float
+    proof: Certificate | None = None
+
+    @property
+    def changes(self) -> int:
+        """How many edits were made."""
+        return sum(len(result.changes) for result in self.results)
+
+    @property
+    def changed_files(self) -> int:
+        """How many files differ from the source."""
+        return sum(result.ported is not None for result in self.results)
+
+    def count(self, severity: Severity) -> int:
+        """How many findings have a severity."""
+        return sum(f.severity is severity for _, f in self.findings())
+
+    def findings(self) -> Iterator[tuple[str, Finding]]:
+        """Every finding with its file, the gravest first."""
+        every = [(r.path, f) for r in self.results for f in r.findings]
+        yield from sorted(every, key=lambda pf: (_ORDER[pf[1].severity], pf[0], pf[1].line))
+
+    @property
+    def verdict(self) -> Words:
+        """One line that says how far the port came."""
+        work, limits = self.count(Severity.WORK), self.count(Severity.LIMIT)
+        if work:
+            places = "1 place" if work == 1 else f"{work} places"
+            return Words(f"needs work: {places}", f"需要人工处理：{work} 处")
+        if limits:
+            return Words("ready with limits", "可运行，有限制")
+        return Words("ready", "可运行")
+
+    @property
+    def source_of_states(self) -> str:
+        """Where the states of the APIs come from."""
+        version = nearest(self.options.torch)
+        return f"torch {version[0]}.{version[1]}: {SOURCE}"
+
+
+def make(result: TreeResult, seconds: float, proof: Certificate | None = None) -> Report:
+    """Gather a report from what became of the files."""
+    return Report(
+        result.root.resolve().name,
+        result.root,
+        result.options,
+        len(result.files),
+        result.python_files,
+        result.results,
+        tuple(_inventory(result)),
+        seconds,
+        proof,
+    )
+
+
+def _inventory(result: TreeResult) -> Iterator[ApiRow]:
+    counts: Counter[str] = Counter()
+    first: dict[str, tuple[str, int]] = {}
+    for file in result.results:
+        for use in file.uses:
+            counts[use.name] += use.count
+            first.setdefault(use.name, (file.path, use.line))
+    known = catalogue(result.options.torch, result.options.chip)
+    for name in sorted(counts):
+        api = known.api(name)
+        if api.state is not State.NEUTRAL:
+            yield ApiRow(api, counts[name], *first[name])

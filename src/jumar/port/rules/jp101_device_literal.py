@@ -1,0 +1,35 @@
+"""`"cuda:0"` becomes the machine's accelerator, or `"npu:0"` under `--npu-only`.
+
+Only literals in the place of a device change; prose, paths, dictionary keys and names of
+implementations stay."""
+
+import ast
+
+from jumar.port import literals
+from jumar.port.context import PythonFile
+from jumar.port.places import Role
+from jumar.port.records import Words
+from jumar.port.rules.base import Outcomes, Rule
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Port one literal."""
+    found = literals.literal(node, file)
+    if found is None:
+        return
+    place = literals.role(found, file)
+    if place not in (Role.OBJECT, Role.TEXT):
+        return
+    if file.options.npu_only:
+        yield literals.npu(found, file)
+    else:
+        yield literals.portable(found, file, place)
+
+
+RULE = Rule(
+    "JP101",
+    Words("device literal", "设备字面量"),
+    (ast.Constant, ast.JoinedStr),
+    ("cuda", "gpu:"),
+    check,
+)

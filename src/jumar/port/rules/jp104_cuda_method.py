@@ -1,0 +1,158 @@
+"""`x.cuda()` becomes `x.to(ACCELERATOR)`, or `x.npu()` under `--npu-only`.
+
+A class of the repository that defines its own `cuda` method keeps it, at the call and at the
+definition; attributes that are not called (`args.cuda`) are not looked at."""
+
+import ast
+import re
+
+from jumar.port import places
+from jumar.port.context import PythonFile
+from jumar.port.prelude import ACCELERATOR, TORCH_NPU
+from jumar.port.records import Piece, Remark, Severity, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_MODULES = ("torch", "numba", "cupy", "jax", "pycuda", "tensorflow")
+_INDEX = re.compile(
+    r"(?:^|_)(?:rank|gpu|gpu_?id|gpu_?index|idx|index|i|id|ordinal)\d*$", re.IGNORECASE
+)
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Port one call of a `cuda` method."""
+    assert isinstance(node, ast.Call)
+    method = node.func
+    if not isinstance(method, ast.Attribute) or method.attr != "cuda":
+        return
+    name = file.name(method) or ""
+    if name.partition(".")[0] in _MODULES or _has_own_cuda(method.value, file):
+        return
+    start = file.span(method)[1] - len("cuda")
+    if file.source.text[start : start + 4] != "cuda":
+        return
+    if file.options.npu_only:
+        yield file.change(node, Piece(start, start + 4, "npu"), needs=(TORCH_NPU,))
+    else:
+        yield from _portable(node, start, file)
+
+
+def _has_own_cuda(receiver: ast.expr, file: PythonFile) -> bool:
+    owner = file.own_class(receiver)
+    return owner is not None and any(
+        isinstance(f, ast.FunctionDef) and f.name == "cuda" for f in owner.body
+    )
+
+
+def _portable(node: ast.Call, start: int, file: PythonFile) -> Outcomes:
+    name = file.say.accelerator
+    if _passes_arguments_on(node):
+        yield _remark(node, file)
+        return
+    device = _device_argument(node)
+    if device is None or (isinstance(device, ast.Constant) and device.value is None):
+        yield from _without_device(node, device, start, file)
+        return
+    if isinstance(device, ast.Constant) and isinstance(device.value, str):
+        # JP101 ports the literal itself.
+        yield file.change(node, Piece(start, start + 4, "to"))
+        return
+    first, last = file.span(device)
+    if _is_index(device, file):
+        yield file.change(
+            node,
+            Piece(start, start + 4, "to"),
+            file.insert(first, f"{file.say.torch}.device({name}.type, "),
+            file.insert(last, ")"),
+            needs=(ACCELERATOR,),
+        )
+    elif _may_be_none(device, file):
+        yield file.change(
+            node,
+            Piece(start, start + 4, "to"),
+            file.insert(first, f"{name} if {file.text(device)} is None else "),
+            needs=(ACCELERATOR,),
+        )
+    else:
+        yield file.change(node, Piece(start, start + 4, "to"))
+
+
+def _passes_arguments_on(node: ast.Call) -> bool:
+    return any(isinstance(a, ast.Starred) for a in node.args) or any(
+        k.arg is None for k in node.keywords
+    )
+
+
+def _remark(node: ast.Call, file: PythonFile) -> Remark:
+    return file.remark(
+        node,
+        "cuda(*args, **kwargs)",
+        Words(
+            "The arguments are passed on, so it cannot be told whether they name a device.",
+            "参数被原样传递，无法判断其中是否包含设备。",
+        ),
+        Words("write .to(device) with the device that is meant", "请改写为 .to(device) 并指明设备"),
+        severity=Severity.WORK,
+    )
+
+
+def _may_be_none(device: ast.expr, file: PythonFile) -> bool:
+    """Whether the device is a parameter that is None unless it is given."""
+    function = file.enclosing_function(device)
+    if not isinstance(device, ast.Name) or function is None:
+        return False
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = zip(reversed(positional), reversed(arguments.defaults), strict=False)
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return any(
+        parameter.arg == device.id and isinstance(default, ast.Constant) and default.value is None
+        for parameter, default in (*defaults, *named)
+    )
+
+
+def _without_device(
+    node: ast.Call, device: ast.expr | None, start: int, file: PythonFile
+) -> Outcomes:
+    name = file.say.accelerator
+    opening = file.source.text.index("(", start)
+    if device is not None:
+        first, last = file.span(device)
+        yield file.change(
+            node, Piece(start, start + 4, "to"), Piece(first, last, name), needs=(ACCELERATOR,)
+        )
+        return
+    rest = ", " if node.args or node.keywords else ""
+    yield file.change(node, Piece(start, opening + 1, f"to({name}{rest}"), needs=(ACCELERATOR,))
+
+
+def _device_argument(node: ast.Call) -> ast.expr | None:
+    if node.args and not isinstance(node.args[0], ast.Starred):
+        first = node.args[0]
+        # `.cuda(True)` and `.cuda(non_blocking)` of old code are not devices, yet rare: a bool is.
+        return None if isinstance(first, ast.Constant) and first.value is True else first
+    return next((k.value for k in node.keywords if k.arg == "device"), None)
+
+
+def _is_index(device: ast.expr, file: PythonFile) -> bool:
+    """Whether the device is surely counted, so that None and numbers both have to work."""
+    if isinstance(device, ast.Constant):
+        return isinstance(device.value, int)
+    if places.is_device(device, file) and not isinstance(device, ast.Call):
+        return False
+    if isinstance(device, ast.Name):
+        bound = file.names.values(device.id, file.scope(device))
+        if any(isinstance(b, ast.Call) and file.name(b.func) == "torch.device" for b in bound):
+            return False
+        return bool(_INDEX.search(device.id))
+    if isinstance(device, ast.Attribute):
+        return bool(_INDEX.search(device.attr))
+    return isinstance(device, (ast.BinOp, ast.Subscript)) or (
+        isinstance(device, ast.Call)
+        and isinstance(device.func, ast.Name)
+        and device.func.id == "int"
+    )
+
+
+RULE = Rule(
+    "JP104", Words(".cuda() method", ".cuda() 方法"), (ast.Call,), (".cuda", "cuda("), check
+)

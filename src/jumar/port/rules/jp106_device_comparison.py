@@ -1,0 +1,109 @@
+"""`device.type == "cuda"` becomes true on NPUs too.
+
+Portable code asks for either name, so that the CPU and other accelerators keep their branch.
+Comparisons with something that is not a device (`impl == "cuda"`) stay."""
+
+import ast
+
+from jumar.port import literals, places
+from jumar.port.context import PythonFile
+from jumar.port.literals import Form
+from jumar.port.prelude import ACCELERATOR
+from jumar.port.records import Piece, Proposal, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Port one literal that is compared with a device."""
+    found = literals.literal(node, file)
+    if found is None or literals.role(found, file) is not places.Role.COMPARED:
+        return
+    if _has_npu_beside(found.node, file):
+        return
+    if file.options.npu_only:
+        yield literals.npu(found, file)
+        return
+    outer = literals.outermost(found, file)
+    if outer is not found.node or found.form is not Form.BARE:
+        if found.form is not Form.OPEN:
+            yield literals.portable(found, file, places.Role.TEXT)
+        elif outer is found.node and isinstance(file.parent(outer), ast.Call):
+            yield _either_prefix(found, file)
+        elif isinstance(file.parent(found.node), ast.Compare):
+            yield from _membership_of_prefix(found, file)
+        return
+    parent = file.parent(found.node)
+    if isinstance(parent, ast.Call):
+        yield _either_prefix(found, file)
+    elif isinstance(parent, ast.Compare) and len(parent.ops) == 1:
+        yield from _compare(found, parent, file)
+
+
+def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the same condition asks for NPUs already."""
+    compare = file.parent(node)
+    around = file.parent(compare) if compare is not None else None
+    return isinstance(around, ast.BoolOp) and any(
+        isinstance(n, ast.Constant) and n.value == "npu" for n in ast.walk(around)
+    )
+
+
+def _either_prefix(found: literals.Literal, file: PythonFile) -> Proposal:
+    written = file.text(found.node)
+    return file.replace(found.node, f"({written}, {written.replace('cuda', 'npu', 1)})")
+
+
+def _quoted(found: literals.Literal, file: PythonFile, word: str) -> str:
+    quote = file.source.text[found.word[0] - 1]
+    return f"{quote}{word}{quote}"
+
+
+def _compare(found: literals.Literal, node: ast.Compare, file: PythonFile) -> Outcomes:
+    operator = node.ops[0]
+    other = node.left if found.node is not node.left else node.comparators[0]
+    pair = f"({_quoted(found, file, 'cuda')}, {_quoted(found, file, 'npu')})"
+    if isinstance(operator, (ast.Eq, ast.NotEq)):
+        word = "in" if isinstance(operator, ast.Eq) else "not in"
+        start, end = file.span(node)
+        yield file.change(node, Piece(start, end, f"{file.text(other)} {word} {pair}"))
+    elif isinstance(operator, (ast.In, ast.NotIn)) and found.node is node.left:
+        yield _contained(found, node, other, file)
+
+
+def _contained(
+    found: literals.Literal, node: ast.Compare, other: ast.expr, file: PythonFile
+) -> Proposal:
+    start, end = file.span(node)
+    negated = isinstance(node.ops[0], ast.NotIn)
+    held = file.text(other)
+    npu = _quoted(found, file, "npu")
+    if isinstance(other, (ast.Name, ast.Attribute)):
+        joint, word = (" and ", "not in") if negated else (" or ", "in")
+        second = f"{joint}{npu} {word} {held}"
+        bare = isinstance(file.parent(node), (ast.If, ast.While, ast.Assign, ast.Return, ast.IfExp))
+        if bare:
+            return file.change(node, file.insert(end, second))
+        return file.change(node, file.insert(start, "("), file.insert(end, f"{second})"))
+    cuda = _quoted(found, file, "cuda")
+    test = f"any(kind in {held} for kind in ({cuda}, {npu}))"
+    return file.replace(node, f"not {test}" if negated else test)
+
+
+def _membership_of_prefix(found: literals.Literal, file: PythonFile) -> Outcomes:
+    """`"cuda:" in device`: the colon is part of what is looked for."""
+    start, _ = file.span(found.node)
+    yield file.change(
+        found.node,
+        file.insert(start, "f"),
+        Piece(*found.word, f"{{{file.say.accelerator}.type}}"),
+        needs=(ACCELERATOR,),
+    )
+
+
+RULE = Rule(
+    "JP106",
+    Words("comparison with a device", "设备比较"),
+    (ast.Constant, ast.JoinedStr),
+    ("cuda",),
+    check,
+)

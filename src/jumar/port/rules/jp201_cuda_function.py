@@ -1,0 +1,85 @@
+"""`torch.cuda.synchronize()` and its like go to the accelerator, or to `torch.npu`.
+
+Portable code uses `torch.accelerator` where that has the function with the same meaning, and the
+accelerator's own module for the rest, which is `torch.cuda` where there is no NPU, so nothing
+changes there. Names that the plug-in lacks are left and reported (JP203)."""
+
+import ast
+
+from jumar.port.context import PythonFile
+from jumar.port.npu_api import ON_ACCELERATOR, POSITIONAL_ONLY, RENAMED, SAME_NAME, TENSOR_TYPES
+from jumar.port.prelude import DEVICE_MODULE, TORCH, TORCH_NPU
+from jumar.port.records import Piece, Proposal, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Port one name of `torch.cuda`, as an attribute or as a name imported from it."""
+    assert isinstance(node, (ast.Attribute, ast.Name))
+    name = file.name(node) or ""
+    head, _, member = name.rpartition(".")
+    if not isinstance(node.ctx, ast.Load):
+        return
+    if name == "torch.cuda" and not isinstance(file.parent(node), ast.Attribute):
+        yield from _module(node, file)
+    if head != "torch.cuda":
+        return
+    if member == "OutOfMemoryError" and file.options.torch >= (2, 5):
+        yield file.replace(node, f"{file.say.torch}.OutOfMemoryError", TORCH)
+        return
+    renamed = RENAMED.get(member)
+    if member not in SAME_NAME and member not in TENSOR_TYPES and renamed is None:
+        return
+    if file.options.npu_only:
+        yield from _npu_only(node, renamed or member, file)
+    elif renamed is None:
+        yield _portable(node, member, file)
+
+
+def _module(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
+    """The module itself, as in `hasattr(torch.cuda, "memory_summary")` or `cuda = torch.cuda`."""
+    if not file.options.npu_only:
+        yield file.replace(node, file.say.device_module, DEVICE_MODULE)
+    elif isinstance(node, ast.Attribute):
+        end = file.span(node)[1]
+        yield file.change(node, Piece(end - len("cuda"), end, "npu"), needs=(TORCH_NPU,))
+
+
+def _npu_only(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> Outcomes:
+    if isinstance(node, ast.Name):
+        # The import that brought the name is changed instead (JP202).
+        return
+    module, last = node.value, file.span(node)[1]
+    if isinstance(module, ast.Attribute):
+        end = file.span(module)[1]
+        pieces = [Piece(end - len("cuda"), end, "npu")]
+        if file.source.text[end - 4 : end] != "cuda":
+            return
+        if not file.source.text[:last].endswith(f".{member}"):
+            pieces.append(Piece(last - len(node.attr), last, member))
+        yield file.change(node, *pieces, needs=(TORCH_NPU,))
+    elif node.attr != member:
+        yield file.change(node, Piece(last - len(node.attr), last, member), needs=(TORCH_NPU,))
+
+
+def _portable(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> Proposal:
+    neutral = ON_ACCELERATOR.get(member)
+    if neutral is not None and file.options.has_accelerator and _fits(node, member, file):
+        return file.replace(node, f"{file.say.torch}.accelerator.{neutral}", TORCH)
+    return file.replace(node, f"{file.say.device_module}.{member}", DEVICE_MODULE)
+
+
+def _fits(node: ast.expr, member: str, file: PythonFile) -> bool:
+    call = file.parent(node)
+    named = isinstance(call, ast.Call) and call.func is node and bool(call.keywords)
+    return member not in POSITIONAL_ONLY or not named
+
+
+RULE = Rule(
+    "JP201",
+    Words("torch.cuda function", "torch.cuda 接口"),
+    (ast.Attribute, ast.Name),
+    ("cuda",),
+    check,
+    torch_names_only=True,
+)

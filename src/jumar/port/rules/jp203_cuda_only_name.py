@@ -1,0 +1,59 @@
+"""Names of `torch.cuda` that the plug-in does not have are told, not written.
+
+`torch.cuda.nvtx`, `.cudart`, `.nccl`, `.get_arch_list` and the like. Portable code also hears of
+`CUDAGraph`, whose name differs between the two plug-ins."""
+
+import ast
+
+from jumar.port.context import PythonFile
+from jumar.port.npu_api import RENAMED, SAME_NAME, TENSOR_TYPES, way_out
+from jumar.port.records import Effort, Kind, Severity, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_ELSEWHERE = frozenset({"amp", "OutOfMemoryError", "DoubleTensor"})
+_NOT_API = ("_", "__")
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Report one name that NPUs do not have."""
+    if isinstance(node, ast.Attribute):
+        head, _, member = (file.name(node) or "").rpartition(".")
+        if head == "torch.cuda" and isinstance(node.ctx, ast.Load):
+            yield from _report(node, member, file)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        if node.module == "torch.cuda" or node.module.startswith("torch.cuda."):
+            part = node.module.split(".")[2:3]
+            for alias in node.names:
+                yield from _report(node, part[0] if part else alias.name, file)
+    elif isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.name.startswith("torch.cuda."):
+                yield from _report(alias, alias.name.split(".")[2], file)
+
+
+def _report(node: ast.AST, member: str, file: PythonFile) -> Outcomes:
+    if member in SAME_NAME or member in TENSOR_TYPES or member in _ELSEWHERE:
+        return
+    if member.startswith(_NOT_API) or (member in RENAMED and file.options.npu_only):
+        return
+    yield file.remark(
+        node,
+        f"torch.cuda.{member}",
+        Words(
+            f"torch.cuda.{member} has no counterpart in the NPU plug-in.",
+            f"NPU 插件中没有与 torch.cuda.{member} 对应的接口。",
+        ),
+        way_out(member),
+        severity=Severity.WORK,
+        effort=Effort.MINUTES,
+        kind=Kind.UNSUPPORTED,
+    )
+
+
+RULE = Rule(
+    "JP203",
+    Words("name that only CUDA has", "仅 CUDA 提供的接口"),
+    (ast.Attribute, ast.ImportFrom, ast.Import),
+    ("cuda",),
+    check,
+)

@@ -1,0 +1,62 @@
+"""The profiler is the plug-in's own under `--npu-only`, with `ProfilerActivity.NPU`.
+
+Portable code keeps torch's profiler, which sees the CPU side only on NPUs: that is reported."""
+
+import ast
+
+from jumar.port.context import PythonFile
+from jumar.port.prelude import TORCH_NPU
+from jumar.port.records import Effort, Kind, Severity, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_SAME = frozenset(
+    {"profile", "schedule", "tensorboard_trace_handler", "ProfilerActivity", "ProfilerAction"}
+)
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Port one name of the profiler."""
+    if isinstance(node, ast.ImportFrom):
+        ours = node.module == "torch.profiler" and {a.name for a in node.names} <= _SAME
+        if ours and file.options.npu_only:
+            text = file.text(node).replace("torch.profiler", "torch_npu.profiler", 1)
+            yield file.replace(node, text, TORCH_NPU)
+        return
+    assert isinstance(node, ast.Attribute)
+    name = file.name(node) or ""
+    if name == "torch.profiler.ProfilerActivity.CUDA":
+        yield from _activity(node, file)
+    elif file.options.npu_only and name in {f"torch.profiler.{n}" for n in _SAME}:
+        parent = file.parent(node)
+        is_activity = isinstance(parent, ast.Attribute) and parent.attr == "CUDA"
+        if isinstance(node.value, ast.Attribute) and not is_activity:
+            yield file.replace(node, f"torch_npu.profiler.{node.attr}", TORCH_NPU)
+
+
+def _activity(node: ast.Attribute, file: PythonFile) -> Outcomes:
+    if file.options.npu_only:
+        owner = node.value
+        by_path = isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Attribute)
+        head = "torch_npu.profiler.ProfilerActivity" if by_path else file.text(owner)
+        yield file.replace(node, f"{head}.NPU", TORCH_NPU)
+        return
+    yield file.remark(
+        node,
+        "torch.profiler.ProfilerActivity.CUDA",
+        Words(
+            "torch.profiler does not see what runs on the NPU.",
+            "torch.profiler 无法采集 NPU 上的执行信息。",
+        ),
+        Words(
+            "use torch_npu.profiler with ProfilerActivity.NPU when profiling on NPUs",
+            "在 NPU 上请使用 torch_npu.profiler 与 ProfilerActivity.NPU",
+        ),
+        severity=Severity.LIMIT,
+        effort=Effort.MINUTES,
+        kind=Kind.PERFORMANCE,
+    )
+
+
+RULE = Rule(
+    "JP205", Words("profiler", "性能分析器"), (ast.Attribute, ast.ImportFrom), ("profiler",), check
+)

@@ -1,0 +1,112 @@
+"""`torch.cuda.amp` becomes `torch.amp` with the accelerator named, or the plug-in's `amp`.
+
+The first positional argument of the old `autocast` is `enabled`, of the new one the device: the
+arguments are mapped, not only the name. Calls that already name a device stay."""
+
+import ast
+
+from jumar.port.context import PythonFile
+from jumar.port.prelude import ACCELERATOR, DEVICE_MODULE, TORCH, TORCH_NPU
+from jumar.port.records import Piece, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_KINDS = {
+    "torch.cuda.amp.autocast": "autocast",
+    "torch.cuda.amp.autocast_mode.autocast": "autocast",
+    "torch.cuda.amp.GradScaler": "GradScaler",
+    "torch.cuda.amp.grad_scaler.GradScaler": "GradScaler",
+    "torch.cuda.amp.custom_fwd": "custom_fwd",
+    "torch.cuda.amp.custom_bwd": "custom_bwd",
+}
+_AUTOCAST_POSITIONS = ("enabled", "dtype", "cache_enabled")
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Port one use of `torch.cuda.amp`."""
+    assert isinstance(node, (ast.Attribute, ast.Name))
+    name = file.name(node) or ""
+    kind = _KINDS.get(name)
+    if not isinstance(node.ctx, ast.Load) or (kind is None and name != "torch.cuda.amp"):
+        return
+    if isinstance(file.parent(node), ast.Attribute) and kind is None:
+        return
+    if file.options.npu_only:
+        yield from _npu_only(node, file)
+    elif not file.options.has_accelerator:
+        tail = (
+            name.removeprefix("torch.cuda.")
+            .replace("autocast_mode.", "")
+            .replace("grad_scaler.", "")
+        )
+        yield file.replace(node, f"{file.say.device_module}.{tail}", DEVICE_MODULE)
+    elif kind is None:
+        if isinstance(node, ast.Attribute):
+            yield file.replace(node, f"{file.say.torch}.amp", TORCH)
+    else:
+        yield from _portable(node, kind, file)
+
+
+def _npu_only(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
+    part: ast.AST = node
+    while isinstance(part, ast.Attribute):
+        if file.name(part) == "torch.cuda":
+            end = file.span(part)[1]
+            yield file.change(node, Piece(end - len("cuda"), end, "npu"), needs=(TORCH_NPU,))
+            return
+        part = part.value
+
+
+def _portable(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> Outcomes:
+    pieces = list(_function(node, kind, file))
+    call = file.parent(node)
+    device = f"{file.say.accelerator}.type"
+    if isinstance(call, ast.Call) and call.func is node:
+        if any(isinstance(a, ast.Starred) for a in call.args):
+            return
+        yield file.change(
+            call, *pieces, *_arguments(call, kind, device, file), needs=(ACCELERATOR, TORCH)
+        )
+    elif kind.startswith("custom"):
+        end = file.span(node)[1]
+        pieces.append(file.insert(end, f"(device_type={device})"))
+        yield file.change(node, *pieces, needs=(ACCELERATOR, TORCH))
+
+
+def _function(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> "list[Piece]":
+    """The name itself: rewritten where it is spelled out, kept where an import brings it."""
+    part: ast.AST = node
+    while isinstance(part, ast.Attribute):
+        part = part.value
+        if file.name(part) in ("torch", "torch.cuda"):
+            start, end = file.span(node)
+            path = "autocast" if kind == "autocast" else f"amp.{kind}"
+            return [Piece(start, end, f"{file.say.torch}.{path}")]
+    return []
+
+
+def _arguments(call: ast.Call, kind: str, device: str, file: PythonFile) -> "list[Piece]":
+    end = file.span(call)[1] - 1
+    if kind.startswith("custom"):
+        if call.args:
+            return []
+        start = file.span(call.keywords[0])[0] if call.keywords else end
+        return [file.insert(start, f"device_type={device}" + (", " if call.keywords else ""))]
+    first = min((file.span(a)[0] for a in (*call.args, *call.keywords)), default=end)
+    pieces = [file.insert(first, f"{device}{', ' if first != end else ''}")]
+    if kind == "autocast" and call.args:
+        start, _ = file.span(call.args[0])
+        pieces = [file.insert(start, f"{device}, enabled=")]
+        for position, argument in list(enumerate(call.args))[1:3]:
+            at, _ = file.span(argument)
+            pieces.append(file.insert(at, f"{_AUTOCAST_POSITIONS[position]}="))
+    return pieces
+
+
+RULE = Rule(
+    "JP301",
+    Words("torch.cuda.amp", "torch.cuda.amp 混合精度"),
+    (ast.Attribute, ast.Name),
+    ("amp",),
+    check,
+    torch_names_only=True,
+)

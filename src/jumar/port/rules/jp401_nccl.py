@@ -1,0 +1,126 @@
+"""`"nccl"` becomes the accelerator's own backend, or `"hccl"` under `--npu-only`.
+
+In the place of a backend only: an argument, variable, option or alternative to `"gloo"`. A
+comparison asks for either. `"cpu:gloo,cuda:nccl"` changes on both sides of the colon."""
+
+import ast
+
+from jumar.port.context import PythonFile
+from jumar.port.prelude import ACCELERATOR, DIST_BACKEND, TORCH, TORCH_NPU
+from jumar.port.records import Piece, Proposal, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_PROSE = frozenset(
+    ["print", "debug", "info", "warning", "warn", "error", "get", "join", "pop", "append"]
+)
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Port one backend literal."""
+    assert isinstance(node, ast.Constant)
+    value = node.value
+    if not isinstance(value, str) or "nccl" not in value:
+        return
+    if value == "nccl":
+        yield from _backend(node, file)
+    elif "cuda:nccl" in value and set(value) <= set("abcdefghijklmnopqrstuvwxyz:,"):
+        yield from _pair(node, file)
+
+
+def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
+    parent = file.parent(node)
+    start, end = file.span(node)
+    written = file.source.text[start:end]
+    if written[1:-1] != "nccl" or _is_prose(node, parent) or _names_hccl(parent):
+        return
+    if isinstance(parent, ast.Compare):
+        yield from _compared(node, parent, file)
+    elif isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
+        yield from _choice(node, parent, file)
+    elif file.options.npu_only or not file.uses_torch:
+        yield file.change(node, Piece(start + 1, end - 1, "hccl"), needs=(TORCH_NPU,))
+    else:
+        yield _portable(node, file)
+
+
+def _names_hccl(parent: ast.AST | None) -> bool:
+    """Whether the same choice knows HCCL already."""
+    return isinstance(parent, ast.IfExp) and any(
+        isinstance(n, ast.Constant) and n.value == "hccl" for n in (parent.body, parent.orelse)
+    )
+
+
+def _portable(node: ast.Constant, file: PythonFile) -> Proposal:
+    if not file.options.has_accelerator:
+        return file.replace(node, DIST_BACKEND, DIST_BACKEND)
+    module = next(
+        (name for name, bound in file.names.module.names.items() if "torch.distributed" in bound),
+        f"{file.say.torch}.distributed",
+    )
+    return file.replace(
+        node,
+        f"{module}.get_default_backend_for_device({file.say.accelerator})",
+        ACCELERATOR,
+        TORCH,
+    )
+
+
+def _is_prose(node: ast.expr, parent: ast.AST | None) -> bool:
+    if isinstance(parent, ast.Dict):
+        # A table from devices to backends says something about CUDA, and stays true.
+        return node in parent.keys or any(
+            isinstance(key, ast.Constant) and key.value == "cuda" for key in parent.keys
+        )
+    if isinstance(parent, ast.Call):
+        called = parent.func.attr if isinstance(parent.func, ast.Attribute) else ""
+        called = called or getattr(parent.func, "id", "")
+        return called in _PROSE
+    return isinstance(parent, (ast.Expr, ast.Subscript, ast.JoinedStr, ast.FormattedValue))
+
+
+def _compared(node: ast.Constant, parent: ast.Compare, file: PythonFile) -> Outcomes:
+    start, end = file.span(node)
+    quote = file.source.text[start]
+    if file.options.npu_only:
+        yield file.change(node, Piece(start + 1, end - 1, "hccl"), needs=(TORCH_NPU,))
+        return
+    if len(parent.ops) != 1 or not isinstance(parent.ops[0], (ast.Eq, ast.NotEq)):
+        return
+    other = parent.left if parent.left is not node else parent.comparators[0]
+    word = "in" if isinstance(parent.ops[0], ast.Eq) else "not in"
+    pair = f"({quote}nccl{quote}, {quote}hccl{quote})"
+    yield file.replace(parent, f"{file.text(other)} {word} {pair}")
+
+
+def _choice(
+    node: ast.Constant, holder: ast.List | ast.Tuple | ast.Set, file: PythonFile
+) -> Outcomes:
+    if any(isinstance(e, ast.Constant) and e.value == "hccl" for e in holder.elts):
+        return
+    start, end = file.span(node)
+    quote = file.source.text[start]
+    if file.options.npu_only:
+        yield file.change(node, Piece(start + 1, end - 1, "hccl"), needs=(TORCH_NPU,))
+    else:
+        yield file.change(node, file.insert(end, f", {quote}hccl{quote}"))
+
+
+def _pair(node: ast.Constant, file: PythonFile) -> Outcomes:
+    start, end = file.span(node)
+    written = file.source.text[start:end]
+    at = written.find("cuda:nccl")
+    if file.options.npu_only:
+        yield file.change(node, Piece(start + at, start + at + len("cuda:nccl"), "npu:hccl"))
+    elif file.options.has_accelerator and written[0] in "\"'":
+        other = "'" if written[0] == '"' else '"'
+        name = file.say.accelerator
+        hccl = f"{other}hccl{other} if {name}.type == {other}npu{other} else {other}nccl{other}"
+        yield file.change(
+            node,
+            file.insert(start, "f"),
+            Piece(start + at, start + at + len("cuda:nccl"), f"{{{name}.type}}:{{{hccl}}}"),
+            needs=(ACCELERATOR,),
+        )
+
+
+RULE = Rule("JP401", Words("NCCL backend", "NCCL 通信后端"), (ast.Constant,), ("nccl",), check)

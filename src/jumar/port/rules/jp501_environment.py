@@ -1,0 +1,101 @@
+"""`os.environ["CUDA_VISIBLE_DEVICES"]` has its NPU counterpart set or asked as well.
+
+Only the variables that have a counterpart, only through `os`. Others (`NCCL_*`) are reported as
+without effect. Hiding all cards (`""`, `"-1"`) stays."""
+
+import ast
+
+from jumar.port.context import PythonFile
+from jumar.port.environment import COUNTERPARTS, remark_words
+from jumar.port.records import Effort, Kind, Piece, Severity, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_GETTERS = frozenset({"os.environ.get", "os.getenv"})
+_SETTERS = frozenset({"os.environ.setdefault", "os.putenv", "os.environ.pop", "os.unsetenv"})
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Port one literal that is the name of a variable."""
+    assert isinstance(node, ast.Constant)
+    if not isinstance(node.value, str) or not node.value.isupper():
+        return
+    parent = file.parent(node)
+    if not _is_variable(node, parent, file):
+        return
+    target = COUNTERPARTS.get(node.value)
+    if target is None:
+        words = remark_words(node.value)
+        if words is not None:
+            yield file.remark(
+                node,
+                node.value,
+                *words,
+                severity=Severity.INFO,
+                effort=Effort.NONE,
+                kind=Kind.DEVICE,
+            )
+    elif file.options.npu_only:
+        start, end = file.span(node)
+        yield file.change(node, Piece(start + 1, end - 1, target))
+    else:
+        yield from _portable(node, parent, target, file)
+
+
+def _is_variable(node: ast.Constant, parent: ast.AST | None, file: PythonFile) -> bool:
+    if isinstance(parent, ast.Subscript):
+        return file.name(parent.value) == "os.environ"
+    if isinstance(parent, ast.Dict):
+        return node in parent.keys and node.value in COUNTERPARTS
+    if isinstance(parent, ast.Call) and parent.args and parent.args[0] is node:
+        return file.name(parent.func) in _GETTERS | _SETTERS
+    return False
+
+
+def _portable(
+    node: ast.Constant, parent: ast.AST | None, target: str, file: PythonFile
+) -> Outcomes:
+    if isinstance(parent, ast.Subscript):
+        holder = file.parent(parent)
+        if isinstance(holder, ast.Assign) and isinstance(parent.ctx, ast.Store):
+            yield from _assigned(node, parent, holder, target, file)
+    elif isinstance(parent, ast.Dict):
+        yield from _in_dict(node, parent, target, file)
+    elif isinstance(parent, ast.Call) and file.name(parent.func) in _GETTERS:
+        outer = file.parent(parent)
+        if isinstance(outer, ast.Call) and target in file.text(outer):
+            return
+        start, end = file.span(parent)
+        quote = file.source.text[file.span(node)[0]]
+        head = f"{file.text(parent.func)}({quote}{target}{quote}, "
+        yield file.change(parent, file.insert(start, head), file.insert(end, ")"))
+
+
+def _in_dict(node: ast.Constant, holder: ast.Dict, target: str, file: PythonFile) -> Outcomes:
+    """An environment for another process; the value is repeated only if it is a plain one."""
+    value = holder.values[holder.keys.index(node)]
+    known = any(isinstance(key, ast.Constant) and key.value == target for key in holder.keys)
+    if known or not isinstance(value, (ast.Constant, ast.Name)):
+        return
+    _, end = file.span(value)
+    text = file.text(node).replace(str(node.value), target)
+    yield file.change(holder, file.insert(end, f", {text}: {file.text(value)}"))
+
+
+def _assigned(
+    node: ast.Constant, place: ast.Subscript, holder: ast.Assign, target: str, file: PythonFile
+) -> Outcomes:
+    hides = isinstance(holder.value, ast.Constant) and holder.value.value in ("", "-1")
+    if len(holder.targets) != 1 or hides:
+        return
+    _, end = file.span(place)
+    text = file.text(place).replace(str(node.value), target)
+    yield file.change(holder, file.insert(end, f" = {text}"))
+
+
+RULE = Rule(
+    "JP501",
+    Words("environment variable", "环境变量"),
+    (ast.Constant,),
+    ("CUDA_", "NCCL_"),
+    check,
+)

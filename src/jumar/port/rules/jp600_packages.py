@@ -1,0 +1,91 @@
+"""Imports of packages that are tied to CUDA are reported with a way out (JP601 and on).
+
+An import that the script itself guards against failing is only mentioned. Nothing is changed: what
+replaces a package depends on how it is used."""
+
+import ast
+
+from jumar.port.context import PythonFile
+from jumar.port.packages import PACKAGES, Package, package_of
+from jumar.port.records import Effort, Kind, Remark, Severity, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_FORGIVEN = frozenset(
+    {"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "OSError"}
+)
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    assert isinstance(node, ast.ImportFrom)
+    if node.level or not node.module:
+        return []
+    return [f"{node.module}.{alias.name}" for alias in node.names]
+
+
+def _first_mention(node: ast.AST, package: Package, file: PythonFile) -> bool:
+    statements = [*file.names.found[ast.Import], *file.names.found[ast.ImportFrom]]
+    mine = [s for s in statements if any(package_of(d) == package for d in _imported(s))]
+    return min(mine, key=lambda s: getattr(s, "lineno", 0)) is node
+
+
+def is_guarded(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the script itself goes on when an import fails."""
+    child = node
+    for ancestor in file.ancestors(node):
+        if isinstance(ancestor, ast.Try) and child in ancestor.body:
+            for handler in ancestor.handlers:
+                caught = ast.unparse(handler.type) if handler.type is not None else "Exception"
+                if any(name in caught for name in _FORGIVEN):
+                    return True
+        child = ancestor
+    return False
+
+
+def _remark(node: ast.AST, package: Package, file: PythonFile) -> Remark:
+    if is_guarded(node, file):
+        return file.remark(
+            node,
+            package.module,
+            package.why,
+            Words(
+                f"the script runs without it; {package.advice.en}",
+                f"脚本可在缺少该包时运行；{package.advice.zh}",
+            ),
+            severity=Severity.INFO,
+            effort=Effort.NONE,
+            kind=Kind.PACKAGE,
+        )
+    return file.remark(
+        node,
+        package.module,
+        package.why,
+        package.advice,
+        severity=package.severity,
+        effort=package.effort,
+        kind=Kind.PACKAGE,
+    )
+
+
+def _rule(code: str) -> Rule:
+    mine = [p for p in PACKAGES if p.code == code]
+
+    def only(node: ast.AST, file: PythonFile) -> Outcomes:
+        for dotted in _imported(node):
+            package = package_of(dotted)
+            if package is not None and package in mine and _first_mention(node, package, file):
+                yield _remark(node, package, file)
+                return
+
+    names = ", ".join(p.module for p in mine)
+    return Rule(
+        code,
+        Words(f"package: {names}", f"第三方包：{names}"),
+        (ast.Import, ast.ImportFrom),
+        tuple(p.module.rpartition(".")[2] for p in mine),
+        only,
+    )
+
+
+RULES = tuple(_rule(code) for code in sorted({p.code for p in PACKAGES}))

@@ -1,0 +1,93 @@
+"""`torch.cuda.get_device_capability()` taken apart or compared is reported: NPUs answer None.
+
+The same for `major` and `minor` of the device's properties, and for names of NVIDIA cards."""
+
+import ast
+import re
+
+from jumar.port.context import PythonFile
+from jumar.port.records import Effort, Kind, Remark, Severity, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_PROPERTIES = frozenset({"major", "minor", "multi_processor_count", "warp_size"})
+_CARD = re.compile(r"\b(?:A100|H100|H800|A800|V100|T4|RTX|GeForce|Tesla|NVIDIA)\b")
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Report one decision by the card's generation."""
+    if isinstance(node, ast.Call):
+        if file.name(node.func) == "torch.cuda.get_device_capability":
+            yield _remark(
+                node,
+                "torch.cuda.get_device_capability",
+                "get_device_capability is None on NPUs: indexing or comparing it fails.",
+                "NPU 上 get_device_capability 返回 None，对其取下标或比较会报错。",
+                file,
+            )
+    elif isinstance(node, ast.Attribute):
+        yield from _property(node, file)
+    elif isinstance(node, ast.Compare):
+        yield from _card_name(node, file)
+
+
+def _property(node: ast.Attribute, file: PythonFile) -> Outcomes:
+    if node.attr not in _PROPERTIES:
+        return
+    owner: ast.AST | None = node.value
+    if isinstance(owner, ast.Name):
+        bound = file.names.values(owner.id, file.scope(owner))
+        owner = next((b for b in bound if isinstance(b, ast.Call)), None)
+    called = file.name(owner.func) if isinstance(owner, ast.Call) else None
+    if called == "torch.cuda.get_device_properties":
+        yield _remark(
+            node,
+            f"get_device_properties().{node.attr}",
+            f"The properties of an NPU have no {node.attr}.",
+            f"NPU 设备属性中没有 {node.attr}。",
+            file,
+        )
+
+
+def _card_name(node: ast.Compare, file: PythonFile) -> Outcomes:
+    sides = [node.left, *node.comparators]
+    named = any(
+        isinstance(s, ast.Constant) and isinstance(s.value, str) and _CARD.search(s.value)
+        for s in sides
+    )
+    asked = any(
+        isinstance(c, ast.Call) and file.name(c.func) == "torch.cuda.get_device_name"
+        for side in sides
+        for c in ast.walk(side)
+    )
+    if named and asked:
+        yield _remark(
+            node,
+            "torch.cuda.get_device_name",
+            "The name of an NPU is that of its chip, such as Ascend910B.",
+            "NPU 的设备名是芯片名，例如 Ascend910B。",
+            file,
+        )
+
+
+def _remark(node: ast.AST, subject: str, en: str, zh: str, file: PythonFile) -> Remark:
+    return file.remark(
+        node,
+        subject,
+        Words(en, zh),
+        Words(
+            "decide by what is needed (torch.npu.is_bf16_supported, the device's type) instead",
+            "请按所需能力判断（如 torch.npu.is_bf16_supported 或设备类型）",
+        ),
+        severity=Severity.WORK,
+        effort=Effort.MINUTES,
+        kind=Kind.DEVICE,
+    )
+
+
+RULE = Rule(
+    "JP701",
+    Words("decision by CUDA capability", "按 CUDA 算力判断"),
+    (ast.Call, ast.Attribute, ast.Compare),
+    ("get_device_capability", "get_device_properties", "get_device_name"),
+    check,
+)

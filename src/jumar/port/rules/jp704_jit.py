@@ -1,0 +1,44 @@
+"""`torch.jit.script` and `torch.jit.trace` are reported: fused kernels are not made for NPUs.
+
+Annotations such as `torch.jit.Final`, `@torch.jit.ignore` and `is_scripting` are harmless and stay
+unmentioned."""
+
+import ast
+
+from jumar.port.context import PythonFile
+from jumar.port.records import Effort, Kind, Severity, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_NAMES = frozenset({"torch.jit.script", "torch.jit.trace", "torch.jit.script_method"})
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Report one use."""
+    assert isinstance(node, (ast.Attribute, ast.Name))
+    name = file.name(node)
+    if name in _NAMES and isinstance(node.ctx, ast.Load):
+        yield file.remark(
+            node,
+            name,
+            Words(
+                f"{name} brings no fusion on NPUs, and some scripted code fails there.",
+                f"{name} 在 NPU 上没有融合收益，部分脚本化代码会失败。",
+            ),
+            Words(
+                "run eagerly on NPUs (PYTORCH_JIT=0 turns scripting off)",
+                "在 NPU 上请使用 eager 模式（PYTORCH_JIT=0 可关闭）",
+            ),
+            severity=Severity.LIMIT,
+            effort=Effort.MINUTES,
+            kind=Kind.PERFORMANCE,
+        )
+
+
+RULE = Rule(
+    "JP704",
+    Words("torch.jit", "torch.jit"),
+    (ast.Attribute, ast.Name),
+    ("jit",),
+    check,
+    torch_names_only=True,
+)

@@ -1,0 +1,49 @@
+"""Switches of cuDNN, TF32 and the attention kernels are mentioned: they do nothing on NPUs.
+
+They are harmless, so they stay in the code."""
+
+import ast
+
+from jumar.port.context import PythonFile
+from jumar.port.records import Effort, Kind, Severity, Words
+from jumar.port.rules.base import Outcomes, Rule
+from jumar.port.rules.jp204_tf32_switch import SWITCHES
+
+_PREFIXES = ("torch.backends.cudnn.", "torch.backends.cuda.")
+_TF32 = Words(
+    "TF32 is a format of NVIDIA cards; the like of it on NPUs is HF32.",
+    "TF32 是 NVIDIA 卡的格式，NPU 上对应的是 HF32。",
+)
+_USE_HF32 = Words(
+    "to allow it set torch.npu.matmul.allow_hf32 and torch.npu.conv.allow_hf32",
+    "如需启用，请设置 torch.npu.matmul.allow_hf32 与 torch.npu.conv.allow_hf32",
+)
+_NOTHING = Words("nothing to do; it may stay for NVIDIA cards", "无需处理，可保留给 NVIDIA 卡使用")
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Mention one switch."""
+    assert isinstance(node, ast.Attribute)
+    name = file.name(node) or ""
+    if not name.startswith(_PREFIXES) or isinstance(file.parent(node), ast.Attribute):
+        return
+    if name in SWITCHES:
+        if file.options.npu_only and isinstance(node.ctx, ast.Store):
+            return
+        why, advice, kind = _TF32, _USE_HF32, Kind.PRECISION
+    else:
+        why = Words(f"{name} has no effect on NPUs.", f"{name} 在 NPU 上不起作用。")
+        advice, kind = _NOTHING, Kind.DEVICE
+    yield file.remark(
+        node, name, why, advice, severity=Severity.INFO, effort=Effort.NONE, kind=kind
+    )
+
+
+RULE = Rule(
+    "JP705",
+    Words("switch for NVIDIA cards", "NVIDIA 专用开关"),
+    (ast.Attribute,),
+    ("cudnn", "backends.cuda", "backends"),
+    check,
+    torch_names_only=True,
+)

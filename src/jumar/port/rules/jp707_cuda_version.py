@@ -1,0 +1,50 @@
+"""`torch.version.cuda` is reported: it is None in a torch for NPUs."""
+
+import ast
+
+from jumar.port.context import PythonFile
+from jumar.port.records import Effort, Kind, Severity, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Report one use; a mere test or print of the value is only mentioned."""
+    assert isinstance(node, ast.Attribute)
+    if file.name(node) != "torch.version.cuda" or not isinstance(node.ctx, ast.Load):
+        return
+    parent = file.parent(node)
+    taken_apart = isinstance(parent, (ast.Attribute, ast.Subscript)) or (
+        isinstance(parent, ast.Call) and _converts(parent)
+    )
+    yield file.remark(
+        node,
+        "torch.version.cuda",
+        Words(
+            "torch.version.cuda is None in a torch for NPUs.",
+            "NPU 版 torch 的 torch.version.cuda 为 None。",
+        ),
+        Words(
+            "guard the use, or ask for the device's type instead",
+            "请先判断是否为 None，或改为判断设备类型",
+        ),
+        severity=Severity.WORK if taken_apart else Severity.INFO,
+        effort=Effort.MINUTES if taken_apart else Effort.NONE,
+        kind=Kind.DEVICE,
+    )
+
+
+def _converts(call: ast.Call) -> bool:
+    called = (
+        call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    )
+    return called in ("float", "int", "parse", "Version", "LooseVersion")
+
+
+RULE = Rule(
+    "JP707",
+    Words("CUDA version", "CUDA 版本"),
+    (ast.Attribute,),
+    ("version.cuda", "version"),
+    check,
+    torch_names_only=True,
+)

@@ -1,0 +1,54 @@
+"""Operators that are compiled from CUDA sources are reported: they have to be written anew."""
+
+import ast
+
+from jumar.port.context import PythonFile
+from jumar.port.records import Effort, Kind, Severity, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_EXTENSIONS = "torch.utils.cpp_extension."
+_CUDA_ONLY = frozenset({"CUDAExtension", "CUDA_HOME"})
+_LOADERS = frozenset({"load", "load_inline", "CppExtension"})
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Report one extension."""
+    assert isinstance(node, ast.Call)
+    name = file.name(node.func) or ""
+    if not name.startswith(_EXTENSIONS):
+        return
+    member = name.removeprefix(_EXTENSIONS)
+    if member in _CUDA_ONLY or (member in _LOADERS and _has_cuda_source(node)):
+        yield file.remark(
+            node.func,
+            name,
+            Words(
+                "This operator is compiled from CUDA sources, which NPUs cannot run.",
+                "该算子由 CUDA 源码编译，NPU 无法运行。",
+            ),
+            Words(
+                "use an equivalent of torch or torch_npu, or write the operator in Ascend C",
+                "请改用 torch 或 torch_npu 的等价算子，或用 Ascend C 重写",
+            ),
+            severity=Severity.WORK,
+            effort=Effort.REWRITE,
+            kind=Kind.UNSUPPORTED,
+        )
+
+
+def _has_cuda_source(node: ast.Call) -> bool:
+    if any(k.arg in ("cuda_sources", "extra_cuda_cflags") for k in node.keywords):
+        return True
+    return any(
+        isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value.endswith(".cu")
+        for n in ast.walk(node)
+    )
+
+
+RULE = Rule(
+    "JP708",
+    Words("CUDA extension", "CUDA 扩展算子"),
+    (ast.Call,),
+    ("Extension", "cpp_extension"),
+    check,
+)

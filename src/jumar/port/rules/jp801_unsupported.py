@@ -1,0 +1,87 @@
+"""A torch API that the vendor lists as unsupported is reported where it is used.
+
+Methods of optimisers, which are listed but are plain Python, are not. Modules that are made of
+supported parts are reported as limits, those without a kernel as work."""
+
+import ast
+
+from jumar.port.catalogue import State, catalogue, without_kernel
+from jumar.port.context import PythonFile
+from jumar.port.records import Effort, Kind, Severity, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_TOLD_ELSEWHERE = ("torch.cuda.", "torch.backends.", "torch.nn.DataParallel", "torch.nn.parallel.data_parallel",
+                   "torch.utils.cpp_extension.", "torch.optim.", "torch.profiler.", "torch.compiler.",
+                   "torch.nn.Module.", "torch.nn.utils.rnn.PackedSequence.")  # fmt: skip
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Report one use, at the outermost name."""
+    assert isinstance(node, (ast.Attribute, ast.Name))
+    parent = file.parent(node)
+    name = file.name(node) or ""
+    if not isinstance(node.ctx, ast.Load) or isinstance(parent, ast.Attribute):
+        return
+    if not name.startswith("torch.") or name.startswith(_TOLD_ELSEWHERE):
+        return
+    if isinstance(parent, (ast.ClassDef, ast.arg)) or _is_annotation(node, parent):
+        return
+    if _only_asked(node, file):
+        return
+    yield from report(node, name, file)
+
+
+def report(node: ast.expr, name: str, file: PythonFile) -> Outcomes:
+    """Report a name if the catalogue lists it as unsupported."""
+    options = file.options
+    if catalogue(options.torch, options.chip).api(name).state is not State.UNSUPPORTED:
+        return
+    kernel = name.rpartition(".")[2].rstrip("_") not in without_kernel()
+    yield file.remark(
+        node,
+        name,
+        Words(
+            f"{name} is listed as unsupported on NPUs"
+            + (
+                ", though it is made of operators that are there."
+                if kernel
+                else " and has no kernel."
+            ),
+            f"{name} 在 NPU 支持清单中为不支持"
+            + ("，但其组成算子可用。" if kernel else "，且没有对应算子。"),
+        ),
+        Words(
+            "test it first; where it fails, write it with other operators or keep it on the CPU",
+            "请先测试；若失败请用其他算子改写，或在 CPU 上执行",
+        ),
+        severity=Severity.LIMIT if kernel else Severity.WORK,
+        effort=Effort.MINUTES if kernel else Effort.HOURS,
+        kind=Kind.UNSUPPORTED,
+    )
+
+
+def _only_asked(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the name is only compared with, as in `isinstance(m, nn.RNN)`."""
+    for ancestor in file.ancestors(node):
+        if isinstance(ancestor, ast.Call):
+            called = ancestor.func.id if isinstance(ancestor.func, ast.Name) else ""
+            return called in ("isinstance", "issubclass", "hasattr", "getattr")
+        if not isinstance(ancestor, (ast.Tuple, ast.BinOp)):
+            return isinstance(ancestor, ast.Compare)
+    return False
+
+
+def _is_annotation(node: ast.AST, parent: ast.AST | None) -> bool:
+    return isinstance(parent, (ast.AnnAssign, ast.FunctionDef)) and (
+        getattr(parent, "annotation", None) is node or getattr(parent, "returns", None) is node
+    )
+
+
+RULE = Rule(
+    "JP801",
+    Words("unsupported API", "不支持的接口"),
+    (ast.Attribute, ast.Name),
+    ("torch",),
+    check,
+    torch_names_only=True,
+)

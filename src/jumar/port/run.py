@@ -1,0 +1,166 @@
+"""One port from the folder to the reports: what the command line and other rooms call.
+
+A run into a folder that an earlier run wrote from the same source with the same choices, with
+nothing changed since on either side, is over after looking at the files' times."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jumar.port import projectfile, write
+from jumar.port.options import Options
+from jumar.port.records import Severity
+from jumar.port.scan import REPORT_FOLDER, Found, scan
+
+if TYPE_CHECKING:
+    from jumar.port.report.summary import Report
+    from jumar.port.tree import TreeResult
+
+Progress = Callable[[int, int], None]
+RULES_EDITION = 1
+"""Raised whenever a rule changes what it does, so that earlier results are not taken again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the port goes: a new folder, the source itself, or nowhere."""
+
+    folder: Path | None
+    in_place: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run tells its caller."""
+
+    verdict: str
+    changes: int
+    changed_files: int
+    work: int
+    seconds: float
+    json: str
+    report_dir: Path | None
+    report: "Report | None"
+    """None when an earlier result was taken again."""
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether places are left that need a person's work."""
+        return self.work > 0
+
+
+def port_repository(
+    source: Path,
+    options: Options,
+    *,
+    target: Target,
+    report_dir: Path | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Port a repository and write what was asked for."""
+    started = time.perf_counter()
+    found = scan(source, options.exclude)
+    options = _with_project_file(source, options)
+    if target.folder is not None:
+        write.check_target(source, target.folder)
+    key = _key(source, options, found)
+    reports = report_dir or (target.folder / REPORT_FOLDER if target.folder is not None else None)
+    if target.folder is not None and report_dir is None:
+        earlier = _taken_again(target.folder, key, started)
+        if earlier is not None:
+            return earlier
+    # Imported here: a result that is taken again needs neither rules nor reports.
+    from jumar.port.adapt import apply as adaptations
+    from jumar.port.report import as_json
+    from jumar.port.report.summary import make
+    from jumar.port.tree import port_tree
+
+    result = adaptations(port_tree(source, options, progress=progress))
+    report = make(result, time.perf_counter() - started)
+    _write(result, report, target, reports, report_dir, key)
+    return Outcome(
+        report.verdict.en,
+        report.changes,
+        report.changed_files,
+        report.count(Severity.WORK),
+        report.seconds,
+        as_json.render(report),
+        reports,
+        report,
+    )
+
+
+def _with_project_file(source: Path, options: Options) -> Options:
+    settings = projectfile.load(source)
+    return replace(
+        options,
+        select=options.select or settings.select,
+        ignore=(*options.ignore, *settings.ignore),
+        exclude=(*options.exclude, *settings.exclude),
+        own_rules=(*options.own_rules, *settings.rules),
+    )
+
+
+def _write(
+    result: "TreeResult",
+    report: "Report",
+    target: Target,
+    reports: Path | None,
+    report_dir: Path | None,
+    key: str,
+) -> None:
+    from jumar.port.report import files
+
+    manifest: dict[str, Any] = {"key": key, "source": str(result.root.resolve())}
+    if target.folder is not None:
+        inside = list(files.every(report))
+        write.write_tree(result, target.folder, inside if report_dir is None else [], manifest)
+        if report_dir is not None:
+            write.write_reports(report_dir, inside)
+        return
+    # The reports read the source, so they are made before it is changed.
+    texts = list(files.every(report)) if reports is not None else []
+    if target.in_place:
+        write.write_in_place(result)
+    if reports is not None:
+        write.write_reports(reports, texts)
+
+
+def _key(source: Path, options: Options, found: list[Found]) -> str:
+    digest = hashlib.sha256(f"{RULES_EDITION} {source.resolve()} {options!r}".encode())
+    for one in found:
+        digest.update(
+            f"\0{one.path}\0{one.size}\0{one.mtime_ns}".encode("utf-8", "surrogateescape")
+        )
+    return digest.hexdigest()
+
+
+def _taken_again(folder: Path, key: str, started: float) -> Outcome | None:
+    manifest = write.read_manifest(folder / REPORT_FOLDER)
+    if manifest is None or manifest.get("key") != key:
+        return None
+    if len(manifest["written"]) == 0 or any(
+        not (folder / path).exists() and not (folder / path).is_symlink()
+        for path in manifest["written"]
+    ):
+        return None
+    try:
+        text = (folder / REPORT_FOLDER / "report.json").read_text("utf-8")
+        document = json.loads(text)
+    except (OSError, ValueError):
+        return None
+    summary = document["summary"]
+    return Outcome(
+        document["verdict"]["en"],
+        summary["changes"],
+        summary["changed_files"],
+        summary["findings"]["work"],
+        time.perf_counter() - started,
+        text,
+        folder / REPORT_FOLDER,
+        None,
+    )

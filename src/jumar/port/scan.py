@@ -1,0 +1,121 @@
+"""Find the files of a repository and say what each one is; never follows a link to a folder."""
+
+import fnmatch
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+from jumar.errors import BadInput
+
+SKIPPED_FOLDERS = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        "__pycache__",
+        ".venv",
+        "venv",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+    }
+)
+REPORT_FOLDER = "jumar-report"
+
+
+class FileKind(Enum):
+    """How a file is ported."""
+
+    PYTHON = auto()
+    NOTEBOOK = auto()
+    SHELL = auto()
+    CONFIG = auto()
+    DOCUMENT = auto()
+    REQUIREMENTS = auto()
+    CUDA = auto()
+    OTHER = auto()
+
+
+_SUFFIXES = {
+    ".py": FileKind.PYTHON,
+    ".pyw": FileKind.PYTHON,
+    ".ipynb": FileKind.NOTEBOOK,
+    ".sh": FileKind.SHELL,
+    ".bash": FileKind.SHELL,
+    ".slurm": FileKind.SHELL,
+    ".sbatch": FileKind.SHELL,
+    ".yaml": FileKind.CONFIG,
+    ".yml": FileKind.CONFIG,
+    ".toml": FileKind.CONFIG,
+    ".json": FileKind.CONFIG,
+    ".ini": FileKind.CONFIG,
+    ".cfg": FileKind.CONFIG,
+    ".md": FileKind.DOCUMENT,
+    ".rst": FileKind.DOCUMENT,
+    ".cu": FileKind.CUDA,
+    ".cuh": FileKind.CUDA,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One file below the source, by its relative path."""
+
+    path: str
+    kind: FileKind
+    size: int
+    mtime_ns: int
+    is_link: bool = False
+    problem: str = ""
+
+
+def scan(root: Path, exclude: tuple[str, ...] = ()) -> list[Found]:
+    """All files below a folder, sorted; folders that are links are listed, not entered."""
+    if not root.exists():
+        raise BadInput(f"no such folder: {root}", hint="give the folder of your training code")
+    if not root.is_dir():
+        raise BadInput(f"{root} is not a folder", hint="give the folder, not a file in it")
+    try:
+        return sorted(_walk(str(root), "", exclude), key=lambda f: f.path)
+    except PermissionError as error:
+        raise BadInput(
+            f"cannot read {error.filename}", hint="check who may read the folder"
+        ) from error
+
+
+def _walk(folder: str, prefix: str, exclude: tuple[str, ...]) -> Iterator[Found]:
+    folders: list[tuple[str, str]] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            path = prefix + entry.name
+            if entry.is_symlink():
+                yield Found(path, FileKind.OTHER, 0, 0, is_link=True)
+            elif entry.is_dir():
+                if entry.name not in SKIPPED_FOLDERS and path != REPORT_FOLDER:
+                    folders.append((entry.path, f"{path}/"))
+            elif entry.is_file():
+                yield _found(entry, path, exclude)
+    for path, below in folders:
+        try:
+            yield from _walk(path, below, exclude)
+        except PermissionError:
+            yield Found(below.rstrip("/"), FileKind.OTHER, 0, 0, problem="folder cannot be read")
+
+
+def _found(entry: os.DirEntry[str], path: str, exclude: tuple[str, ...]) -> Found:
+    status = entry.stat()
+    left_alone = any(fnmatch.fnmatch(path, pattern) for pattern in exclude)
+    kind = FileKind.OTHER if left_alone else kind_of(path)
+    return Found(path, kind, status.st_size, status.st_mtime_ns)
+
+
+def kind_of(path: str) -> FileKind:
+    """How a file is ported, by its name."""
+    name = path.rpartition("/")[2].lower()
+    if name.endswith(".txt"):
+        return FileKind.REQUIREMENTS if "requirement" in name else FileKind.OTHER
+    if name in ("environment.yml", "environment.yaml", "conda.yml", "conda.yaml"):
+        return FileKind.REQUIREMENTS
+    return _SUFFIXES.get(os.path.splitext(name)[1], FileKind.OTHER)

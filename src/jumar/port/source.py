@@ -1,0 +1,97 @@
+"""A file's bytes as text and back, so that what is not edited returns byte for byte.
+
+The byte-order mark, the declared encoding and the line ends are kept. Positions of the `ast`
+(line, byte column) become offsets into the text here."""
+
+import codecs
+import io
+import re
+import tokenize
+from dataclasses import dataclass, field
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_FALLBACKS = ("gb18030",)
+
+
+class Undecodable(ValueError):
+    """The bytes are not text in any encoding that was declared or is likely."""
+
+
+@dataclass(slots=True)
+class Source:
+    """The text of one file and how to write it back."""
+
+    text: str
+    encoding: str
+    bom: bytes = b""
+    declared: bool = True
+    """False where the encoding was guessed: Python itself would refuse the file."""
+    _starts: list[int] = field(default_factory=list[int])
+
+    def encode(self, text: str) -> bytes:
+        """The bytes of a changed text, in the encoding and with the mark of the original."""
+        return self.bom + text.encode(self.encoding)
+
+    @property
+    def starts(self) -> list[int]:
+        """Offset of the first character of each line."""
+        if not self._starts:
+            self._starts = [0, *(match.end() for match in _LINE_END.finditer(self.text))]
+        return self._starts
+
+    def offset(self, line: int, byte_column: int) -> int:
+        """Offset of an `ast` position."""
+        starts = self.starts
+        start = starts[line - 1]
+        end = starts[line] if line < len(starts) else len(self.text)
+        row = self.text[start:end]
+        if row.isascii():
+            return start + byte_column
+        return start + len(row.encode()[:byte_column].decode(errors="replace"))
+
+    def line_of(self, offset: int) -> int:
+        """Number of the line, from 1, that holds an offset."""
+        low, high = 0, len(self.starts)
+        while low < high:
+            middle = (low + high) // 2
+            if self.starts[middle] <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def line_text(self, line: int) -> str:
+        """One line without its end."""
+        start = self.starts[line - 1]
+        end = self.starts[line] if line < len(self.starts) else len(self.text)
+        return self.text[start:end].rstrip("\r\n")
+
+    @property
+    def newline(self) -> str:
+        """The line end that the file uses first."""
+        match = _LINE_END.search(self.text)
+        return match[0] if match else "\n"
+
+
+def read(data: bytes, *, python: bool) -> Source:
+    """Decode a file; `python` files may declare their encoding in a comment."""
+    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    body = data[len(bom) :]
+    encoding = _declared(data) if python and not body.isascii() else "utf-8"
+    for position, name in enumerate((encoding, *_FALLBACKS)):
+        try:
+            text = body.decode(name)
+        except (UnicodeDecodeError, LookupError):
+            continue
+        if "\0" in text or text.encode(name) != body:
+            break
+        return Source(text, name, bom, declared=position == 0)
+    raise Undecodable(f"not text in {encoding} or {', '.join(_FALLBACKS)}")
+
+
+def _declared(data: bytes) -> str:
+    try:
+        name, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError:
+        return "utf-8"
+    return "utf-8" if name == "utf-8-sig" else name

@@ -1,0 +1,43 @@
+"""Comments that keep a rule away: `# jumar: ignore`, `# jumar: ignore[JP101]`, `ignore-file`.
+
+The comment silences the lines of the statement part it stands on; `ignore-file` the whole file."""
+
+import re
+
+from jumar.port.records import Proposal, Remark
+from jumar.port.source import Source
+
+_LINE = re.compile(r"#\s*jumar:\s*ignore(?!-file)(?:\[([\w\s,]*)\])?")
+_FILE = re.compile(r"^\s*#\s*jumar:\s*ignore-file\s*$", re.MULTILINE)
+
+
+def whole_file(text: str) -> bool:
+    """Whether a comment asks to leave the file alone."""
+    return "ignore-file" in text and _FILE.search(text) is not None
+
+
+def lines(text: str) -> dict[int, frozenset[str]]:
+    """Per line number the codes that are silenced there; an empty set means all."""
+    if "jumar" not in text:
+        return {}
+    silenced: dict[int, frozenset[str]] = {}
+    for number, row in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
+        match = _LINE.search(row)
+        if match:
+            codes = (match[1] or "").replace(",", " ").split()
+            silenced[number] = frozenset(codes)
+    return silenced
+
+
+def silences(
+    silenced: dict[int, frozenset[str]], code: str, source: Source, outcome: Proposal | Remark
+) -> bool:
+    """Whether a comment on the lines of an outcome keeps its rule away."""
+    if not silenced:
+        return False
+    first = source.line_of(outcome.start)
+    last = source.line_of(max(outcome.start, outcome.end - 1))
+    return any(
+        line in silenced and (not silenced[line] or code in silenced[line])
+        for line in range(first, last + 1)
+    )

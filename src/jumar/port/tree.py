@@ -1,0 +1,158 @@
+"""Port a folder: scan, port each file (in parallel when it pays), gather what became of it.
+
+Nothing is written here; `write.py` does that, aside and renamed."""
+
+import gc
+import os
+import signal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from jumar.port.one import port_file
+from jumar.port.options import Options
+from jumar.port.project import Project
+from jumar.port.records import FileResult
+from jumar.port.scan import FileKind, Found, scan
+
+PARALLEL_BYTES = 1_500_000
+"""Below this much Python, starting processes costs more than it brings."""
+_CHUNK_BYTES = 300_000
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeResult:
+    """What became of a repository."""
+
+    root: Path
+    options: Options
+    files: tuple[Found, ...]
+    results: tuple[FileResult, ...]
+    """Only files with something to say; the others stay as they are."""
+
+    @property
+    def python_files(self) -> int:
+        """How many Python files there are."""
+        return sum(found.kind is FileKind.PYTHON for found in self.files)
+
+
+def port_tree(
+    root: Path, options: Options, *, progress: Progress | None = None, workers: int | None = None
+) -> TreeResult:
+    """Port every file below a folder, in memory."""
+    files = scan(root, options.exclude)
+    project = Project(root, [f.path for f in files if f.kind is FileKind.PYTHON])
+    work = [f for f in files if f.kind is not FileKind.OTHER or f.problem]
+    tell = progress or _silent
+    weight = sum(f.size for f in work if f.kind is FileKind.PYTHON)
+    count = workers if workers is not None else len(os.sched_getaffinity(0))
+    if weight < PARALLEL_BYTES or count < 2:
+        results = _in_this_process(root, work, options, project, tell)
+    else:
+        results = _in_processes(root, work, options, project, tell, count)
+    return TreeResult(root, options, tuple(files), tuple(sorted(results, key=lambda r: r.path)))
+
+
+def _silent(done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+def _in_this_process(
+    root: Path, work: list[Found], options: Options, project: Project, tell: Progress
+) -> list[FileResult]:
+    results: list[FileResult] = []
+    with _PausedCollection():
+        for done, found in enumerate(work, start=1):
+            result = port_file(root, found, options, project)
+            if result is not None:
+                results.append(result)
+            tell(done, len(work))
+    return results
+
+
+class _PausedCollection:
+    """Syntax trees hold no cycles worth looking for; the collector would visit them all again."""
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_on:
+            gc.enable()
+
+
+def _in_processes(
+    root: Path, work: list[Found], options: Options, project: Project, tell: Progress, count: int
+) -> list[FileResult]:
+    # Imported here: half of a small run's time would go into these imports.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
+    results: list[FileResult] = []
+    done = 0
+    methods = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
+    stop = context.Event()
+    with ProcessPoolExecutor(
+        count, mp_context=context, initializer=_prepare_worker, initargs=(stop,)
+    ) as pool:
+        tasks = {
+            pool.submit(_port_chunk, root, chunk, options, project): len(chunk)
+            for chunk in _chunks(work)
+        }
+        try:
+            for task in as_completed(tasks):
+                results += task.result()
+                done += tasks[task]
+                tell(done, len(work))
+        except BaseException:
+            # Chunks that workers hold already cannot be cancelled; they end at their next file.
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return results
+
+
+class _Stop(Protocol):
+    def is_set(self) -> bool: ...
+
+
+_stops: list[_Stop] = []
+"""In a worker: the sign that the parent has given up."""
+
+
+def _prepare_worker(stop: _Stop) -> None:
+    """Ctrl-C reaches the whole group; only the parent decides what it means."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _stops.append(stop)
+
+
+def _port_chunk(
+    root: Path, chunk: list[Found], options: Options, project: Project
+) -> list[FileResult]:
+    results: list[FileResult] = []
+    with _PausedCollection():
+        for found in chunk:
+            if any(stop.is_set() for stop in _stops):
+                break
+            result = port_file(root, found, options, project)
+            if result is not None:
+                results.append(result)
+    gc.collect()
+    return results
+
+
+def _chunks(work: Iterable[Found]) -> list[list[Found]]:
+    """Pieces of about the same amount of Python, the largest files first."""
+    chunks: list[list[Found]] = []
+    size = 0
+    for found in sorted(work, key=lambda f: -f.size):
+        if not chunks or size > _CHUNK_BYTES:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(found)
+        size += found.size if found.kind is FileKind.PYTHON else 1000
+    return chunks

@@ -1,0 +1,209 @@
+"""Scripts restructured on request: many cards, ModelArts, Xihe."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jumar.errors import BadInput
+from jumar.port import Mode, Options
+from jumar.port.run import Target, port_repository
+
+SCRIPT = """import argparse
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=2)
+    args = parser.parse_args()
+    device = torch.device("cuda")
+    train_data = make_data()
+    train_loader = DataLoader(train_data, batch_size=8, shuffle=True)
+    test_loader = DataLoader(make_data(), batch_size=8)
+    model = nn.Linear(4, 2).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(args.epochs):
+        for x, y in train_loader:
+            loss = model(x.to(device)).sum()
+            loss.backward()
+            optimizer.step()
+        print(epoch, loss.item())
+        torch.save(model.state_dict(), "model.pt")
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def port(tmp_path: Path, text: str, **choices: str | bool) -> tuple[Path, list[str]]:
+    source = tmp_path / "src"
+    source.mkdir(parents=True)
+    (source / "train.py").write_text(text)
+    options = Options(mode=Mode.NPU_ONLY, **choices)  # pyright: ignore[reportArgumentType]
+    outcome = port_repository(source, options, target=Target(tmp_path / "out"))
+    assert outcome.report is not None
+    return tmp_path / "out", [f.code for _, f in outcome.report.findings()]
+
+
+def test_single_card_to_many_makes_each_edit_in_its_place(tmp_path: Path) -> None:
+    out, findings = port(tmp_path, SCRIPT, distributed="train.py")
+    assert findings == []
+    lines = [line.strip() for line in (out / "train.py").read_text().splitlines()]
+    expected = [
+        "import torch_npu",
+        'local_rank = int(os.environ["LOCAL_RANK"])',
+        'world_size = int(os.environ["WORLD_SIZE"])',
+        "device = torch.device('npu', local_rank)",
+        'torch.distributed.init_process_group(backend="hccl")',
+        "torch.npu.set_device(device)",
+        "train_sampler = torch.utils.data.distributed.DistributedSampler(train_data)",
+        "train_loader = DataLoader(train_data, batch_size=8, sampler=train_sampler)",
+        "test_loader = DataLoader(make_data(), batch_size=8)",
+        "model = nn.Linear(4, 2).to(device)",
+        "model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank], output_device=local_rank)",
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+        "for epoch in range(args.epochs):",
+        "train_sampler.set_epoch(epoch)",
+        "if torch.distributed.get_rank() == 0:",
+        "print(epoch, loss.item())",
+        'torch.save(model.module.state_dict(), "model.pt")',
+    ]  # fmt: skip
+    positions = [lines.index(line) for line in expected]
+    assert positions == sorted(positions)
+    assert "import os" in lines
+    script = (out / "run_distributed_npu.sh").read_text()
+    assert "torch.distributed.run" in script
+    subprocess.run(["sh", "-n", out / "run_distributed_npu.sh"], check=True, timeout=10)
+
+
+def test_data_parallel_is_replaced_not_wrapped_again(tmp_path: Path) -> None:
+    text = SCRIPT.replace("    optimizer =", "    model = nn.DataParallel(model)\n    optimizer =")
+    out, _ = port(tmp_path, text, distributed="train.py")
+    ported = (out / "train.py").read_text()
+    assert "nn.DataParallel(" not in ported
+    assert ported.count("DistributedDataParallel(") == 1
+
+
+@pytest.mark.slow
+def test_a_ported_loop_trains_with_two_ranks(tmp_path: Path) -> None:
+    """The same edits in portable form, run for real on the CPU with gloo."""
+    data = "def make_data():\n    return [(torch.ones(4) * i, i) for i in range(16)]\n\n\n"
+    text = SCRIPT.replace("def main():", data + "def main():").replace(
+        'torch.device("cuda")', 'torch.device("cpu")'
+    )
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "train.py").write_text(text)
+    options = Options(distributed="train.py")
+    port_repository(source, options, target=Target(tmp_path / "out"))
+    ported = tmp_path / "out" / "train.py"
+    # This machine may have no accelerator: let the CPU stand in for it.
+    cpu = ported.read_text().replace(
+        "torch.accelerator.current_accelerator()", 'torch.device("cpu")'
+    )
+    cpu = cpu.replace("torch.accelerator.set_device_index(local_rank)", "pass")
+    cpu = cpu.replace(".type, local_rank)", ".type)").replace(
+        "device_ids=[local_rank], output_device=local_rank", "device_ids=None"
+    )
+    ported.write_text(cpu)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    done = subprocess.run(
+        [*command, str(ported)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["0", "1"]
+    assert (tmp_path / "model.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("    for epoch in", "    for step in", "loops over epochs"),
+        ("shuffle=True", "sampler=mine", "sampler of its own"),
+        ("train_loader = DataLoader(train_data, batch_size=8, shuffle=True)", "train_loader = build()", "No training loaders"),
+        ("    for epoch in range(args.epochs):", "    other = torch.optim.SGD(net.parameters())\n    for epoch in range(args.epochs):", "Several models"),
+        ("    model = nn.Linear(4, 2).to(device)\n", "", "is not made beside"),
+        ("    optimizer =", "    if many:\n        model = nn.DataParallel(model)\n    optimizer =", "inside a condition"),
+    ],
+)  # fmt: skip
+def test_a_script_that_is_not_plain_is_left_with_the_reason(
+    tmp_path: Path, old: str, new: str, reason: str
+) -> None:
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "train.py").write_text(SCRIPT.replace(old, new))
+    options = Options(mode=Mode.NPU_ONLY, distributed="train.py")
+    outcome = port_repository(source, options, target=Target(tmp_path / "out"))
+    assert outcome.report is not None
+    (found,) = [f for _, f in outcome.report.findings() if f.code == "JP901"]
+    assert reason in found.why.en
+    assert "DistributedSampler" not in (tmp_path / "out/train.py").read_text()
+
+
+def test_an_unknown_script_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no Python file"):
+        port(tmp_path, SCRIPT, distributed="nope.py")
+
+
+def test_modelarts_arguments_and_path_mapping(tmp_path: Path) -> None:
+    out, findings = port(tmp_path, SCRIPT, modelarts=True)
+    assert findings == []
+    text = (out / "train.py").read_text()
+    ast.parse(text)
+    assert '    parser.add_argument("--data_url", type=str' in text
+    assert "    map_paths(args.data_url, args.train_url)" in text
+    function = out / "ascend_modelarts_function"
+    config = function / "path_mapping_config.py"
+    config.write_text('INPUTS = ["./data"]\nOUTPUTS = ["./ckpt"]\n')
+    probe = (
+        "from ascend_modelarts_function.modelarts_path_manager import map_paths\n"
+        "map_paths('in', 'result')\nprint(open('data/x').read())\nopen('ckpt/y', 'w').write('kept')\n"
+    )
+    (out / "in").mkdir()
+    (out / "in/x").write_text("seen")
+    done = subprocess.run(
+        [sys.executable, "-c", probe],
+        cwd=out,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout == "seen\n"
+    assert (out / "result/y").read_text() == "kept"
+
+
+def test_xihe_arguments_and_requirements(tmp_path: Path) -> None:
+    out, _ = port(tmp_path, SCRIPT.replace("import torch\n", "import cv2\nimport torch\nimport yaml\n", 1), xihe=True)  # fmt: skip
+    text = (out / "train.py").read_text()
+    for name in ("--data_url", "--pretrain_url", "--output_path"):
+        assert f'    parser.add_argument("{name}", type=str, default="")' in text
+    assert (out / "pip-requirements.txt").read_text() == "opencv-python-headless\nPyYAML\n"
+
+
+def test_xihe_makes_a_parser_where_there_is_none(tmp_path: Path) -> None:
+    text = "import torch\n\nif __name__ == '__main__':\n    loss.backward()\n"
+    out, _ = port(tmp_path, text, xihe=True)
+    ported = (out / "train.py").read_text()
+    ast.parse(ported)
+    assert "args_opt, _ = parser.parse_known_args()" in ported
+
+
+def test_adaptations_done_once_are_not_done_again(tmp_path: Path) -> None:
+    choices = {"distributed": "train.py", "modelarts": True, "xihe": True}
+    out, _ = port(tmp_path, SCRIPT, **choices)  # pyright: ignore[reportArgumentType]
+    once = (out / "train.py").read_text()
+    again, _ = port(tmp_path / "again", once, **choices)  # pyright: ignore[reportArgumentType]
+    assert (again / "train.py").read_text() == once

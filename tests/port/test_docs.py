@@ -1,0 +1,54 @@
+"""The documentation under test: each diff of the rules page is what the rules do."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from jumar.cli.port import command
+from jumar.port import Mode, Options, port_text
+from jumar.port.packages import PACKAGES
+from jumar.port.rules import titles
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "reference/port-rules.md").read_text("utf-8")
+SECTION = re.compile(r"^## (JP\d+): .*?(?=^## )", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"```diff\n(.*?)\n```\n(?:reports: ([\w, ]+))?", re.DOTALL)
+
+
+def sides(diff: str) -> tuple[str, str]:
+    lines = diff.split("\n")
+    before = [line[1:] for line in lines if not line.startswith("+")]
+    after = [line[1:] for line in lines if not line.startswith("-")]
+    return "\n".join(before) + "\n", "\n".join(after) + "\n"
+
+
+SECTIONS = [pytest.param(match[0], id=match[1]) for match in SECTION.finditer(PAGE)]
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_each_rule_does_what_its_section_shows(section: str) -> None:
+    found = BLOCK.findall(section)
+    assert found
+    for mode, (diff, reports) in zip(Mode, found if len(found) == 2 else found * 2, strict=True):
+        before, after = sides(diff)
+        result = port_text(before, Options(mode=mode))
+        assert result.text == after
+        assert ", ".join(sorted({f.code for f in result.findings})) == reports
+
+
+def test_every_code_is_on_the_page() -> None:
+    for code in titles():
+        assert code in PAGE, code
+    for package in PACKAGES:
+        assert f"`{package.module}`" in PAGE
+
+
+def test_the_pages_name_only_options_that_the_command_has() -> None:
+    known = {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
+    for page in ("reference/port.md", "howto/port.md"):
+        text = (DOCS / page).read_text("utf-8")
+        told = set(re.findall(r"`(--?[a-z][\w-]*)", text))
+        for line in re.findall(r"^jumar port .*$", text, re.MULTILINE):
+            told |= set(re.findall(r"(?<=\s)--?[a-z][\w-]*", line))
+        assert told - {"--data_url", "--train_url", "--pretrain_url", "--output_path"} <= known

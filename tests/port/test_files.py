@@ -1,0 +1,185 @@
+"""Files beside Python: only what is surely a device changes, nothing else of the file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jumar.port import Mode, Options
+from jumar.port.files import config, document, notebook, requirements, shell
+from jumar.port.project import Project
+
+NPU = Options(mode=Mode.NPU_ONLY)
+ANY = Options()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# CUDA_VISIBLE_DEVICES=0 python train.py",
+        "echo CUDA_VISIBLE_DEVICES=0",
+        "export CUDA_HOME=/usr/local/cuda",
+        "cd cuda && make",
+        "python train.py --impl cuda",
+        "python train.py --cuda",
+        "pip install torch --index-url https://x/cu118",
+        "CUDA_VISIBLE_DEVICES= python train.py",
+        "CUDA_VISIBLE_DEVICES=-1 python train.py",
+        "python train.py --name cuda-run",
+        "python -m torch.distributed.launch --nproc_per_node=8 train.py",
+        "torchrun --nproc_per_node 8 train.py --device cpu",
+        "cp cuda.txt /tmp/device",
+        "python x.py --data /mnt/device=cuda/images",
+    ],
+)
+def test_shell_lines_without_a_device_stay(line: str) -> None:
+    for options in (NPU, ANY):
+        ported, edits = shell.port(f"#!/bin/sh\n{line}\n", options)
+        assert ported == f"#!/bin/sh\n{line}\n"
+        assert not edits.changes
+
+
+@pytest.mark.parametrize(
+    ("line", "portable", "npu"),
+    [
+        (
+            "CUDA_VISIBLE_DEVICES=0,1 python train.py",
+            "CUDA_VISIBLE_DEVICES=0,1 ASCEND_RT_VISIBLE_DEVICES=0,1 python train.py",
+            "ASCEND_RT_VISIBLE_DEVICES=0,1 python train.py",
+        ),
+        (
+            'export CUDA_VISIBLE_DEVICES="$1"',
+            'export CUDA_VISIBLE_DEVICES="$1" ASCEND_RT_VISIBLE_DEVICES="$1"',
+            'export ASCEND_RT_VISIBLE_DEVICES="$1"',
+        ),
+        ("python t.py --device cuda", "python t.py --device npu", "python t.py --device npu"),
+        ("python t.py --device=cuda:1", "python t.py --device=npu:1", "python t.py --device=npu:1"),
+        (
+            "python t.py --dist-backend 'nccl' \\",
+            "python t.py --dist-backend 'hccl' \\",
+            "python t.py --dist-backend 'hccl' \\",
+        ),
+        ("python t.py train.device=cuda", "python t.py train.device=npu", "python t.py train.device=npu"),
+        ("  --backend nccl \\", "  --backend hccl \\", "  --backend hccl \\"),
+    ],
+)  # fmt: skip
+def test_shell_lines_with_a_device(line: str, portable: str, npu: str) -> None:
+    assert shell.port(f"{line}\n", ANY)[0] == f"{portable}\n"
+    assert shell.port(f"{line}\n", NPU)[0] == f"{npu}\n"
+    assert shell.port(f"{portable}\n", ANY)[0] == f"{portable}\n"
+
+
+def test_shell_reports_what_has_no_counterpart() -> None:
+    _, edits = shell.port("export NCCL_DEBUG=INFO\nnvidia-smi\n", ANY)
+    assert [f.subject for f in edits.findings] == ["NCCL_DEBUG", "nvidia-smi"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "before", "after"),
+    [
+        (".yaml", "device: cuda\n", "device: npu\n"),
+        (".yaml", "device: cuda:0  # card\n", "device: npu:0  # card\n"),
+        (".yaml", 'train:\n  device: "cuda"\n', 'train:\n  device: "npu"\n'),
+        (".yaml", "dist_backend: 'nccl'\n", "dist_backend: 'hccl'\n"),
+        (".yaml", "model: {device: cuda, size: 3}\n", "model: {device: npu, size: 3}\n"),
+        (".toml", 'device = "cuda"\n', 'device = "npu"\n'),
+        (".json", '{"device": "cuda", "n": 1}\n', '{"device": "npu", "n": 1}\n'),
+        (".ini", "[run]\ndevice = cuda\n", "[run]\ndevice = npu\n"),
+        (".yaml", "cmd: python t.py --device cuda\n", "cmd: python t.py --device npu\n"),
+        (".yaml", "impl: cuda\n", "impl: cuda\n"),
+        (".yaml", "# device: cuda\n", "# device: cuda\n"),
+        (".yaml", "name: cuda\nversion: cuda:11\n", "name: cuda\nversion: cuda:11\n"),
+        (".yaml", "device: cuda-toolkit\n", "device: cuda-toolkit\n"),
+        (".yaml", "device_count: cuda\n", "device_count: cuda\n"),
+        (".json", '{"cuda": true, "note": "device: cuda works"}', '{"cuda": true, "note": "device: cuda works"}'),
+        (".toml", 'extras = ["cuda"]\n', 'extras = ["cuda"]\n'),
+    ],
+)  # fmt: skip
+def test_configuration(suffix: str, before: str, after: str) -> None:
+    for options in (NPU, ANY):
+        assert config.port(before, options, suffix)[0] == after
+
+
+def test_variables_in_a_configuration_are_set_for_both() -> None:
+    text = "env:\n  CUDA_VISIBLE_DEVICES: 0,1\n"
+    portable = config.port(text, ANY, ".yaml")[0]
+    assert portable == text + "  ASCEND_RT_VISIBLE_DEVICES: 0,1\n"
+    assert config.port(portable, ANY, ".yaml")[0] == portable
+    assert config.port(text, NPU, ".yaml")[0] == "env:\n  ASCEND_RT_VISIBLE_DEVICES: 0,1\n"
+
+
+def test_documents_change_in_shell_blocks_only() -> None:
+    text = (
+        "Run on cuda with --device cuda.\n\n```bash\npython train.py --device cuda\n```\n\n"
+        '```python\nx.to("cuda")\n```\n\n```\nGPU output --device cuda\n```\n'
+    )
+    ported, edits = document.port(text, ANY)
+    assert ported == text.replace(
+        "```bash\npython train.py --device cuda", "```bash\npython train.py --device npu"
+    )
+    assert len(edits.changes) == 1
+
+
+def test_requirements_are_reported_not_changed() -> None:
+    lines = [
+        "numpy",
+        "flash-attn>=2",
+        "# xformers",
+        "torch==2.1.0+cu118",
+        "onnxruntime-gpu",
+        "spconv-cu118",
+    ]
+    edits = requirements.findings("\n".join(lines) + "\n")
+    assert [f.line for f in edits.findings] == [2, 4, 5, 6]
+
+
+def _book(*cells: str, indent: int = 1) -> str:
+    made: list[dict[str, object]] = [
+        {
+            "cell_type": "code",
+            "metadata": {},
+            "outputs": [],
+            "source": cell.splitlines(keepends=True),
+        }
+        for cell in cells
+    ]
+    made.insert(0, {"cell_type": "markdown", "metadata": {}, "source": ["on cuda 显卡\n"]})
+    book = {"cells": made, "metadata": {"k": "cuda"}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(book, indent=indent, ensure_ascii=False) + "\n"
+
+
+def _port_book(text: str, options: Options) -> str:
+    return notebook.port(text, options, "n.ipynb", Project(Path(), []))[0]
+
+
+def test_notebook_cells_are_one_program_and_the_rest_stays() -> None:
+    text = _book(
+        "%matplotlib inline\nimport torch", "!pip list \\\n  -v\nx.cuda()", "print('cuda')"
+    )
+    ported = json.loads(_port_book(text, NPU))
+    sources = ["".join(c["source"]) for c in ported["cells"]]
+    assert sources == [
+        "on cuda 显卡\n",
+        "%matplotlib inline\nimport torch\nimport torch_npu",
+        "!pip list \\\n  -v\nx.npu()",
+        "print('cuda')",
+    ]
+    assert ported["metadata"] == {"k": "cuda"}
+
+
+def test_notebook_without_a_device_is_byte_identical_and_porting_twice_is_once() -> None:
+    plain = _book("import torch\nprint(1)")
+    assert _port_book(plain, ANY) == plain
+    once = _port_book(_book("import torch", "x.cuda()", "!python t.py --device cuda"), ANY)
+    assert "--device npu" in once
+    assert _port_book(once, ANY) == once
+
+
+def test_notebook_in_a_layout_that_cannot_be_repeated_is_left_and_reported() -> None:
+    odd = _book("import torch\nx.cuda()").replace('"nbformat": 4', '"nbformat":   4')
+    text, result = notebook.port(odd, ANY, "n.ipynb", Project(Path(), []))
+    assert text == odd
+    assert "JP504" in {f.code for f in result.findings}
+    assert (
+        notebook.port("not json torch", ANY, "n.ipynb", Project(Path(), []))[0] == "not json torch"
+    )

@@ -1,0 +1,171 @@
+"""Reports: the verdict, the page, JSON, SARIF, the vendor's set, and the proof."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from jumar.port import Options, port_tree
+from jumar.port.proof import RunResult, compare
+from jumar.port.records import Change, FileResult
+from jumar.port.report import as_html, as_json, as_sarif, files, vendor
+from jumar.port.report.summary import Report, make
+from jumar.port.rules import titles
+
+SOURCE = """import torch
+import flash_attn
+from torch import nn
+m = nn.DataParallel(m).cuda()
+x = x.to(torch.float64)
+s = torch.std_mean(x) + torch.zeros(2) + torch.lobpcg(x)
+torch.compile(m)  # <b>&"quoted"</b>
+"""
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    (tmp_path / "train.py").write_text(SOURCE)
+    return make(port_tree(tmp_path, Options()), 0.5)
+
+
+def test_the_verdict_counts_the_places_that_need_work(report: Report) -> None:
+    assert report.verdict.en == "needs work: 2 places"
+    only = tuple(replace(r, findings=()) for r in report.results)
+    assert replace(report, results=only).verdict.en == "ready"
+
+
+class _Balance(HTMLParser):
+    void = frozenset({"meta", "input", "br", "col"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loaded += [name for name, _ in attrs if name in ("src", "href")]
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_self_contained_and_in_two_languages(report: Report) -> None:
+    page = as_html.render(report)
+    checker = _Balance()
+    checker.feed(page)
+    assert checker.open == []
+    assert checker.loaded == []
+    assert "http" not in re.sub(r"<pre>.*?</pre>", "", page)
+    assert page.count('class="en"') == page.count('class="zh"') > 20
+    assert "needs work: 2 places" in page
+    assert "需要人工处理：2 处" in page
+    assert "&lt;b&gt;&amp;&quot;quoted" in page
+    assert "m.to(ACCELERATOR)" in page.replace("nn.DataParallel(", "").replace("m).to", "m.to")
+
+
+def test_json_holds_every_change_and_finding(report: Report) -> None:
+    document = json.loads(as_json.render(report))
+    (file,) = document["files"]
+    assert {f["code"] for f in file["findings"]} == {"JP404", "JP601", "JP702", "JP703", "JP801"}
+    assert document["summary"]["changes"] == len(file["changes"]) == 2
+    states = {a["name"]: a["state"] for a in document["apis"]}
+    assert states["torch.std_mean"] == "unsupported"
+    assert states["torch.lobpcg"] == "not verified"
+    assert "CC-BY-4.0" in document["states_from"]
+
+
+def test_sarif_names_rules_levels_and_places(report: Report) -> None:
+    run = json.loads(as_sarif.render(report))["runs"][0]
+    known = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    for result in run["results"]:
+        assert result["ruleId"] in known
+        assert result["level"] in ("error", "warning", "note")
+        region = result["locations"][0]["physicalLocation"]["region"]
+        assert 1 <= region["startLine"] <= region["endLine"] <= 7
+        assert region["startColumn"] >= 1
+    assert "error" in {r["level"] for r in run["results"]}
+
+
+def test_the_vendors_files_have_its_columns(report: Report) -> None:
+    tables = {name: list(csv.reader(io.StringIO(text))) for name, text in vendor.files(report)}
+    place = ["File", "Start Line", "End Line"]
+    assert tables["change_list.csv"][0] == [*place, "Operation Type", "Message"]
+    for name in (
+        "unsupported_api",
+        "unknown_api",
+        "api_precision_advice",
+        "api_performance_advice",
+    ):
+        assert tables[f"{name}.csv"][0] == [*place, "OP", "Tips"]
+        assert len(tables[f"{name}.csv"]) > 1, name
+    assert tables["cuda_op_list.csv"][0] == ["File", "Api"]
+    assert {row[3] for row in tables["change_list.csv"][1:]} == {"INSERT", "MODIFY"}
+    assert all(
+        all(cell for cell in row) for table in tables.values() for row in table[:3] if len(row) > 1
+    )
+
+
+def test_the_log_is_cut_at_one_megabyte_and_ten_files(report: Report) -> None:
+    change = Change("JP101", 1, 1, "a", "b", "MODIFY")
+    many = FileResult("p" * 200, changes=(change,) * 60_000)
+    logs = {
+        n: t
+        for n, t in vendor.files(replace(report, results=(many,)))
+        if n.startswith(vendor.LOG_NAME)
+    }
+    assert len(logs) == vendor.LOG_FILES
+    assert all(len(text) <= vendor.LOG_BYTES for text in logs.values())
+    assert "INFO" in logs[vendor.LOG_NAME].splitlines()[-1]
+
+
+def test_every_code_that_can_be_reported_has_a_title(report: Report) -> None:
+    known = titles()
+    assert all(f.code in known for _, f in report.findings())
+    assert all(words.en and words.zh for words in known.values())
+
+
+def test_equal_runs_give_a_certificate_and_it_is_in_every_report(report: Report) -> None:
+    run = RunResult("cpu", ("python", "t.py"), (2.0, 1.5), {"w": (1.0, 2.0)})
+    certificate = compare(run, replace(run, device="npu (simulated)"))
+    assert certificate.equal
+    assert (certificate.steps, certificate.parameters) == (2, 1)
+    told = dict(files.every(replace(report, proof=certificate)))
+    assert json.loads(told["report.json"])["proof"]["equal"] is True
+    assert "2 losses and 1 parameters" in told["report.html"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"losses": (2.0, 1.6)}, "loss of step 2"),
+        ({"losses": (2.0,)}, "number of steps"),
+        ({"parameters": {"w": (1.0, 2.5)}}, "parameter w"),
+        ({"losses": (2.0, float("nan"))}, "loss of step 2"),
+    ],
+)
+def test_the_first_difference_is_told_with_its_place(
+    report: Report, changed: dict[str, object], what: str
+) -> None:
+    run = RunResult("cpu", ("python",), (2.0, 1.5), {"w": (1.0, 2.0)}, lines=("t.py:3", "t.py:9"))
+    certificate = compare(run, replace(run, **changed))  # pyright: ignore[reportArgumentType]
+    assert not certificate.equal
+    assert certificate.difference is not None
+    assert certificate.difference.what == what
+    page = as_html.render(replace(report, proof=certificate))
+    assert f"First difference: {what}" in page
+    assert ("t.py:9" in page) == (what == "loss of step 2")
+
+
+def test_a_run_that_failed_is_no_proof(report: Report) -> None:
+    run = RunResult("cpu", ("python",), (2.0,))
+    certificate = compare(run, replace(run, losses=(), failure="Traceback: boom <x>"))
+    assert not certificate.equal
+    assert "boom &lt;x&gt;" in as_html.render(replace(report, proof=certificate))
+    assert compare(replace(run, losses=()), replace(run, losses=())).failure
