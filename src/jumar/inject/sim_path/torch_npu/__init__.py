@@ -1,0 +1,28 @@
+"""A stand-in for the Ascend plug-in of PyTorch, with simulated devices computed by the host.
+
+It is on the path only where simulated NPUs were asked for (JUMAR_SIM_DEVICES). Without that, a real
+plug-in further down the path is imported instead."""
+
+import os
+import sys
+
+if "JUMAR_SIM_DEVICES" not in os.environ:
+    from torch_npu import _gate
+
+    sys.modules["torch_npu"] = _gate.real_plugin()
+else:
+    from torch_npu._sim import start
+
+    start.install()
+
+    from torch_npu import npu, optim, profiler
+    from torch_npu._sim.start import VERSION as __version__
+    from torch_npu.ops import *  # noqa: F403
+
+    start.finish()
+
+    __all__ = ["__version__", "npu", "optim", "profiler"]
+
+
+def _autoload() -> None:
+    """What torch calls for a backend that it finds installed; importing was all."""

@@ -1,0 +1,2 @@
+"""Fused operators of the plug-in."""
+__all__ = []
