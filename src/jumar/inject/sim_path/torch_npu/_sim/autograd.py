@@ -3,7 +3,6 @@
 Gradients are computed by the host's autograd; here they get the class of their device when they are
 returned by `torch.autograd.grad`, or handed to a custom Function or to a hook."""
 
-import threading
 from typing import Any
 
 import torch
@@ -19,25 +18,20 @@ _saved_tensors = torch._C._FunctionBase.saved_tensors
 _apply = torch.autograd.Function.apply.__func__
 
 
-class _Pass(threading.local):
-    cls: Any = None
-
-
-_pass = _Pass()
+_with_functions = torch._C._EnableTorchFunction
+_hooks_init = torch.autograd.graph.saved_tensors_hooks.__init__
 
 
 def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
     cls = find_class(outputs)
     if cls is None:
         return _run_backward(outputs, *args, **kwargs)
-    outer, _pass.cls = _pass.cls, cls
-    try:
+    # Hooks of the user run inside; `torch.autograd.grad` comes here with functions switched off.
+    with _with_functions():
         if SETTINGS.checks and WATCH.wants_pass(cls.npu_index):
             grads = WATCH.run(cls.npu_index, _run_backward, outputs, *args, **kwargs)
         else:
             grads = _run_backward(outputs, *args, **kwargs)
-    finally:
-        _pass.cls = outer
     inputs = args[3] if len(args) > 3 else ()
     if grads is not None:
         for grad, source in zip(grads, inputs):
@@ -85,8 +79,22 @@ def _apply_function(cls: Any, *args: Any, **kwargs: Any) -> Any:
     return outputs
 
 
+def _with_functions_on(hook: Any) -> Any:
+    def run(value: Any) -> Any:
+        with _with_functions():
+            return hook(value)
+
+    return run
+
+
+def _init_hooks(self: Any, pack_hook: Any, unpack_hook: Any) -> None:
+    """Hooks on saved tensors run in the midst of an operation, where functions are switched off."""
+    _hooks_init(self, _with_functions_on(pack_hook), _with_functions_on(unpack_hook))
+
+
 def install() -> None:
     """Put these in the place of torch's own."""
+    torch.autograd.graph.saved_tensors_hooks.__init__ = _init_hooks
     torch.autograd._engine_run_backward = _backward
     _Node.apply = _apply_node
     _Node.saved_tensors = property(_get_saved)

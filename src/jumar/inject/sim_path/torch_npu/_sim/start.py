@@ -11,6 +11,7 @@ from torch_npu._sim import (
     host,
     methods,
     moves,
+    optimizers,
     serialization,
 )
 from torch_npu._sim import tensor as device_tensor
@@ -44,6 +45,7 @@ def install() -> None:
     register("npu", backend_module=npu)
     _alias_modules()
     factories.install()
+    optimizers.install()
     distributed.install()
     module.npu = npu
 
