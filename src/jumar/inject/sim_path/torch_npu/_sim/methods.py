@@ -168,6 +168,9 @@ class _Methods:
         with without_functions():
             return Tensor.tolist(self)
 
+    def record_stream(self: Any, stream: Any) -> None:
+        """Work is done in order; there is nothing to wait for."""
+
     def register_hook(self: Any, hook: Any) -> Any:
         cls = type(self)
 

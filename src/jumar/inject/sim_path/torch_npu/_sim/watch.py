@@ -73,7 +73,8 @@ class Watcher(TorchDispatchMode):
             if operator.missing:
                 refuse.missing_operator(operator.name)
             result = func(*args, **(kwargs or {}))
-            RECORD.operators[operator.name] += 1
+            if not operator.name.startswith("_record_function"):
+                RECORD.operators[operator.name] += 1
             self._look(result, operator)
         return result
 
