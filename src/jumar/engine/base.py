@@ -69,7 +69,10 @@ class Engine(Protocol):
         ...
 
     def start(self, attempt: Attempt) -> None:
-        """Start the attempt, or do nothing if it was started before. Returns at once."""
+        """Start the attempt, or do nothing if it was started before. Returns at once.
+
+        EngineFailed: it may or may not have been started; asking again is safe. Any other error:
+        it was not, and never will be."""
         ...
 
     def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:

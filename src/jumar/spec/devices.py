@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 MOST_DEVICES = 1024
-_REQUEST = re.compile(r"([a-z]+)(?::(-?\d{1,9}))?")
+_REQUEST = re.compile(r"([a-z]+)(?::(-?\d{1,9}))?", re.ASCII)
 
 
 class DeviceKind(StrEnum):
@@ -48,11 +48,17 @@ class CardProcess:
     memory_mb: int | None = None
     user: str | None = None
     job_id: str | None = None
+    container_pid: int | None = None
+    """The same process as seen from inside its container, where the tool tells it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One chip of this machine as it is now. None means: not told by the source."""
+    """One chip of this machine as it is now. None means: not told by the source.
+
+    `id` of an NPU is the physical one: N of /dev/davinciN, what rank tables and hccn.conf use.
+    Visible-devices variables want `logical_id`, which counts only the cards this process can see;
+    the two differ in a container that was given some of the cards."""
 
     kind: DeviceKind
     id: int
@@ -69,3 +75,8 @@ class Card:
     cpu_affinity: str | None = None
     numa_node: int | None = None
     processes: tuple[CardProcess, ...] = field(default=())
+    logical_id: int | None = None
+    npu_id: int | None = None
+    """The board's number in npu-smi; several chips may share it."""
+    chip_id: int | None = None
+    """The chip's number on its board."""

@@ -3,6 +3,7 @@
 Aliases, deep nesting and huge files are refused before anything is built: a few lines of YAML
 can stand for gigabytes."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +15,10 @@ from jumar.spec.job import JobSpec
 
 MOST_BYTES = 1 << 20
 MOST_DEPTH = 32
-_Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+# The stubs say little; these are the three calls that are used.
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_compose = cast("Callable[..., yaml.Node | None]", yaml.compose)
+_parse = cast("Callable[..., Iterator[yaml.Event]]", yaml.parse)
 Lines = dict[tuple[str | int, ...], int]
 
 
@@ -39,7 +43,7 @@ def parse_spec(text: str, *, source: str, folder: Path) -> JobSpec:
     lines: Lines = {}
     try:
         _refuse_aliases(text, source)
-        node = yaml.compose(text, Loader=_Loader)
+        node = _compose(text, Loader=_Loader)
         data = None if node is None else _build(node, (), lines, source)
     except yaml.YAMLError as error:
         raise BadInput(f"{source} is not YAML: {_yaml_words(error)}") from error
@@ -67,27 +71,27 @@ def validate_spec(data: object, *, source: str, lines: Lines | None = None) -> J
 
 
 def _words(detail: Any, source: str, lines: Lines) -> str:
-    location = cast("tuple[str | int, ...]", detail["loc"])
-    place, line = location, None
-    while place and (line := lines.get(place)) is None:
-        place = place[:-1]
+    # The branch of a union, written <so>, is part of pydantic's path; people only know fields.
+    location = tuple(part for part in detail["loc"] if not str(part).startswith("<"))
     message = str(detail["msg"]).removeprefix("Value error, ")
     if detail["type"] == "extra_forbidden":
         message = "unknown field"
     elif detail["type"] == "missing":
         message = "is missing"
-    # A union's error carries the name of the branch; people only know the field.
-    field = ".".join(str(part) for part in (place or location[:1]))
-    where = source if line is None else f"{source}:{line}"
+    place = location
+    while place and place not in lines:
+        place = place[:-1]
+    where = f"{source}:{lines[place]}" if place else source
+    field = ".".join(str(part) for part in location)
     return f"{where}: {field}: {message}" if field else f"{where}: {message}"
 
 
 def _refuse_aliases(text: str, source: str) -> None:
     depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
+    for event in _parse(text, Loader=_Loader):
         if isinstance(event, yaml.AliasEvent):
             raise BadInput(
-                f"{source}:{event.start_mark.line + 1}: YAML aliases are not allowed in a job file",
+                f"{source}:{_line(event)}: YAML aliases are not allowed in a job file",
                 hint="write the value out where it is needed",
             )
         if isinstance(event, yaml.CollectionStartEvent):
@@ -95,37 +99,45 @@ def _refuse_aliases(text: str, source: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MOST_DEPTH:
-            raise BadInput(f"{source}:{event.start_mark.line + 1}: nested too deeply")
+            raise BadInput(f"{source}:{_line(event)}: nested too deeply")
 
 
 def _build(node: yaml.Node, place: tuple[str | int, ...], lines: Lines, source: str) -> Any:
-    lines[place] = node.start_mark.line + 1
+    lines[place] = _line(node)
     if isinstance(node, yaml.MappingNode):
         built: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
+        pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
+        for key_node, value_node in pairs:
             key = _scalar(key_node, source)
             if key in built:
-                line = key_node.start_mark.line + 1
+                line = _line(key_node)
                 raise BadInput(f"{source}:{line}: {key} is given twice")
             built[key] = _build(value_node, (*place, str(key)), lines, source)
-            lines[(*place, str(key))] = key_node.start_mark.line + 1
+            lines[(*place, str(key))] = _line(key_node)
         return built
     if isinstance(node, yaml.SequenceNode):
-        return [_build(item, (*place, i), lines, source) for i, item in enumerate(node.value)]
+        items = cast("list[yaml.Node]", node.value)
+        return [_build(item, (*place, i), lines, source) for i, item in enumerate(items)]
     return _scalar(node, source)
 
 
+def _line(thing: yaml.Node | yaml.Event) -> int:
+    mark = thing.start_mark
+    return mark.line + 1 if mark is not None else 1
+
+
 def _scalar(node: yaml.Node, source: str) -> Any:
-    line = node.start_mark.line + 1
+    line = _line(node)
     if not isinstance(node, yaml.ScalarNode):
         raise BadInput(f"{source}:{line}: a field's name must be text")
     loader = _Loader("")
     try:
-        return cast("Any", loader).construct_object(node, deep=True)
+        return loader.construct_object(node, deep=True)
     except (yaml.YAMLError, ValueError) as error:
-        raise BadInput(f"{source}:{line}: {error}") from error
+        words = getattr(error, "problem", None) or error
+        raise BadInput(f"{source}:{line}: {words}") from error
     finally:
-        cast("Any", loader).dispose()
+        loader.dispose()
 
 
 def _yaml_words(error: yaml.YAMLError) -> str:

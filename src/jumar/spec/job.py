@@ -1,14 +1,16 @@
 """`JobSpec`: what to run, on what, with what. One model for YAML, flags, the API and the form."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     PlainSerializer,
+    Tag,
     WithJsonSchema,
     field_validator,
     model_validator,
@@ -33,7 +35,8 @@ def _device(value: object) -> object:
     if isinstance(value, str):
         return DeviceRequest.parse(value)
     if isinstance(value, dict):
-        return DeviceRequest.parse(f"{value.get('kind')}:{value.get('count', 1)}")  # pyright: ignore[reportUnknownMemberType]
+        parts = cast("dict[str, object]", value)
+        return DeviceRequest.parse(f"{parts.get('kind')}:{parts.get('count', 1)}")
     return value
 
 
@@ -100,9 +103,54 @@ class ArchivedCode(_Strict):
     archive: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+def _form_of_code(value: object) -> str | None:
+    if isinstance(value, str):
+        return "<folder>"
+    if isinstance(value, GitCode) or (isinstance(value, dict) and "git" in value):
+        return "<git>"
+    if isinstance(value, ArchivedCode) or (isinstance(value, dict) and "archive" in value):
+        return "<archive>"
+    return None
+
+
 Code = Annotated[
-    str | GitCode | ArchivedCode,
+    Annotated[str, Tag("<folder>")]
+    | Annotated[GitCode, Tag("<git>")]
+    | Annotated[ArchivedCode, Tag("<archive>")],
+    Discriminator(
+        _form_of_code,
+        custom_error_type="code",
+        custom_error_message="write a folder, or {git: ADDRESS, commit: HASH}",
+    ),
     Field(description="a folder, a git repository at a commit, or an uploaded archive"),
+]
+
+
+def _words(value: object) -> object:
+    # YAML reads `--epochs 3` in a list as a number; what a program gets is text.
+    if isinstance(value, list):
+        return [
+            str(word) if isinstance(word, int | float) and not isinstance(word, bool) else word
+            for word in cast("list[object]", value)
+        ]
+    return value
+
+
+Command = Annotated[
+    Annotated[list[Annotated[str, Field(max_length=131072)]], Tag("<words>")]
+    | Annotated[str, Field(max_length=131072), Tag("<line>")],
+    Discriminator(
+        lambda value: (
+            "<words>" if isinstance(value, list) else "<line>" if isinstance(value, str) else None
+        ),
+        custom_error_type="command",
+        custom_error_message="write a list of words, or one line of text",
+    ),
+    BeforeValidator(_words),
+    Field(
+        description="a list is run as it is; a string is run by bash (or sh)",
+        examples=[["python", "train.py"], "source /pod.env && ./run.sh"],
+    ),
 ]
 
 
@@ -110,13 +158,7 @@ class JobSpec(_Strict):
     """One training job, the same on every engine."""
 
     name: Annotated[str, Field(min_length=1, max_length=128)]
-    command: Annotated[
-        list[Annotated[str, Field(max_length=131072)]] | str,
-        Field(
-            description="a list is run as it is; a string is run by bash (or sh)",
-            examples=[["python", "train.py"], "source /pod.env && ./run.sh"],
-        ),
-    ]
+    command: Command
     code: Code | None = None
     workdir: str | None = Field(
         default=None, description="run in this folder of the server's machine, without a copy"
@@ -198,7 +240,7 @@ class JobSpec(_Strict):
             return value
         return {
             key: str(item) if isinstance(item, int | float) and not isinstance(item, bool) else item
-            for key, item in value.items()  # pyright: ignore[reportUnknownVariableType]
+            for key, item in cast("dict[object, object]", value).items()
         }
 
     @field_validator("environment")

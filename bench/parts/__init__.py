@@ -1,0 +1,1 @@
+"""What benchmarks share: rivals started by hand, and numbers in words."""

@@ -1,0 +1,105 @@
+"""`jumar` itself: the table of commands, each imported when it is called.
+
+A new command is one line in `COMMANDS` and one module with a click command named `command`. Its
+help line stands here too, so that `jumar --help` needs no imports (a test keeps both alike).
+
+click and not typer: typer 0.29 imports pydantic for any option that is not a flag, and then needs
+350 ms to start; click needs 80."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import cast
+
+import click
+
+from jumar import __version__
+from jumar.cli.output import complain
+from jumar.errors import JumarError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command: where it is and what it does."""
+
+    module: str
+    help: str
+    section: str
+
+
+JOBS, SERVER, TOOLS = "Jobs", "Server", "Tools"
+
+COMMANDS: dict[str, Entry] = {
+    "run": Entry("jumar.cli.run", "Submit a job.", JOBS),
+    "jobs": Entry("jumar.cli.jobs", "List jobs.", JOBS),
+    "show": Entry("jumar.cli.show", "Show all about one job.", JOBS),
+    "logs": Entry("jumar.cli.logs", "Print a job's log, or follow it.", JOBS),
+    "stop": Entry("jumar.cli.stop", "Stop jobs.", JOBS),
+    "rerun": Entry("jumar.cli.rerun", "Run a job again, as a new job.", JOBS),
+    "top": Entry("jumar.cli.top", "Show the cards and who holds them.", JOBS),
+    "up": Entry("jumar.cli.up", "Start the server.", SERVER),
+    "down": Entry("jumar.cli.down", "Stop the server; running jobs go on.", SERVER),
+    "login": Entry("jumar.cli.login", "Use another server.", SERVER),
+    "users": Entry("jumar.cli.users", "List users and let them in.", SERVER),
+    "demo": Entry("jumar.cli.demo", "Train a small model through the platform.", TOOLS),
+    "spec": Entry("jumar.cli.spec", "Check job files.", TOOLS),
+    "version": Entry("jumar.cli.version", "Print versions.", TOOLS),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        return cast("click.Command", import_module(entry.module).command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section in dict.fromkeys(entry.section for entry in COMMANDS.values()):
+            with formatter.section(section):
+                formatter.write_dl(
+                    [(n, entry.help) for n, entry in COMMANDS.items() if entry.section == section]
+                )
+
+
+@click.group(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog='Shell completion for bash: eval "$(_JUMAR_COMPLETE=bash_source jumar)"',
+)
+@click.version_option(__version__, prog_name="jumar", message="%(prog)s %(version)s")
+def root() -> None:
+    """Training jobs on the cards of a lab: a queue, live logs and a page.
+
+    \b
+    jumar demo                                     see it work
+    jumar run --device npu:2 -- python train.py    queue a job
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and give its exit code."""
+    try:
+        answer: object = root.main(args=list(arguments), prog_name="jumar", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        return 2
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "jumar"
+        complain(error.format_message(), hint=f"{path} --help")
+        return error.exit_code
+    except click.ClickException as error:
+        complain(error.format_message())
+        return 2
+    except click.Abort:
+        return 130
+    except JumarError as error:
+        complain(error.message, hint=error.hint)
+        return 2
+    return answer if isinstance(answer, int) else 0

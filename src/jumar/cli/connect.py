@@ -1,0 +1,73 @@
+"""The client that a command uses; starts the home's own server when no other is configured."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from jumar.cli.output import note
+from jumar.client import Client
+from jumar.client.config import Address, find, required
+from jumar.errors import ServerUnreachable
+from jumar.server.home import server_process
+from jumar.settings import Settings, load
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A server that answers."""
+
+    client: Client
+    on_this_machine: bool
+    """Whether jobs run on this machine, so that its paths and variables mean something to them."""
+
+
+@contextmanager
+def connected() -> Generator[Client]:
+    """A client for one command."""
+    with connect().client as client:
+        yield client
+
+
+def connect(before_start: Callable[[], None] | None = None) -> Connected:
+    """A client of the configured server, or of the home's own, started if it is down.
+
+    `before_start` is called first when a server has to be started; what it raises comes through."""
+    settings = load()
+    address = find(settings)
+    if address is not None and not address.embedded:
+        return Connected(Client(address.url, address.token), _is_loopback(address.url))
+    client = _reached(settings, address)
+    if client is None:
+        if before_start is not None:
+            before_start()
+        client = _started(settings)
+    return Connected(client, on_this_machine=True)
+
+
+def _reached(settings: Settings, address: Address | None) -> Client | None:
+    # Without a live process, whoever listens at the old address is somebody else.
+    if address is None or server_process(settings.home) is None:
+        return None
+    client = Client(address.url, address.token)
+    try:
+        client.reach()
+    except ServerUnreachable:
+        return None
+    return client
+
+
+def _started(settings: Settings) -> Client:
+    from jumar.server.process import running, start_detached
+
+    if running(settings) is None:
+        info = start_detached(settings)
+        note(f"started the server of {settings.home} at {info.url} (stop it: jumar down)")
+    address = required(settings)
+    return Client(address.url, address.token)
+
+
+def _is_loopback(url: str) -> bool:
+    return urlsplit(url).hostname in _LOOPBACK

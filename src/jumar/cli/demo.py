@@ -1,0 +1,170 @@
+"""`jumar demo`: the example of the package, trained through the platform."""
+
+import os
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import jumar
+from jumar.cli.connect import Connected, connect
+from jumar.cli.curve import draw
+from jumar.cli.follow import summarise
+from jumar.cli.output import note, print_json, span
+from jumar.cli.request import with_local_defaults
+from jumar.cli.sending import send_code
+from jumar.cli.training import Training
+from jumar.client import Client, LogChunk, Reconnecting
+from jumar.errors import BadInput
+from jumar.spec.records import JobRecord
+from jumar.spec.states import JobState
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+GOOD_ENOUGH = 0.98
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What the demo ends with."""
+
+    id: str
+    state: JobState
+    accuracy: float | None
+    results: str
+    url: str
+    login_url: str
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(as_json: bool) -> int:
+    """Train a small model through the platform.
+
+    Submits the digits example as a job of two processes, shows how it goes, and leaves the server
+    running. Takes about half a minute on two cores.
+
+    \b
+    Example:
+      jumar demo
+    """
+    folder = example_folder("digits")
+    if find_spec("torch") is None or find_spec("numpy") is None:
+        raise BadInput(
+            "the demo trains a model and needs torch and numpy",
+            hint=f"install them beside jumar: {sys.executable} -m pip install torch numpy",
+        )
+    server = connect()
+    with server.client as client:
+        job = client.submit(_request(server, folder))
+        note(f"submitted {job.name} ({job.id}): 2 processes learn to read digits")
+        training = Training()
+        try:
+            _watch(client, job, training)
+        except KeyboardInterrupt:
+            note(f"\nstill running; come back with: jumar logs -f {job.id}")
+            return 130
+        ended = client.get(job.id)
+        result = Result(
+            id=ended.id,
+            state=ended.state,
+            accuracy=training.accuracy,
+            results=f"{ended.directory}/out/results",
+            url=f"{client.url}/jobs/{ended.id}",
+            login_url=client.login_url(),
+        )
+    if as_json:
+        print_json(result)
+    else:
+        _tell(ended, training, result)
+    good = training.accuracy is not None and training.accuracy >= GOOD_ENOUGH
+    return 0 if ended.state is JobState.SUCCEEDED and good else 1
+
+
+def example_folder(name: str) -> Path:
+    """An example's folder: inside an installed package, or at the top of a checkout."""
+    package = Path(jumar.__file__).parent
+    for place in (package / "examples" / name, package.parent.parent / "examples" / name):
+        if (place / "job.yaml").is_file():
+            return place
+    raise BadInput(f"the example {name} is not there", hint="install jumar again")
+
+
+def _request(server: Connected, folder: Path) -> dict[str, Any]:
+    from jumar.spec.document import read_spec_file
+
+    values = read_spec_file(folder / "job.yaml").dump()
+    values["code"] = {"archive": send_code(server.client, folder)}
+    if server.on_this_machine:
+        # torch was found beside this Python; the shell's may have none.
+        values["command"] = [sys.executable, *values["command"][1:]]
+        values = with_local_defaults(values, os.environ, folder)
+    return values
+
+
+def _watch(client: Client, job: JobRecord, training: Training) -> None:
+    """Follow the job: a bar in a terminal, plain lines elsewhere."""
+    bar = _bar() if sys.stderr.isatty() else None
+    task = bar.add_task("starting", total=None, figures="") if bar else None
+    with bar or nullcontext():
+        for event in client.follow(job.id):
+            if isinstance(event, Reconnecting):
+                note(f"{event.why}; trying again in {event.pause_s:g} s")
+            if not isinstance(event, LogChunk):
+                continue
+            lines = training.feed(event.text)
+            if bar is None or task is None:
+                for line in lines:
+                    note(f"  {line}")
+                continue
+            bar.update(
+                task,
+                description="training" if training.steps else "starting",
+                total=training.steps or None,
+                completed=training.step,
+                figures=_figures(training),
+            )
+
+
+def _bar() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )
+
+
+def _figures(training: Training) -> str:
+    words: list[str] = []
+    if training.losses:
+        words.append(f"step {training.step}/{training.steps}  loss {training.losses[-1]:.3f}")
+    if training.accuracy is not None:
+        words.append(f"accuracy {training.accuracy:.1%}")
+    return "  ".join(words)
+
+
+def _tell(ended: JobRecord, training: Training, result: Result) -> None:
+    if ended.state is not JobState.SUCCEEDED:
+        summarise(ended)
+    print(f"state      {ended.state}, after {span(ended.started_at, ended.finished_at)}")
+    if training.accuracy is not None:
+        print(f"accuracy   {training.accuracy:.2%} of digits it had never seen")
+    if training.losses:
+        plain = not sys.stdout.isatty() or sys.stdout.encoding.lower() != "utf-8"
+        print(f"loss       over {training.step} steps")
+        for line in draw(training.losses, plain=plain):
+            print(f"  {line}")
+    print(f"results    {result.results}")
+    print(f"job page   {result.url}")
+    print(f"sign in    {result.login_url}")
+    note("the server goes on running; stop it with: jumar down")

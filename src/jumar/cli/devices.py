@@ -1,0 +1,72 @@
+"""`jumar devices`: the cards of this machine."""
+
+import click
+
+from jumar.cli.output import note, print_json, print_table
+from jumar.spec.devices import Card
+
+HEADER = (
+    "CARD",
+    "NAME",
+    "CHIP",
+    "HEALTH",
+    "MEMORY",
+    "USE",
+    "POWER",
+    "TEMP",
+    "BUS",
+    "ADDRESS",
+    "PIDS",
+)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list, one entry a chip.")
+def command(as_json: bool) -> None:
+    """List the cards of this machine.
+
+    NPUs, GPUs and the simulated cards, whether a server runs or not.
+
+    \b
+    Example:
+      jumar devices --json
+    """
+    from jumar.devices import cards, simulated_cards
+    from jumar.devices.nodes import ASCEND_VENDOR, accelerators, davinci_ids
+    from jumar.settings import load
+
+    found = (*cards(), *simulated_cards(load().sim_cards))
+    if as_json:
+        print_json(found)
+    else:
+        print_table(HEADER, [_row(card) for card in found])
+    silent = len(accelerators(ASCEND_VENDOR))
+    if silent and not davinci_ids():
+        note(f"{silent} Ascend cards are on the PCI bus without a driver (see: jumar doctor)")
+
+
+def _row(card: Card) -> tuple[str, ...]:
+    return (
+        f"{card.kind}:{card.id}",
+        card.name or "-",
+        card.generation or "-",
+        card.health or "-",
+        memory_text(card.memory_used_mb, card.memory_total_mb),
+        _with_unit(card.utilisation_pct, "%"),
+        _with_unit(card.power_w, " W"),
+        _with_unit(card.temperature_c, " C"),
+        card.bus_id or "-",
+        card.device_ip or "-",
+        ",".join(str(process.pid) for process in card.processes) or "-",
+    )
+
+
+def memory_text(used_mb: int | None, total_mb: int | None) -> str:
+    """`3402 / 65536 MB`."""
+    if total_mb is None:
+        return "-"
+    return f"{'?' if used_mb is None else used_mb} / {total_mb} MB"
+
+
+def _with_unit(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:g}{unit}"

@@ -1,0 +1,57 @@
+"""`jumar doctor`: what is wrong with this machine, and the line that fixes it."""
+
+import sys
+
+import click
+
+from jumar.cli.output import print_json, wants_colour
+
+_MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red")}
+_UNSEEN = ("?", "bright_black")
+_WORDS = {"ok": "ok", "warn": "to look at", "fail": "failing", "unknown": "could not be seen"}
+
+
+@click.command()
+@click.option("--python", metavar="PATH", help="The interpreter to judge. [default: python3]")
+@click.option("--only", multiple=True, metavar="NAME", help="Run this check or family only.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(python: str | None, only: tuple[str, ...], as_json: bool) -> int:
+    """Look for what keeps jobs from running here.
+
+    Exit code 0 when nothing fails, 1 when something does.
+
+    \b
+    Example:
+      jumar doctor --python ~/envs/npu/bin/python
+    """
+    from jumar.host.doctor import choose, examine
+    from jumar.host.interpreter import resolve_python
+    from jumar.host.patient import Patient
+    from jumar.settings import load
+
+    checks = choose(only)
+    patient = Patient.this(load().home, python)
+    if python is not None:
+        resolve_python(python, patient.environ)
+    report = examine(patient, checks)
+    if as_json:
+        print_json({"well": report.is_well, "results": report.results})
+    else:
+        family = None
+        for result in report.results:
+            if result.family != family:
+                family = result.family
+                print(f"{family}:")
+            mark, colour = _MARKS.get(result.verdict, _UNSEEN)
+            print(f"  {_paint(f'{mark:>4}', colour)}  {result.check}: {result.seen}")
+            if result.fix is not None:
+                print(f"        fix: {result.fix}")
+        counts = [
+            (verdict, sum(r.verdict == verdict for r in report.results)) for verdict in _WORDS
+        ]
+        print(", ".join(f"{number} {_WORDS[verdict]}" for verdict, number in counts))
+    return 0 if report.is_well else 1
+
+
+def _paint(text: str, colour: str) -> str:
+    return click.style(text, fg=colour) if wants_colour(sys.stdout) else text

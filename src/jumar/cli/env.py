@@ -1,0 +1,243 @@
+"""`jumar env`: Python environments for NPUs."""
+
+import os
+import platform
+import shlex
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jumar.cli.output import clip, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from jumar.host.env.plan import Plan
+    from jumar.host.env.verify import CheckReport
+
+_MOST_LINE = 100
+
+
+@click.group(no_args_is_help=True)
+def command() -> None:
+    """Plan, make and check Python environments for NPUs.
+
+    \b
+    Example:
+      jumar env plan --torch 2.7
+    """
+
+
+def _wishes(function: Any) -> Any:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option("--cann", metavar="RELEASE", help="As if this CANN were here."),
+        click.option("--python", metavar="VERSION", help="With this Python, such as 3.11."),
+        click.option("--mindspore", metavar="VERSION", help="MindSpore, such as 2.9."),
+        click.option("--torch", metavar="VERSION", help="torch, such as 2.7."),
+    ):
+        function = option(function)
+    return function
+
+
+@command.command()
+@_wishes
+def plan(
+    torch: str | None,
+    mindspore: str | None,
+    python: str | None,
+    cann: str | None,
+    as_json: bool,
+) -> int:
+    """Say which Python, torch, torch_npu, torchvision and CANN fit together.
+
+    With nothing asked: what fits the CANN that is here. Exit code 1 when it clashes or is unknown.
+
+    \b
+    Example:
+      jumar env plan --torch 2.7 --cann 8.5.0
+    """
+    made = _make_plan(torch, mindspore, python, cann)
+    if as_json:
+        print_json(made)
+    else:
+        _print_plan(made)
+    return 0 if made.fit == "fits" else 1
+
+
+@command.command()
+@_wishes
+@click.option("--at", type=click.Path(path_type=Path), help="Folder to make. [default: ./env-…]")
+@click.option("--with", "tool", type=click.Choice(["uv", "venv", "conda"]), help="What makes it.")
+@click.option("--index-url", metavar="URL", help="Package index to use instead.")
+@click.option("--extra-index-url", multiple=True, metavar="URL", help="Another package index.")
+@click.option("--find-links", multiple=True, metavar="PLACE", help="Folder or page with wheels.")
+@click.option("--no-index", is_flag=True, help="Use --find-links only.")
+@click.option("--allow-unknown", is_flag=True, help="Go on where the tables know nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the commands and do nothing.")
+def create(
+    torch: str | None,
+    mindspore: str | None,
+    python: str | None,
+    cann: str | None,
+    as_json: bool,
+    at: Path | None,
+    tool: str | None,
+    index_url: str | None,
+    extra_index_url: tuple[str, ...],
+    find_links: tuple[str, ...],
+    no_index: bool,
+    allow_unknown: bool,
+    dry_run: bool,
+) -> int:
+    """Make an environment, install what fits, and verify it by importing.
+
+    Exit code 1 when what was installed does not import.
+
+    \b
+    Example:
+      jumar env create --torch 2.7 --at ~/envs/npu
+    """
+    from jumar.host.env.create import make_environment
+    from jumar.host.env.tools import Sources, Tool, choose_tool, make_steps
+    from jumar.host.env.verify import IMPORT_LIMIT_S, check_environment, python_in
+    from jumar.host.software import software_here
+
+    made = _make_plan(torch, mindspore, python, cann)
+    made_for = _python_of(made, allow_unknown)
+    chosen = choose_tool(Tool(tool) if tool else None, made_for, os.environ)
+    place = (at or Path(f"env-{made.framework}-{made.version}")).expanduser().absolute()
+    steps = make_steps(
+        chosen,
+        at=place,
+        python=made_for,
+        requirements=[package.requirement for package in made.packages],
+        sources=Sources(
+            index_url=index_url,
+            extra_index_urls=extra_index_url,
+            find_links=find_links,
+            no_index=no_index,
+        ),
+        environ=os.environ,
+    )
+    if dry_run:
+        shown = [{"title": step.title, "command": list(step.shown)} for step in steps]
+        if as_json:
+            print_json({"at": str(place), "plan": made, "steps": shown})
+        else:
+            _print_plan(made)
+            for step in steps:
+                print(shlex.join(step.shown))
+        return 0
+    # So that being ended also takes away what is half made.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    make_environment(place, steps, os.environ, lambda line: note(clip(line, _MOST_LINE)))
+    note("import what was installed")
+    here = software_here(Path("/"), os.environ)
+    report = check_environment(python_in(place), here, os.environ, limit_s=IMPORT_LIMIT_S)
+    if as_json:
+        print_json({"at": str(place), "plan": made, "check": report})
+    else:
+        _print_check(report)
+        print(f"made {place}; use it with: source {place}/bin/activate")
+    return 0 if report.is_sound else 1
+
+
+@command.command()
+@click.option("--python", metavar="PATH", help="The interpreter to look at. [default: python3]")
+@click.option("--import", "do_import", is_flag=True, help="Import the frameworks as well.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check(python: str | None, do_import: bool, as_json: bool) -> int:
+    """Say whether what is installed fits together.
+
+    Exit code 1 when something clashes.
+
+    \b
+    Example:
+      jumar env check --python ~/envs/npu/bin/python
+    """
+    from jumar.host.env.verify import IMPORT_LIMIT_S, check_environment
+    from jumar.host.interpreter import resolve_python
+    from jumar.host.software import software_here
+
+    executable = resolve_python(python, os.environ)
+    here = software_here(Path("/"), os.environ)
+    limit_s = IMPORT_LIMIT_S if do_import else None
+    report = check_environment(executable, here, os.environ, limit_s=limit_s)
+    if as_json:
+        print_json(report)
+    else:
+        _print_check(report)
+    return 0 if report.is_sound else 1
+
+
+def _make_plan(
+    torch: str | None, mindspore: str | None, python: str | None, cann: str | None
+) -> "Plan":
+    from jumar.host.env.plan import Here, Request, make_plan
+    from jumar.host.matrix import shipped
+    from jumar.host.software import software_here
+    from jumar.host.versions import Version
+
+    def version(text: str | None) -> Version | None:
+        return Version.parse(text) if text is not None else None
+
+    found = software_here(Path("/"), os.environ)
+    here = Here(
+        python=Version.parse(platform.python_version()),
+        machine=platform.machine(),
+        cann=found.version,
+        compiler=found.compiler,
+    )
+    request = Request(
+        torch=version(torch),
+        mindspore=version(mindspore),
+        python=version(python),
+        cann=version(cann),
+    )
+    return make_plan(request, here, shipped())
+
+
+def _python_of(made: "Plan", allow_unknown: bool) -> str:
+    from jumar.errors import BadInput
+
+    if made.version is None or made.fit == "clashes":
+        raise BadInput(made.text, hint="see what the tables know: jumar env plan")
+    if made.fit == "unknown" and not allow_unknown:
+        raise BadInput(made.text, hint="to try it all the same: --allow-unknown")
+    if made.python is None:
+        raise BadInput(
+            f"no table names the Pythons of {made.framework} {made.version}",
+            hint="choose one yourself: --python 3.9 --allow-unknown",
+        )
+    return made.python
+
+
+def _print_plan(made: "Plan") -> None:
+    print(f"{made.fit}: {made.text}")
+    if made.version is not None:
+        also = ", ".join(made.pythons)
+        print(f"python {made.python or 'unknown'}{f' (fits: {also})' if also else ''}")
+        print(f"cann {made.cann or 'unknown'}")
+        print_table(("INSTALL", "SOURCE"), [(one.requirement, one.source) for one in made.packages])
+    elif made.others:
+        print_table(
+            ("THE TABLES HAVE", "CANN", "SOURCE"),
+            [(one.release, one.cann or "unknown", one.source) for one in made.others],
+        )
+    for text in made.notes:
+        print(f"note: {text}")
+
+
+def _print_check(report: "CheckReport") -> None:
+    print(f"Python {report.python_version} at {report.python}; CANN {report.cann or 'not found'}")
+    if not report.packages:
+        print("none of torch, torch_npu, torchvision and mindspore is installed")
+    for judged in report.judgements:
+        print(f"{judged.fit}: {judged.text}")
+        if judged.fix is not None:
+            print(f"  fix: {judged.fix}")
+        if judged.source is not None:
+            print(f"  source: {judged.source}")
+    for came in report.imports:
+        print(f"{came.outcome}: {came.text}")

@@ -1,0 +1,78 @@
+"""Printing a job's log as it comes, and how the job ended. Used by run, rerun and logs."""
+
+import sys
+import time
+from typing import TextIO
+
+from jumar.cli.output import note, span
+from jumar.client import Client, LogChunk, Reconnecting, StateChange
+from jumar.spec.records import JobRecord
+from jumar.spec.states import JobState
+
+_START_TIME_S = 0.1
+
+
+def print_log(
+    client: Client,
+    job: str,
+    *,
+    tail: int | None = None,
+    node: int = 0,
+    rank: int = 0,
+    out: TextIO | None = None,
+) -> None:
+    """Write the log until the job is over. KeyboardInterrupt comes through."""
+    stream = out or sys.stdout
+    waits_told = False
+    for event in client.follow(job, tail=tail, node=node, rank=rank):
+        if isinstance(event, LogChunk):
+            stream.write(event.text)
+            stream.flush()
+        elif isinstance(event, Reconnecting):
+            note(f"{event.why}; trying again in {event.pause_s:g} s")
+        elif isinstance(event, StateChange) and event.state is JobState.QUEUED and not waits_told:
+            waits_told = True
+            _tell_why_it_waits(client, job)
+
+
+def follow_to_end(
+    client: Client, job: JobRecord, *, stop_on_interrupt: bool, out: TextIO | None = None
+) -> JobRecord | None:
+    """Print the log, then how it ended. None when the user left with Ctrl-C."""
+    try:
+        print_log(client, job.id, out=out)
+    except KeyboardInterrupt:
+        if not stop_on_interrupt:
+            note(
+                f"\nstill running; come back with: jumar logs -f {job.id}, "
+                f"stop it with: jumar stop {job.id}"
+            )
+            return None
+        note(f"\nstopping {job.id}")
+        client.stop(job.id)
+        client.wait(job.id)
+    ended = client.get(job.id)
+    summarise(ended)
+    return ended
+
+
+def summarise(job: JobRecord) -> None:
+    """One line on stderr, and for a job that failed: why, the last lines and where the log is."""
+    note(f"{job.name} ({job.id}) {job.state} after {span(job.started_at, job.finished_at)}")
+    if job.state is JobState.SUCCEEDED:
+        return
+    last = job.attempts[-1] if job.attempts else None
+    if job.reason:
+        note(f"reason: {job.reason}")
+    if last is not None and last.tail:
+        note("last lines:")
+        note("\n".join(f"  {line}" for line in last.tail.rstrip("\n").splitlines()))
+    note(f"log: {job.directory}/logs")
+
+
+def _tell_why_it_waits(client: Client, job: str) -> None:
+    # Most jobs start at once; those need no words.
+    time.sleep(_START_TIME_S)
+    waiting = client.get(job).waiting
+    if waiting is not None:
+        note(f"waiting: {waiting.text}")

@@ -1,0 +1,48 @@
+"""`jumar login`: use another server than the home's own."""
+
+import click
+
+from jumar.cli.output import note
+from jumar.client import Client
+from jumar.client.config import forget_login, store_login
+from jumar.errors import BadInput
+from jumar.settings import load
+
+
+@click.command()
+@click.argument("url", required=False)
+@click.option("--user", help="Sign in with this name and a password that is asked for.")
+@click.option("--register", is_flag=True, help="Ask for a new account with that name first.")
+@click.option("--forget", is_flag=True, help="Go back to the server of this machine's home.")
+def command(url: str | None, user: str | None, register: bool, forget: bool) -> None:
+    """Use another server.
+
+    Its address and token are kept in login.json in the home, for you only. Without --user a token
+    is asked for; it is never taken from the command line, where others could see it.
+
+    \b
+    Examples:
+      jumar login http://trainer:7420 --user ann
+      jumar login --forget
+    """
+    settings = load()
+    if forget:
+        note("forgot the login" if forget_login(settings) else "there was no login")
+        return
+    if url is None:
+        raise BadInput("the server's address is missing", hint="jumar login http://HOST:7420")
+    token = _sign_in(url, user, register)
+    with Client(url, token) as client:
+        me = client.me()
+        path = store_login(settings, client.url, token)
+    note(f"signed in to {url} as {me.name} ({me.role}); kept in {path}")
+
+
+def _sign_in(url: str, user: str | None, register: bool) -> str:
+    if user is None:
+        return str(click.prompt("Token", hide_input=True, err=True)).strip()
+    password = str(click.prompt(f"Password of {user}", hide_input=True, err=True))
+    with Client(url) as client:
+        if register:
+            client.register(user, password)
+        return client.sign_in(user, password)

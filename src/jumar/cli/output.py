@@ -1,0 +1,118 @@
+"""How things look in the terminal: errors, notes, tables, times. Plain where stdout is no terminal.
+
+Written without rich, which takes 70 ms to import; commands that draw use rich themselves."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, TextIO
+from unicodedata import east_asian_width
+
+from jumar.spec.duration import format_duration
+from jumar.spec.states import JobState
+from jumar.spec.wire import encode
+
+_RESET = "\033[0m"
+_BOLD, _DIM, _RED, _GREEN, _YELLOW, _BLUE = (f"\033[{n}m" for n in (1, 2, 31, 32, 33, 34))
+_STATE_COLOURS = {
+    JobState.QUEUED: _YELLOW,
+    JobState.STARTING: _BLUE,
+    JobState.RUNNING: _BLUE,
+    JobState.STOPPING: _BLUE,
+    JobState.SUCCEEDED: _GREEN,
+}
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Colours go to terminals only, and not where NO_COLOR is set."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def complain(message: str, *, hint: str | None = None) -> None:
+    """An error in one form, on stderr."""
+    print(f"{_paint('error:', _RED, sys.stderr)} {message}", file=sys.stderr)
+    if hint:
+        print(f"{_paint('hint:', _BOLD, sys.stderr)} {hint}", file=sys.stderr)
+
+
+def note(message: str) -> None:
+    """A word to the user, on stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def print_json(record: Any) -> None:
+    """A record, or several, as JSON on stdout."""
+    print(json.dumps(encode(record), indent=2, ensure_ascii=False))
+
+
+def state_text(state: JobState) -> str:
+    """The state in its colour."""
+    return _paint(str(state), _STATE_COLOURS.get(state, _RED), sys.stdout)
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Columns as wide as they need; cells may be coloured."""
+    widths = [max(map(_width, column)) for column in zip(header, *rows, strict=True)]
+    print(_paint(_line(header, widths), _DIM, sys.stdout))
+    for row in rows:
+        print(_line(row, widths))
+
+
+def clip(text: str, width: int) -> str:
+    """`text` in one line, at most `width` columns."""
+    text = " ".join(text.split())
+    if _width(text) <= width:
+        return text
+    while _width(text) > width - 1:
+        text = text[:-1]
+    return text + "…"
+
+
+def ago(then: float | None, now: float | None = None) -> str:
+    """`5m ago`."""
+    if then is None:
+        return "-"
+    return f"{_rough((now or time.time()) - then)} ago"
+
+
+def span(start: float | None, end: float | None) -> str:
+    """How long it took, or has taken so far."""
+    if start is None:
+        return "-"
+    return _rough((end or time.time()) - start)
+
+
+def _rough(seconds: float) -> str:
+    """The two largest units are enough to read."""
+    whole = max(0, round(seconds))
+    for unit_s, keep_s in ((86400, 3600), (3600, 60)):
+        if whole >= unit_s:
+            whole -= whole % keep_s
+            break
+    return format_duration(whole)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (
+        cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)
+    )
+    return "  ".join(padded).rstrip()
+
+
+def _width(text: str) -> int:
+    """Columns on the screen: colours take none, Chinese characters two."""
+    columns, in_escape = 0, False
+    for character in text:
+        if character == "\033":
+            in_escape = True
+        elif in_escape:
+            in_escape = character != "m"
+        else:
+            columns += 2 if east_asian_width(character) in "WF" else 1
+    return columns
+
+
+def _paint(text: str, colour: str, stream: TextIO) -> str:
+    return f"{colour}{text}{_RESET}" if wants_colour(stream) else text

@@ -1,0 +1,145 @@
+"""`jumar run`: submit a job."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jumar.cli.connect import Connected, connect
+from jumar.cli.follow import follow_to_end
+from jumar.cli.output import note, print_json
+from jumar.cli.request import Flags, spec_values, with_local_defaults
+from jumar.cli.sending import send_code
+from jumar.errors import BadInput
+from jumar.spec.states import JobState
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+@click.option("-f", "--file", type=click.Path(path_type=Path), help="A job file; flags go over it.")
+@click.option("--name", help="Name of the job.  [default: the script's name]")
+@click.option("--device", help="npu:2, gpu:1, sim:8, cpu: kind and count a node.  [default: cpu]")
+@click.option("--nodes", type=int, help="How many machines.")
+@click.option("--distributed", is_flag=True, help="Several processes: one a device.")
+@click.option("--ranks", type=click.Choice(["node", "device"]), help="Start once a node or device.")
+@click.option("--code", metavar="DIR", help="Copy this folder, or git+URL@COMMIT, and run in it.")
+@click.option("--workdir", help="Run in this folder itself.  [default: the current folder]")
+@click.option("--requirements", metavar="FILE", help="A requirements file inside the code.")
+@click.option("--env", multiple=True, metavar="K[=V]", help="A variable; K alone takes yours.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=URL", help="What the job reads.")
+@click.option("--output", "outputs", multiple=True, metavar="NAME=URL", help="What it writes.")
+@click.option("--priority", type=int, help="1 to 1000, higher goes first.  [default: 100]")
+@click.option("--time-limit", metavar="TIME", help="End it after 90s, 30m, 1h30m, 2d.")
+@click.option(
+    "--grace", metavar="TIME", help="From asking it to end to killing it.  [default: 30s]"
+)
+@click.option("--retries", type=int, help="How often to try again when it fails.")
+@click.option("--preemptible", is_flag=True, help="May be stopped for more urgent jobs.")
+@click.option("--framework", help="What it is written for, for example pytorch.")
+@click.option("--image", help="Container image.")
+@click.option("--endpoint", "endpoints", multiple=True, help="ssh, jupyter or tensorboard.")
+@click.option("-F", "--follow", is_flag=True, help="Print the log until it ends; 1 if it failed.")
+@click.option("--stop-on-interrupt", is_flag=True, help="With --follow: Ctrl-C stops the job.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, queue nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the job as JSON.")
+def command(
+    *,
+    words: tuple[str, ...],
+    file: Path | None,
+    distributed: bool,
+    code: str | None,
+    env: tuple[str, ...],
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    follow: bool,
+    stop_on_interrupt: bool,
+    dry_run: bool,
+    as_json: bool,
+    **fields: Any,
+) -> int:
+    """Submit a job.
+
+    The command stands after "--". It runs in the current folder unless --code or --workdir is given,
+    with the Python of your shell. Prints the job's id. Ctrl-C while following leaves the job alone
+    (exit code 130).
+
+    \b
+    Examples:
+      jumar run --device npu:2 --distributed -- python train.py --epochs 3
+      jumar run -f job.yaml --priority 500 --follow
+      jumar run --code . --input data_url=/data/digits --dry-run -- python train.py
+    """
+    fields["endpoints"] = list(fields["endpoints"]) or None
+    fields["preemptible"] = fields["preemptible"] or None
+    flags = Flags(
+        file=file,
+        command=words,
+        code=code,
+        environment=env,
+        inputs=inputs,
+        outputs=outputs,
+        distributed=distributed,
+        fields=fields,
+    )
+    values = spec_values(flags, os.environ)
+    server = connect(before_start=lambda: _check(values))
+    with server.client as client:
+        values = _completed(server, values)
+        if isinstance(values.get("code"), str):
+            values["code"] = {"archive": send_code(client, Path(values["code"]))}
+        if dry_run:
+            _print_plan(server, values, as_json)
+            return 0
+        job = client.submit(values)
+        if not follow:
+            if as_json:
+                print_json(job)
+            else:
+                print(job.id)
+                note(f"{job.name} is {job.state}; follow it: jumar logs -f {job.id}")
+            return 0
+        note(f"submitted {job.name} ({job.id})")
+        # With --json, stdout is for the record alone.
+        out = sys.stderr if as_json else sys.stdout
+        ended = follow_to_end(client, job, stop_on_interrupt=stop_on_interrupt, out=out)
+        if as_json:
+            print_json(ended or client.get(job.id))
+    if ended is None:
+        return 130
+    return 0 if ended.state is JobState.SUCCEEDED else 1
+
+
+def _check(values: dict[str, Any]) -> None:
+    """Refuse here what the server would refuse: no need to start it for that."""
+    from jumar.spec.document import validate_spec
+
+    validate_spec(values, source="jumar run")
+
+
+def _completed(server: Connected, values: dict[str, Any]) -> dict[str, Any]:
+    if server.on_this_machine:
+        return with_local_defaults(values, os.environ, Path.cwd())
+    if values.get("code") is None and values.get("workdir") is None:
+        raise BadInput(
+            f"{server.client.url} is another machine: it has not this folder",
+            hint="send it with --code . or name a folder there with --workdir",
+        )
+    return values
+
+
+def _print_plan(server: Connected, values: dict[str, Any], as_json: bool) -> None:
+    plan = server.client.plan(values)
+    if as_json:
+        print_json(plan)
+        return
+    import json
+
+    print(plan.summary)
+    for name, value in plan.details.items():
+        print(
+            f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        )
+    for words in plan.notes:
+        note(f"note: {words}")

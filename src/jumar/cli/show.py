@@ -1,0 +1,130 @@
+"""`jumar show`: all about one job."""
+
+import sys
+import time
+
+import click
+
+from jumar.cli.connect import connected
+from jumar.cli.output import ago, print_json, span, wants_colour
+from jumar.spec.records import AttemptRecord, JobRecord
+from jumar.spec.states import JobState
+
+_COLOURS = {JobState.QUEUED: "yellow", JobState.SUCCEEDED: "green"}
+_FAILED = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.LOST})
+
+
+@click.command()
+@click.argument("job")
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+def command(job: str, as_json: bool) -> None:
+    """Show all about one job.
+
+    JOB is an id, the start of one, or a name (then the newest).
+
+    \b
+    Example:
+      jumar show digits --json
+    """
+    with connected() as client:
+        record = client.get(job)
+    if as_json:
+        print_json(record)
+    elif sys.stdout.isatty():
+        _draw(record)
+    else:
+        _print(record)
+
+
+def _print(job: JobRecord) -> None:
+    """One fact a line: no frame, nothing broken."""
+    for name, value in (
+        ("id", job.id),
+        ("name", job.name),
+        ("state", str(job.state)),
+        *_facts(job),
+    ):
+        print(f"{name:<12} {value}")
+    tail = _last_lines(job)
+    if tail:
+        print(f"last lines:\n{tail}")
+
+
+def _draw(job: JobRecord) -> None:
+    from rich.console import Console, Group
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    colour = _COLOURS.get(job.state, "red" if job.state in _FAILED else "blue")
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column(overflow="fold")
+    facts.add_row("state", Text(str(job.state), style=colour))
+    for name, value in _facts(job):
+        facts.add_row(name, Text(value))
+    parts: list[Table | Panel | Text] = [facts]
+    tail = _last_lines(job)
+    if tail:
+        parts.append(Panel(Text(tail), title="last lines", title_align="left"))
+    title = Text(f"{job.name}  {job.id}")
+    console = Console(no_color=not wants_colour(sys.stdout), highlight=False)
+    console.print(Panel(Group(*parts), title=title, title_align="left"))
+
+
+def _facts(job: JobRecord) -> list[tuple[str, str]]:
+    """What is worth a line, in the order people ask for it."""
+    found: list[tuple[str, str]] = []
+    if job.reason:
+        found.append(("reason", job.reason))
+    if job.waiting is not None:
+        found.append(("waits", job.waiting.text))
+        if job.waiting.expected_start is not None:
+            clock = time.strftime("%H:%M", time.localtime(job.waiting.expected_start))
+            found.append(("expected", clock))
+    found.append(("user", job.user))
+    found.append(("device", job.device if job.nodes == 1 else f"{job.nodes} x {job.device}"))
+    found.append(("submitted", ago(job.created_at)))
+    if job.started_at is not None:
+        found.append(("ran", span(job.started_at, job.finished_at)))
+    found.extend(("attempt", _attempt(job, attempt)) for attempt in job.attempts)
+    found.extend(("note", note) for note in job.notes)
+    found.extend((name, _value(value)) for name, value in job.spec.items() if _worth(name, value))
+    found.append(("directory", job.directory))
+    return found
+
+
+def _last_lines(job: JobRecord) -> str:
+    """What a job that did not succeed wrote last."""
+    if job.state is JobState.SUCCEEDED or not job.attempts:
+        return ""
+    return (job.attempts[-1].tail or "").rstrip("\n")
+
+
+def _worth(name: str, value: object) -> bool:
+    return name not in ("name", "device", "nodes", "environment") and value not in (
+        None,
+        [],
+        {},
+        "",
+    )
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        import shlex
+
+        return shlex.join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - words of JSON
+    return str(value)
+
+
+def _attempt(job: JobRecord, attempt: AttemptRecord) -> str:
+    words = [f"{attempt.number}: {attempt.state}"]
+    if attempt.started_at is not None:
+        words.append(f"after {span(attempt.started_at, attempt.finished_at)}")
+    if attempt.cards:
+        kind = job.device.partition(":")[0]
+        words.append(f"on {', '.join(f'{kind}:{card}' for card in attempt.cards)}")
+    if attempt.reason:
+        words.append(f"({attempt.reason})")
+    return " ".join(words)

@@ -1,0 +1,50 @@
+"""`jumar spec`: job files, checked without a server."""
+
+import json
+from pathlib import Path
+
+import click
+
+from jumar.cli.output import print_json
+
+
+@click.group(no_args_is_help=True)
+def command() -> None:
+    """Check job files.
+
+    \b
+    Example:
+      jumar spec check job.yaml
+    """
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the whole job as JSON.")
+def check(file: Path, as_json: bool) -> None:
+    """Say whether FILE is a job, or name the line and the field that is wrong.
+
+    \b
+    Example:
+      jumar spec check job.yaml
+    """
+    from jumar.spec.document import read_spec_file
+
+    spec = read_spec_file(file)
+    if as_json:
+        print_json(spec.masked())
+    else:
+        print(f"{file}: ok ({spec.name}, {spec.device}, {spec.nodes} node{'s' * (spec.nodes > 1)})")
+
+
+@command.command()
+def schema() -> None:
+    """Print the JSON Schema of job files.
+
+    \b
+    Example:
+      jumar spec schema > job.schema.json
+    """
+    from jumar.spec.job import JobSpec
+
+    print(json.dumps(JobSpec.model_json_schema(), indent=2, ensure_ascii=False))

@@ -1,0 +1,29 @@
+"""`jumar stop`: end jobs."""
+
+import click
+
+from jumar.cli.connect import connected
+from jumar.cli.output import note, print_json
+
+
+@click.command()
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.option("--json", "as_json", is_flag=True, help="Print the jobs as a JSON list.")
+def command(jobs: tuple[str, ...], as_json: bool) -> None:
+    """Stop jobs.
+
+    A queued job leaves the line; a running one is asked to end and killed after its grace time.
+
+    \b
+    Example:
+      jumar stop k7x2m9q4tb digits
+    """
+    with connected() as client:
+        # All are looked up before any is stopped: one wrong name changes nothing.
+        found = [client.get(job).id for job in jobs]
+        stopped = [client.stop(job) for job in dict.fromkeys(found)]
+    if as_json:
+        print_json(stopped)
+    else:
+        for job in stopped:
+            note(f"{job.name} ({job.id}) is {job.state}")

@@ -1,0 +1,90 @@
+"""`jumar up`: start the home's own server."""
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from jumar.cli.output import note, print_json
+from jumar.client import Client
+from jumar.client.config import EMBEDDED_FILE, read_address
+from jumar.errors import HomeUnusable
+from jumar.settings import Settings, load
+from jumar.spec.records import ServerInfo
+
+_ANSWER_LIMIT_S = 30.0
+
+
+@click.command()
+@click.option("--detach", "-d", is_flag=True, help="Return once it answers; it goes on by itself.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 takes any.  [default: 7420]")
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--json", "as_json", is_flag=True, help="Print url, login_url, pid and home.")
+def command(detach: bool, port: int | None, host: str | None, as_json: bool) -> None:
+    """Start the server.
+
+    One that runs already is left alone. login_url opens the pages signed in, once.
+
+    \b
+    Examples:
+      jumar up --detach --json
+      jumar up --host 0.0.0.0 --port 7420
+    """
+    from jumar.server import process
+
+    settings = load()
+    if port is not None:
+        settings = replace(settings, port=port)
+    if host is not None:
+        settings = replace(settings, host=host)
+    info = process.running(settings)
+    if info is not None:
+        _tell(settings, info, as_json, "the server runs already")
+    elif detach:
+        _tell(settings, process.start_detached(settings), as_json, "the server is up")
+    else:
+        watcher = threading.Thread(target=_tell_when_up, args=(settings, as_json), daemon=True)
+        watcher.start()
+        process.serve(settings)
+
+
+def _tell_when_up(settings: Settings, as_json: bool) -> None:
+    from jumar.server import process
+
+    give_up_at = time.monotonic() + _ANSWER_LIMIT_S
+    while time.monotonic() < give_up_at:
+        info = process.running(settings)
+        if info is not None:
+            _tell(settings, info, as_json, "the server is up; Ctrl-C ends it, running jobs go on")
+            return
+        time.sleep(0.05)
+
+
+def _tell(settings: Settings, info: ServerInfo, as_json: bool, words: str) -> None:
+    login_url = own_login_url(settings)
+    if as_json:
+        pid = _pid(settings.home)
+        print_json({"url": info.url, "login_url": login_url, "pid": pid, "home": info.home})
+        return
+    note(f"{words}: {info.url} (home {info.home})")
+    note("open it signed in, once:")
+    print(login_url, flush=True)
+
+
+def own_login_url(settings: Settings) -> str:
+    """An address that opens the pages of the home's own server as its admin."""
+    address = read_address(settings.home / EMBEDDED_FILE)
+    if address is None:
+        raise HomeUnusable(f"{settings.home / EMBEDDED_FILE} is not there")
+    with Client(address.url, address.token) as client:
+        return client.login_url()
+
+
+def _pid(home: Path) -> int:
+    path = home / "server.pid"
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError) as error:
+        raise HomeUnusable(f"cannot read {path}: {error}") from error

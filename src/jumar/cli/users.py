@@ -1,0 +1,61 @@
+"""`jumar users`: who may use the server."""
+
+import click
+
+from jumar.cli.connect import connected
+from jumar.cli.output import ago, note, print_json, print_table
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """List users and let them in.
+
+    For admins. Who registers on the page is pending until an admin approves.
+
+    \b
+    Examples:
+      jumar users
+      jumar users approve ann
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    with connected() as client:
+        users = client.users()
+    if as_json:
+        print_json(users)
+    else:
+        print_table(
+            ("NAME", "ROLE", "SINCE"),
+            [(user.name, user.role, ago(user.created_at)) for user in users],
+        )
+
+
+@command.command()
+@click.argument("name")
+@click.option("--admin", is_flag=True, help="Let the user see and stop all jobs.")
+def approve(name: str, admin: bool) -> None:
+    """Let a user in.
+
+    \b
+    Example:
+      jumar users approve ann
+    """
+    with connected() as client:
+        user = client.set_role(name, "admin" if admin else "member")
+    note(f"{user.name} is {user.role}")
+
+
+@command.command()
+@click.argument("name")
+def suspend(name: str) -> None:
+    """Make a user pending again.
+
+    \b
+    Example:
+      jumar users suspend ann
+    """
+    with connected() as client:
+        user = client.set_role(name, "pending")
+    note(f"{user.name} is {user.role}")

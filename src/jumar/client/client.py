@@ -1,0 +1,336 @@
+"""`Client`: the REST API as typed calls. Reads need neither pydantic nor httpx."""
+
+import secrets
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+from urllib.parse import quote
+
+from jumar.client import config, events
+from jumar.client.connection import Call, Connection
+from jumar.errors import BadInput, NotFound, ServerUnreachable
+from jumar.settings import load
+from jumar.spec.records import (
+    CardUse,
+    JobPage,
+    JobRecord,
+    JobSummary,
+    LogFile,
+    ServerInfo,
+    UserRecord,
+)
+from jumar.spec.states import JobState
+from jumar.spec.wire import decode
+
+if TYPE_CHECKING:
+    from jumar.client.pack import Listing, Package, Progress
+    from jumar.engine.base import Plan
+    from jumar.spec.job import JobSpec
+
+CALL_PATIENCE_S = 10.0
+FOLLOW_PATIENCE_S = 120.0
+_PAGE = 500
+_BLOCK = 1 << 18
+_UPLOAD_LIMIT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """A folder the server has."""
+
+    digest: str
+    size: int
+    listing: "Listing"
+
+
+class Client:
+    """A server of jumar, as seen by one user."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        patience_s: float = CALL_PATIENCE_S,
+    ) -> None:
+        """`patience_s`: how long a call keeps trying a server that does not answer."""
+        address = config.required(load(), url, token)
+        self._connection = Connection(address.url, address.token, patience_s=patience_s)
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return self._connection.url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._connection.close()
+
+    def reach(self) -> None:
+        """See that the server can be reached now, without patience."""
+        self._connection.reach()
+
+    # jobs
+
+    def submit(
+        self,
+        spec: "JobSpec | Mapping[str, Any]",
+        *,
+        code: Path | None = None,
+        on_progress: "Progress | None" = None,
+    ) -> JobRecord:
+        """Queue a job. A folder, given as `code` or in the spec, is packed and sent first.
+
+        A cut connection is no danger: the same submit sent again is the same job."""
+        values = self._with_code_sent(spec, code, on_progress)
+        return decode(JobRecord, self._post("/jobs", values, key=secrets.token_hex(16)))
+
+    def plan(
+        self,
+        spec: "JobSpec | Mapping[str, Any]",
+        *,
+        code: Path | None = None,
+        on_progress: "Progress | None" = None,
+    ) -> "Plan":
+        """What the server would do with the job. A folder is sent, so that it can be looked at."""
+        from jumar.engine.base import Plan
+
+        values = self._with_code_sent(spec, code, on_progress)
+        answer = self._json(Call(method="POST", path="/plans", body=values, repeatable=True))
+        return decode(Plan, answer)
+
+    def get(self, job: str) -> JobRecord:
+        """One job, by id, by the start of its id, or by name (the newest of that name)."""
+        return decode(JobRecord, self._get(f"/jobs/{_part(job)}"))
+
+    def page(
+        self,
+        *,
+        states: Collection[JobState] = (),
+        user: str | None = None,
+        text: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> JobPage:
+        """Some rows of the list, newest first."""
+        query = {
+            "state": [str(state) for state in states],
+            "user": user,
+            "text": text,
+            "before": before,
+            "limit": limit,
+        }
+        call = Call(method="GET", path="/jobs", query=query, repeatable=True)
+        return decode(JobPage, self._json(call))
+
+    def jobs(
+        self,
+        *,
+        states: Collection[JobState] = (),
+        user: str | None = None,
+        text: str | None = None,
+    ) -> Iterator[JobSummary]:
+        """All rows of the list, newest first, a page at a time."""
+        before = None
+        while True:
+            page = self.page(states=states, user=user, text=text, before=before, limit=_PAGE)
+            yield from page.jobs
+            before = page.next_before
+            if before is None:
+                return
+
+    def stop(self, job: str) -> JobRecord:
+        """Ask a job to end; asking twice is once."""
+        call = Call(method="POST", path=f"/jobs/{_part(job)}/stop", repeatable=True)
+        return decode(JobRecord, self._json(call))
+
+    def rerun(self, job: str) -> JobRecord:
+        """Queue a new job with the same spec."""
+        return decode(JobRecord, self._post(f"/jobs/{_part(job)}/rerun", None))
+
+    def wait(self, job: str, timeout_s: float | None = None) -> JobRecord:
+        """The job once it is over; TimeoutError when that takes longer than `timeout_s`."""
+        give_up_at = None if timeout_s is None else time.monotonic() + timeout_s
+        pause_s = 0.02
+        while True:
+            record = self.get(job)
+            if record.state.is_final:
+                return record
+            if give_up_at is not None and time.monotonic() >= give_up_at:
+                raise TimeoutError(f"job {job} is {record.state} after {timeout_s:g} s")
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, 1.0)
+
+    # logs
+
+    def log_files(self, job: str) -> tuple[LogFile, ...]:
+        """The logs a job has, one a rank."""
+        return decode(tuple[LogFile, ...], self._get(f"/jobs/{_part(job)}/logs"))
+
+    def logs(
+        self, job: str, *, tail: int | None = None, node: int = 0, rank: int = 0
+    ) -> Iterator[bytes]:
+        """The log of one rank as it is now, in blocks; with `tail` its last lines."""
+        path = f"/jobs/{_part(job)}/logs/{node}/{rank}"
+        call = Call(method="GET", path=path, query={"tail": tail}, repeatable=True)
+        with self._connection.stream(call) as response:
+            try:
+                while block := response.read1(_BLOCK):
+                    yield block
+            except OSError as error:
+                raise ServerUnreachable(f"the log of {job} broke off: {error}") from error
+
+    def follow(
+        self,
+        job: str,
+        *,
+        tail: int | None = None,
+        offset: int = 0,
+        node: int = 0,
+        rank: int = 0,
+        patience_s: float = FOLLOW_PATIENCE_S,
+    ) -> Iterator[events.FollowEvent]:
+        """The log of one rank as it comes, until the job is over.
+
+        A server that goes away is waited for, `patience_s` at most."""
+        path = f"/jobs/{_part(job)}/logs/{node}/{rank}/stream"
+        return events.follow(
+            self._connection, path, tail=tail, offset=offset, patience_s=patience_s
+        )
+
+    # code
+
+    def _with_code_sent(
+        self,
+        spec: "JobSpec | Mapping[str, Any]",
+        code: Path | None,
+        on_progress: "Progress | None",
+    ) -> dict[str, Any]:
+        """The spec as JSON values, with a folder of this machine replaced by its archive."""
+        values = dict(spec) if isinstance(spec, Mapping) else spec.dump()
+        given = values.get("code")
+        if code is None and isinstance(given, str):
+            code = Path(given).expanduser()
+        if code is not None:
+            values["code"] = {"archive": self.upload(code, on_progress=on_progress).digest}
+        return values
+
+    def upload(self, folder: Path, *, on_progress: "Progress | None" = None) -> Uploaded:
+        """Send a folder unless the server has it."""
+        from jumar.client.pack import pack
+
+        package = pack(folder)
+        with package.file:
+            path = f"/code/{package.digest}"
+            if not self._has(path):
+                self._put(path, package, on_progress)
+        return Uploaded(package.digest, package.size, package.listing)
+
+    def _has(self, path: str) -> bool:
+        try:
+            self._json(Call(method="HEAD", path=path, repeatable=True))
+        except NotFound:
+            return False
+        return True
+
+    def _put(self, path: str, package: "Package", on_progress: "Progress | None") -> None:
+        call = Call(
+            method="PUT",
+            path=path,
+            upload=_Counted(package, on_progress),
+            upload_size=package.size,
+            repeatable=True,
+            answer_limit_s=_UPLOAD_LIMIT_S,
+        )
+        self._json(call)
+
+    # the server and its users
+
+    def server(self) -> ServerInfo:
+        """Which server this is."""
+        return decode(ServerInfo, self._get("/server"))
+
+    def me(self) -> UserRecord:
+        """Whose token this is."""
+        return decode(UserRecord, self._get("/me"))
+
+    def cards(self) -> tuple[CardUse, ...]:
+        """All cards and who holds them."""
+        return decode(tuple[CardUse, ...], self._get("/cards"))
+
+    def users(self) -> tuple[UserRecord, ...]:
+        """All users, for admins."""
+        return decode(tuple[UserRecord, ...], self._get("/users"))
+
+    def set_role(self, name: str, role: str) -> UserRecord:
+        """Make a user `member`, `admin` or `pending`, for admins."""
+        path = f"/users/{_part(name)}"
+        call = Call(method="PATCH", path=path, body={"role": role}, repeatable=True)
+        return decode(UserRecord, self._json(call))
+
+    def register(self, name: str, password: str) -> UserRecord:
+        """Ask for an account; an admin lets the user in."""
+        return decode(UserRecord, self._post("/users", {"name": name, "password": password}))
+
+    def sign_in(self, name: str, password: str) -> str:
+        """A token for a name and password."""
+        return _text(self._post("/session", {"name": name, "password": password}), "token")
+
+    def new_token(self, label: str) -> str:
+        """Another token for this user."""
+        return _text(self._post("/tokens", {"label": label}), "token")
+
+    def login_url(self) -> str:
+        """An address that opens the pages signed in as this user, once."""
+        return _text(self._post("/login-codes", None), "url")
+
+    def _get(self, path: str) -> Any:
+        return self._json(Call(method="GET", path=path, repeatable=True))
+
+    def _post(self, path: str, body: object, *, key: str | None = None) -> Any:
+        headers = {"Idempotency-Key": key} if key else None
+        return self._json(
+            Call(method="POST", path=path, body=body, headers=headers, repeatable=key is not None)
+        )
+
+    def _json(self, call: Call) -> Any:
+        return self._connection.json(call)
+
+
+class _Counted:
+    """A package as it is read, telling how far it is."""
+
+    def __init__(self, package: "Package", on_progress: "Progress | None") -> None:
+        self._package = package
+        self._on_progress = on_progress
+
+    def seek(self, offset: int) -> int:
+        return self._package.file.seek(offset)
+
+    def read(self, size: int = -1) -> bytes:
+        block = self._package.file.read(size)
+        if self._on_progress is not None:
+            self._on_progress(self._package.file.tell(), self._package.size)
+        return block
+
+
+def _part(text: str) -> str:
+    """`text` as one part of a path."""
+    if not text:
+        raise BadInput("the name of a job or user is empty")
+    return quote(text, safe="")
+
+
+def _text(answer: Any, field: str) -> str:
+    value = cast("dict[str, Any]", answer).get(field) if isinstance(answer, dict) else None
+    if not isinstance(value, str):
+        raise ServerUnreachable(f"the server's answer has no {field}", hint="is it a jumar server?")
+    return value

@@ -1,0 +1,95 @@
+"""Which server to talk to, and with what token.
+
+In this order: what the caller gives, `JUMAR_SERVER` (or `server` in config.toml) with
+`JUMAR_TOKEN`, what `jumar login` stored in `login.json`, what the home's own server left in
+`client.json`."""
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from jumar.errors import HomeUnusable, ServerUnreachable
+from jumar.settings import Settings
+
+EMBEDDED_FILE = "client.json"
+LOGIN_FILE = "login.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is."""
+
+    url: str
+    token: str
+    embedded: bool = False
+    """Whether it is the home's own server, which may be started when it is down."""
+
+
+def find(settings: Settings, url: str | None = None, token: str | None = None) -> Address | None:
+    """The server to talk to; None when none is configured and the home never had one."""
+    wanted = url or settings.server
+    given = token or settings.token
+    for embedded, name in ((False, LOGIN_FILE), (True, EMBEDDED_FILE)):
+        stored = read_address(settings.home / name)
+        if stored is None:
+            continue
+        if not wanted:
+            return Address(stored.url, given or stored.token, embedded)
+        if stored.url == wanted.rstrip("/"):
+            return Address(stored.url, given or stored.token)
+    return Address(wanted, given) if wanted else None
+
+
+def required(settings: Settings, url: str | None = None, token: str | None = None) -> Address:
+    """The server to talk to, or an error that says how to get one."""
+    address = find(settings, url, token)
+    if address is None:
+        raise ServerUnreachable(
+            "no server is configured",
+            hint="start one with: jumar up --detach, or name one: jumar login URL",
+        )
+    return address
+
+
+def store_login(settings: Settings, url: str, token: str) -> Path:
+    """Keep a server's address and token, readable by this user only."""
+    path = settings.home / LOGIN_FILE
+    try:
+        settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # mkstemp makes files that only their owner can read.
+        descriptor, aside = tempfile.mkstemp(prefix=".login-", dir=settings.home)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump({"url": url.rstrip("/"), "token": token}, file)
+        os.replace(aside, path)
+    except OSError as error:
+        raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def forget_login(settings: Settings) -> bool:
+    """Go back to the home's own server; whether there was a login."""
+    try:
+        (settings.home / LOGIN_FILE).unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise HomeUnusable(f"cannot remove {error.filename}: {error.strerror}") from error
+    return True
+
+
+def read_address(path: Path) -> Address | None:
+    """What one of the two files says; None when it is not there."""
+    try:
+        values: Any = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise HomeUnusable(f"cannot read {path}: {error}") from error
+    fields = cast("dict[str, Any]", values) if isinstance(values, dict) else {}
+    url, token = fields.get("url"), fields.get("token")
+    if not isinstance(url, str) or not isinstance(token, str):
+        raise HomeUnusable(f"{path} has no url and token", hint="remove it, then: jumar login URL")
+    return Address(url.rstrip("/"), token)

@@ -1,0 +1,271 @@
+"""HTTP to one server: kept-alive connections, time limits, retries, errors in words.
+
+A call is tried again only when that cannot do a thing twice: the server was not reached at all, or
+the call is one that may be repeated. Knows JSON and bytes, nothing of jobs."""
+
+import json
+import logging
+import socket
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, Protocol
+from urllib.parse import urlencode, urlsplit
+
+from jumar.errors import (
+    BadInput,
+    Conflict,
+    HomeUnusable,
+    JumarError,
+    NotAllowed,
+    NotFound,
+    NotSignedIn,
+    ServerUnreachable,
+    StorageFull,
+)
+
+CONNECT_LIMIT_S = 10.0
+ANSWER_LIMIT_S = 60.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+_MOST_ERROR_BYTES = 1 << 16
+_BLOCK = 1 << 18
+
+_ERRORS: dict[int, type[JumarError]] = {
+    401: NotSignedIn,
+    403: NotAllowed,
+    404: NotFound,
+    409: Conflict,
+    413: BadInput,
+    422: BadInput,
+    500: HomeUnusable,
+    503: ServerUnreachable,
+    507: StorageFull,
+}
+
+Query = Mapping[str, str | int | list[str] | None]
+
+logger = logging.getLogger(__name__)
+
+
+class Upload(Protocol):
+    """Bytes that can be sent again."""
+
+    def seek(self, offset: int, /) -> int: ...
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request."""
+
+    method: str
+    path: str
+    query: Query | None = None
+    body: object = None
+    """Anything JSON can say."""
+    upload: Upload | None = None
+    upload_size: int = 0
+    headers: Mapping[str, str] | None = None
+    repeatable: bool = False
+    """Whether doing it twice is the same as once."""
+    answer_limit_s: float = ANSWER_LIMIT_S
+    patience_s: float | None = None
+    """Instead of the connection's own."""
+
+
+class Connection:
+    """The way to one server. Threads may share it: each call takes a connection of its own."""
+
+    def __init__(self, url: str, token: str, *, patience_s: float) -> None:
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = -1
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+            raise BadInput(
+                f"{url!r} is not a server's address", hint="write it like http://127.0.0.1:7420"
+            )
+        self.url = url.rstrip("/")
+        self.patience_s = patience_s
+        self._secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, port
+        self._base = parts.path.rstrip("/") + "/api/v1"
+        self._token = token
+        self._idle: list[HTTPConnection] = []
+
+    def close(self) -> None:
+        """Let go of the kept connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def reach(self) -> None:
+        """Open a connection and keep it for the next call; ServerUnreachable when refused."""
+        connection = self._new()
+        try:
+            self._connect(connection)
+        except OSError as error:
+            raise self._unreachable(error) from error
+        self._idle.append(connection)
+
+    def json(self, call: Call) -> Any:
+        """The answer as JSON values; None when it is empty."""
+        exchange = self._until_answered(call, whole=True)
+        self._keep(exchange)
+        if not exchange.data:
+            return None
+        try:
+            return json.loads(exchange.data)
+        except ValueError as error:
+            raise ServerUnreachable(
+                f"{self.url} did not answer like a jumar server", hint="is the address right?"
+            ) from error
+
+    @contextmanager
+    def stream(self, call: Call) -> Generator[HTTPResponse]:
+        """The answer, to be read in parts."""
+        exchange = self._until_answered(call, whole=False)
+        try:
+            yield exchange.response
+        except BaseException:
+            exchange.connection.close()
+            raise
+        self._keep(exchange)
+
+    def _keep(self, exchange: "_Exchange") -> None:
+        # What was not read to its end would be taken for the next call's answer.
+        if exchange.response.isclosed() and exchange.connection.sock is not None:
+            self._idle.append(exchange.connection)
+        else:
+            exchange.connection.close()
+
+    def _until_answered(self, call: Call, *, whole: bool) -> "_Exchange":
+        """An answer with a good status, from as many tries as patience allows."""
+        patience_s = self.patience_s if call.patience_s is None else call.patience_s
+        give_up_at = time.monotonic() + patience_s
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return self._try(call, whole)
+            except _Broken as broken:
+                if not (broken.unsent or call.repeatable) or time.monotonic() > give_up_at:
+                    raise self._unreachable(broken.error) from broken.error
+                logger.debug("%s %s: %s, trying again", call.method, call.path, broken.error)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _try(self, call: Call, whole: bool) -> "_Exchange":
+        while self._idle:
+            try:
+                return self._exchange(self._idle.pop(), call, whole)
+            except _Broken:
+                # A server may close a kept connection at any time: that says nothing about it.
+                if not call.repeatable:
+                    raise
+        connection = self._new()
+        try:
+            self._connect(connection)
+        except socket.gaierror as error:
+            raise self._unreachable(error) from error
+        except OSError as error:
+            raise _Broken(error, unsent=True) from error
+        return self._exchange(connection, call, whole)
+
+    def _exchange(self, connection: HTTPConnection, call: Call, whole: bool) -> "_Exchange":
+        try:
+            self._send(connection, call)
+            response = connection.getresponse()
+            if response.status >= 300:
+                raise _error_of(call, response)
+            return _Exchange(connection, response, _whole(response) if whole else b"")
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise _Broken(error, unsent=False) from error
+        except BaseException:
+            connection.close()
+            raise
+
+    def _send(self, connection: HTTPConnection, call: Call) -> None:
+        if connection.sock is not None:
+            connection.sock.settimeout(call.answer_limit_s)
+        path = self._base + call.path
+        if call.query:
+            given = {name: value for name, value in call.query.items() if value is not None}
+            path += "?" + urlencode(given, doseq=True)
+        headers = {"Accept": "application/json", **(call.headers or {})}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        body = None
+        if call.upload is not None:
+            call.upload.seek(0)
+            headers["Content-Length"] = str(call.upload_size)
+            headers["Content-Type"] = "application/x-tar"
+            body = call.upload
+        elif call.body is not None:
+            body = json.dumps(call.body).encode()
+            headers["Content-Type"] = "application/json"
+        try:
+            connection.request(call.method, path, body=body, headers=headers)
+        except (BrokenPipeError, ConnectionResetError):
+            # The server may refuse an upload before it has all of it; its answer says why.
+            if call.upload is None:
+                raise
+
+    def _connect(self, connection: HTTPConnection) -> None:
+        connection.connect()
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def _new(self) -> HTTPConnection:
+        kind = HTTPSConnection if self._secure else HTTPConnection
+        return kind(self._host, self._port, timeout=CONNECT_LIMIT_S, blocksize=_BLOCK)
+
+    def _unreachable(self, error: Exception) -> ServerUnreachable:
+        return ServerUnreachable(
+            f"no answer from the server at {self.url}: {error_words(error)}",
+            hint="see whether it runs: jumar up --detach starts it, JUMAR_SERVER names another",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    connection: HTTPConnection
+    response: HTTPResponse
+    data: bytes
+
+
+class _Broken(Exception):
+    def __init__(self, error: Exception, *, unsent: bool) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.unsent = unsent
+
+
+def error_words(error: Exception) -> str:
+    """What went wrong between here and the server, for people."""
+    if isinstance(error, TimeoutError):
+        return "it took too long"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
+
+
+def _whole(response: HTTPResponse) -> bytes:
+    # http.client takes a head that was cut off for a complete one. An answer that does not say
+    # how long it is cannot be told from a part of it.
+    if response.length is None and not response.chunked:
+        raise HTTPException("the answer broke off")
+    return response.read()
+
+
+def _error_of(call: Call, response: HTTPResponse) -> JumarError:
+    status = response.status
+    kind = _ERRORS.get(status, HomeUnusable if status >= 500 else BadInput)
+    try:
+        told = json.loads(response.read(_MOST_ERROR_BYTES))["error"]
+        return kind(str(told["message"]), hint=told.get("hint"))
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+        # Not an answer of ours: a proxy in between, another program on that port, or a HEAD.
+        return kind(f"{call.method} {call.path}: the server answered {status} {response.reason}")

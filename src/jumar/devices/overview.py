@@ -1,0 +1,90 @@
+"""Cards and holders side by side: what the machine shows and what the platform gave out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jumar.spec.devices import Card, CardProcess
+from jumar.spec.records import CardUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenProcess:
+    """One process on a card."""
+
+    pid: int
+    name: str
+    user: str | None
+    memory_mb: int | None
+    job_id: str | None
+    foreign: bool
+    """Whether the platform did not start it, as far as can be seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardView:
+    """One card as it is, who holds it and who sits on it."""
+
+    kind: str
+    id: int
+    name: str
+    generation: str | None = None
+    health: str | None = None
+    memory_used_mb: int | None = None
+    memory_total_mb: int | None = None
+    utilisation_pct: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    job_id: str | None = None
+    job_name: str | None = None
+    user: str | None = None
+    since: float | None = None
+    processes: tuple[SeenProcess, ...] = ()
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether a job holds it or somebody else sits on it."""
+        return self.job_id is not None or bool(self.processes)
+
+
+def overview(cards: Sequence[Card], uses: Sequence[CardUse]) -> tuple[CardView, ...]:
+    """Every card of either list; `uses` is empty when no server was asked."""
+    used = {(use.kind, use.id): use for use in uses}
+    seen = {(str(card.kind), card.id): card for card in cards}
+    keys = list(dict.fromkeys([*seen, *used]))
+    return tuple(_view(seen.get(key), used.get(key), key) for key in keys)
+
+
+def _view(card: Card | None, use: CardUse | None, key: tuple[str, int]) -> CardView:
+    kind, number = key
+    name = (card.name if card else "") or (use.name if use else "")
+    holder = use.job_id if use else None
+    return CardView(
+        kind=kind,
+        id=number,
+        name=name,
+        generation=card.generation if card else None,
+        health=card.health if card else None,
+        memory_used_mb=card.memory_used_mb if card else None,
+        memory_total_mb=card.memory_total_mb if card else None,
+        utilisation_pct=card.utilisation_pct if card else None,
+        power_w=card.power_w if card else None,
+        temperature_c=card.temperature_c if card else None,
+        job_id=holder,
+        job_name=use.job_name if use else None,
+        user=use.user if use else None,
+        since=use.since if use else None,
+        processes=tuple(_seen(process, holder) for process in (card.processes if card else ())),
+    )
+
+
+def _seen(process: CardProcess, holder: str | None) -> SeenProcess:
+    # Without a user the process could not be looked into: on a held card it is likely the job's.
+    unseen = process.user is None and holder is not None
+    return SeenProcess(
+        pid=process.pid,
+        name=process.name,
+        user=process.user,
+        memory_mb=process.memory_mb,
+        job_id=process.job_id,
+        foreign=process.job_id is None and not unseen,
+    )

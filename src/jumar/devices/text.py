@@ -1,0 +1,51 @@
+"""What all readers of tool output share: clean lines, numbers, and the one way to give up."""
+
+import re
+
+from jumar.errors import JumarError
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_NUMBER = re.compile(r"([-+]?\d{1,15}(?:\.\d{1,9})?)\s*(?:%|W|C|MB|MHz)?", re.IGNORECASE)
+_NOTHING = frozenset({"", "-", "--", "na", "n/a", "none", "null", "unknown", "not supported"})
+
+
+class CannotRead(JumarError):
+    """A tool answered with something that is not the report it was asked for."""
+
+    status = 503
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines without line ends, terminal colours and NUL bytes; tabs become spaces."""
+    clean = _ESCAPES.sub("", text).replace("\0", "").expandtabs()
+    return [line.strip("\r") for line in re.split(r"\r?\n", clean)]
+
+
+def number(text: str | None) -> float | None:
+    """The number that the whole text is, units apart; None for NA, `-` and other words."""
+    match = _NUMBER.fullmatch((text or "").strip())
+    return float(match[1]) if match else None
+
+
+def whole(text: str | None) -> int | None:
+    """As `number`, for ids and sizes."""
+    value = number(text)
+    return int(value) if value is not None else None
+
+
+def identity(text: str | None) -> int | None:
+    """A whole number that is not negative: an id."""
+    clean = (text or "").strip()
+    return int(clean) if clean.isascii() and clean.isdecimal() and len(clean) <= 9 else None
+
+
+def word(text: str | None) -> str | None:
+    """The text; None when it says that there is nothing to say."""
+    clean = (text or "").strip()
+    return None if clean.lower() in _NOTHING - {"unknown"} else clean
+
+
+def first_words(text: str, most: int = 120) -> str:
+    """The start of an answer, on one line, to quote in an error."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"

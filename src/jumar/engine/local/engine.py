@@ -1,0 +1,87 @@
+"""`LocalEngine`: jobs on this machine, one detached supervisor an attempt."""
+
+import os
+import signal
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from jumar.engine.base import Attempt, Observation, Plan
+from jumar.engine.local.files import job_dir, write_files
+from jumar.engine.local.observing import Observer
+from jumar.engine.local.planning import make_plan
+from jumar.engine.local.starter import Starter
+from jumar.errors import EngineFailed
+from jumar.launch import jobdir, process
+from jumar.spec.devices import Card
+from jumar.spec.job import JobSpec
+from jumar.spec.states import JobState
+
+_REASONS = frozenset({JobState.STOPPED, JobState.TIMED_OUT, JobState.PREEMPTED})
+
+
+class LocalEngine:
+    """Implements `engine.base.Engine`; thread-safe for different attempts."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        home: Path,
+        cards: tuple[Card, ...] | Callable[[], tuple[Card, ...]],
+        *,
+        notify: Path | None = None,
+    ) -> None:
+        self._home = home
+        self._cards = cards
+        self._notify = notify or home / "notify.sock"
+        self._starter = Starter(home / "launch.log")
+        self._observer = Observer(self._starter)
+
+    @property
+    def warm_pid(self) -> int | None:
+        """The helper that forks supervisors, once there is one."""
+        return self._starter.pid
+
+    def prepare(self) -> None:
+        """Start the helper now, so that the first job need not wait for it."""
+        self._starter.prepare()
+
+    def cards(self) -> tuple[Card, ...]:
+        """All that jobs may hold here."""
+        return self._cards() if callable(self._cards) else self._cards
+
+    def plan(self, spec: JobSpec, *, archive: Path | None = None) -> Plan:
+        """How the job would run; raises SubmitRefused when it never could."""
+        return make_plan(spec, archive=archive, cards=self.cards(), home=self._home)
+
+    def start(self, attempt: Attempt) -> None:
+        """Write the files, then have a supervisor started; a claimed attempt is left alone."""
+        directory = job_dir(attempt)
+        if os.path.exists(directory.claim) or os.path.exists(directory.result):
+            return
+        write_files(attempt, env_cache=self._home / "envs", notify=self._notify)
+        self._starter.start(directory)
+
+    def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:
+        """How the attempts stand now."""
+        return [self._observer.look(attempt) for attempt in attempts]
+
+    def stop(self, attempt: Attempt, why: JobState) -> None:
+        """Ask by file, and by a signal so that it is seen at once."""
+        if why not in _REASONS:
+            raise ValueError(f"{why} is not a way to stop an attempt")
+        directory = job_dir(attempt)
+        if os.path.exists(directory.result):
+            return
+        try:
+            os.makedirs(directory.attempt, exist_ok=True)
+            jobdir.create_json(directory.stop, {"why": why.value})
+        except OSError as error:
+            raise EngineFailed(f"cannot ask job {attempt.job_id} to stop: {error}") from error
+        claim = jobdir.read_claim(directory)
+        if claim is not None and process.is_alive(claim.supervisor):
+            process.send(claim.supervisor.pid, signal.SIGTERM)
+
+    def close(self) -> None:
+        """Let the helper end when its last attempt has."""
+        self._starter.close()

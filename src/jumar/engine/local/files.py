@@ -1,0 +1,101 @@
+"""What the engine writes for the launcher: job.json once, request.json for each attempt."""
+
+import errno
+import time
+from pathlib import Path
+from typing import Any
+
+from jumar.engine.base import Attempt
+from jumar.errors import EngineFailed, StorageFull
+from jumar.launch.jobdir import FORMAT, JobDir, create_json
+from jumar.spec.job import ArchivedCode, GitCode, JobSpec
+
+
+def job_dir(attempt: Attempt) -> JobDir:
+    """Where the attempt's files are."""
+    return JobDir(str(attempt.directory), attempt.number)
+
+
+def write_files(attempt: Attempt, *, env_cache: Path, notify: Path) -> None:
+    """Both files, each whole or not at all; what is there already stays."""
+    directory = job_dir(attempt)
+    try:
+        Path(directory.attempt).mkdir(parents=True, exist_ok=True)
+        if not Path(directory.job).exists():
+            create_json(directory.job, _job(attempt, env_cache))
+        if not Path(directory.request).exists():
+            create_json(directory.request, _request(attempt, notify))
+    except OSError as error:
+        raise _explained(attempt, error) from error
+
+
+def _explained(attempt: Attempt, error: OSError) -> EngineFailed | StorageFull:
+    message = f"cannot write the job directory {attempt.directory}: {error.strerror}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFull(message, hint="free some space where the platform's home is")
+    return EngineFailed(message)
+
+
+def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
+    spec = attempt.spec
+    return {
+        "format": FORMAT,
+        "job_id": attempt.job_id,
+        "name": spec.name,
+        "user": attempt.user,
+        "command": spec.command,
+        "code": code_kind(spec),
+        "workdir": spec.workdir,
+        "git": _git(spec),
+        "device": {"kind": spec.device.kind.value, "count": spec.device.count},
+        "nodes": spec.nodes,
+        "ranks": spec.ranks,
+        "environment": spec.environment,
+        "inputs": input_paths(spec, attempt.directory),
+        "outputs": output_paths(spec, attempt.directory),
+        "requirements": spec.requirements,
+        "time_limit_s": spec.time_limit,
+        "grace_s": spec.grace,
+        "env_cache": str(env_cache),
+    }
+
+
+def _request(attempt: Attempt, notify: Path) -> dict[str, Any]:
+    limit_s = attempt.spec.time_limit
+    return {
+        "cards": list(attempt.cards),
+        "deadline": None if limit_s is None else time.time() + limit_s,
+        "notify": str(notify),
+        "archive": None if attempt.archive is None else str(attempt.archive),
+    }
+
+
+def _git(spec: JobSpec) -> dict[str, str] | None:
+    if not isinstance(spec.code, GitCode):
+        return None
+    return {"url": spec.code.git, "commit": spec.code.commit}
+
+
+def code_kind(spec: JobSpec) -> str:
+    """The word that job.json has for where the code is."""
+    if spec.workdir is not None:
+        return "folder"
+    if isinstance(spec.code, GitCode):
+        return "git"
+    return "archive" if isinstance(spec.code, ArchivedCode) else "none"
+
+
+def input_paths(spec: JobSpec, directory: Path) -> dict[str, str]:
+    """Each input's path; a relative one is inside the code."""
+    folder = Path(spec.workdir) if spec.workdir else directory / "code"
+    return {name: str(folder / local_path(url)) for name, url in spec.inputs.items()}
+
+
+def output_paths(spec: JobSpec, directory: Path) -> dict[str, str | None]:
+    """Each output's path; a relative one is below the job's own `out` folder."""
+    return {name: str(directory / "out" / local_path(url)) for name, url in spec.outputs.items()}
+
+
+def local_path(url: str) -> str:
+    """A path without its scheme."""
+    return url.removeprefix("file://")

@@ -1,0 +1,262 @@
+"""Whether a job can run on this machine at all, and how it would.
+
+Refuses what is sure to fail; what cannot be known before (a git repository's content, what a
+requirements file brings) is left to the attempt."""
+
+import os
+import shlex
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from jumar.engine.base import Plan
+from jumar.engine.local.files import code_kind, input_paths, local_path, output_paths
+from jumar.errors import SubmitRefused
+from jumar.launch.environment import VISIBLE, inherited
+from jumar.launch.ranks import arguments
+from jumar.launch.requirements import FILE_NAME, boot_file
+from jumar.launch.spawn import find
+from jumar.spec.devices import Card
+from jumar.spec.job import JobSpec
+
+_SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"'*?[]#~=%{}\n!")
+_BUILTINS = frozenset(
+    [
+        ".",
+        ":",
+        "[",
+        "alias",
+        "bg",
+        "break",
+        "builtin",
+        "cd",
+        "command",
+        "continue",
+        "declare",
+        "dirs",
+        "echo",
+        "eval",
+        "exec",
+        "exit",
+        "export",
+        "false",
+        "fg",
+        "getopts",
+        "hash",
+        "if",
+        "jobs",
+        "for",
+        "kill",
+        "let",
+        "local",
+        "printf",
+        "pushd",
+        "popd",
+        "pwd",
+        "read",
+        "readonly",
+        "return",
+        "set",
+        "shift",
+        "source",
+        "test",
+        "time",
+        "times",
+        "trap",
+        "true",
+        "type",
+        "ulimit",
+        "umask",
+        "unalias",
+        "unset",
+        "until",
+        "wait",
+        "while",
+        "case",
+        "function",
+        "select",
+    ]
+)
+
+
+def make_plan(spec: JobSpec, *, archive: Path | None, cards: Sequence[Card], home: Path) -> Plan:
+    """All checks, then the plan."""
+    _check_size(spec, cards)
+    files = _Files(spec, archive)
+    _check_data(spec, files)
+    _check_command(spec, files)
+    count = spec.device.count if spec.ranks == "device" else 1
+    directory = home / "jobs" / "<id>"
+    return Plan(
+        engine="local",
+        summary=f"{count} process{'es' if count > 1 else ''} on this machine, holding {spec.device}",
+        details=_details(spec, directory, count),
+        notes=_notes(spec),
+    )
+
+
+def _details(spec: JobSpec, directory: Path, count: int) -> dict[str, Any]:
+    data = {
+        name: path or str(directory / "out" / name)
+        for name, path in {**input_paths(spec, directory), **output_paths(spec, directory)}.items()
+    }
+    variable = VISIBLE.get(spec.device.kind.value)
+    return {
+        "argv": arguments(spec.command, data, inherited()),
+        "workdir": spec.workdir or str(directory / "code"),
+        "environment": sorted(spec.environment),
+        "devices": variable or "none: CPU slots only limit how many jobs run at once",
+        "directory": str(directory),
+        "processes": count,
+    }
+
+
+def _notes(spec: JobSpec) -> tuple[str, ...]:
+    notes: list[str] = []
+    if spec.image is not None:
+        notes.append(
+            f"the image {spec.image} is not used: the local engine runs without containers"
+        )
+    if spec.endpoints:
+        notes.append(f"endpoints are not offered yet: {', '.join(spec.endpoints)}")
+    return tuple(notes)
+
+
+def _check_size(spec: JobSpec, cards: Sequence[Card]) -> None:
+    counts = Counter(card.kind for card in cards)
+    kind, wanted = spec.device.kind, spec.device.count
+    if wanted > counts[kind]:
+        here = ", ".join(f"{name}:{count}" for name, count in sorted(counts.items())) or "none"
+        raise SubmitRefused(
+            f"the job asks for {spec.device} and this machine has {counts[kind]} of {kind}",
+            hint=f"devices of this machine: {here}",
+        )
+    if spec.nodes > 1:
+        raise SubmitRefused(
+            f"the job asks for {spec.nodes} nodes and the local engine is one machine",
+            hint="use nodes: 1, or jumar launch on each machine",
+        )
+    if spec.segments > 1:
+        raise SubmitRefused(
+            "segments of a time-limited training are not offered yet", hint="leave segments out"
+        )
+
+
+class _Files:
+    """What is in the folder the command will run in, as far as it can be known now."""
+
+    def __init__(self, spec: JobSpec, archive: Path | None) -> None:
+        if isinstance(spec.code, str):
+            raise SubmitRefused(
+                "code is a folder of the client's machine",
+                hint="the client uploads folders; else give archive, git or workdir",
+            )
+        self.kind = code_kind(spec)
+        if spec.workdir is not None and not os.path.isdir(spec.workdir):
+            raise SubmitRefused(f"the workdir {spec.workdir} is not a folder of this machine")
+        self._workdir = spec.workdir
+        self._names = _member_names(archive) if self.kind == "archive" else frozenset[str]()
+
+    @property
+    def are_known(self) -> bool:
+        """A git repository is seen only when it has been fetched."""
+        return self.kind != "git"
+
+    def has(self, relative: str) -> bool:
+        """Whether a relative path is there."""
+        if self._workdir is not None:
+            return os.path.exists(os.path.join(self._workdir, relative))
+        return os.path.normpath(relative) in self._names
+
+
+def _member_names(archive: Path | None) -> frozenset[str]:
+    if archive is None:
+        raise SubmitRefused("the code of this job was not uploaded", hint="submit it again")
+    try:
+        with tarfile.open(archive, "r:") as tar:
+            names = {os.path.normpath(name) for name in tar.getnames()}
+    except (OSError, tarfile.TarError) as error:
+        raise SubmitRefused(f"the uploaded code cannot be read: {error}") from error
+    folders = {parent for name in names for parent in _parents(name)}
+    return frozenset(names | folders)
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def _check_data(spec: JobSpec, files: _Files) -> None:
+    for name, url in (*spec.inputs.items(), *spec.outputs.items()):
+        if url.startswith(("obs://", "s3://")):
+            raise SubmitRefused(
+                f"{name}: {url} is in an object store; the store comes with a later version",
+                hint="copy it to this machine and give its path",
+            )
+    for name, url in spec.inputs.items():
+        path = local_path(url)
+        missing = not os.path.exists(path) if path.startswith("/") else not files.has(path)
+        if missing and (path.startswith("/") or files.are_known):
+            raise SubmitRefused(f"the input {name} is not there: {path}")
+    for name, url in spec.outputs.items():
+        if ".." in local_path(url).split("/"):
+            raise SubmitRefused(f"the output {name} leads outside: {url}")
+
+
+def _check_command(spec: JobSpec, files: _Files) -> None:
+    words = _simple_words(spec.command)
+    if not words or not files.are_known or _brings_packages(spec, files):
+        return
+    environment = {**inherited(), **spec.environment}
+    _check_program(words[0], environment, files)
+    if os.path.basename(words[0]).startswith("python"):
+        _check_script(words[1:], files)
+
+
+def _simple_words(command: list[str] | str) -> list[str]:
+    """The words of a command that needs no shell to understand; else none."""
+    if not isinstance(command, str):
+        return command
+    if _SHELL_CHARACTERS.intersection(command):
+        return []
+    words = shlex.split(command)
+    return [] if not words or words[0] in _BUILTINS else words
+
+
+def _brings_packages(spec: JobSpec, files: _Files) -> bool:
+    boot = boot_file(spec.command)
+    beside = boot is not None and files.has(os.path.join(os.path.dirname(boot), FILE_NAME))
+    return spec.requirements is not None or beside
+
+
+def _check_program(name: str, environment: dict[str, str], files: _Files) -> None:
+    if "/" in name and not name.startswith("/"):
+        _check(files.has, name, f"the command {name} is not in the code")
+        return
+    path = find(name, environment, "/")
+    if path is None:
+        raise SubmitRefused(
+            f"the command {name} is not on this machine",
+            hint="give a full path, or set PATH in environment",
+        )
+    if not os.access(path, os.X_OK):
+        raise SubmitRefused(f"{path} is not executable", hint=f"chmod +x {path}")
+
+
+def _check_script(words: Sequence[str], files: _Files) -> None:
+    for word in words:
+        if word in ("-m", "-c", "-"):
+            return
+        if word.startswith("-"):
+            continue
+        if word.endswith(".py") and "{" not in word:
+            present = os.path.exists if word.startswith("/") else files.has
+            _check(present, word, f"the script {word} is not in the code")
+        return
+
+
+def _check(present: Callable[[str], bool], name: str, complaint: str) -> None:
+    if not present(name):
+        raise SubmitRefused(complaint, hint="give the code's folder with code, or workdir")

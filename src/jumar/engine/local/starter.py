@@ -1,0 +1,107 @@
+"""Ask the warm process to start an attempt; keep one running; do without when it fails.
+
+A request that got no answer may have been carried out. Asking again is safe: only one supervisor
+can claim an attempt."""
+
+import json
+import logging
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+
+from jumar.engine.local import warm
+from jumar.errors import EngineFailed
+from jumar.launch.jobdir import JobDir
+
+logger = logging.getLogger(__name__)
+ANSWER_LIMIT_S = 5.0
+
+
+class Starter:
+    """One warm process; thread-safe."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._connection: socket.socket | None = None
+        self._children: set[int] = set()
+        self.pid: int | None = None
+        """The warm process that was last started."""
+
+    def prepare(self) -> None:
+        """Start the warm process now, so that the first job need not wait for it."""
+        with self._lock:
+            if self._connection is None:
+                self._start_warm()
+
+    def start(self, directory: JobDir) -> None:
+        """Have the attempt started; raises EngineFailed when nothing works."""
+        with self._lock:
+            self._reap()
+            for _ in range(2):
+                if self._ask(directory):
+                    return
+                self._drop()
+            logger.warning("no warm process answers; cold start of %s", directory.root)
+            self._start_cold(directory)
+
+    def close(self) -> None:
+        """Let the warm process end when its children have."""
+        with self._lock:
+            self._drop()
+            self._reap()
+
+    def _ask(self, directory: JobDir) -> bool:
+        request = json.dumps({"directory": directory.root, "attempt": directory.number}).encode()
+        try:
+            connection = self._connection or self._start_warm()
+            connection.send(request)
+            return bool(connection.recv(warm.MOST_BYTES))
+        except OSError as error:
+            logger.info("the warm process %s does not answer: %s", self.pid, error)
+            return False
+
+    def _start_warm(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self.pid = self._spawn(["jumar.engine.local.warm"], theirs.fileno())
+        ours.settimeout(ANSWER_LIMIT_S)
+        self._connection = ours
+        return ours
+
+    def _start_cold(self, directory: JobDir) -> None:
+        words = ["jumar.launch", directory.root, "--attempt", str(directory.number)]
+        try:
+            self._spawn(words, None)
+        except OSError as error:
+            raise EngineFailed(f"cannot start a supervisor: {error}") from error
+
+    def _spawn(self, words: list[str], connection: int | None) -> int:
+        actions: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(self._log), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ]
+        if connection is not None:
+            actions.append((os.POSIX_SPAWN_DUP2, connection, warm.DESCRIPTOR))
+        # -P: a file in the current folder must not be imported in place of ours.
+        argv = [sys.executable, "-P", "-m", *words]
+        pid = os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
+        self._children.add(pid)
+        return pid
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _reap(self) -> None:
+        for pid in list(self._children):
+            try:
+                ended = os.waitpid(pid, os.WNOHANG)[0] == pid
+            except ChildProcessError:
+                ended = True
+            if ended:
+                self._children.discard(pid)

@@ -1,0 +1,118 @@
+"""`MemoryEngine`: an engine that runs nothing. The fake for tests of the rooms above.
+
+Attempts start when told and end when `finish` is called; nothing touches a disk."""
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from jumar.engine.base import Attempt, Observation, Plan
+from jumar.errors import EngineFailed, SubmitRefused
+from jumar.spec.devices import Card
+from jumar.spec.job import JobSpec
+from jumar.spec.states import JobState
+
+
+class MemoryEngine:
+    """Implements `engine.base.Engine`; thread-safe."""
+
+    name = "memory"
+
+    def __init__(self, cards: tuple[Card, ...] = (), *, obedient: bool = True) -> None:
+        self._cards = cards
+        self._obedient = obedient
+        self._entries: dict[tuple[str, int], Observation] = {}
+        self._lock = threading.Lock()
+        self._failures: list[EngineFailed] = []
+        self.stops: list[tuple[str, int, JobState]] = []
+        """Every stop that was asked for, in order."""
+
+    def fail_next_start(self, message: str = "the engine is out of order") -> None:
+        """The next start raises EngineFailed."""
+        self._failures.append(EngineFailed(message))
+
+    def finish(
+        self,
+        job_id: str,
+        state: JobState = JobState.SUCCEEDED,
+        *,
+        exit_code: int | None = None,
+        reason: str | None = None,
+        tail: str | None = None,
+    ) -> None:
+        """End the newest attempt of a job; an attempt that has ended stays as it is."""
+        with self._lock:
+            key = max(key for key in self._entries if key[0] == job_id)
+            self._end(key, state, exit_code, reason, tail)
+
+    def started(self) -> list[tuple[str, int]]:
+        """Attempts that were started, in order."""
+        with self._lock:
+            return list(self._entries)
+
+    def cards(self) -> tuple[Card, ...]:
+        """The cards it was made with."""
+        return self._cards
+
+    def plan(self, spec: JobSpec, *, archive: Path | None = None) -> Plan:
+        """Refuses only more devices than there are."""
+        have = sum(card.kind == spec.device.kind for card in self._cards)
+        if spec.device.count > have:
+            raise SubmitRefused(f"{spec.device} wanted, {have} there", hint="ask for fewer")
+        return Plan(engine=self.name, summary=f"pretends to run {spec.name}")
+
+    def start(self, attempt: Attempt) -> None:
+        """It runs at once."""
+        with self._lock:
+            if self._failures:
+                raise self._failures.pop(0)
+            self._entries.setdefault(
+                (attempt.job_id, attempt.number),
+                Observation(
+                    job_id=attempt.job_id,
+                    number=attempt.number,
+                    state=JobState.RUNNING,
+                    started_at=time.time(),
+                ),
+            )
+
+    def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:
+        """As `start`, `stop` and `finish` have left them."""
+        with self._lock:
+            return [self._look(attempt) for attempt in attempts]
+
+    def stop(self, attempt: Attempt, why: JobState) -> None:
+        """Ends the attempt at once, unless the engine was made disobedient."""
+        with self._lock:
+            self.stops.append((attempt.job_id, attempt.number, why))
+            key = (attempt.job_id, attempt.number)
+            if self._obedient and key in self._entries:
+                self._end(key, why, None, f"ended: {why}", None)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _look(self, attempt: Attempt) -> Observation:
+        unknown = Observation(job_id=attempt.job_id, number=attempt.number, state=JobState.STARTING)
+        return self._entries.get((attempt.job_id, attempt.number), unknown)
+
+    def _end(
+        self,
+        key: tuple[str, int],
+        state: JobState,
+        exit_code: int | None,
+        reason: str | None,
+        tail: str | None,
+    ) -> None:
+        before = self._entries[key]
+        if not before.state.is_final:
+            self._entries[key] = replace(
+                before,
+                state=state,
+                exit_code=0 if state == JobState.SUCCEEDED else exit_code,
+                reason=reason,
+                tail=tail,
+                finished_at=time.time(),
+            )

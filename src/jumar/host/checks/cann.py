@@ -1,0 +1,171 @@
+"""CANN: installed, one or several, its links whole, and its `set_env.sh` sourced for the right one."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from jumar.host.findings import Check, Finding, fail, ok, unknown, warn
+from jumar.host.patient import Patient
+from jumar.host.software import bases
+from jumar.host.survey import has_card, installed_cann, software
+from jumar.host.versions import parse_or_none
+from jumar.launch.cann import Cann, is_sourced
+
+_LINKS = ("cann", "ascend-toolkit/latest", "nnae/latest")
+_NO_CANN = "no CANN in $ASCEND_HOME_PATH, /usr/local/Ascend, ~/Ascend or /opt/Ascend"
+
+
+def cann_root(patient: Patient) -> Iterator[Finding]:
+    """There is a CANN."""
+    cann = software(patient).cann
+    if cann is not None:
+        yield ok(f"CANN at {_shown(patient, cann.home)}")
+    elif has_card(patient):
+        yield fail(
+            _NO_CANN,
+            "install it: ./Ascend-cann-toolkit_<release>_linux-$(uname -m).run --install",
+        )
+    else:
+        yield unknown(_NO_CANN)
+
+
+def cann_links(patient: Patient) -> Iterator[Finding]:
+    """`latest` and `cann` point at something."""
+    dangling: list[Path] = []
+    whole: list[Path] = []
+    for base in bases(patient.root, patient.environ):
+        for name in _LINKS:
+            link = base / name
+            if os.path.islink(link):
+                (whole if os.path.exists(link) else dangling).append(link)
+    newest = installed_cann(patient)[:1]
+    for link in dangling:
+        target = _shown(patient, newest[0].home) if newest else "<the CANN folder>"
+        yield fail(
+            f"{_shown(patient, link)} points at {os.readlink(link)}, which is gone",
+            f"sudo ln -sfn {target} {_shown(patient, link)}",
+        )
+    if not dangling and whole:
+        yield ok(", ".join(_shown(patient, link) for link in whole))
+    elif not dangling:
+        yield unknown("no links of CANN to look at")
+
+
+def cann_version(patient: Patient) -> Iterator[Finding]:
+    """The release is known, and it is clear which one is meant."""
+    cann = software(patient).cann
+    if cann is None:
+        yield unknown("no CANN to look at")
+        return
+    if software(patient).version is None:
+        yield warn(
+            f"{_shown(patient, cann.home)} does not say its release ({cann.version or 'no version'})",
+            "look for an incomplete installation: ls */ascend_toolkit_install.info in that folder",
+        )
+        return
+    others = [one for one in installed_cann(patient) if one.home.resolve() != cann.home.resolve()]
+    if others and not is_sourced(patient.environ):
+        names = ", ".join(str(one.version) for one in (cann, *others))
+        yield warn(
+            f"several CANN releases ({names}), and none chosen in this shell",
+            f"choose one: source {_script(patient, cann)}",
+        )
+    else:
+        yield ok(f"CANN {cann.version}")
+
+
+def set_env(patient: Patient) -> Iterator[Finding]:
+    """The shell's variables belong to a CANN that is there, whole, and the newest."""
+    environ, cann = patient.environ, software(patient).cann
+    home = environ.get("ASCEND_HOME_PATH") or environ.get("ASCEND_TOOLKIT_HOME")
+    if home and not patient.has(home):
+        fix = f"source {_script(patient, cann)}" if cann else "open a new shell, or install CANN"
+        yield fail(f"ASCEND_HOME_PATH is {home}, which is gone", fix)
+    elif cann is None:
+        yield unknown("no CANN whose set_env.sh could be sourced")
+    elif not is_sourced(environ) and not home:
+        yield warn(
+            "no set_env.sh was sourced in this shell (jumar does it for its own jobs)",
+            f"source {_script(patient, cann)}",
+        )
+    else:
+        yield from _sourced(patient, cann)
+
+
+def _sourced(patient: Patient, cann: Cann) -> Iterator[Finding]:
+    problems = [*_missing(patient, cann), *_mixed(patient)]
+    for problem in problems:
+        yield warn(problem, f"in a new shell: source {_script(patient, cann)}")
+    newest = installed_cann(patient)[:1]
+    if newest and newest[0].home.resolve() != cann.home.resolve():
+        mine, best = parse_or_none(cann.version), parse_or_none(newest[0].version)
+        if mine is not None and best is not None and mine < best:
+            problems.append("older")
+            yield warn(
+                f"this shell uses CANN {mine}, and {best} is installed too",
+                f"if the newer is wanted, in a new shell: source {_script(patient, newest[0])}",
+            )
+    if not problems:
+        yield ok(f"set_env.sh of CANN {cann.version} is sourced")
+
+
+def _missing(patient: Patient, cann: Cann) -> Iterator[str]:
+    environ = patient.environ
+    operators = environ.get("ASCEND_OPP_PATH")
+    if not operators:
+        yield "ASCEND_OPP_PATH is not set"
+    elif not patient.has(operators):
+        yield f"ASCEND_OPP_PATH is {operators}, which is gone"
+    if "tbe" not in environ.get("PYTHONPATH", "") and not any(
+        "python/site-packages" in entry for entry in _entries(environ.get("PYTHONPATH"))
+    ):
+        yield "PYTHONPATH has no tbe of CANN: operators cannot be compiled"
+    homes = {home for _, home in _owners(patient, "LD_LIBRARY_PATH")}
+    if cann.home.resolve() not in homes:
+        yield f"LD_LIBRARY_PATH has no lib64 of {_shown(patient, cann.home)}"
+
+
+def _mixed(patient: Patient) -> Iterator[str]:
+    for variable in ("LD_LIBRARY_PATH", "PYTHONPATH"):
+        homes = dict.fromkeys(home for _, home in _owners(patient, variable))
+        if len(homes) > 1:
+            names = ", ".join(_shown(patient, home) for home in homes)
+            yield f"{variable} mixes several CANN: {names}"
+
+
+def _owners(patient: Patient, variable: str) -> Iterator[tuple[str, Path]]:
+    """Each entry of a path variable that lies in a CANN, with that CANN's real folder."""
+    homes = [cann.home.resolve() for cann in installed_cann(patient)]
+    current = software(patient).home
+    if current is not None:
+        homes.append(current.resolve())
+    for entry in _entries(patient.environ.get(variable)):
+        real = patient.path(entry).resolve()
+        for home in homes:
+            if home == real or home in real.parents:
+                yield entry, home
+                break
+
+
+def _entries(value: str | None) -> list[str]:
+    return [entry for entry in (value or "").split(os.pathsep) if entry]
+
+
+def _script(patient: Patient, cann: Cann) -> str:
+    return _shown(patient, cann.set_env or cann.home / "set_env.sh")
+
+
+def _shown(patient: Patient, path: Path) -> str:
+    return (
+        "/" + str(path.relative_to(patient.root))
+        if path.is_relative_to(patient.root)
+        else str(path)
+    )
+
+
+CHECKS = (
+    Check("cann-root", "CANN", cann_root),
+    Check("cann-links", "CANN", cann_links),
+    Check("cann-version", "CANN", cann_version),
+    Check("set-env", "CANN", set_env),
+)

@@ -1,0 +1,108 @@
+"""Cards as the kernel shows them: on the bus, with a driver, with device files this user may open."""
+
+import stat
+from collections.abc import Iterator
+
+from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
+from jumar.host.patient import Patient
+from jumar.host.survey import NO_CARD, has_card, in_container, nodes, pci_cards
+
+_SHARED_NODES = ("davinci_manager", "devmm_svm", "hisi_hdc")
+_USUAL_GROUP = "HwHiAiUser"
+
+
+def card_driver(patient: Patient) -> Iterator[Finding]:
+    """Cards on the bus have a driver, and each has its device file."""
+    on_bus, files = len(pci_cards(patient)), len(nodes(patient))
+    if not on_bus and not files:
+        yield unknown(f"{NO_CARD}: none on the PCI bus, no /dev/davinciN")
+    elif not files and in_container(patient):
+        yield fail(
+            f"{count(on_bus, 'Ascend card')} on the PCI bus, none given to this container",
+            "start it with: docker run --device /dev/davinci0 --device /dev/davinci_manager"
+            " --device /dev/devmm_svm --device /dev/hisi_hdc …",
+        )
+    elif not files:
+        yield fail(
+            f"{count(on_bus, 'Ascend card')} on the PCI bus and no /dev/davinciN: no driver",
+            "install driver and firmware as root: ./Ascend-hdk-*-npu-driver_*.run --full"
+            " --install-for-all && reboot",
+        )
+    elif files < on_bus and not in_container(patient):
+        yield warn(
+            f"{on_bus - files} of {count(on_bus, 'card')} have no /dev/davinciN",
+            "see why the driver left them out: dmesg | grep -iE 'davinci|devdrv'",
+        )
+    else:
+        yield ok(f"{count(files, 'card')} with a device file")
+
+
+def device_nodes(patient: Patient) -> Iterator[Finding]:
+    """The files that all cards share are there."""
+    if not nodes(patient):
+        yield unknown("no device files to look at" if has_card(patient) else NO_CARD)
+        return
+    missing = [name for name in _SHARED_NODES if not patient.has(f"/dev/{name}")]
+    if missing:
+        shown = ", ".join(f"/dev/{name}" for name in missing)
+        options = " ".join(f"--device /dev/{name}" for name in missing)
+        yield fail(
+            f"{shown} missing beside /dev/davinciN",
+            f"start the container with: docker run {options} …"
+            if in_container(patient)
+            else "load the driver again as root: reboot, then: ls /dev | grep -E 'davinci|hdc|svm'",
+        )
+    else:
+        yield ok(", ".join(f"/dev/{name}" for name in _SHARED_NODES))
+
+
+def device_permissions(patient: Patient) -> Iterator[Finding]:
+    """This user may read and write the device files."""
+    names = [f"davinci{number}" for number in nodes(patient)]
+    if not names:
+        yield unknown("no device files to look at" if has_card(patient) else NO_CARD)
+        return
+    refused: dict[int, list[str]] = {}
+    for name in (*names, *_SHARED_NODES):
+        group = _refusing_group(patient, name)
+        if group is not None:
+            refused.setdefault(group, []).append(f"/dev/{name}")
+    for group, files in refused.items():
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        yield fail(
+            f"this user may not read and write {files[0]}{more}",
+            f"sudo usermod -aG {_group_name(patient, group)} $USER   # then log in again",
+        )
+    if not refused:
+        yield ok(f"{count(len(names), 'card')} readable and writable")
+
+
+def _refusing_group(patient: Patient, name: str) -> int | None:
+    try:
+        info = patient.path(f"/dev/{name}").stat()
+    except OSError:
+        return None
+    if patient.uid == 0:
+        return None
+    if patient.uid == info.st_uid:
+        wanted = stat.S_IRUSR | stat.S_IWUSR
+    elif info.st_gid in patient.groups:
+        wanted = stat.S_IRGRP | stat.S_IWGRP
+    else:
+        wanted = stat.S_IROTH | stat.S_IWOTH
+    return None if info.st_mode & wanted == wanted else info.st_gid
+
+
+def _group_name(patient: Patient, gid: int) -> str:
+    for line in (patient.text("/etc/group") or "").splitlines():
+        fields = line.split(":")
+        if len(fields) > 2 and fields[2] == str(gid) and gid != 0:
+            return fields[0]
+    return _USUAL_GROUP
+
+
+CHECKS = (
+    Check("card-driver", "cards", card_driver),
+    Check("device-nodes", "cards", device_nodes),
+    Check("device-permissions", "cards", device_permissions),
+)

@@ -1,0 +1,152 @@
+"""The driver through its own tool: does npu-smi answer, do driver and firmware go together."""
+
+from collections.abc import Iterator
+
+from jumar.devices.smi_info import read_info
+from jumar.devices.smi_reports import Board, read_board
+from jumar.devices.text import CannotRead, first_words
+from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
+from jumar.host.patient import Patient
+from jumar.host.survey import (
+    ADD_DRIVER_LIBRARIES,
+    NO_CARD,
+    has_card,
+    in_container,
+    nodes,
+    smi_info,
+)
+
+_INSTALLED = "/usr/local/Ascend/driver/version.info"
+
+
+def npu_smi(patient: Patient) -> Iterator[Finding]:
+    """npu-smi is there and answers with its table."""
+    answer = patient.ask("npu-smi", "info")
+    if answer is None:
+        yield _no_tool(patient)
+    elif answer.trouble is not None:
+        yield fail(
+            answer.trouble,
+            "the driver hangs or the tool cannot run: see dmesg | tail -50, then restart the machine",
+        )
+    elif answer.code != 0:
+        yield fail(
+            f"npu-smi info ended with {answer.code}: {first_words(answer.output) or 'no output'}",
+            ADD_DRIVER_LIBRARIES
+            if "loading shared libraries" in answer.output
+            else "check that the driver is loaded: lsmod | grep -E 'drv_davinci|devdrv'",
+        )
+    else:
+        yield from _table(answer.output)
+
+
+def _no_tool(patient: Patient) -> Finding:
+    if not nodes(patient):
+        return unknown(
+            "npu-smi is not installed" if has_card(patient) else f"{NO_CARD}, no npu-smi"
+        )
+    if in_container(patient):
+        return fail(
+            "npu-smi is not in this container",
+            "start it with: docker run -v /usr/local/bin/npu-smi:/usr/local/bin/npu-smi"
+            " -v /usr/local/Ascend/driver:/usr/local/Ascend/driver …",
+        )
+    return fail("npu-smi is not on PATH", "export PATH=/usr/local/sbin:/usr/local/bin:$PATH")
+
+
+def _table(output: str) -> Iterator[Finding]:
+    try:
+        info = read_info(output)
+    except CannotRead as error:
+        yield unknown(error.message, "read it yourself: npu-smi info")
+        return
+    if info.chips:
+        yield ok(f"npu-smi {info.tool_version or ''} shows {count(len(info.chips), 'chip')}")
+    else:
+        yield fail(
+            "npu-smi answers and shows no chip",
+            "see what the driver says: dmesg | grep -iE 'davinci|devdrv'",
+        )
+
+
+def driver(patient: Patient) -> Iterator[Finding]:
+    """One driver version on all cards, and the installed one is the running one."""
+    info, boards = smi_info(patient), _boards(patient)
+    running = {board.software_version for board in boards if board.software_version}
+    if not running and info is not None and info.driver_version:
+        running = {info.driver_version}
+    installed = _installed_version(patient)
+    if not running:
+        if installed:
+            yield unknown(f"driver {installed} is installed; npu-smi does not say what runs")
+        else:
+            yield unknown("no driver version to be seen" if has_card(patient) else NO_CARD)
+    elif len(running) > 1:
+        yield warn(
+            f"cards with different drivers: {', '.join(sorted(running))}",
+            "install one driver for all cards, then restart the machine",
+        )
+    elif installed and {installed.lower()} != {one.lower() for one in running}:
+        yield warn(
+            f"driver {installed} is installed and {', '.join(running)} is running",
+            "restart the machine, so that the installed driver is loaded",
+        )
+    else:
+        yield ok(f"driver {running.pop()}")
+
+
+def firmware(patient: Patient) -> Iterator[Finding]:
+    """One firmware on all cards, and it fits the driver."""
+    boards = _boards(patient)
+    versions = {board.firmware_version for board in boards if board.firmware_version}
+    bad = [board for board in boards if (board.compatibility or "OK").upper() != "OK"]
+    if not versions and not bad:
+        seen = has_card(patient) or smi_info(patient) is not None
+        yield unknown("no firmware version to be seen" if seen else NO_CARD)
+        return
+    if bad:
+        cards = ", ".join(str(board.npu_id) for board in bad)
+        yield fail(
+            f"driver and firmware do not go together on card {cards}: {bad[0].compatibility}",
+            "install the firmware of the driver's release as root:"
+            " ./Ascend-hdk-*-npu-firmware_*.run --full && reboot",
+        )
+    if len(versions) > 1:
+        yield warn(
+            f"cards with different firmware: {', '.join(sorted(versions))}",
+            "bring all cards to one: ./Ascend-hdk-*-npu-firmware_*.run --upgrade && reboot",
+        )
+    elif not bad:
+        yield ok(f"firmware {', '.join(versions)}, compatible with the driver")
+
+
+def _boards(patient: Patient) -> tuple[Board, ...]:
+    return patient.once("boards", lambda: tuple(_read_boards(patient)))
+
+
+def _read_boards(patient: Patient) -> Iterator[Board]:
+    info = smi_info(patient)
+    for npu_id in dict.fromkeys(chip.npu_id for chip in info.chips) if info else ():
+        answer = patient.ask("npu-smi", "info", "-t", "board", "-i", str(npu_id))
+        if answer is None or not answer.ok:
+            # A tool that hangs once hangs for every card: the first answer is enough.
+            return
+        try:
+            yield read_board(answer.output)
+        except CannotRead:
+            continue
+
+
+def _installed_version(patient: Patient) -> str | None:
+    for line in (patient.text(_INSTALLED) or "").splitlines():
+        name, _, value = line.partition("=")
+        if name.strip().lower() == "version" and value.strip():
+            return value.strip()
+    return None
+
+
+CHECKS = (
+    Check("npu-smi", "driver", npu_smi),
+    Check("driver", "driver", driver),
+    Check("firmware", "driver", firmware),
+)

@@ -1,0 +1,165 @@
+"""The network between cards, asked of hccn_tool for every device, and /etc/hccn.conf."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from jumar.devices.generation import generation_of
+from jumar.devices.hccn import read_conf, read_ip, read_link, read_net_health, read_tls
+from jumar.devices.text import CannotRead
+from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
+from jumar.host.patient import Patient
+from jumar.host.survey import NO_CARD, has_card, nodes, smi_info
+
+T = TypeVar("T")
+_GENERATIONS_WITHOUT_NETWORK = frozenset({"310", "310B", "310P"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[T]):
+    """What the devices said, and which said nothing, and why."""
+
+    found: Mapping[int, T]
+    silent: tuple[int, ...]
+    why: str
+
+
+def device_ip(patient: Patient) -> Iterator[Finding]:
+    """Every device has its own address; 910 needs it even on one machine."""
+    if (skip := _skip(patient)) is not None:
+        yield skip
+        return
+    ports = read_conf(patient.text("/etc/hccn.conf") or "")
+    found = {number: port.address for number, port in ports.items() if port.address}
+    asked = [number for number in nodes(patient) if number not in found]
+    found |= _ask_all(patient, "-ip", lambda text: read_ip(text)[0], asked).found
+    missing = [number for number in nodes(patient) if number not in found]
+    shared = sorted({ip for ip in found.values() if list(found.values()).count(ip) > 1})
+    if shared:
+        yield fail(
+            f"several devices have the address {shared[0]}",
+            "give each its own, as root: hccn_tool -i N -ip -s address A.B.C.D netmask M",
+        )
+    if missing:
+        numbers = ", ".join(map(str, missing))
+        seen = f"no device address for {numbers} in /etc/hccn.conf or from hccn_tool"
+        fix = (
+            f"as root: hccn_tool -i {missing[0]} -ip -s address A.B.C.D netmask 255.255.0.0"
+            "   # and so on for each"
+        )
+        # Later generations talk over HCCS inside one machine and need addresses only beyond it.
+        yield fail(seen, fix) if _generation(patient) == "910" else warn(seen, fix)
+    elif not shared:
+        yield ok(f"{count(len(nodes(patient)), 'device')} with an address")
+
+
+def link(patient: Patient) -> Iterator[Finding]:
+    """Every device's port is up."""
+    if (skip := _skip(patient)) is not None:
+        yield skip
+        return
+    answers = _ask_all(patient, "-link", read_link, nodes(patient))
+    states = answers.found
+    yield from _silences(answers)
+    down = [number for number, state in states.items() if state != "UP"]
+    if down:
+        yield warn(
+            f"no link on device {', '.join(map(str, down))}: jobs over several machines will fail",
+            f"check cable, optics and switch port: hccn_tool -i {down[0]} -optical -g",
+        )
+    elif states:
+        yield ok(f"{count(len(states), 'link')} up")
+
+
+def net_health(patient: Patient) -> Iterator[Finding]:
+    """Every device reaches its detection address. Init means that none was set."""
+    if (skip := _skip(patient)) is not None:
+        yield skip
+        return
+    answers = _ask_all(patient, "-net_health", read_net_health, nodes(patient))
+    states = answers.found
+    yield from _silences(answers)
+    bad = {n: state for n, state in states.items() if state.lower() not in {"success", "init"}}
+    if bad:
+        words = ", ".join(f"{number}: {state}" for number, state in bad.items())
+        number = next(iter(bad))
+        yield warn(
+            f"devices that do not reach their detection address ({words})",
+            f"check route and gateway: hccn_tool -i {number} -netdetect -g;"
+            f" hccn_tool -i {number} -gateway -g",
+        )
+    elif states:
+        waiting = sum(state.lower() == "init" for state in states.values())
+        more = f" ({waiting} without a detection address)" if waiting else ""
+        yield ok(f"{count(len(states), 'device')} healthy{more}")
+
+
+def tls(patient: Patient) -> Iterator[Finding]:
+    """TLS is on for all devices or for none: mixed, HCCL never connects."""
+    if (skip := _skip(patient)) is not None:
+        yield skip
+        return
+    answers = _ask_all(patient, "-tls", read_tls, nodes(patient))
+    switches = answers.found
+    yield from _silences(answers)
+    on = [number for number, switch in switches.items() if switch]
+    if on and len(on) < len(switches):
+        yield fail(
+            f"TLS is on for device {', '.join(map(str, on))} and off for the others",
+            "as root, on every machine of the job: for i in"
+            f" {' '.join(map(str, on))}; do hccn_tool -i $i -tls -s enable 0; done",
+        )
+    elif switches:
+        yield ok(f"TLS is {'on' if on else 'off'} on all {count(len(switches), 'device')}")
+
+
+def _skip(patient: Patient) -> Finding | None:
+    if not nodes(patient):
+        return unknown("no device to ask" if has_card(patient) else NO_CARD)
+    if _generation(patient) in _GENERATIONS_WITHOUT_NETWORK:
+        return ok("cards of this kind have no network of their own")
+    return None
+
+
+def _generation(patient: Patient) -> str | None:
+    info = smi_info(patient)
+    if info is None or not info.chips:
+        return None
+    return generation_of(info.chips[0].name, has_phy_ids=info.has_phy_ids)
+
+
+def _ask_all(
+    patient: Patient, question: str, read: Callable[[str], T], devices: Sequence[int]
+) -> Answers[T]:
+    """What each device answers. After one that hangs the others are not asked: they would too."""
+    found: dict[int, T] = {}
+    why = ""
+    for place, number in enumerate(devices):
+        answer = patient.ask("hccn_tool", "-i", str(number), question, "-g")
+        if answer is None:
+            return Answers(found, tuple(devices), "hccn_tool is not here")
+        if answer.trouble is not None:
+            return Answers(found, tuple(devices[place:]), answer.trouble)
+        try:
+            found[number] = read(answer.output)
+        except CannotRead as error:
+            why = error.message
+    silent = tuple(number for number in devices if number not in found)
+    return Answers(found, silent, why)
+
+
+def _silences(answers: Answers[T]) -> Iterator[Finding]:
+    if answers.silent:
+        numbers = ", ".join(map(str, answers.silent))
+        yield unknown(
+            f"no answer for device {numbers}: {answers.why}",
+            "hccn_tool comes with the driver, in /usr/local/Ascend/driver/tools, and may need root",
+        )
+
+
+CHECKS = (
+    Check("device-ip", "network", device_ip),
+    Check("link", "network", link),
+    Check("net-health", "network", net_health),
+    Check("tls", "network", tls),
+)

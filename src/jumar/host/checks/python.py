@@ -1,0 +1,65 @@
+"""The Python that jobs will use, and the packages that CANN expects in it."""
+
+from collections.abc import Iterator
+
+from jumar.errors import BadInput
+from jumar.host.env.needs import needed_by
+from jumar.host.findings import Check, Finding, fail, ok, unknown, warn
+from jumar.host.patient import Patient
+from jumar.host.survey import has_card, interpreter
+from jumar.host.versions import Version, parse_or_none
+
+_OLDEST = Version.parse("3.7")
+
+
+def python(patient: Patient) -> Iterator[Finding]:
+    """It runs, has 64 bits, and is not older than any torch_npu."""
+    found = interpreter(patient)
+    if isinstance(found, BadInput):
+        yield fail(found.message, found.hint or "give another with --python")
+    elif found.bits != 64:
+        yield fail(
+            f"{found.executable} has {found.bits} bits", "use a 64-bit Python: --python PATH"
+        )
+    elif found.version < _OLDEST:
+        yield fail(
+            f"Python {found.version} at {found.executable} is older than any torch_npu takes",
+            "make an environment with a newer one: jumar env create",
+        )
+    else:
+        yield ok(f"Python {found.version} at {found.executable}")
+
+
+def python_packages(patient: Patient) -> Iterator[Finding]:
+    """What CANN's compiler and torch_npu import is installed."""
+    found = interpreter(patient)
+    if isinstance(found, BadInput):
+        yield unknown("no Python to look into")
+        return
+    framework = "mindspore" if "mindspore" in found.packages else "torch"
+    version = parse_or_none(found.packages.get(framework))
+    if version is None or not (has_card(patient) or "torch-npu" in found.packages):
+        yield unknown("nothing is installed that would need CANN's packages")
+        return
+    missing = [
+        package.requirement
+        for package in needed_by(framework, version)
+        if package.name.replace("_", "-") not in found.packages
+    ]
+    if missing:
+        yield warn(
+            f"not installed: {', '.join(missing)}",
+            f"{found.executable} -m pip install {' '.join(map(_quoted, missing))}",
+        )
+    else:
+        yield ok("the packages that CANN imports are there")
+
+
+def _quoted(requirement: str) -> str:
+    return f"'{requirement}'" if "<" in requirement else requirement
+
+
+CHECKS = (
+    Check("python", "Python", python),
+    Check("python-packages", "Python", python_packages),
+)

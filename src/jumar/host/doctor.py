@@ -1,0 +1,110 @@
+"""Run all checks at once and gather what they say, within one time limit.
+
+Checks run in daemon threads: one that hangs in the kernel (a dead file system, a stuck driver) is
+reported and left behind; it can hold up neither the report nor the end of the process."""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jumar.errors import BadInput
+from jumar.host.checks import (
+    cann,
+    cards,
+    driver,
+    frameworks,
+    network,
+    python,
+    resources,
+    use,
+    variables,
+)
+from jumar.host.findings import Check, Finding, Verdict, unknown
+from jumar.host.patient import Patient
+
+log = logging.getLogger(__name__)
+_MODULES = (cards, driver, use, cann, python, frameworks, variables, network, resources)
+CHECKS: tuple[Check, ...] = tuple(check for module in _MODULES for check in module.CHECKS)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One finding, and which check it is of."""
+
+    check: str
+    family: str
+    verdict: Verdict
+    seen: str
+    fix: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that was found, in the order of the checks."""
+
+    results: tuple[Result, ...]
+
+    def count(self, verdict: Verdict) -> int:
+        """How many results have this verdict."""
+        return sum(result.verdict is verdict for result in self.results)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing fails."""
+        return not self.count(Verdict.FAIL)
+
+
+def choose(names: Sequence[str]) -> tuple[Check, ...]:
+    """The checks with these names or families; all when none is named."""
+    known = {check.name for check in CHECKS} | {check.family for check in CHECKS}
+    for name in names:
+        if name not in known:
+            raise BadInput(
+                f"no check is called {name!r}",
+                hint=f"checks: {', '.join(check.name for check in CHECKS)}",
+            )
+    return tuple(
+        check for check in CHECKS if not names or check.name in names or check.family in names
+    )
+
+
+def examine(patient: Patient, checks: Sequence[Check] = CHECKS) -> Report:
+    """What the checks find. Never raises and never takes much longer than `limits.all_s`."""
+    answers: queue.SimpleQueue[tuple[int, list[Finding]]] = queue.SimpleQueue()
+    for place, check in enumerate(checks):
+        threading.Thread(
+            target=_run, args=(place, check, patient, answers), name=check.name, daemon=True
+        ).start()
+    deadline = time.monotonic() + patient.limits.all_s
+    found: dict[int, list[Finding]] = {}
+    while len(found) < len(checks):
+        try:
+            place, findings = answers.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        found[place] = findings
+    late = [unknown(f"no answer within {patient.limits.all_s:g} s", "look by hand: it may hang")]
+    return Report(
+        tuple(
+            Result(check.name, check.family, finding.verdict, finding.seen, finding.fix)
+            for place, check in enumerate(checks)
+            for finding in found.get(place, late)
+        )
+    )
+
+
+def _run(
+    place: int,
+    check: Check,
+    patient: Patient,
+    answers: "queue.SimpleQueue[tuple[int, list[Finding]]]",
+) -> None:
+    try:
+        findings = list(check.run(patient))
+    except Exception as error:
+        log.debug("check %s broke", check.name, exc_info=True)
+        findings = [unknown(f"the check itself broke: {type(error).__name__}: {error}")]
+    answers.put((place, findings))

@@ -1,0 +1,1 @@
+"""Python environments for NPUs: plan what fits, make it, check what is there."""

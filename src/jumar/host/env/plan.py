@@ -1,0 +1,229 @@
+"""What to install so that all of it fits, from the shipped tables.
+
+Planning looks at no machine and installs nothing. What the tables do not name is planned as
+unknown, with what they do name beside it."""
+
+from dataclasses import dataclass, replace
+
+from jumar.errors import BadInput
+from jumar.host.env.needs import Package, needed_by
+from jumar.host.fit import Fit, best_torch_row, cann_words
+from jumar.host.matrix import Matrix, MindSporeRow, TorchRow, minor_of
+from jumar.host.versions import Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the person wants; None leaves it open."""
+
+    torch: Version | None = None
+    mindspore: Version | None = None
+    python: Version | None = None
+    cann: Version | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """What this machine has; None when there is none or it does not say."""
+
+    python: Version
+    machine: str
+    cann: Version | None = None
+    compiler: Version | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """One row of the tables: a framework release and the CANN it names."""
+
+    release: str
+    cann: str | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What would be installed, and how sure that is."""
+
+    framework: str
+    fit: Fit
+    text: str
+    version: str | None = None
+    cann: str | None = None
+    """The CANN release the plan is for, as its table writes it."""
+    cann_here: str | None = None
+    python: str | None = None
+    pythons: tuple[str, ...] = ()
+    packages: tuple[Package, ...] = ()
+    notes: tuple[str, ...] = ()
+    others: tuple[Pairing, ...] = ()
+    """Other rows of the tables for what was asked."""
+
+
+def make_plan(request: Request, here: Here, matrix: Matrix) -> Plan:
+    """The best plan for the request on this machine."""
+    if request.torch is not None and request.mindspore is not None:
+        raise BadInput("give --torch or --mindspore, not both: an environment has one framework")
+    if request.mindspore is not None:
+        plan = _plan_mindspore(request, request.mindspore, here, matrix)
+    elif request.torch is None and request.cann is None and here.cann is None:
+        raise BadInput(
+            "no CANN was found here, so there is nothing to fit",
+            hint="say what you want: --torch 2.7, --mindspore 2.9 or --cann 8.5.0",
+        )
+    else:
+        plan = _plan_torch(request, here, matrix)
+    return _with_this_machine(plan, request, here)
+
+
+def _plan_torch(request: Request, here: Here, matrix: Matrix) -> Plan:
+    cann = request.cann or here.cann
+    rows = [
+        row
+        for row in matrix.torch
+        if (request.torch is None or row.torch.starts_with(request.torch))
+        and (request.torch is not None or cann is None or row.takes_cann(cann))
+    ]
+    asked = "torch" if request.torch is None else f"torch {request.torch}"
+    others = tuple(
+        Pairing(f"torch {row.torch}, torch_npu {row.torch_npu}", row.cann, row.source)
+        for row in rows
+    )
+    row = best_torch_row(matrix, torch=request.torch, cann=cann)
+    if row is not None:
+        text = f"torch {row.torch} with torch_npu {row.torch_npu} on CANN {row.cann}"
+        return _torch_row(row, matrix, Fit.FITS, text, others)
+    paired = any(row.cann for row in rows)
+    if rows and not paired:
+        newest = max(rows, key=lambda row: (row.torch, row.torch_npu))
+        text = f"torch_npu {newest.torch_npu} is published, but no table names its CANN"
+        return _torch_row(newest, matrix, Fit.UNKNOWN, text, others)
+    named = cann is not None and any(row.takes_cann(cann) for row in matrix.torch)
+    return _no_row("torch", asked, cann, paired and named, others)
+
+
+def _plan_mindspore(request: Request, asked: Version, here: Here, matrix: Matrix) -> Plan:
+    cann = request.cann or here.cann
+    compiler = here.compiler if request.cann is None else None
+    rows = [row for row in matrix.mindspore if row.mindspore.starts_with(asked)]
+    others = tuple(Pairing(f"mindspore {row.mindspore}", row.cann, row.source) for row in rows)
+    fitting = [row for row in rows if cann is None or row.takes_cann(cann, compiler)]
+    if fitting:
+        row = max(fitting, key=lambda row: row.mindspore)
+        return _mindspore_row(row, cann, others)
+    named = any(row.takes_cann(cann, compiler) for row in matrix.mindspore)
+    return _no_row("mindspore", f"mindspore {asked}", cann, bool(rows) and named, others)
+
+
+def _no_row(
+    framework: str, asked: str, cann: Version | None, clashes: bool, others: tuple[Pairing, ...]
+) -> Plan:
+    if clashes:
+        text = f"no table pairs {asked} with CANN {cann}"
+    elif others:
+        text = f"CANN {cann} is in no table known here"
+    elif cann is None:
+        text = f"{asked} is in no table known here"
+    else:
+        text = f"no table known here has {asked} for CANN {cann}"
+    return Plan(
+        framework=framework,
+        fit=Fit.CLASHES if clashes else Fit.UNKNOWN,
+        text=text,
+        notes=("to plan for a CANN that the tables name: --cann RELEASE",) if others else (),
+        others=others,
+    )
+
+
+def _torch_row(
+    row: TorchRow, matrix: Matrix, fit: Fit, text: str, others: tuple[Pairing, ...]
+) -> Plan:
+    packages = [
+        Package("torch", f"torch=={row.torch}", row.source),
+        Package("torch-npu", f"torch_npu=={row.torch_npu}", row.source),
+    ]
+    notes: list[str] = []
+    if row.torch in matrix.torchvision:
+        version, source = matrix.torchvision[row.torch]
+        packages.append(Package("torchvision", f"torchvision=={version}", source))
+    else:
+        notes.append(f"no table names a torchvision for torch {row.torch}")
+    if not row.wheels:
+        notes.append(_not_on_the_index(f"torch_npu {row.torch_npu}"))
+    return Plan(
+        framework="torch",
+        fit=fit,
+        text=text,
+        version=str(row.torch),
+        cann=row.cann,
+        pythons=tuple(str(python) for python in row.pythons),
+        packages=(*packages, *needed_by("torch", row.torch)),
+        notes=tuple(notes),
+        others=others,
+    )
+
+
+def _mindspore_row(row: MindSporeRow, cann: Version | None, others: tuple[Pairing, ...]) -> Plan:
+    made_for = row.cann or (str(cann) if cann is not None else None)
+    return Plan(
+        framework="mindspore",
+        fit=Fit.FITS if made_for else Fit.UNKNOWN,
+        text=f"mindspore {row.mindspore} on {cann_words(row)}",
+        version=str(row.mindspore),
+        cann=made_for,
+        pythons=tuple(str(python) for python in row.wheels),
+        packages=(
+            Package("mindspore", f"mindspore=={row.mindspore}", row.source),
+            *needed_by("mindspore", row.mindspore),
+        ),
+        notes=() if row.wheels else (_not_on_the_index(f"mindspore {row.mindspore}"),),
+        others=others,
+    )
+
+
+def _not_on_the_index(what: str) -> str:
+    return (
+        f"no wheel of {what} is known on the package index: download it from the vendor's release"
+        " page and give its folder with --find-links"
+    )
+
+
+def _with_this_machine(plan: Plan, request: Request, here: Here) -> Plan:
+    """Choose the Python and say how the plan and this machine differ."""
+    plan = replace(plan, cann_here=str(here.cann) if here.cann else None)
+    if plan.version is None:
+        return plan
+    notes = [*plan.notes, *_notes(plan, request, here)]
+    wanted = request.python or here.python
+    minor = str(minor_of(wanted))
+    if not plan.pythons:
+        notes.append(f"no table names the Pythons of {plan.framework} {plan.version}")
+        chosen = minor if request.python else None
+        fit = plan.fit if request.python is None else Fit.UNKNOWN
+        return replace(plan, fit=fit, python=chosen, notes=tuple(notes))
+    if minor in plan.pythons:
+        return replace(plan, python=minor, notes=tuple(notes))
+    if request.python is None:
+        return replace(plan, python=plan.pythons[-1], notes=tuple(notes))
+    text = (
+        f"{plan.framework} {plan.version} is made for Python {', '.join(plan.pythons)}, not {minor}"
+    )
+    return replace(plan, fit=Fit.CLASHES, text=text, notes=tuple(notes))
+
+
+def _notes(plan: Plan, request: Request, here: Here) -> list[str]:
+    notes: list[str] = []
+    if plan.framework == "torch" and here.machine == "x86_64":
+        notes.append(
+            "on x86_64 the plain torch wheel brings gigabytes for NVIDIA cards: give the index of"
+            " PyTorch's CPU builds with --extra-index-url"
+        )
+    if here.cann is None:
+        wants = f"; the plan wants CANN {plan.cann}" if plan.cann else ""
+        notes.append(f"no CANN was found here{wants}")
+    elif request.cann is not None and request.cann != here.cann:
+        notes.append(f"planned for CANN {request.cann}; this machine has {here.cann}")
+    cann = request.cann or here.cann
+    if cann is not None and cann.release != cann:
+        notes.append(f"CANN {cann} is an early edition of {cann.release}, which the tables name")
+    return notes

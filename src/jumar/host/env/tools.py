@@ -1,0 +1,137 @@
+"""How uv, venv and conda make an environment and install into it: commands only, run elsewhere."""
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from jumar.errors import BadInput
+from jumar.host.interpreter import inspect
+from jumar.host.matrix import minor_of
+from jumar.host.versions import Version
+
+MAKE_LIMIT_S = 600.0
+INSTALL_LIMIT_S = 3600.0
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+class Tool(StrEnum):
+    """What makes the environment."""
+
+    UV = "uv"
+    VENV = "venv"
+    CONDA = "conda"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where packages come from; nothing set means as pip or uv are configured."""
+
+    index_url: str | None = None
+    extra_index_urls: tuple[str, ...] = ()
+    find_links: tuple[str, ...] = ()
+    no_index: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command on the way, with its time limit."""
+
+    title: str
+    command: tuple[str, ...] = field(repr=False)
+    limit_s: float
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The command without passwords in its URLs."""
+        return tuple(_CREDENTIALS.sub("***@", word) for word in self.command)
+
+
+def choose_tool(wanted: Tool | None, python: str, environ: Mapping[str, str]) -> Tool:
+    """The tool asked for if it is here; else the first of uv, venv and conda that can do it."""
+    if wanted is not None:
+        if wanted is Tool.VENV:
+            _python_of(python, environ)
+        elif shutil.which(wanted, path=environ.get("PATH", "")) is None:
+            raise BadInput(
+                f"{wanted} is not on PATH", hint="use another with: --with uv|venv|conda"
+            )
+        return wanted
+    for tool in (Tool.UV, Tool.CONDA):
+        if shutil.which(tool, path=environ.get("PATH", "")) is None:
+            continue
+        if tool is Tool.UV or _find_python(python, environ) is None:
+            return tool
+    _python_of(python, environ)
+    return Tool.VENV
+
+
+def make_steps(
+    tool: Tool,
+    *,
+    at: Path,
+    python: str,
+    requirements: Sequence[str],
+    sources: Sources,
+    environ: Mapping[str, str],
+) -> tuple[Step, ...]:
+    """The commands that make the environment at `at` and fill it."""
+    inside = str(at / "bin" / "python")
+    options = tuple(_source_options(sources))
+    if tool is Tool.UV:
+        make = ("uv", "venv", "--no-project", "--python", python, str(at))
+        install = ("uv", "pip", "install", "--python", inside)
+    else:
+        make = (
+            (_python_of(python, environ), "-m", "venv", str(at))
+            if tool is Tool.VENV
+            else ("conda", "create", "--yes", "--prefix", str(at), f"python={python}", "pip")
+        )
+        install = (inside, "-m", "pip", "install", "--disable-pip-version-check", "--no-input")
+    return (
+        Step(f"make an environment with {tool}, Python {python}", make, MAKE_LIMIT_S),
+        Step(
+            f"install {len(requirements)} packages",
+            (*install, *options, *requirements),
+            INSTALL_LIMIT_S,
+        ),
+    )
+
+
+def _source_options(sources: Sources) -> Iterator[str]:
+    if sources.no_index:
+        yield "--no-index"
+    if sources.index_url is not None:
+        yield from ("--index-url", sources.index_url)
+    for url in sources.extra_index_urls:
+        yield from ("--extra-index-url", url)
+    for place in sources.find_links:
+        yield from ("--find-links", place)
+
+
+def _python_of(python: str, environ: Mapping[str, str]) -> str:
+    found = _find_python(python, environ)
+    if found is None:
+        raise BadInput(
+            f"no Python {python} on this machine for venv to copy",
+            hint=f"install python{python}, or let uv or conda bring it: --with uv",
+        )
+    return found
+
+
+def _find_python(python: str, environ: Mapping[str, str]) -> str | None:
+    wanted = Version.parse(python)
+    for name in (sys.executable, f"python{python}", "python3"):
+        path = shutil.which(name, path=environ.get("PATH", ""))
+        if path is None:
+            continue
+        try:
+            # A shim may stand for a Python that is not installed: only asking tells.
+            if minor_of(inspect(path, environ).version) == minor_of(wanted):
+                return path
+        except BadInput:
+            continue
+    return None

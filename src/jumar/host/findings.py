@@ -1,0 +1,62 @@
+"""What a check answers: a verdict, what was seen, and the one line that fixes it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from jumar.host.patient import Patient
+
+
+class Verdict(StrEnum):
+    """How it looks. `unknown` means that it could not be seen, not that it is bad."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One answer of one check."""
+
+    verdict: Verdict
+    seen: str
+    fix: str | None = None
+
+
+Run = Callable[[Patient], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing to look at."""
+
+    name: str
+    family: str
+    run: Run
+
+
+def ok(seen: str) -> Finding:
+    """All is well."""
+    return Finding(Verdict.OK, seen)
+
+
+def warn(seen: str, fix: str) -> Finding:
+    """It may hurt."""
+    return Finding(Verdict.WARN, seen, fix)
+
+
+def fail(seen: str, fix: str) -> Finding:
+    """It will not work."""
+    return Finding(Verdict.FAIL, seen, fix)
+
+
+def unknown(seen: str, fix: str | None = None) -> Finding:
+    """It could not be seen."""
+    return Finding(Verdict.UNKNOWN, seen, fix)
+
+
+def count(number: int, thing: str) -> str:
+    """`1 card`, `2 cards`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

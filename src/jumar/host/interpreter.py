@@ -1,0 +1,143 @@
+"""The Python that jobs will run with, looked at from outside.
+
+Versions come from the names of package metadata folders, read by a small program inside that
+Python: nothing is imported, and Pythons from 3.6 on can be asked. `try_imports` does import, in a
+process of its own with a time limit."""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from jumar.errors import BadInput
+from jumar.host.versions import Version
+from jumar.launch.probe import Answer, ask
+
+INSPECT_LIMIT_S = 20.0
+_MARK = "jumar-answer:"
+_INSPECT = r"""
+import json, os, platform, re, struct, sys
+form = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.\-]*?)-([^-]+)(?:-py[0-9.]+)?\.(?:dist|egg)-info$")
+found = {}
+for folder in sys.path[1:]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        continue
+    for name in names:
+        match = form.match(name)
+        if match:
+            found.setdefault(re.sub(r"[-_.]+", "-", match.group(1)).lower(), match.group(2))
+print("\njumar-answer:" + json.dumps({
+    "version": platform.python_version(), "bits": 8 * struct.calcsize("P"), "packages": found}))
+"""
+_IMPORT = r"""
+import json, sys
+answer = {"versions": {}}
+for name in sys.argv[1:]:
+    try:
+        module = __import__(name)
+    except BaseException as error:
+        answer.update(failed=name, error="%s: %s" % (type(error).__name__, error))
+        break
+    answer["versions"][name] = str(getattr(module, "__version__", "unknown"))
+npu = getattr(sys.modules.get("torch"), "npu", None)
+if npu is not None and "failed" not in answer:
+    try:
+        answer["npus"] = npu.device_count() if npu.is_available() else 0
+    except BaseException as error:
+        answer["npu_error"] = "%s: %s" % (type(error).__name__, error)
+print("\njumar-answer:" + json.dumps(answer))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """One Python and the packages it sees."""
+
+    executable: str
+    version: Version
+    bits: int
+    packages: Mapping[str, str]
+    """Normalised names, as `torch-npu`, to versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came of importing packages there."""
+
+    versions: Mapping[str, str]
+    failed: str | None = None
+    error: str | None = None
+    npus: int | None = None
+    """How many NPUs torch sees; None when torch has no `npu` or was not imported."""
+    npu_error: str | None = None
+
+
+def resolve_python(python: str | None, environ: Mapping[str, str]) -> str:
+    """The interpreter to look at: the one given, else that of the active environment or PATH."""
+    wanted = python or "python3"
+    found = shutil.which(wanted, path=environ.get("PATH", ""))
+    if found is None:
+        raise BadInput(
+            f"no Python at {wanted!r}" if python else "no python3 on PATH",
+            hint="give the path of an interpreter: --python /path/to/bin/python",
+        )
+    return found
+
+
+def inspect(
+    executable: str, environ: Mapping[str, str], *, limit_s: float = INSPECT_LIMIT_S
+) -> Interpreter:
+    """Ask an interpreter who it is and what it has, or raise BadInput in words."""
+    answer = ask([executable, "-c", _INSPECT], timeout_s=limit_s, environ=environ)
+    told = _told(answer)
+    if told is None:
+        raise BadInput(
+            f"{executable} does not work as a Python: {_last_words(answer)}",
+            hint="give another interpreter: --python /path/to/bin/python",
+        )
+    return Interpreter(
+        executable=executable,
+        version=Version.parse(str(told["version"])),
+        bits=int(told["bits"]),
+        packages=cast("dict[str, str]", told["packages"]),
+    )
+
+
+def try_imports(
+    executable: str, modules: Sequence[str], environ: Mapping[str, str], *, limit_s: float
+) -> Imported:
+    """Import the modules one after the other in a process of their own."""
+    answer = ask([executable, "-c", _IMPORT, *modules], timeout_s=limit_s, environ=environ)
+    told = _told(answer)
+    if told is None:
+        return Imported({}, failed=modules[0], error=_last_words(answer))
+    return Imported(
+        versions=cast("dict[str, str]", told["versions"]),
+        failed=told.get("failed"),
+        error=told.get("error"),
+        npus=told.get("npus"),
+        npu_error=told.get("npu_error"),
+    )
+
+
+def _told(answer: Answer) -> dict[str, Any] | None:
+    for line in reversed(answer.output.splitlines()):
+        if line.startswith(_MARK):
+            try:
+                told: object = json.loads(line.removeprefix(_MARK))
+            except ValueError:
+                return None
+            return cast("dict[str, Any]", told) if isinstance(told, dict) else None
+    return None
+
+
+def _last_words(answer: Answer) -> str:
+    if answer.trouble is not None:
+        return answer.trouble
+    if answer.code is not None and answer.code < 0:
+        return f"ended by signal {-answer.code}"
+    lines = answer.output.split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "no answer")

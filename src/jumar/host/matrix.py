@@ -1,0 +1,167 @@
+"""Which versions fit together, as the vendors' own tables say. Nothing here is guessed.
+
+The tables lie in `data/`, with the source of every row. A pairing that no row names is unknown,
+not wrong; only a row that names another partner makes a clash."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+
+from jumar.host.versions import Version
+
+_FIRST_CANN_NAMED_BY_COMPILER = Version.parse("8.2")
+
+
+class Basis(StrEnum):
+    """How far a row can be trusted."""
+
+    VENDOR = "vendor"
+    COPY = "copy"
+    """A later copy of the vendor's table in somebody's fork."""
+    DOUBTFUL = "doubtful"
+    INDEX = "index"
+    """The wheel exists; no table names its CANN."""
+
+
+@dataclass(frozen=True, slots=True)
+class TorchRow:
+    """One torch_npu release and what it is made for."""
+
+    torch: Version
+    torch_npu: Version
+    cann: str | None
+    python_min: Version | None
+    python_max: Version | None
+    wheels: tuple[Version, ...]
+    """Pythons that a wheel was published for; empty when that is not known."""
+    basis: Basis
+    source: str
+
+    def takes_cann(self, cann: Version) -> bool:
+        """Whether the row names this CANN release, in any edition."""
+        return self.cann is not None and names_cann(self.cann, cann)
+
+    def takes_python(self, python: Version) -> bool | None:
+        """Whether this Python can be used; None when the row does not say."""
+        minor = minor_of(python)
+        if self.wheels and minor not in self.wheels:
+            return False
+        if self.python_min is None or self.python_max is None:
+            return True if self.wheels else None
+        return self.python_min <= minor <= self.python_max
+
+    @property
+    def pythons(self) -> tuple[Version, ...]:
+        """The Pythons it can be used with, oldest first."""
+        if self.wheels:
+            named = self.wheels
+        elif self.python_min is None or self.python_max is None:
+            return ()
+        else:
+            low, high = self.python_min.numbers[1], self.python_max.numbers[1]
+            named = tuple(Version.parse(f"3.{minor}") for minor in range(low, high + 1))
+        return tuple(python for python in named if self.takes_python(python))
+
+
+@dataclass(frozen=True, slots=True)
+class MindSporeRow:
+    """One MindSpore release and what it is made for."""
+
+    mindspore: Version
+    cann: str | None
+    compiler: tuple[str, ...]
+    """Numbers that its own start-up check accepts in the compiler's `version.info`."""
+    wheels: tuple[Version, ...]
+    source: str
+
+    def takes_cann(self, cann: Version | None, compiler: Version | None = None) -> bool:
+        """Whether the release list or MindSpore's own check names this CANN."""
+        if cann is not None:
+            if self.cann is not None and names_cann(self.cann, cann):
+                return True
+            if cann >= _FIRST_CANN_NAMED_BY_COMPILER and minor_of(cann).text in self.compiler:
+                return True
+        return compiler is not None and minor_of(compiler).text in self.compiler
+
+    @property
+    def says_anything_about_cann(self) -> bool:
+        """Whether there is something to compare with."""
+        return self.cann is not None or bool(self.compiler)
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """All tables."""
+
+    torch: tuple[TorchRow, ...]
+    mindspore: tuple[MindSporeRow, ...]
+    torchvision: dict[Version, tuple[Version, str]]
+    """torch to torchvision and the source."""
+
+    def torch_row(self, torch_npu: Version) -> TorchRow | None:
+        """The row of a torch_npu release."""
+        return next((row for row in self.torch if row.torch_npu == torch_npu), None)
+
+    def mindspore_row(self, mindspore: Version) -> MindSporeRow | None:
+        """The row of a MindSpore release."""
+        return next((row for row in self.mindspore if row.mindspore == mindspore), None)
+
+
+def names_cann(listed: str, cann: Version) -> bool:
+    """Whether a table's `8.0.RC3`, `8.1.RC1.beta1` or `9.1.X` means this CANN, in any edition."""
+    if listed.endswith(".X"):
+        return cann.starts_with(Version.parse(listed.removesuffix(".X")))
+    return cann.release == Version.parse(listed).release
+
+
+def minor_of(version: Version) -> Version:
+    """`3.11` of `3.11.7`."""
+    return Version.parse(".".join(str(number) for number in version.numbers[:2]))
+
+
+@cache
+def shipped() -> Matrix:
+    """The tables that come with jumar."""
+    return Matrix(
+        torch=tuple(_torch_row(row) for row in _rows("torch_npu.csv")),
+        mindspore=tuple(_mindspore_row(row) for row in _rows("mindspore.csv")),
+        torchvision={
+            Version.parse(row["torch"]): (Version.parse(row["torchvision"]), row["source"])
+            for row in _rows("torchvision.csv")
+        },
+    )
+
+
+def _rows(name: str) -> Iterator[dict[str, str]]:
+    with resources.files("jumar.host").joinpath("data", name).open(encoding="utf-8") as file:
+        yield from csv.DictReader(file)
+
+
+def _torch_row(row: dict[str, str]) -> TorchRow:
+    return TorchRow(
+        torch=Version.parse(row["torch"]),
+        torch_npu=Version.parse(row["torch_npu"]),
+        cann=row["cann"] or None,
+        python_min=Version.parse(row["python_min"]) if row["python_min"] else None,
+        python_max=Version.parse(row["python_max"]) if row["python_max"] else None,
+        wheels=_versions(row["wheels"]),
+        basis=Basis(row["basis"]),
+        source=row["source"],
+    )
+
+
+def _mindspore_row(row: dict[str, str]) -> MindSporeRow:
+    return MindSporeRow(
+        mindspore=Version.parse(row["mindspore"]),
+        cann=row["cann"] or None,
+        compiler=tuple(row["compiler"].split()),
+        wheels=_versions(row["wheels"]),
+        source=row["source"],
+    )
+
+
+def _versions(text: str) -> tuple[Version, ...]:
+    return tuple(Version.parse(word) for word in text.split())

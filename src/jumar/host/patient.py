@@ -1,0 +1,115 @@
+"""The doctor's patient, one machine: a root folder, an environment, a user, and tools asked with a limit.
+
+Everything a check sees goes through here, so that a folder can stand for a machine in tests."""
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeVar, cast
+
+from jumar.devices.machine import Machine
+from jumar.launch.probe import Answer, ask
+
+T = TypeVar("T")
+
+
+class DiskUsage(Protocol):
+    """Bytes of one file system."""
+
+    @property
+    def total(self) -> int: ...
+    @property
+    def free(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long the doctor waits, in seconds."""
+
+    probe_s: float = 10.0
+    """For one question to one tool."""
+    import_s: float = 60.0
+    """For one import of torch, which may come over a slow file system."""
+    all_s: float = 150.0
+    """For everything together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patient:
+    """What checks may look at."""
+
+    root: Path = Path("/")
+    environ: Mapping[str, str]
+    uid: int
+    groups: frozenset[int]
+    python: str | None = None
+    """The interpreter to judge; None means `python3` on PATH."""
+    home: Path
+    """Where the platform keeps its jobs."""
+    limits: Limits = field(default_factory=Limits)
+    disk_usage: Callable[[Path], DiskUsage] = shutil.disk_usage
+    _answers: dict[object, "Future[object]"] = field(
+        default_factory=dict["object", "Future[object]"], repr=False, compare=False
+    )
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @classmethod
+    def this(cls, home: Path, python: str | None = None) -> "Patient":
+        """The one this process runs on, seen as its user."""
+        return cls(
+            environ=dict(os.environ),
+            uid=os.geteuid(),
+            groups=frozenset({os.getegid(), *os.getgroups()}),
+            python=python,
+            home=home,
+        )
+
+    def path(self, absolute: str) -> Path:
+        """A path of the patient."""
+        return self.root / absolute.lstrip("/")
+
+    def has(self, absolute: str) -> bool:
+        """Whether something is there, as far as this user can see."""
+        return os.path.exists(self.path(absolute))
+
+    def text(self, absolute: str) -> str | None:
+        """A small file's text; None when it cannot be read."""
+        try:
+            with self.path(absolute).open(encoding="utf-8", errors="replace") as file:
+                return file.read(1 << 20)
+        except OSError:
+            return None
+
+    def find_tool(self, name: str) -> str | None:
+        """A tool on PATH or where the driver puts it."""
+        return Machine(self.root, environ=self.environ).tool(name)
+
+    def ask(self, tool: str, *arguments: str) -> Answer | None:
+        """What a tool says; None when there is no such tool. The same question is asked once."""
+        path = self.find_tool(tool)
+        if path is None:
+            return None
+
+        def run() -> Answer:
+            return ask([path, *arguments], timeout_s=self.limits.probe_s, environ=self.environ)
+
+        return self.once((path, *arguments), run)
+
+    def once(self, key: object, compute: Callable[[], T]) -> T:
+        """What `compute` gave the first time; checks that run at the same time share it."""
+        with self._lock:
+            future = self._answers.get(key)
+            is_first = future is None
+            if future is None:
+                future = self._answers[key] = Future()
+        if is_first:
+            try:
+                future.set_result(compute())
+            except BaseException as error:
+                future.set_exception(error)
+                raise
+        return cast("T", future.result())

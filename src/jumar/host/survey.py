@@ -1,0 +1,75 @@
+"""What several checks look at, looked at once: cards, npu-smi, the interpreter, CANN."""
+
+from jumar.devices.nodes import ASCEND_VENDOR, PciDevice, accelerators, davinci_ids
+from jumar.devices.smi_info import SmiInfo, read_info
+from jumar.devices.text import CannotRead
+from jumar.errors import BadInput
+from jumar.host.interpreter import Interpreter, inspect, resolve_python
+from jumar.host.patient import Patient
+from jumar.host.software import Software, all_cann, software_here
+from jumar.launch.cann import Cann
+
+NO_CARD = "no Ascend card on this machine"
+ADD_DRIVER_LIBRARIES = (
+    "export LD_LIBRARY_PATH=/usr/local/Ascend/driver/lib64/driver"
+    ":/usr/local/Ascend/driver/lib64/common:$LD_LIBRARY_PATH"
+)
+_CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
+
+
+def pci_cards(patient: Patient) -> tuple[PciDevice, ...]:
+    """Ascend accelerators on the PCI bus."""
+    return patient.once("pci", lambda: accelerators(ASCEND_VENDOR, patient.root))
+
+
+def nodes(patient: Patient) -> tuple[int, ...]:
+    """N of each /dev/davinciN."""
+    return patient.once("nodes", lambda: davinci_ids(patient.root))
+
+
+def has_card(patient: Patient) -> bool:
+    """Whether the kernel shows any Ascend card."""
+    return bool(pci_cards(patient) or nodes(patient))
+
+
+def in_container(patient: Patient) -> bool:
+    """Whether this looks like a container from inside."""
+    return any(patient.has(mark) for mark in _CONTAINER_MARKS)
+
+
+def smi_info(patient: Patient) -> SmiInfo | None:
+    """The table of `npu-smi info`; None when there is none, whatever the reason."""
+
+    def read() -> SmiInfo | None:
+        answer = patient.ask("npu-smi", "info")
+        if answer is None or answer.trouble is not None:
+            return None
+        try:
+            return read_info(answer.output)
+        except CannotRead:
+            return None
+
+    return patient.once("smi", read)
+
+
+def software(patient: Patient) -> Software:
+    """The CANN a person here would mean."""
+    return patient.once("software", lambda: software_here(patient.root, patient.environ))
+
+
+def installed_cann(patient: Patient) -> tuple[Cann, ...]:
+    """Every CANN in the usual places, newest first."""
+    return patient.once("all-cann", lambda: all_cann(patient.root, patient.environ))
+
+
+def interpreter(patient: Patient) -> Interpreter | BadInput:
+    """The Python to judge, or why it cannot be asked."""
+
+    def look() -> Interpreter | BadInput:
+        try:
+            executable = resolve_python(patient.python, patient.environ)
+            return inspect(executable, patient.environ, limit_s=patient.limits.probe_s)
+        except BadInput as error:
+            return error
+
+    return patient.once("interpreter", look)

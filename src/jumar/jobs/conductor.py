@@ -1,0 +1,233 @@
+"""The loop that moves jobs on: looks how attempts stand, starts what may start, ends what must end.
+
+It runs in one thread. Everything it decides is committed before it is done, and everything it
+does can be done again, so a crash between any two lines is mended by the next start."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from jumar.engine.base import Attempt, Engine, Observation
+from jumar.errors import EngineFailed, JumarError
+from jumar.jobs import ledger
+from jumar.jobs.archives import CodeArchives
+from jumar.jobs.database import Database
+from jumar.jobs.ledger import JobRow
+from jumar.jobs.roster import NODE, ActiveJob, Roster
+from jumar.jobs.scheduling.records import Pool, Start
+from jumar.jobs.scheduling.schedule import schedule
+from jumar.spec.job import ArchivedCode
+from jumar.spec.states import JobState
+
+log = logging.getLogger(__name__)
+TICK_S = 1.0
+_LONGEST_REST_S = 1.0
+_CLOSE_LIMIT_S = 30.0
+
+
+class Conductor:
+    """Owns the thread; `wake` and `hint` may be called from anywhere."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        engine: Engine,
+        archives: CodeArchives,
+        folder: Path,
+        user_limit: int | None,
+        tick_s: float,
+    ) -> None:
+        self._database = database
+        self._engine = engine
+        self._archives = archives
+        self._folder = folder
+        self._user_limit = user_limit
+        self._tick_s = tick_s
+        self.pool = _pool(engine)
+        self.roster = Roster(self.pool, on_change=self.wake)
+        self._chances_seen = -1
+        self._unstarted: set[str] = set()
+        self._hints: set[str] = set()
+        self._woken = threading.Condition()
+        self._wants_pass = False
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="conductor", daemon=True)
+
+    def start(self) -> None:
+        """Find every job that is not over, then begin."""
+        with self._database.read() as connection:
+            waiting = ledger.queued_jobs(connection)
+            active = ledger.active_jobs(connection)
+        for row in waiting:
+            self.roster.reflect(row)
+        for row, record in active:
+            attempt = self._attempt(row, record.number, record.cards)
+            self.roster.activate(row, attempt, record.created_at)
+            if row.state is not JobState.RUNNING:
+                # It may never have reached the engine. Starting twice is starting once.
+                self._unstarted.add(row.id)
+        log.info("%d jobs wait, %d hold cards", len(waiting), len(active))
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the loop. Running jobs go on."""
+        with self._woken:
+            self._closing = True
+            self._woken.notify()
+        self._thread.join(timeout=_CLOSE_LIMIT_S)
+
+    def wake(self) -> None:
+        """Something changed: look again soon."""
+        with self._woken:
+            self._wants_pass = True
+            self._woken.notify()
+
+    def hint(self, job_id: str) -> None:
+        """This job's directory has changed."""
+        with self._woken:
+            self._hints.add(job_id)
+            self._woken.notify()
+
+    def _run(self) -> None:
+        next_tick = time.monotonic()
+        while not self._closing:
+            hinted = self._wait_until(next_tick)
+            is_tick = time.monotonic() >= next_tick
+            began = time.monotonic()
+            try:
+                self._pass(None if is_tick else hinted)
+            except (JumarError, OSError) as error:
+                log.error("a pass failed, the next one tries again: %s", error)
+            except Exception:  # the loop must outlive a fault of its own
+                log.exception("a pass broke off, the next one tries again")
+            took_s = time.monotonic() - began
+            if is_tick:
+                next_tick = time.monotonic() + self._tick_s
+            # A long line makes a pass slow; leave the processor to others for as long.
+            self._rest(took_s if took_s > 0.02 else 0.0)
+
+    def _rest(self, seconds: float) -> None:
+        if seconds and not self._closing:
+            time.sleep(min(seconds, _LONGEST_REST_S))
+
+    def _wait_until(self, moment: float) -> set[str]:
+        with self._woken:
+            self._woken.wait_for(
+                lambda: self._closing or self._wants_pass or bool(self._hints),
+                timeout=max(0.0, moment - time.monotonic()),
+            )
+            hints, self._hints, self._wants_pass = self._hints, set(), False
+            return hints
+
+    def _pass(self, only: set[str] | None) -> None:
+        active = self.roster.active()
+        for job in active:
+            if job.row.state is JobState.STOPPING:
+                self._engine.stop(job.attempt, JobState.STOPPED)
+            if job.row.id in self._unstarted:
+                self._start(job.attempt)
+        self._observe([job for job in active if only is None or job.row.id in only])
+        self._start_what_may()
+
+    def _observe(self, active: list[ActiveJob]) -> None:
+        if not active:
+            return
+        states = {job.row.id: job.row.state for job in active}
+        news = [
+            seen
+            for seen in self._engine.observe(job.attempt for job in active)
+            if seen.state.is_final
+            or (seen.state is JobState.RUNNING and states[seen.job_id] is JobState.STARTING)
+        ]
+        if news:
+            self._write_down(news)
+
+    def _write_down(self, news: Iterable[Observation]) -> None:
+        now = time.time()
+
+        def change(connection: Connection) -> list[JobRow]:
+            return [ledger.apply_observation(connection, seen, now) for seen in news]
+
+        for row in self._database.write(change, then=self._reflect_all):
+            self._unstarted.discard(row.id)
+            log.info("job %s is %s", row.id, row.state)
+
+    def _reflect_all(self, rows: list[JobRow]) -> None:
+        for row in rows:
+            self.roster.reflect(row)
+
+    def _start_what_may(self) -> None:
+        chances = self.roster.chances
+        if chances == self._chances_seen:
+            return
+        self._chances_seen = chances
+        now = time.time()
+        standing = self.roster.snapshot()
+        starts = schedule(
+            standing.queue, self.pool, standing.running, now=now, user_limit=self._user_limit
+        )
+        if starts:
+            for attempt in self._commit_starts(starts, now):
+                self._start(attempt)
+
+    def _commit_starts(self, starts: list[Start], now: float) -> list[Attempt]:
+        def change(connection: Connection) -> list[tuple[JobRow, Attempt]]:
+            begun: list[tuple[JobRow, Attempt]] = []
+            for start in starts:
+                cards = tuple(card.id for card in start.cards)
+                row = ledger.start_attempt(connection, start.job_id, cards, now)
+                if row is not None:
+                    begun.append((row, self._attempt(row, row.attempt, cards)))
+            return begun
+
+        def then(begun: list[tuple[JobRow, Attempt]]) -> None:
+            for row, attempt in begun:
+                self.roster.activate(row, attempt, now)
+
+        return [attempt for _, attempt in self._database.write(change, then=then)]
+
+    def _start(self, attempt: Attempt) -> None:
+        try:
+            self._engine.start(attempt)
+        except EngineFailed as error:
+            # It is asked again in the next pass; the engine itself says when it is hopeless.
+            log.warning("job %s: %s", attempt.job_id, error)
+            self._unstarted.add(attempt.job_id)
+        except (JumarError, OSError) as error:
+            self._give_up(attempt, error)
+        else:
+            self._unstarted.discard(attempt.job_id)
+
+    def _give_up(self, attempt: Attempt, error: Exception) -> None:
+        seen = Observation(
+            job_id=attempt.job_id,
+            number=attempt.number,
+            state=JobState.FAILED,
+            reason=f"it could not be started: {error}",
+        )
+        self._write_down([seen])
+
+    def _attempt(self, row: JobRow, number: int, cards: tuple[int, ...]) -> Attempt:
+        code = row.spec.code
+        return Attempt(
+            job_id=row.id,
+            number=number,
+            user=row.user,
+            spec=row.spec,
+            directory=self._folder / row.id,
+            cards=cards,
+            archive=self._archives.path(code.archive) if isinstance(code, ArchivedCode) else None,
+        )
+
+
+def _pool(engine: Engine) -> Pool:
+    kinds: dict[str, dict[str, tuple[int, ...]]] = {}
+    for card in engine.cards():
+        node = kinds.setdefault(card.kind, {NODE: ()})
+        node[NODE] += (card.id,)
+    return kinds

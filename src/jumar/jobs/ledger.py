@@ -1,0 +1,350 @@
+"""What is written about jobs: each function is one question to, or one change of, the tables.
+
+Changes take the connection of a running transaction; every change of state passes `_step`."""
+
+import json
+import secrets
+import string
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy.sql import Select
+
+from jumar.engine.base import Observation
+from jumar.errors import BadInput, NotFound
+from jumar.jobs.lifecycle import check_step
+from jumar.jobs.tables import attempts, jobs
+from jumar.spec.job import JobSpec
+from jumar.spec.records import AttemptRecord, JobRecord, JobSummary, Waiting
+from jumar.spec.states import ACTIVE, JobState
+
+ID_LENGTH = 10
+_SHORTEST_PREFIX = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """One job as the table has it."""
+
+    seq: int
+    id: str
+    user: str
+    name: str
+    state: JobState
+    reason: str | None
+    spec: JobSpec
+    notes: tuple[str, ...]
+    created_at: float
+    started_at: float | None
+    finished_at: float | None
+    attempt: int
+
+    def record(
+        self, *, attempts: tuple[AttemptRecord, ...], waiting: Waiting | None, directory: Path
+    ) -> JobRecord:
+        """All about the job as it is shown to people."""
+        return JobRecord(
+            id=self.id,
+            name=self.name,
+            user=self.user,
+            state=self.state,
+            device=str(self.spec.device),
+            nodes=self.spec.nodes,
+            priority=self.spec.priority,
+            created_at=self.created_at,
+            started_at=self.started_at,
+            finished_at=self.finished_at,
+            reason=self.reason,
+            attempt=self.attempt,
+            spec=self.spec.masked(),
+            attempts=attempts,
+            waiting=waiting,
+            directory=str(directory),
+            notes=self.notes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageQuery:
+    """Which rows of the list."""
+
+    states: frozenset[JobState] = frozenset()
+    user: str | None = None
+    text: str | None = None
+    before: int | None = None
+    limit: int = 50
+
+
+def new_id() -> str:
+    """A name for a job that nobody can guess the next of, and that is never a number."""
+    first = secrets.choice(string.ascii_lowercase)
+    alphabet = string.ascii_lowercase + string.digits
+    return first + "".join(secrets.choice(alphabet) for _ in range(ID_LENGTH - 1))
+
+
+def insert_job(
+    connection: Connection,
+    *,
+    user: str,
+    spec: JobSpec,
+    notes: tuple[str, ...],
+    key: str | None,
+    now: float,
+) -> tuple[JobRow, bool]:
+    """Put a job in line. The same key from the same user is the same job: (row, whether new)."""
+    if key is not None:
+        match = jobs.c.user == user, jobs.c.submit_key == key
+        known = connection.execute(select(jobs).where(*match)).first()
+        if known is not None:
+            return _job_row(known), False
+    row = JobRow(
+        seq=0,
+        id=new_id(),
+        user=user,
+        name=spec.name,
+        state=JobState.QUEUED,
+        reason=None,
+        spec=spec,
+        notes=notes,
+        created_at=now,
+        started_at=None,
+        finished_at=None,
+        attempt=0,
+    )
+    added = (
+        insert(jobs)
+        .values(
+            id=row.id,
+            user=user,
+            submit_key=key,
+            name=spec.name,
+            state=row.state,
+            spec=json.dumps(spec.dump(), ensure_ascii=False),
+            notes=json.dumps(notes, ensure_ascii=False),
+            kind=spec.device.kind,
+            count=spec.device.count,
+            nodes=spec.nodes,
+            priority=spec.priority,
+            created_at=now,
+            attempt=row.attempt,
+        )
+        .returning(jobs.c.seq)
+    )
+    return replace(row, seq=connection.execute(added).scalar_one()), True
+
+
+def find_job(connection: Connection, job: str) -> JobRow:
+    """The job with this id, this beginning of an id, or this name (the newest so called)."""
+    row = connection.execute(select(jobs).where(jobs.c.id == job)).first()
+    if row is None:
+        row = _by_prefix(connection, job)
+    if row is None:
+        by_name = select(jobs).where(jobs.c.name == job).order_by(jobs.c.seq.desc()).limit(1)
+        row = connection.execute(by_name).first()
+    if row is None:
+        raise NotFound(f"no job {job[:64]!r}", hint="list them with: jumar jobs --all")
+    return _job_row(row)
+
+
+def _by_prefix(connection: Connection, job: str) -> Row[Any] | None:
+    if not (_SHORTEST_PREFIX <= len(job) < ID_LENGTH and job.isascii() and job.isalnum()):
+        return None
+    begins_so = jobs.c.id.startswith(job, autoescape=True)
+    found = connection.execute(select(jobs).where(begins_so).limit(3)).all()
+    if len(found) > 1:
+        ids = ", ".join(str(row.id) for row in found)
+        raise BadInput(f"{job!r} is the beginning of several jobs: {ids}, …")
+    return found[0] if found else None
+
+
+def queued_jobs(connection: Connection) -> list[JobRow]:
+    """All that wait, in no special order."""
+    rows = connection.execute(select(jobs).where(jobs.c.state == JobState.QUEUED))
+    return [_job_row(row) for row in rows]
+
+
+def active_jobs(connection: Connection) -> list[tuple[JobRow, AttemptRecord]]:
+    """All that hold cards, each with the attempt that does."""
+    rows = connection.execute(select(jobs).where(jobs.c.state.in_(ACTIVE))).all()
+    found = [_job_row(row) for row in rows]
+    return [(row, attempts_of(connection, row.seq)[-1]) for row in found]
+
+
+def attempts_of(connection: Connection, seq: int) -> tuple[AttemptRecord, ...]:
+    """The attempts of one job, oldest first."""
+    query = select(attempts).where(attempts.c.job_seq == seq).order_by(attempts.c.number)
+    return tuple(_attempt_record(row) for row in connection.execute(query))
+
+
+def page(connection: Connection, query: PageQuery) -> list[tuple[int, JobSummary]]:
+    """Up to `limit` rows, newest first, each with its number in the table."""
+    columns = [column for column in jobs.c if column.name not in ("spec", "notes", "submit_key")]
+    rows = connection.execute(
+        _filtered(select(*columns), query).order_by(jobs.c.seq.desc()).limit(query.limit)
+    )
+    return [(row.seq, _summary(row)) for row in rows]
+
+
+def count(connection: Connection, query: PageQuery) -> int:
+    """How many rows there are in all, whatever page is asked for."""
+    unpaged = PageQuery(states=query.states, user=query.user, text=query.text)
+    return connection.execute(
+        _filtered(select(func.count()).select_from(jobs), unpaged)
+    ).scalar_one()
+
+
+def counts_by_state(connection: Connection) -> dict[str, int]:
+    """How many jobs are in each state."""
+    query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
+    return {row.state: row[1] for row in connection.execute(query)}
+
+
+def start_attempt(
+    connection: Connection, job_id: str, cards: tuple[int, ...], now: float
+) -> JobRow | None:
+    """Take a job out of the line for its next attempt; None if it no longer waits."""
+    row = find_job(connection, job_id)
+    if row.state is not JobState.QUEUED:
+        return None
+    number = row.attempt + 1
+    _step(connection, row, JobState.STARTING, attempt=number, reason=None)
+    connection.execute(
+        insert(attempts).values(
+            job_seq=row.seq,
+            number=number,
+            state=JobState.STARTING,
+            cards=json.dumps(cards),
+            created_at=now,
+        )
+    )
+    return find_job(connection, job_id)
+
+
+def ask_to_stop(connection: Connection, job_id: str, now: float) -> JobRow:
+    """A waiting job is stopped at once, an active one becomes `stopping`; twice is once."""
+    row = find_job(connection, job_id)
+    if row.state is JobState.QUEUED:
+        _step(connection, row, JobState.STOPPED, finished_at=now, reason="stopped while it waited")
+    elif row.state is not JobState.STOPPING:
+        _step(connection, row, JobState.STOPPING)
+        _write_attempt(connection, row.seq, row.attempt, state=JobState.STOPPING)
+    return find_job(connection, job_id)
+
+
+def apply_observation(connection: Connection, seen: Observation, now: float) -> JobRow:
+    """Write down how an attempt stands; a failed one with retries left goes back in line."""
+    row = find_job(connection, seen.job_id)
+    if row.attempt != seen.number or not row.state.is_active:
+        return row
+    if not seen.state.is_final:
+        if row.state is JobState.STARTING and seen.state is JobState.RUNNING:
+            started = seen.started_at or now
+            _step(connection, row, JobState.RUNNING, started_at=row.started_at or started)
+            _write_attempt(
+                connection, row.seq, row.attempt, state=JobState.RUNNING, started_at=started
+            )
+        return find_job(connection, seen.job_id)
+    _write_attempt(
+        connection,
+        row.seq,
+        row.attempt,
+        state=seen.state,
+        started_at=seen.started_at,
+        finished_at=seen.finished_at or now,
+        exit_code=seen.exit_code,
+        reason=seen.reason,
+        tail=seen.tail,
+    )
+    _end_job(connection, row, seen, now)
+    return find_job(connection, seen.job_id)
+
+
+def _end_job(connection: Connection, row: JobRow, seen: Observation, now: float) -> None:
+    started_at = row.started_at or seen.started_at
+    wants_another = seen.state in (JobState.FAILED, JobState.LOST)
+    if wants_another and row.state is not JobState.STOPPING and row.attempt <= row.spec.retries:
+        reason = f"attempt {row.attempt} {seen.state}: {seen.reason}; it will be tried again"
+        _step(connection, row, JobState.QUEUED, reason=reason, started_at=started_at)
+        return
+    _step(
+        connection,
+        row,
+        seen.state,
+        reason=seen.reason,
+        started_at=started_at,
+        finished_at=seen.finished_at or now,
+    )
+
+
+def _step(connection: Connection, row: JobRow, after: JobState, **changes: Any) -> None:
+    check_step(row.id, row.state, after)
+    connection.execute(update(jobs).where(jobs.c.seq == row.seq).values(state=after, **changes))
+
+
+def _write_attempt(connection: Connection, seq: int, number: int, **changes: Any) -> None:
+    match = attempts.c.job_seq == seq, attempts.c.number == number
+    connection.execute(update(attempts).where(*match).values(**changes))
+
+
+def _filtered(query: Select[Any], wanted: PageQuery) -> Select[Any]:
+    if wanted.states:
+        query = query.where(jobs.c.state.in_(sorted(wanted.states)))
+    if wanted.user is not None:
+        query = query.where(jobs.c.user == wanted.user)
+    if wanted.text:
+        query = query.where(
+            jobs.c.name.icontains(wanted.text, autoescape=True) | (jobs.c.id == wanted.text)
+        )
+    if wanted.before is not None:
+        query = query.where(jobs.c.seq < wanted.before)
+    return query
+
+
+def _job_row(row: Row[Any]) -> JobRow:
+    return JobRow(
+        seq=row.seq,
+        id=row.id,
+        user=row.user,
+        name=row.name,
+        state=JobState(row.state),
+        reason=row.reason,
+        spec=JobSpec.model_validate_json(row.spec),
+        notes=tuple(json.loads(row.notes)),
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        attempt=row.attempt,
+    )
+
+
+def _summary(row: Row[Any]) -> JobSummary:
+    return JobSummary(
+        id=row.id,
+        name=row.name,
+        user=row.user,
+        state=JobState(row.state),
+        device=f"{row.kind}:{row.count}",
+        nodes=row.nodes,
+        priority=row.priority,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        reason=row.reason,
+        attempt=row.attempt,
+    )
+
+
+def _attempt_record(row: Row[Any]) -> AttemptRecord:
+    return AttemptRecord(
+        number=row.number,
+        state=JobState(row.state),
+        cards=tuple(json.loads(row.cards)),
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        exit_code=row.exit_code,
+        reason=row.reason,
+        tail=row.tail,
+    )

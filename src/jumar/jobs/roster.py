@@ -1,0 +1,142 @@
+"""The jobs that are not over, in memory: who waits, in order, and who holds which cards.
+
+It mirrors the database: it is filled at start and changed only after a commit, in the order of
+commits (`Database.write(…, then=…)`)."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from jumar.engine.base import Attempt
+from jumar.jobs.ledger import JobRow
+from jumar.jobs.scheduling.line import Line
+from jumar.jobs.scheduling.records import CardRef, Pool, QueuedJob, RunningJob
+from jumar.spec.states import JobState
+
+NODE = "local"
+# Between the end of the grace period and the moment the cards are seen to be free.
+_CLEAN_UP_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveJob:
+    """A job that holds cards, and the attempt that does."""
+
+    row: JobRow
+    attempt: Attempt
+    since: float
+
+    def ends_by(self) -> float | None:
+        """When its cards are surely free again; None without a time limit."""
+        limit_s = self.row.spec.time_limit
+        return limit_s and self.since + limit_s + self.row.spec.grace + _CLEAN_UP_S
+
+    def running(self) -> RunningJob:
+        """As the scheduler sees it."""
+        return RunningJob(
+            job_id=self.row.id,
+            user=self.row.user,
+            kind=self.row.spec.device.kind,
+            cards=tuple(CardRef(NODE, card) for card in self.attempt.cards),
+            ends_by=self.ends_by(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the scheduler decides on."""
+
+    queue: tuple[QueuedJob, ...]
+    running: tuple[RunningJob, ...]
+
+
+class Roster:
+    """Thread-safe; every method is quick."""
+
+    def __init__(self, pool: Pool, on_change: Callable[[], None]) -> None:
+        """`on_change` is called when a job may start, or must be looked at."""
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._line = Line()
+        self._active: dict[str, ActiveJob] = {}
+        self._free = {kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()}
+        self._version = 0
+        self._chances = 0
+
+    @property
+    def version(self) -> int:
+        """Grows with every change."""
+        return self._version
+
+    @property
+    def chances(self) -> int:
+        """Grows with every change after which some job might start that could not before.
+
+        A job that comes can only make itself start, so where cards are short the line may
+        grow by thousands without anyone going through it."""
+        return self._chances
+
+    def reflect(self, row: JobRow) -> None:
+        """Show a job where its new state belongs."""
+        device = row.spec.device
+        with self._lock:
+            self._version += 1
+            matters = True
+            if row.state is JobState.QUEUED:
+                self._leave(row.id)
+                self._line.add(queued(row))
+                matters = self._free.get(device.kind, 0) >= device.count * row.spec.nodes
+                self._chances += matters
+            elif row.state.is_final:
+                self._leave(row.id)
+            elif row.id in self._active:
+                self._active[row.id] = replace(self._active[row.id], row=row)
+        if matters:
+            self._on_change()
+
+    def activate(self, row: JobRow, attempt: Attempt, since: float) -> None:
+        """Move a job from the line to the cards it was given."""
+        with self._lock:
+            self._version += 1
+            self._leave(row.id)
+            self._active[row.id] = ActiveJob(row, attempt, since)
+            self._free[row.spec.device.kind] -= len(attempt.cards)
+
+    def _leave(self, job_id: str) -> None:
+        if job_id in self._line:
+            self._line.remove(job_id)
+            self._chances += 1
+        elif job_id in self._active:
+            job = self._active.pop(job_id)
+            self._free[job.row.spec.device.kind] += len(job.attempt.cards)
+            self._chances += 1
+
+    def active(self) -> list[ActiveJob]:
+        """All that hold cards."""
+        with self._lock:
+            return list(self._active.values())
+
+    def snapshot(self) -> Snapshot:
+        """The line and the running jobs at one moment."""
+        with self._lock:
+            return Snapshot(
+                queue=tuple(self._line),
+                running=tuple(job.running() for job in self._active.values()),
+            )
+
+
+def queued(row: JobRow) -> QueuedJob:
+    """A waiting job as the scheduler sees it."""
+    spec = row.spec
+    return QueuedJob(
+        job_id=row.id,
+        user=row.user,
+        kind=spec.device.kind,
+        count=spec.device.count,
+        nodes=spec.nodes,
+        priority=spec.priority,
+        order=row.seq,
+        time_limit_s=spec.time_limit,
+        preemptible=spec.preemptible,
+        grace_s=spec.grace + _CLEAN_UP_S,
+    )

@@ -1,0 +1,253 @@
+"""Who starts now, on which cards: a pure function of the line, the cards, what runs and the time.
+
+The rules:
+
+- Jobs are looked at in the order of the line: by priority, then first come.
+- A job gets `count` cards on each of `nodes` nodes at once, or nothing. It goes to the nodes with
+  the fewest free cards that do, so that large holes stay whole, and gets the lowest neighbouring
+  ids there. A card has one job.
+- Each kind of card is a pool of its own with a line of its own.
+- The first job of a kind that does not fit is the *head* of that kind. Jobs behind it may start
+  (backfill) only where that cannot delay it.
+- A job that would bring its user over the limit waits, and so do all later jobs of that user: else
+  a user's small jobs would keep the big one waiting for ever. It is no head, since cards kept for
+  it would lie idle until its user's own jobs end. A head counts as if it ran already, so no later
+  job of its user can take the room that it needs under the limit.
+- A job that could never start (too few cards in the pool, or above the limit all alone) is passed
+  over and holds nobody back.
+
+**Backfill never delays the head.** Let H be the head of a kind, needing c cards on each of m nodes.
+
+*The time is known.* Let T be the earliest time at which, going by `ends_by`, at least m nodes have c
+free cards: call these nodes good. `ends_by` is a bound that is enforced, so without backfill H
+starts by T. A job behind H starts now only if (1) it ends by T even if it uses its whole limit; then
+every node has the same cards at T as without it. Or (2) it may outlast T, and after subtracting its
+cards for good at least m nodes are still good at T. Either way at T at least m nodes are good, so
+the promise T holds after each start. In the next pass, at a time before T, jobs have only ended
+earlier than assumed: T computed anew is the same or earlier. By induction T never moves later, and
+at T, at the latest, H starts. If every job uses its whole limit, H cannot start before T either,
+with or without backfill: backfill changes nothing for it.
+
+*The time is not known*, because too many nodes wait for jobs without a limit. Then such a job might
+end at once, and no length of time is short enough. A job behind H may take cards of a node only if
+the node would serve H at the very same moments without them, whatever subset of its running jobs
+has ended by then. So in every possible future the nodes that can serve H are the same ones as
+without backfill.
+
+*The user's limit.* H is head only while it is within its user's limit. Starts after H in the line
+count H's cards as used, so they leave room for it; other jobs of the user can only end. H stays
+within its limit until it starts.
+
+Jobs *ahead* of H in the line can still delay it: a job of higher priority that comes later, or
+one that waited for its user's limit. That is what the order of the line asks for.
+
+What this does not do: preempt, wait, or look at the clock."""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+
+from jumar.jobs.scheduling.backfill import Reservation
+from jumar.jobs.scheduling.cards import KindCards
+from jumar.jobs.scheduling.records import CardRef, Pool, QueuedJob, RunningJob, Start
+
+__all__ = [
+    "CardRef",
+    "Holdings",
+    "Pass",
+    "Pool",
+    "QueuedJob",
+    "Refusal",
+    "RunningJob",
+    "Start",
+    "schedule",
+]
+
+_Shape = tuple[str, int, int]
+"""Kind, count and nodes: all that decides whether a job fits."""
+
+
+def schedule(
+    queue: Iterable[QueuedJob],
+    pool: Pool,
+    running: Iterable[RunningJob],
+    *,
+    now: float,
+    user_limit: int | None,
+) -> list[Start]:
+    """Decide which jobs of the line start now. `queue` is in order already, as `Line` gives it.
+
+    `user_limit`: how many devices, of all kinds, the running jobs of one user may hold."""
+    return Pass(Holdings(pool, running, user_limit=user_limit), now).go_through(queue)
+
+
+class Holdings:
+    """Who holds which cards. It outlives a pass, for those who look into the future."""
+
+    def __init__(
+        self, pool: Pool, running: Iterable[RunningJob], *, user_limit: int | None
+    ) -> None:
+        self.user_limit = user_limit
+        self.in_use: dict[str, int] = {}
+        """How many devices each user holds."""
+        self._running: dict[str, tuple[str, str, int]] = {}
+        by_kind: dict[str, list[RunningJob]] = {kind: [] for kind in pool}
+        for job in running:
+            by_kind.setdefault(job.kind, []).append(job)
+            self._charge(job.job_id, job.user, job.kind, len(job.cards))
+        self.kinds: Mapping[str, KindCards] = {
+            kind: KindCards(pool.get(kind, {}), jobs) for kind, jobs in by_kind.items()
+        }
+
+    @property
+    def free_total(self) -> int:
+        """Free cards of all kinds."""
+        return sum(cards.free_total for cards in self.kinds.values())
+
+    def start(self, job: QueuedJob, nodes: Iterable[str], now: float) -> Start:
+        """Let the job hold its cards from now on."""
+        ends_by = None if job.longest_s is None else now + job.longest_s
+        cards = self.kinds[job.kind].take(job.job_id, nodes, job.count, ends_by)
+        self._charge(job.job_id, job.user, job.kind, job.needs)
+        return Start(job.job_id, cards)
+
+    def end(self, job_id: str) -> None:
+        """Free what the job held."""
+        user, kind, devices = self._running.pop(job_id)
+        self.in_use[user] -= devices
+        self.kinds[kind].give_back(job_id)
+
+    def _charge(self, job_id: str, user: str, kind: str, devices: int) -> None:
+        self._running[job_id] = (user, kind, devices)
+        self.in_use[user] = self.in_use.get(user, 0) + devices
+
+
+class Refusal(Enum):
+    """Why a job does not start in this pass."""
+
+    NEVER_FITS = auto()
+    """The pool is too small for it."""
+    NEVER_ALLOWED = auto()
+    """It alone is above its user's limit."""
+    OVER_LIMIT = auto()
+    """With what its user holds, and what is kept for their heads, it is above the limit."""
+    BEHIND_OWN = auto()
+    """An earlier job of its user waits for the limit."""
+    NO_CARDS = auto()
+    """Too few cards are free, or they are kept for the head."""
+
+
+class Pass:
+    """One walk down the line. Free cards only get fewer in it, so what did not fit once is not
+    tried again."""
+
+    def __init__(self, holdings: Holdings, now: float) -> None:
+        self.holdings = holdings
+        self.now = now
+        self.heads: dict[str, QueuedJob] = {}
+        """The head of each kind that has one."""
+        self.held: dict[str, QueuedJob] = {}
+        """Users who wait for their limit, and the job that made them wait."""
+        self.looks = 0
+        """How often it looked at a waiting or a running job: what the pass has cost so far."""
+        self._reservations: dict[str, Reservation] = {}
+        self._charged = dict(holdings.in_use)
+        self._possible: dict[_Shape, bool] = {}
+        self._unfitting: set[_Shape] = set()
+        self._kept: set[_Shape] = set()
+        """Shapes that fit only on cards kept for the head, unless the job is short."""
+
+    def go_through(self, queue: Iterable[QueuedJob]) -> list[Start]:
+        """Offer the free cards to one job after the other."""
+        starts: list[Start] = []
+        free = self.holdings.free_total
+        for job in queue:
+            if not free:
+                break
+            outcome = self.offer(job)
+            if isinstance(outcome, Start):
+                starts.append(outcome)
+                free -= len(outcome.cards)
+        return starts
+
+    def offer(self, job: QueuedJob) -> Start | Refusal:
+        """Start the job if the rules let it."""
+        self.looks += 1
+        shape = (job.kind, job.count, job.nodes)
+        if not self._is_possible(shape):
+            return Refusal.NEVER_FITS
+        refusal = self._check_limit(job)
+        if refusal is not None:
+            return refusal
+        if shape in self._unfitting or (shape in self._kept and self._outlasts_head(job)):
+            return Refusal.NO_CARDS
+        nodes = self.holdings.kinds[job.kind].free.tightest(job.count, job.nodes)
+        if len(nodes) < job.nodes:
+            self._unfitting.add(shape)
+            self._make_head(job)
+            return Refusal.NO_CARDS
+        if job.kind in self.heads:
+            return self._backfill(job, shape, nodes)
+        return self._start(job, nodes)
+
+    def reservation(self, kind: str) -> Reservation:
+        """What is kept for the head of a kind that has one; made when it is first asked for."""
+        if kind not in self._reservations:
+            # Nothing of this kind has started since it got its head, so later is not too late.
+            cards = self.holdings.kinds[kind]
+            self.looks += len(cards.holds)
+            self._reservations[kind] = Reservation(self.heads[kind], cards, self.now)
+        return self._reservations[kind]
+
+    def kept_for(self, user: str) -> int:
+        """Devices that count as the user's because they are kept for their heads."""
+        return self._charged.get(user, 0) - self.holdings.in_use.get(user, 0)
+
+    def _is_possible(self, shape: _Shape) -> bool:
+        possible = self._possible.get(shape)
+        if possible is None:
+            kind, count, nodes = shape
+            cards = self.holdings.kinds.get(kind)
+            possible = cards is not None and cards.could_ever_hold(count, nodes)
+            self._possible[shape] = possible
+        return possible
+
+    def _check_limit(self, job: QueuedJob) -> Refusal | None:
+        limit = self.holdings.user_limit
+        if limit is None:
+            return None
+        if job.needs > limit:
+            return Refusal.NEVER_ALLOWED
+        if job.user in self.held:
+            return Refusal.BEHIND_OWN
+        if self._charged.get(job.user, 0) + job.needs > limit:
+            self.held[job.user] = job
+            return Refusal.OVER_LIMIT
+        return None
+
+    def _make_head(self, job: QueuedJob) -> None:
+        if job.kind not in self.heads:
+            self.heads[job.kind] = job
+            self._charge(job)
+
+    def _backfill(self, job: QueuedJob, shape: _Shape, nodes: list[str]) -> Start | Refusal:
+        reservation = self.reservation(job.kind)
+        lasting = reservation.outlasts(job, self.now)
+        if lasting:
+            allowed = reservation.place(job)
+            if allowed is None:
+                self._kept.add(shape)
+                return Refusal.NO_CARDS
+            nodes = allowed
+        start = self._start(job, nodes)
+        reservation.given(nodes, job.count, lasting=lasting)
+        return start
+
+    def _outlasts_head(self, job: QueuedJob) -> bool:
+        return self.reservation(job.kind).outlasts(job, self.now)
+
+    def _start(self, job: QueuedJob, nodes: list[str]) -> Start:
+        self._charge(job)
+        return self.holdings.start(job, nodes, self.now)
+
+    def _charge(self, job: QueuedJob) -> None:
+        self._charged[job.user] = self._charged.get(job.user, 0) + job.needs

@@ -1,0 +1,219 @@
+"""What the platform does with jobs, as its server offers it: submit, list, show, stop, run again."""
+
+import time
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from jumar.engine.base import Engine, Plan
+from jumar.errors import BadInput, NotFound, SubmitRefused
+from jumar.jobs import ledger
+from jumar.jobs.archives import CodeArchives
+from jumar.jobs.conductor import TICK_S, Conductor
+from jumar.jobs.database import Database
+from jumar.jobs.hints import HintSocket
+from jumar.jobs.ledger import JobRow, PageQuery
+from jumar.jobs.roster import queued
+from jumar.jobs.scheduling.forecast import explain
+from jumar.spec.job import ArchivedCode, JobSpec
+from jumar.spec.records import AttemptRecord, CardUse, JobPage, JobRecord, LogFile, Waiting
+from jumar.spec.states import JobState
+
+MOST_ROWS = 1000
+
+
+class JobService:
+    """Thread-safe. Every job it has accepted is on disk."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        engine: Engine,
+        home: Path,
+        user_limit: int = 0,
+        tick_s: float = TICK_S,
+    ) -> None:
+        """`tick_s`: how often every running job is looked at, hint or no hint."""
+        self._database = database
+        self._engine = engine
+        self._folder = home / "jobs"
+        self._user_limit = user_limit or None
+        self._archives = CodeArchives(home / "code")
+        self._conductor = Conductor(
+            database=database,
+            engine=engine,
+            archives=self._archives,
+            folder=self._folder,
+            user_limit=self._user_limit,
+            tick_s=tick_s,
+        )
+        self._hints = HintSocket(home, self._conductor.hint)
+        self._counts: tuple[int, dict[str, int]] = (-1, {})
+
+    @property
+    def version(self) -> int:
+        """Grows with every change of any job."""
+        return self._conductor.roster.version
+
+    def start(self) -> None:
+        """Find the jobs of an earlier life and begin."""
+        self._hints.start()
+        self._conductor.start()
+
+    def close(self) -> None:
+        """Let go of everything. Running jobs go on."""
+        self._conductor.close()
+        self._hints.close()
+        self._engine.close()
+        self._database.close()
+
+    def plan(self, spec: JobSpec) -> Plan:
+        """What the engine would do, or why it never can."""
+        if isinstance(spec.code, str):
+            raise SubmitRefused(
+                f"code: the folder {spec.code!r} must be uploaded first",
+                hint="the jumar client does it; by API give code as archive or git, or a workdir",
+            )
+        archive = None
+        if isinstance(spec.code, ArchivedCode):
+            archive = self._archives.path(spec.code.archive)
+        return self._engine.plan(spec, archive=archive)
+
+    def submit(self, spec: JobSpec, *, user: str, key: str | None = None) -> JobRecord:
+        """Put a job in line. The same key from the same user gives the same job again."""
+        notes = self.plan(spec).notes
+        now = time.time()
+        row, is_new = self._database.write(
+            lambda c: ledger.insert_job(c, user=user, spec=spec, notes=notes, key=key, now=now),
+            then=self._show_new,
+        )
+        # Nothing has happened to a new job yet: no need to look.
+        return self._record(row) if is_new else self.get(row.id)
+
+    def _show_new(self, inserted: tuple[JobRow, bool]) -> None:
+        row, is_new = inserted
+        if is_new:
+            self._conductor.roster.reflect(row)
+
+    def rerun(self, job: str, *, user: str) -> JobRecord:
+        """The same job once more, as a new one."""
+        return self.submit(self._row(job).spec, user=user)
+
+    def stop(self, job: str) -> JobRecord:
+        """Take a job out of the line or end it. Asking twice is asking once."""
+        job_id = self._row(job).id
+        self._database.write(
+            lambda c: ledger.ask_to_stop(c, job_id, time.time()),
+            then=self._conductor.roster.reflect,
+        )
+        return self.get(job_id)
+
+    def get(self, job: str) -> JobRecord:
+        """All about one job."""
+        with self._database.read() as connection:
+            row = ledger.find_job(connection, job)
+            attempts = ledger.attempts_of(connection, row.seq)
+        waiting = self._why_it_waits(row) if row.state is JobState.QUEUED else None
+        return self._record(row, attempts=attempts, waiting=waiting)
+
+    def page(
+        self,
+        *,
+        states: Collection[JobState] = (),
+        user: str | None = None,
+        text: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> JobPage:
+        """Rows of the list, newest first."""
+        if not 1 <= limit <= MOST_ROWS:
+            raise BadInput(f"limit must be 1 to {MOST_ROWS}, not {limit}")
+        query = PageQuery(
+            states=frozenset(states), user=user, text=text, before=before, limit=limit + 1
+        )
+        version = self.version
+        with self._database.read() as connection:
+            rows = ledger.page(connection, query)
+            if self._counts[0] != version:
+                self._counts = (version, ledger.counts_by_state(connection))
+            counts = self._counts[1]
+            narrowed = states or user is not None or text
+            total = ledger.count(connection, query) if narrowed else sum(counts.values())
+        more = len(rows) > limit
+        return JobPage(
+            jobs=tuple(summary for _, summary in rows[:limit]),
+            total=total,
+            counts=counts,
+            next_before=rows[limit - 1][0] if more else None,
+        )
+
+    def cards(self) -> tuple[CardUse, ...]:
+        """Every card and who holds it."""
+        holders = {
+            (job.row.spec.device.kind, card): job
+            for job in self._conductor.roster.active()
+            for card in job.attempt.cards
+        }
+        uses: list[CardUse] = []
+        for card in self._engine.cards():
+            use = CardUse(kind=card.kind, id=card.id, name=card.name)
+            job = holders.get((card.kind, card.id))
+            if job is not None:
+                use = CardUse(
+                    kind=card.kind,
+                    id=card.id,
+                    name=card.name,
+                    job_id=job.row.id,
+                    job_name=job.row.name,
+                    user=job.row.user,
+                    since=job.since,
+                )
+            uses.append(use)
+        return tuple(uses)
+
+    def log_files(self, job: str) -> tuple[LogFile, ...]:
+        """The logs of a job, by node and rank."""
+        logs = self._folder / self._row(job).id / "logs"
+        found: list[LogFile] = []
+        for path in logs.glob("node*/rank*.log"):
+            node, rank = path.parent.name[4:], path.stem[4:]
+            if node.isdigit() and rank.isdigit():
+                size = path.stat().st_size
+                found.append(LogFile(node=int(node), rank=int(rank), size=size))
+        return tuple(sorted(found, key=lambda file: (file.node, file.rank)))
+
+    def log_path(self, job: str, node: int, rank: int) -> Path:
+        """Where a rank's log is."""
+        row = self._row(job)
+        path = self._folder / row.id / "logs" / f"node{node:d}" / f"rank{rank:d}.log"
+        if not path.is_file():
+            raise NotFound(f"job {row.id} has no log of rank {rank} on node {node} yet")
+        return path
+
+    def has_code(self, digest: str) -> bool:
+        """Whether this code was uploaded before."""
+        return self._archives.has(digest)
+
+    def receive_code(self, digest: str, chunks: Iterable[bytes]) -> None:
+        """Keep uploaded code."""
+        self._archives.receive(digest, chunks)
+
+    def _row(self, job: str) -> JobRow:
+        with self._database.read() as connection:
+            return ledger.find_job(connection, job)
+
+    def _why_it_waits(self, row: JobRow) -> Waiting:
+        standing = self._conductor.roster.snapshot()
+        return explain(
+            queued(row),
+            standing.queue,
+            self._conductor.pool,
+            standing.running,
+            now=time.time(),
+            user_limit=self._user_limit,
+        )
+
+    def _record(
+        self, row: JobRow, attempts: tuple[AttemptRecord, ...] = (), waiting: Waiting | None = None
+    ) -> JobRecord:
+        return row.record(attempts=attempts, waiting=waiting, directory=self._folder / row.id)

@@ -1,0 +1,86 @@
+"""The tables. Their changes over time are in `migrations/`; a test keeps the two alike."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+# SQLite only counts rows by itself in a column of type INTEGER.
+_Sequence = BigInteger().with_variant(Integer, "sqlite")
+
+users = Table(
+    "users",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("role", String(16), nullable=False),
+    Column("password", String(256)),
+    Column("created_at", Float, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("user", String(64), ForeignKey("users.name"), nullable=False),
+    Column("label", String(128), nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
+login_codes = Table(
+    "login_codes",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("user", String(64), ForeignKey("users.name"), nullable=False),
+    Column("expires_at", Float, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("seq", _Sequence, primary_key=True, autoincrement=True),
+    Column("id", String(16), nullable=False, unique=True),
+    Column("user", String(64), nullable=False),
+    Column("submit_key", String(128)),
+    Column("name", String(128), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("reason", Text),
+    Column("spec", Text, nullable=False),
+    Column("notes", Text, nullable=False),
+    Column("kind", String(8), nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("nodes", Integer, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("finished_at", Float),
+    Column("attempt", Integer, nullable=False),
+    UniqueConstraint("user", "submit_key", name="uq_jobs_user_submit_key"),
+    Index("ix_jobs_state_seq", "state", "seq"),
+    Index("ix_jobs_user_seq", "user", "seq"),
+    Index("ix_jobs_name_seq", "name", "seq"),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("job_seq", _Sequence, ForeignKey("jobs.seq"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("state", String(16), nullable=False),
+    Column("cards", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("finished_at", Float),
+    Column("exit_code", Integer),
+    Column("reason", Text),
+    Column("tail", Text),
+)

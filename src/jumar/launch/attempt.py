@@ -1,0 +1,199 @@
+"""One attempt of a job, from the claim to the result. Needs no server.
+
+The guard is the calling process; the supervisor is its child."""
+
+import errno
+import os
+import signal
+import socket
+import time
+from typing import Dict, Optional
+
+from jumar.launch import cgroup, code, guard, jobdir, process, requirements
+from jumar.launch.ascend import cann_variables, hccl_variables
+from jumar.launch.control import Control, Interrupted, Stop
+from jumar.launch.environment import inherited
+from jumar.launch.job import Job, Request, read_job, read_request
+from jumar.launch.jobdir import Claim, Ending, JobDir, Journal
+from jumar.launch.outcome import LogTail, SetupFailed, describe, ending_of, ending_of_stop
+from jumar.launch.platform_files import write_platform_files
+from jumar.launch.ranks import marks, plan_ranks
+from jumar.launch.steps import Steps
+from jumar.launch.supervise import Exit, Listener, supervise
+from jumar.launch.tree import Tree
+
+ALREADY_CLAIMED = 3
+
+
+def run_attempt(directory: JobDir) -> int:
+    """Be the guard of an attempt until it has ended; 0 when there is a result in the end."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    job, request = read_job(directory), read_request(directory)
+    if os.path.exists(directory.claim):
+        return ALREADY_CLAIMED
+    supervisor = guard.fork_supervisor(lambda seen: _supervise(directory, job, request, seen))
+    guard.wait_for(supervisor)
+    claim = jobdir.read_claim(directory)
+    if claim is None or claim.supervisor != supervisor.identity:
+        return ALREADY_CLAIMED
+    if not os.path.exists(directory.result):
+        end_lost(directory, claim, "its supervisor process was killed")
+        Journal(directory, job.job_id, request.notify).hint()
+    return 0
+
+
+def end_lost(directory: JobDir, claim: Claim, reason: str) -> Ending:
+    """End what an attempt without supervisor has left, and write its result."""
+    group = cgroup.Cgroup(claim.cgroup) if claim.cgroup else None
+    Tree(group).dissolve()
+    ending = Ending(
+        "lost",
+        "supervisor-killed",
+        reason,
+        started_at=_claimed_at(directory),
+        finished_at=time.time(),
+    )
+    jobdir.write_ending(directory, ending)
+    return ending
+
+
+def _claimed_at(directory: JobDir) -> Optional[float]:
+    try:
+        return os.stat(directory.claim).st_mtime
+    except OSError:
+        return None
+
+
+def _supervise(directory: JobDir, job: Job, request: Request, guard_end: int) -> int:
+    # Before the claim: a stop that comes at any moment after it is then heard.
+    control = Control(
+        guard=guard_end,
+        deadline=_on_monotonic(request.deadline),
+        asked_to_stop=lambda: (
+            jobdir.read_stop(directory) if os.path.exists(directory.stop) else None
+        ),
+    )
+    place = cgroup.place(f"jumar-{job.job_id}-{directory.number}")
+    if not _claim(directory, place):
+        return ALREADY_CLAIMED
+    started_at = time.time()
+    journal = Journal(directory, job.job_id, request.notify)
+    tree = Tree(cgroup.make(place))
+    attempt = _Attempt(directory, job, request, control, tree, journal)
+    ending = attempt.run()
+    tree.dissolve()
+    ending = ending._replace(started_at=started_at, finished_at=time.time())
+    journal.add("attempt-finished", state=ending.state, reason=ending.reason)
+    jobdir.write_ending(directory, ending)
+    journal.hint()
+    return 0
+
+
+def _claim(directory: JobDir, place: Optional[str]) -> bool:
+    above = process.identify(os.getppid())
+    if above is None:
+        return False
+    claim = Claim(process.myself(), above, socket.gethostname(), place)
+    return jobdir.create_json(directory.claim, claim.as_json())
+
+
+def _on_monotonic(deadline: Optional[float]) -> Optional[float]:
+    return None if deadline is None else time.monotonic() + (deadline - time.time())
+
+
+class _Attempt(Listener):
+    def __init__(
+        self,
+        directory: JobDir,
+        job: Job,
+        request: Request,
+        control: Control,
+        tree: Tree,
+        journal: Journal,
+    ) -> None:
+        self._directory = directory
+        self._job = job
+        self._request = request
+        self._control = control
+        self._tree = tree
+        self._journal = journal
+
+    def run(self) -> Ending:
+        """Prepare, run, and say how it ended."""
+        self._journal.add("attempt-started", cards=list(self._request.cards))
+        self._journal.hint()
+        try:
+            jobdir.reserve_result(self._directory)
+            os.makedirs(os.path.dirname(self._directory.log(0, 0)), exist_ok=True)
+            return self._prepare_and_run()
+        except SetupFailed as failure:
+            return Ending("failed", failure.cause, str(failure), node=0, tail=failure.tail)
+        except Interrupted as interruption:
+            return ending_of_stop(interruption.stop)
+        except OSError as error:
+            return _ending_of_os_error(error)
+
+    def _prepare_and_run(self) -> Ending:
+        job, directory = self._job, self._directory
+        self._control.check()
+        steps = Steps(self._control, self._tree, directory.setup_log(0), job.grace_s)
+        environment = {**inherited(), **job.environment, **marks(directory, job)}
+        folder = code.bring_code(directory, job, self._request, steps, environment)
+        environment = self._with_requirements(folder, steps, environment)
+        if job.device_kind == "npu":
+            environment.update(hccl_variables(environment))
+            environment.update(cann_variables(environment))
+        for trouble in write_platform_files(directory, job, self._request, environment):
+            self._journal.add("warning", words=trouble)
+        ranks = plan_ranks(directory, job, self._request, environment, folder)
+        tails = [LogTail(rank.program.log) for rank in ranks]
+        self._control.check()
+        outcome = supervise(ranks, self._control, self._tree, grace_s=job.grace_s, listener=self)
+        return ending_of(outcome, tails, self._journal.disk_full or _no_room(directory.root))
+
+    def _with_requirements(
+        self, folder: str, steps: Steps, environment: Dict[str, str]
+    ) -> Dict[str, str]:
+        wanted = requirements.find_requirements(self._job, folder)
+        if wanted is None:
+            return environment
+        self._journal.add("requirements", file=wanted)
+        return requirements.provide(wanted, self._job, folder, steps, environment)
+
+    def started(self, pids: Dict[int, int]) -> None:
+        """Let the engine see that the ranks run."""
+        try:
+            jobdir.write_json(
+                self._directory.ranks, {"started_at": time.time(), "pids": list(pids.values())}
+            )
+        except OSError:
+            # A full disk: the job may still end well.
+            self._journal.disk_full = True
+        self._journal.add("ranks-started", ranks=len(pids))
+        self._journal.hint()
+
+    def exited(self, exit_: Exit) -> None:
+        """Note it."""
+        self._journal.add("rank-exited", rank=exit_.rank, words=describe(exit_), asked=exit_.asked)
+
+    def ending(self, stop: Optional[Stop]) -> None:
+        """Tell the ranks by file too; a request that came by file is there already."""
+        self._journal.add("ranks-asked-to-end", why=stop.why if stop else "a rank failed")
+        if stop is not None and not os.path.exists(self._directory.stop):
+            try:
+                jobdir.create_json(self._directory.stop, {"why": stop.why})
+            except OSError:
+                # A full disk: the signal says the same.
+                self._journal.disk_full = True
+
+
+def _no_room(path: str) -> bool:
+    """Whether the ranks could not write any more; their own message may have found no room."""
+    room = os.statvfs(path)
+    return room.f_bavail * room.f_frsize < 4096
+
+
+def _ending_of_os_error(error: OSError) -> Ending:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Ending("failed", "disk-full", f"no space left on the disk: {error.filename or ''}")
+    return Ending("failed", "code", f"the job directory cannot be used: {error}")

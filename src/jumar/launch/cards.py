@@ -1,0 +1,116 @@
+"""Which cards of this machine the ranks shall use: free ones, of the kind asked for.
+
+Looks at device nodes only. A better list (who uses what, health) may come as a file in the form
+of `jumar devices --json`; a visible-devices variable that is set limits the choice."""
+
+import glob
+import json
+import os
+import re
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, cast
+
+from jumar.launch.environment import VISIBLE
+from jumar.launch.options import BadUsage
+
+_NODE = {
+    "npu": ("/dev/davinci[0-9]*", r"/dev/davinci(\d+)"),
+    "gpu": ("/dev/nvidia[0-9]*", r"/dev/nvidia(\d+)"),
+}
+
+
+class Choice(NamedTuple):
+    """The devices of this node's ranks."""
+
+    kind: str
+    cards: List[int]
+    """Empty for cpu: ranks are only processes then."""
+    size: int
+    known: List[Dict[str, Any]]
+    """What the given list says of the cards of this machine, chosen or not."""
+
+
+def choose(
+    kind: Optional[str], count: Optional[int], cards_file: Optional[str], environ: Mapping[str, str]
+) -> Choice:
+    """Pick cards; raises BadUsage when there are not enough."""
+    listed = _read_list(cards_file) if cards_file else None
+    kind = kind or _kind_here(listed)
+    if kind == "cpu" or (kind == "sim" and VISIBLE["sim"] not in environ and listed is None):
+        return Choice(kind, list(range(count or 1)) if kind == "sim" else [], count or 1, [])
+    known = _known(kind, listed)
+    allowed = _limited(kind, known, environ)
+    busy = _busy_in(kind, listed) if listed is not None else _held_open(kind)
+    free = [card for card in allowed if card not in busy]
+    wanted = len(free) if count is None else count
+    if wanted > len(free) or not free:
+        held = f", {len(allowed) - len(free)} in use" if len(free) < len(allowed) else ""
+        raise BadUsage(
+            f"{wanted or 1} {kind} wanted, {len(free)} free (of {len(allowed)} visible{held})",
+            "see who uses them with: jumar top --once",
+        )
+    return Choice(kind, sorted(free[:wanted]), wanted, listed or [])
+
+
+def _kind_here(listed: Optional[List[Dict[str, Any]]]) -> str:
+    for kind in ("npu", "gpu"):
+        if _known(kind, listed):
+            return kind
+    return "cpu"
+
+
+def _known(kind: str, listed: Optional[List[Dict[str, Any]]]) -> List[int]:
+    if listed is not None:
+        return sorted(int(card["id"]) for card in listed if card.get("kind") == kind)
+    if kind not in _NODE:
+        return []
+    pattern, name = _NODE[kind]
+    matches = (re.fullmatch(name, path) for path in glob.glob(pattern))
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def _limited(kind: str, known: List[int], environ: Mapping[str, str]) -> List[int]:
+    text = environ.get(VISIBLE.get(kind, ""), "").strip()
+    if not text:
+        return known
+    numbers = [part.strip() for part in text.split(",")]
+    if not all(number.isdigit() for number in numbers):
+        raise BadUsage(f"{VISIBLE[kind]}={text!r} is not a list of numbers", "write 0,1,2")
+    visible = [int(number) for number in numbers]
+    # Where nothing is known of the cards, the variable is all there is to go by.
+    return [card for card in visible if card in known] if known else visible
+
+
+def _busy_in(kind: str, listed: List[Dict[str, Any]]) -> Set[int]:
+    return {
+        int(card["id"])
+        for card in listed
+        if card.get("kind") == kind and (card.get("processes") or card.get("job_id"))
+    }
+
+
+def _held_open(kind: str) -> Set[int]:
+    """NPUs whose device node some process has open; CUDA opens all nodes, so it tells nothing."""
+    if kind != "npu":
+        return set()
+    held: Set[int] = set()
+    for path in glob.glob("/proc/[0-9]*/fd/*"):
+        try:
+            match = re.fullmatch(r"/dev/davinci(\d+)", os.readlink(path))
+        except OSError:
+            continue
+        if match:
+            held.add(int(match[1]))
+    return held
+
+
+def _read_list(path: str) -> List[Dict[str, Any]]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            value: object = json.load(file)
+    except (OSError, ValueError) as error:
+        raise BadUsage(f"{path} cannot be read: {error}") from error
+    if not isinstance(value, list) or not all(
+        isinstance(card, dict) and "id" in card for card in cast("List[object]", value)
+    ):
+        raise BadUsage(f"{path} is not a list of cards", "make it with: jumar devices --json")
+    return cast("List[Dict[str, Any]]", value)

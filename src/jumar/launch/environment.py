@@ -1,0 +1,84 @@
+"""Which variables a program of a job gets.
+
+It starts from the environment of the launcher, without what belongs to the platform and without
+what looks like a secret: those of the server are not the job's."""
+
+import os
+import re
+import socket
+import sys
+from typing import Dict, Mapping, Optional, Sequence
+
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
+VISIBLE = {
+    "npu": "ASCEND_RT_VISIBLE_DEVICES",
+    "gpu": "CUDA_VISIBLE_DEVICES",
+    "sim": "JUMAR_SIM_DEVICES",
+}
+
+
+def inherited(environ: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
+    """The launcher's own environment, cleaned, with a Python that can be found."""
+    source = os.environ if environ is None else environ
+    kept = {
+        name: value
+        for name, value in source.items()
+        if not name.startswith("JUMAR_") and not _SECRET.search(name)
+    }
+    kept["PATH"] = _with_python(kept)
+    kept.setdefault("PYTHONUNBUFFERED", "1")
+    return kept
+
+
+def _with_python(environment: Mapping[str, str]) -> str:
+    """PATH on which `python` is the active environment's, else the one that runs this."""
+    folders = environment.get("PATH", os.defpath)
+    own = os.path.dirname(sys.executable)
+    if not own or own in folders.split(os.pathsep):
+        return folders
+    active = environment.get("VIRTUAL_ENV") or environment.get("CONDA_PREFIX")
+    return os.pathsep.join((folders, own) if active else (own, folders))
+
+
+def visible_devices(kind: str, cards: Sequence[int]) -> Dict[str, str]:
+    """The variable that limits a process to its cards; CPU slots have none."""
+    variable = VISIBLE.get(kind)
+    if variable is None:
+        return {}
+    # The NPU runtime silently drops what follows a space or a smaller number.
+    return {variable: ",".join(str(card) for card in sorted(cards))}
+
+
+def rank_variables(
+    *,
+    rank: int,
+    world_size: int,
+    local_rank: int,
+    local_world_size: int,
+    node: int,
+    master: str,
+    port: int,
+) -> Dict[str, str]:
+    """What torch.distributed reads with `env://`."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(local_rank),
+        "WORLD_SIZE": str(world_size),
+        "LOCAL_WORLD_SIZE": str(local_world_size),
+        "NODE_RANK": str(node),
+        "GROUP_RANK": str(node),
+        "MASTER_ADDR": master,
+        "MASTER_PORT": str(port),
+    }
+
+
+def threads_each(ranks: int) -> str:
+    """OMP_NUM_THREADS for ranks that share the cores of this process."""
+    return str(max(1, len(os.sched_getaffinity(0)) // max(1, ranks)))
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """A port that nobody listens on now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as door:
+        door.bind((address, 0))
+        return int(door.getsockname()[1])

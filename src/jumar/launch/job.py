@@ -1,0 +1,101 @@
+"""job.json and request.json as records, checked when they are read."""
+
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union, cast
+
+from jumar.launch.jobdir import FORMAT, JobDir, Unusable, read_json
+
+T = TypeVar("T")
+Command = Union[str, List[str]]
+
+
+class Job(NamedTuple):
+    """What to run; the same for every attempt."""
+
+    job_id: str
+    name: str
+    user: str
+    command: Command
+    code: str
+    """`folder`, `git`, `archive` or `none`."""
+    workdir: Optional[str]
+    git_url: Optional[str]
+    git_commit: Optional[str]
+    device_kind: str
+    device_count: int
+    ranks: str
+    """`node`: the command once; `device`: once a device."""
+    environment: Dict[str, str]
+    inputs: Dict[str, str]
+    outputs: Dict[str, Optional[str]]
+    requirements: Optional[str]
+    grace_s: float
+    env_cache: str
+
+
+class Request(NamedTuple):
+    """What one attempt is given."""
+
+    cards: Tuple[int, ...]
+    deadline: Optional[float]
+    """Unix seconds."""
+    notify: Optional[str]
+    archive: Optional[str]
+
+
+def read_job(directory: JobDir) -> Job:
+    """The job of a directory; raises Unusable."""
+    value = _read(directory.job)
+    if value.get("format") != FORMAT:
+        raise Unusable(f"{directory.job} has format {value.get('format')}, not {FORMAT}")
+
+    def build() -> Job:
+        git = cast("Dict[str, str]", value.get("git") or {})
+        return Job(
+            job_id=str(value["job_id"]),
+            name=str(value["name"]),
+            user=str(value["user"]),
+            command=value["command"],
+            code=str(value["code"]),
+            workdir=value.get("workdir"),
+            git_url=git.get("url"),
+            git_commit=git.get("commit"),
+            device_kind=str(value["device"]["kind"]),
+            device_count=int(value["device"]["count"]),
+            ranks=str(value["ranks"]),
+            environment=dict(value["environment"]),
+            inputs=dict(value["inputs"]),
+            outputs=dict(value["outputs"]),
+            requirements=value.get("requirements"),
+            grace_s=float(value["grace_s"]),
+            env_cache=str(value["env_cache"]),
+        )
+
+    return _built(directory.job, build)
+
+
+def read_request(directory: JobDir) -> Request:
+    """What the engine wrote for this attempt; raises Unusable."""
+    value = _read(directory.request)
+    return _built(
+        directory.request,
+        lambda: Request(
+            cards=tuple(int(card) for card in value["cards"]),
+            deadline=value.get("deadline"),
+            notify=value.get("notify"),
+            archive=value.get("archive"),
+        ),
+    )
+
+
+def _read(path: str) -> Dict[str, Any]:
+    try:
+        return read_json(path)
+    except FileNotFoundError as error:
+        raise Unusable(f"{path} is not there") from error
+
+
+def _built(path: str, build: Callable[[], T]) -> T:
+    try:
+        return build()
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unusable(f"{path} is damaged: {type(error).__name__} {error}") from error

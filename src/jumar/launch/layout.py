@@ -1,0 +1,188 @@
+"""What will be started on this node: programs, variables, cards and cores of each rank.
+
+Everything about the vendor's world is imported only where there are NPUs to use."""
+
+import os
+import shlex
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from jumar.launch import frameworks
+from jumar.launch.cards import Choice, choose
+from jumar.launch.cores import Cores, cores_for
+from jumar.launch.frameworks import Devices, Group
+from jumar.launch.options import BadUsage, Options, program_of
+from jumar.launch.spawn import Program
+from jumar.launch.supervise import Rank
+
+SCHEDULER = -1
+TABLE_NAME = "hccl.json"
+Part = Optional[Dict[str, Any]]
+
+
+class Layout(NamedTuple):
+    """All that does not depend on the other nodes."""
+
+    options: Options
+    choice: Choice
+    framework: str
+    argv: List[str]
+    local_rank_argument: Optional[str]
+    given: Mapping[str, str]
+    """The environment of the launcher."""
+    environment: Dict[str, str]
+    """The same for all ranks."""
+    rank_table: Optional[str]
+    """A file, `make`, or None: without."""
+    cores: Cores
+
+    @classmethod
+    def of(cls, options: Options, environ: Mapping[str, str]) -> "Layout":
+        """Look at the machine and the script; raises BadUsage."""
+        choice = choose(options.kind, options.per_node, options.cards_file, environ)
+        script = None if options.is_module else options.command[0]
+        framework = options.framework
+        if framework == "auto":
+            framework = frameworks.guess(script)
+        argument = frameworks.local_rank_argument(script) if options.pass_local_rank else None
+        generations = [card["generation"] for card in choice.known if card.get("generation")]
+        cores = Cores([None] * choice.size, [])
+        if options.bind and choice.cards:
+            generation = generations[0] if generations else None
+            cores = cores_for(choice.kind, choice.cards, generation, environ)
+        return cls(
+            options=options,
+            choice=choice,
+            framework=framework,
+            argv=program_of(options, environ),
+            local_rank_argument=argument,
+            given=environ,
+            environment=_common(choice, environ),
+            rank_table=_rank_table(options, choice, framework, environ),
+            cores=cores,
+        )
+
+    @property
+    def size(self) -> int:
+        """Ranks on this node."""
+        return self.choice.size
+
+    def rank_table_part(self) -> Part:
+        """What the other nodes must know of this node's cards."""
+        if self.rank_table != "make":
+            return None
+        from jumar.launch.ascend import table_part
+
+        return table_part(self._address(), self.choice.cards, self.choice.known)
+
+    def devices(self, parts: Sequence[Part], folder: str) -> Devices:
+        """This node's cards, with the rank table written; raises BadUsage."""
+        if self.rank_table is None:
+            return Devices(self.choice.kind, self.choice.cards)
+        from jumar.launch.ascend import use_rank_table, write_rank_table
+        from jumar.launch.ranktable import RankTableError
+
+        try:
+            if self.rank_table == "make":
+                whole = [part for part in parts if part is not None]
+                path = os.path.join(folder, TABLE_NAME)
+                table = write_rank_table(whole, path, self._address())
+            else:
+                table = use_rank_table(self.rank_table, self._address())
+        except RankTableError as error:
+            raise BadUsage(str(error), error.hint or "see: jumar ranktable check FILE") from error
+        ranks = table.rank_of_card
+        numbers = [ranks[card] for card in self.choice.cards if card in ranks]
+        return Devices(self.choice.kind, self.choice.cards, table.path, numbers)
+
+    def ranks(self, group: Group, devices: Devices, logs: str) -> List[Rank]:
+        """The ranks of this node, ready to be started."""
+        base = {
+            name: value
+            for name, value in self.environment.items()
+            if name not in frameworks.conflicting(self.framework, devices)
+        }
+        folder = os.getcwd()
+        made: List[Rank] = []
+        if self.framework == "mindspore" and devices.rank_table is None and group.node == 0:
+            variables = {**base, **frameworks.scheduler_variables(group)}
+            log = os.path.join(logs, "scheduler.log")
+            made.append(Rank(SCHEDULER, Program(self.argv, variables, folder, log), True))
+        for local_rank in range(group.local_count):
+            variables = frameworks.variables_of(self.framework, group, devices, local_rank, base)
+            rank = group.first_rank + local_rank
+            log = os.path.join(logs, f"rank{rank}.log")
+            argv = self._arguments(local_rank)
+            cpus = self.cores.cpus[local_rank]
+            made.append(Rank(rank, Program(argv, {**base, **variables}, folder, log, cpus)))
+        return made
+
+    def describe(self) -> str:
+        """For --dry-run: all ranks of this node, as if each node had as many."""
+        node = self.options.node or 0
+        group = Group(
+            node=node,
+            nodes=self.options.nodes,
+            first_rank=node * self.size,
+            local_count=self.size,
+            world_size=self.size * self.options.nodes,
+            master=self.options.master,
+            port=self.options.port,
+            address=self._address(),
+            run_id=self.options.run_id,
+            most_restarts=self.options.restarts,
+        )
+        cards = f" on cards {','.join(map(str, self.choice.cards))}" if self.choice.cards else ""
+        lines = [f"{self.size} x {self.choice.kind}{cards}, framework {self.framework}"]
+        lines += self.cores.words
+        path = f"LOGS/{TABLE_NAME}" if self.rank_table == "make" else self.rank_table
+        devices = Devices(self.choice.kind, self.choice.cards, path)
+        for rank in self.ranks(group, devices, "LOGS"):
+            lines += ["", f"rank {rank.rank}:" if not rank.is_service else "scheduler:"]
+            for name, value in sorted(rank.program.environment.items()):
+                if self.given.get(name) != value:
+                    lines.append(f"  {name}={value}")
+            lines.append(f"  {' '.join(shlex.quote(word) for word in rank.program.argv)}")
+        return "\n".join(lines) + "\n"
+
+    def _address(self) -> str:
+        if self.options.nodes == 1 and self.rank_table is None:
+            return self.options.master
+        from jumar.launch.ranktable import host_address
+
+        towards = self.options.master if self.options.nodes > 1 else None
+        return host_address(towards, self.given)
+
+    def _arguments(self, local_rank: int) -> List[str]:
+        if self.local_rank_argument is None:
+            return self.argv
+        # Right behind the script: what follows may be a subcommand with its own options.
+        at = self.argv.index(self.options.command[0]) + 1
+        option = f"{self.local_rank_argument}={local_rank}"
+        return [*self.argv[:at], option, *self.argv[at:]]
+
+
+def _common(choice: Choice, environ: Mapping[str, str]) -> Dict[str, str]:
+    common = {"PYTHONUNBUFFERED": "1", **environ}
+    if choice.kind == "npu":
+        from jumar.launch.ascend import cann_variables, hccl_variables
+
+        common.update(cann_variables(environ))
+        common.update(hccl_variables(environ))
+    return common
+
+
+def _rank_table(
+    options: Options, choice: Choice, framework: str, environ: Mapping[str, str]
+) -> Optional[str]:
+    wanted = options.rank_table
+    if wanted is None and framework != "torch":
+        wanted = environ.get("RANK_TABLE_FILE")
+        if wanted is None and framework == "tensorflow" and choice.kind == "npu":
+            wanted = "make"
+    if wanted is None or wanted == "none":
+        return None
+    if wanted == "make" and choice.kind != "npu":
+        raise BadUsage("a rank table lists NPUs, and none are used", "leave --rank-table out")
+    if wanted != "make" and not os.path.isfile(wanted):
+        raise BadUsage(f"the rank table {wanted} is not there", "make one with --rank-table make")
+    return wanted if wanted == "make" else os.path.abspath(wanted)

@@ -1,0 +1,254 @@
+"""The command line of `jumar launch`, with the spellings of torchrun and torch.distributed.launch.
+
+Reads arguments and environment only; nothing is looked up on the machine."""
+
+import argparse
+import os
+import re
+import sys
+from typing import List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
+
+KINDS = ("npu", "gpu", "sim", "cpu")
+_DEVICES = re.compile(r"(?:(npu|gpu|sim|cpu)(?::(\d{1,5}))?|(\d{1,5})|(auto|all))", re.I)
+_USAGE = "jumar launch [options] (SCRIPT.py | -m MODULE | PROGRAM) [arguments]"
+_EPILOG = """\
+exit codes: 0 all ranks are done; 75 all saved and want to be run again; 120 a node was lost;
+121 the nodes did not come together; 125 the launcher itself was killed; 126, 127 the program
+cannot be started; 128+N the first failing rank was killed by signal N; else that rank's own code."""
+
+
+class BadUsage(Exception):
+    """An argument that cannot be used."""
+
+    def __init__(self, message: str, hint: str = "jumar launch --help") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Options(NamedTuple):
+    """What was asked for."""
+
+    command: Tuple[str, ...]
+    is_module: bool
+    kind: Optional[str]
+    """None: whatever cards there are, else processes."""
+    per_node: Optional[int]
+    """Ranks on this node; None: one for each card."""
+    nodes: int
+    node: Optional[int]
+    """None: node 0 where the address of node 0 is this machine's, else as node 0 counts."""
+    master: str
+    port: int
+    """0: any free one."""
+    run_id: str
+    join_limit_s: float
+    node_limit_s: float
+    grace_s: float
+    restarts: int
+    straggler_s: float
+    log_dir: Optional[str]
+    framework: str
+    rank_table: Optional[str]
+    cards_file: Optional[str]
+    python: Optional[str]
+    bind: bool
+    pass_local_rank: bool
+    quiet: bool
+    dry_run: bool
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadUsage(message)
+
+
+def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
+    """The options of one command line; raises BadUsage, or SystemExit after --help."""
+    given = _parser().parse_args(arguments)
+    words = given.command[1:] if given.command[:1] == ["--"] else given.command
+    if not words:
+        raise BadUsage("there is nothing to run")
+    kind, count = parse_devices(given.devices)
+    if given.standalone:
+        given.nodes = "1"
+    nodes = _number("--nodes", given.nodes.split(":")[0], 1)
+    master, port = _address(given, nodes)
+    return Options(
+        command=tuple(words),
+        is_module=given.module,
+        kind=kind,
+        per_node=count,
+        nodes=nodes,
+        node=_node(given.node_rank, nodes, environ),
+        master=master,
+        port=port,
+        run_id=given.run_id,
+        join_limit_s=given.join_limit,
+        node_limit_s=given.node_limit,
+        grace_s=given.grace,
+        restarts=given.restarts,
+        straggler_s=given.straggler,
+        log_dir=given.log_dir,
+        framework=given.framework,
+        rank_table=given.rank_table,
+        cards_file=given.cards,
+        python=given.python or environ.get("PYTHON_EXEC") or None,
+        bind=given.bind == "auto",
+        pass_local_rank=not given.use_env,
+        quiet=given.quiet,
+        dry_run=given.dry_run,
+    )
+
+
+def parse_devices(text: str) -> Tuple[Optional[str], Optional[int]]:
+    """Kind and count of `8`, `cpu:3`, `npu` (one) or `auto` (all cards)."""
+    match = _DEVICES.fullmatch(text.strip())
+    if match is None:
+        raise BadUsage(f"{text!r} is not a number of devices", "write 8, npu:8, cpu:3 or auto")
+    if match[4]:
+        return None, None
+    count = int(match[2] or match[3] or 1)
+    if count < 1:
+        raise BadUsage(f"{text!r}: there must be at least one rank")
+    return (match[1].lower() if match[1] else None), count
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="jumar launch",
+        usage=_USAGE,
+        description="Start one process a device, watch them, and end them together.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_size(parser)
+    _add_supervision(parser)
+    _add_program(parser)
+    return parser
+
+
+def _both(name: str) -> List[str]:
+    """torch writes its options with dashes and with underscores."""
+    return [f"--{name}"] + ([f"--{name.replace('-', '_')}"] if "-" in name else [])
+
+
+def _add_size(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("where").add_argument
+    add("-d", "--devices", *_both("nproc-per-node"), default="1", metavar="N|KIND:N|auto",
+        help="ranks on this node: 8, npu:8, gpu:2, cpu:3, or auto for all cards")  # fmt: skip
+    add("--nodes", *_both("nnodes"), default="1", metavar="N", help="how many nodes")
+    add(*_both("node-rank"), type=int, metavar="K", help="which of them this is, from 0")
+    add("--rdzv", *_both("rdzv-endpoint"), metavar="HOST:PORT",
+        help="where node 0 is reached; its port and the next ones must be free")  # fmt: skip
+    add(*_both("master-addr"), metavar="HOST", help="the host of --rdzv")
+    add(*_both("master-port"), type=int, metavar="PORT", help="the port of --rdzv")
+    add(*_both("rdzv-id"), dest="run_id", default="none", metavar="ID",
+        help="nodes with another id are refused")  # fmt: skip
+    add("--join-limit", type=_seconds, default=300.0, metavar="S",
+        help="how long nodes wait for each other (300)")  # fmt: skip
+    add("--node-limit", type=_seconds, default=15.0, metavar="S",
+        help="a node that is silent this long is lost (15)")  # fmt: skip
+    add("--cards", metavar="FILE", help="the cards as `jumar devices --json` prints them")
+    add("--rank-table", metavar="FILE|make|none", help="the rank table of the NPUs")
+    add("--standalone", action="store_true", help="one node (torchrun)")
+    add(*_both("rdzv-backend"), *_both("rdzv-conf"), dest="ignored", help=argparse.SUPPRESS)
+
+
+def _add_supervision(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("supervision").add_argument
+    add("--grace", type=_seconds, default=30.0, metavar="S",
+        help="from the asking to end until ranks are killed (30)")  # fmt: skip
+    add("--restarts", *_both("max-restarts"), type=_count, default=0, metavar="N",
+        help="start all ranks again, at most N times, when one fails (0)")  # fmt: skip
+    add("--straggler", type=_seconds, default=30.0, metavar="S",
+        help="name ranks that still run S seconds after another was done (30)")  # fmt: skip
+    add(*_both("log-dir"), metavar="DIR", help="keep the ranks' logs here")
+    add("-q", "--quiet", action="store_true", help="logs in files only, nothing on stdout")
+    add(*_both("redirects"), "-r", *_both("tee"), "-t", *_both("monitor-interval"),
+        *_both("start-method"), *_both("role"), *_both("local-addr"), dest="ignored",
+        help=argparse.SUPPRESS)  # fmt: skip
+
+
+def _add_program(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("program").add_argument
+    add("-m", "--module", action="store_true", help="SCRIPT is a module's name")
+    add("--python", metavar="PATH", help="the interpreter for scripts and modules")
+    add("--framework", choices=("auto", "torch", "mindspore", "tensorflow"), default="auto",
+        help="whose variables are set; auto looks at the script's imports")  # fmt: skip
+    add("--bind", choices=("auto", "none"), default="auto", help="bind ranks to cores near cards")
+    add(*_both("use-env"), action="store_true",
+        help="never pass --local_rank, even to a script that declares it")  # fmt: skip
+    add(*_both("no-python"), *_both("run-path"), action="store_true", help=argparse.SUPPRESS)
+    add("--dry-run", action="store_true", help="print what would be started, and where")
+    add("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
+    return value
+
+
+def _count(text: str) -> int:
+    return _number("the count", text, 0)
+
+
+def _number(name: str, text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise BadUsage(f"{name}: {text!r} is not a whole number") from None
+    if value < least:
+        raise BadUsage(f"{name}: {value} is less than {least}")
+    return value
+
+
+def _node(given: Optional[int], nodes: int, environ: Mapping[str, str]) -> Optional[int]:
+    if nodes == 1:
+        return 0
+    if given is None:
+        for variable in ("JUMAR_NODE_RANK", "SLURM_NODEID", "NODE_RANK", "GROUP_RANK"):
+            if environ.get(variable, "").isdigit():
+                given = int(environ[variable])
+                break
+    if given is not None and not 0 <= given < nodes:
+        raise BadUsage(f"--node-rank {given} is not one of {nodes} nodes (from 0)")
+    return given
+
+
+def _address(given: argparse.Namespace, nodes: int) -> Tuple[str, int]:
+    host, port = given.master_addr or "", given.master_port or 0
+    if given.rdzv:
+        text, _, digits = given.rdzv.rpartition(":")
+        host, number = (text, digits) if text and digits.isdigit() else (given.rdzv, str(port))
+        host, port = host.strip("[]"), int(number)
+    if not 0 <= port < 65536 - 64:
+        raise BadUsage(f"{port} cannot be a port")
+    if nodes == 1:
+        return host or "127.0.0.1", port
+    if not host:
+        raise BadUsage("where is node 0?", "give --rdzv HOST:PORT, the same on every node")
+    return host, port or 29400
+
+
+def program_of(options: Options, environ: Mapping[str, str]) -> List[str]:
+    """The argument vector of each rank."""
+    words = list(options.command)
+    if options.is_module:
+        return [_python(options, environ), "-u", "-m", *words]
+    if words[0].endswith(".py"):
+        return [_python(options, environ), "-u", *words]
+    return words
+
+
+def _python(options: Options, environ: Mapping[str, str]) -> str:
+    """The interpreter asked for, the active environment's, or the one that runs this."""
+    if options.python:
+        return options.python
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        path = os.path.join(environ.get(variable) or "/nonexistent", "bin", "python")
+        if os.access(path, os.X_OK):
+            return path
+    return sys.executable

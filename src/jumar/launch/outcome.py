@@ -1,0 +1,126 @@
+"""How an attempt ended, in words that a person can use."""
+
+import os
+import signal
+from typing import List, Optional
+
+from jumar.launch.control import Stop
+from jumar.launch.jobdir import Ending
+from jumar.launch.supervise import RUN_AGAIN, Exit, Outcome
+
+_FULL = "No space left on device"
+_STOPS = {
+    "stopped": ("stopped", "stopped", "stopped on request"),
+    "signal": ("stopped", "stopped", "stopped by a signal to its supervisor"),
+    "timed-out": ("timed-out", "time-limit", "ran into its time limit"),
+    "preempted": ("preempted", "preempted", "ended to make room for another job"),
+    "guard-killed": ("lost", "supervisor-killed", "its guard process was killed"),
+}
+
+
+class SetupFailed(Exception):
+    """The attempt could not come as far as starting its ranks."""
+
+    def __init__(self, cause: str, reason: str, tail: str = "") -> None:
+        super().__init__(reason)
+        self.cause = cause
+        self.tail = tail
+
+
+def ending_of(outcome: Outcome, tails: List["LogTail"], disk_full: bool) -> Ending:
+    """result.json for ranks that were run (or could not be)."""
+    if outcome.not_started is not None:
+        rank, error = outcome.not_started
+        return Ending("failed", error.cause, str(error), node=0, rank=rank)
+    first = outcome.first_failure
+    if first is not None and (outcome.stop is None or outcome.stop.why != "guard-killed"):
+        return _failure(first, tails[first.rank].read(), len(tails) > 1, disk_full)
+    if outcome.stop is not None:
+        return ending_of_stop(outcome.stop)
+    for exit_ in outcome.exits:
+        if exit_.code == RUN_AGAIN:
+            reason = f"rank {exit_.rank} asked to be run again (code {RUN_AGAIN}); nothing does yet"
+            return Ending("failed", "exit-code", reason, RUN_AGAIN, node=0, rank=exit_.rank)
+    return Ending("succeeded", "done", "done", exit_code=0)
+
+
+def ending_of_stop(stop: Stop) -> Ending:
+    """result.json for an attempt that was made to end."""
+    state, cause, reason = _STOPS.get(stop.why, ("stopped", "stopped", f"ended: {stop.why}"))
+    return Ending(state, cause, stop.words or reason)
+
+
+def describe(exit_: Exit) -> str:
+    """`exited with code 3`, `was killed by SIGSEGV`."""
+    if exit_.out_of_memory:
+        return "was killed because memory ran out"
+    if exit_.signal is not None:
+        return f"was killed by {signal_name(exit_.signal)}"
+    return f"exited with code {exit_.code}"
+
+
+def signal_name(number: int) -> str:
+    """`SIGTERM`, or the number of a real-time signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+class LogTail:
+    """The end of one rank's log, as far as it was written after this was made."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._start = _size(path)
+
+    def read(self, most_bytes: int = 65536, most_lines: int = 40) -> str:
+        """The last lines; from the last traceback on if there is one."""
+        lines = self._lines(most_bytes)
+        for index in range(len(lines) - 1, -1, -1):
+            if "Traceback (most recent call last)" in lines[index]:
+                lines = lines[index:]
+                break
+        else:
+            lines = lines[-20:]
+        if len(lines) > most_lines:
+            lines = [lines[0], "…", *lines[2 - most_lines :]]
+        return "\n".join(lines)
+
+    def _lines(self, most_bytes: int) -> List[str]:
+        try:
+            with open(self.path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(self._start, size - most_bytes))
+                text = file.read(most_bytes).decode("utf-8", "replace")
+        except OSError:
+            return []
+        return text.rstrip().splitlines()
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _failure(exit_: Exit, tail: str, name_rank: bool, disk_full: bool) -> Ending:
+    who = f"rank {exit_.rank}" if name_rank else "the command"
+    reason = f"{who} {describe(exit_)}"
+    cause = _cause(exit_, tail, disk_full)
+    if cause == "disk-full":
+        reason += ": no space left on the disk"
+    name: Optional[str] = None if exit_.signal is None else signal_name(exit_.signal)
+    return Ending("failed", cause, reason, exit_.code, name, 0, exit_.rank, tail)
+
+
+def _cause(exit_: Exit, tail: str, disk_full: bool) -> str:
+    if exit_.out_of_memory:
+        return "out-of-memory"
+    if _FULL in tail or (disk_full and exit_.signal is None):
+        return "disk-full"
+    if exit_.signal is not None:
+        return "signal"
+    # A shell says with 127 and 126 that it could not start what it was told to.
+    return "missing-command" if exit_.code in (126, 127) else "exit-code"

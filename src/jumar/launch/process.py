@@ -1,0 +1,149 @@
+"""Processes as Linux shows them: who they are, whether they live, what they started.
+
+A process is named by pid, start time and boot, because a pid alone is used again. Nothing here
+decides what to end; `tree` does."""
+
+import ctypes
+import os
+from functools import lru_cache
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Identity(NamedTuple):
+    """One process, for ever."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+    def as_json(self) -> Dict[str, Any]:
+        """For a claim."""
+        return self._asdict()
+
+
+class Stat(NamedTuple):
+    """What /proc/PID/stat tells of one process."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    start_ticks: int
+
+    @property
+    def is_dead(self) -> bool:
+        """A zombie runs no more; it only waits to be reaped."""
+        return self.state in "ZXx"
+
+
+@lru_cache(maxsize=None)
+def boot_id() -> str:
+    """Changes with every start of the machine."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def read_stat(pid: int) -> Optional[Stat]:
+    """None when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name stands in parentheses and may hold any character, also parentheses.
+    begin, end = text.find(b"("), text.rfind(b")")
+    fields = text[end + 2 :].split()
+    name = text[begin + 1 : end].decode("utf-8", "replace")
+    return Stat(pid, name, fields[0].decode("ascii"), int(fields[1]), int(fields[19]))
+
+
+def identify(pid: int) -> Optional[Identity]:
+    """Who has this pid now."""
+    stat = read_stat(pid)
+    return None if stat is None else Identity(pid, stat.start_ticks, boot_id())
+
+
+def myself() -> Identity:
+    """The calling process."""
+    identity = identify(os.getpid())
+    if identity is None:
+        raise RuntimeError("/proc does not show this process; is it mounted?")
+    return identity
+
+
+def is_alive(identity: Identity) -> bool:
+    """Whether just this process still runs."""
+    stat = read_stat(identity.pid)
+    return (
+        stat is not None
+        and not stat.is_dead
+        and stat.start_ticks == identity.start_ticks
+        and boot_id() == identity.boot_id
+    )
+
+
+def all_stats() -> Iterator[Stat]:
+    """Every process of the machine that this one can see."""
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            stat = read_stat(int(entry))
+            if stat is not None:
+                yield stat
+
+
+def descendants(root: int) -> List[Stat]:
+    """Children of `root`, their children and so on; `root` itself is left out."""
+    children: Dict[int, List[Stat]] = {}
+    for stat in all_stats():
+        children.setdefault(stat.parent, []).append(stat)
+    found: List[Stat] = []
+    waiting = [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found.extend(below)
+        waiting.extend(stat.pid for stat in below)
+    return found
+
+
+def with_environment(wanted: Dict[str, str]) -> List[Stat]:
+    """Running processes whose environment had all these variables when they were started."""
+    entries = {f"{name}={value}".encode() for name, value in wanted.items()}
+    found: List[Stat] = []
+    for stat in all_stats():
+        try:
+            with open(f"/proc/{stat.pid}/environ", "rb") as file:
+                environment = file.read().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        if not stat.is_dead and entries.issubset(environment):
+            found.append(stat)
+    return found
+
+
+def send(pid: int, number: int) -> bool:
+    """Send a signal; False when the process is gone or belongs to somebody else."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def become_subreaper() -> None:
+    """From now on orphans below this process become its children, however they detached."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_with_parent(number: int) -> None:
+    """Ask the kernel to send this process a signal when its parent ends."""
+    _prctl(_PR_SET_PDEATHSIG, number)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"prctl {option}: {os.strerror(code)}")

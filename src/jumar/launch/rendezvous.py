@@ -1,0 +1,35 @@
+"""Which role a node has in a run of several."""
+
+import socket
+
+from jumar.launch.control import Control
+from jumar.launch.guest import Guest
+from jumar.launch.host import Host
+from jumar.launch.options import Options
+from jumar.launch.team import Team
+
+
+def make_team(options: Options, control: Control) -> Team:
+    """The role of this node; raises NotTogether when it cannot listen."""
+    if options.nodes == 1:
+        return Team(options, control)
+    node = options.node
+    if node == 0 or (node is None and is_own_address(options.master)):
+        return Host(options, control)
+    return Guest(options, control)
+
+
+def is_own_address(host: str) -> bool:
+    """Whether this machine has the address: only then can it be bound."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    for family, kind, _, _, address in found:
+        try:
+            with socket.socket(family, kind) as probe:
+                probe.bind(address)
+        except OSError:
+            continue
+        return True
+    return False

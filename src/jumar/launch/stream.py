@@ -1,0 +1,101 @@
+"""One stream of what all ranks of this node write, line by line, each with its rank in front.
+
+Reads the log files, so a slow reader of the stream never slows a rank, and a killed launcher
+loses nothing of the logs."""
+
+import ctypes
+import os
+import re
+from typing import Dict, List, NamedTuple, Optional
+
+_IN_MODIFY, _IN_CREATE = 0x2, 0x100
+_NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
+_BLOCK = 65536
+_MOST_BLOCKS = 16
+_LINE_END = re.compile(rb"(?<=\n)|(?<=\r)(?!\n)")
+
+
+class _Source(NamedTuple):
+    descriptor: int
+    prefix: bytes
+
+
+class Stream:
+    """Follows the `*.log` files of one folder and writes them to a descriptor."""
+
+    def __init__(self, folder: str, output: Optional[int]) -> None:
+        self._folder = folder
+        self._output = output
+        self._sources: Dict[str, _Source] = {}
+        self._parts: Dict[str, bytes] = {}
+        self.notices = watch_folder(folder)
+        """A descriptor that can be read when a log grew; None: look now and then."""
+        for name in _logs(folder):
+            os.lseek(self._open(name).descriptor, 0, os.SEEK_END)
+
+    def pump(self, flush: bool = False) -> bool:
+        """Pass on what is new; True when there is more already."""
+        if self.notices is not None:
+            _drain(self.notices)
+        for name in _logs(self._folder):
+            if name not in self._sources:
+                self._open(name)
+        more = False
+        for name in list(self._sources):
+            more = self._pump_one(name, flush) or more
+        return more
+
+    def _open(self, name: str) -> _Source:
+        descriptor = os.open(os.path.join(self._folder, name), os.O_RDONLY | os.O_CLOEXEC)
+        match = re.fullmatch(r"rank(\d+)\.log", name)
+        label = f"rank {match[1]}" if match else name[: -len(".log")]
+        self._sources[name] = source = _Source(descriptor, f"[{label}] ".encode())
+        return source
+
+    def _pump_one(self, name: str, flush: bool) -> bool:
+        source = self._sources[name]
+        for _ in range(_MOST_BLOCKS):
+            block = os.read(source.descriptor, _BLOCK)
+            lines = _LINE_END.split(self._parts.get(name, b"") + block)
+            whole, rest = lines[:-1], lines[-1]
+            if flush and not block and rest:
+                whole, rest = [*whole, rest], b""
+            self._parts[name] = rest
+            self._write(source.prefix, whole)
+            if len(block) < _BLOCK and not (flush and rest):
+                return False
+        return True
+
+    def _write(self, prefix: bytes, lines: List[bytes]) -> None:
+        data = b"".join(prefix + line.rstrip(b"\r\n") + b"\n" for line in lines)
+        view = memoryview(data)
+        while view and self._output is not None:
+            try:
+                view = view[os.write(self._output, view) :]
+            except BrokenPipeError:
+                # Whoever read along has left; the logs go on.
+                self._output = None
+
+
+def watch_folder(folder: str) -> Optional[int]:
+    """An inotify descriptor for files that appear or grow in a folder; None without inotify."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = int(libc.inotify_init1(_NONBLOCK | _CLOEXEC))
+    if descriptor < 0:
+        return None
+    if libc.inotify_add_watch(descriptor, os.fsencode(folder), _IN_MODIFY | _IN_CREATE) < 0:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _drain(descriptor: int) -> None:
+    try:
+        while os.read(descriptor, _BLOCK):
+            pass
+    except BlockingIOError:
+        return
+
+
+def _logs(folder: str) -> List[str]:
+    return sorted(name for name in os.listdir(folder) if name.endswith(".log"))

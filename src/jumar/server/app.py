@@ -1,0 +1,76 @@
+"""The application: all routes of the API and the pages, behind the guard."""
+
+from typing import Any, cast
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from jumar.errors import JumarError
+from jumar.server import cards, code, jobs, logs, users
+from jumar.server.exchange import error_answer, http_error, invalid_request
+from jumar.server.guard import Guard
+from jumar.server.ranges import RangeUnsatisfiable
+from jumar.server.site import API, Site
+from jumar.server.web import error_page, mount_pages
+from jumar.spec.job import JobSpec
+
+
+def create_app(site: Site) -> FastAPI:
+    """The ASGI application that serves `site`."""
+    app = FastAPI(
+        title="jumar",
+        version=site.info.version,
+        description="Training jobs on the cards of a lab. All times are unix seconds.",
+        openapi_url=f"{API}/openapi.json",
+        # The usual documentation pages load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.site = site
+    for module in (cards, jobs, logs, code, users):
+        app.include_router(cast("APIRouter", module.router), prefix=API)
+    mount_pages(app)
+    app.add_exception_handler(JumarError, _on_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_middleware(Guard, loopback_only=site.loopback_only)
+    _describe_job_spec(app)
+    return app
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, JumarError)
+    if not request.url.path.startswith(f"{API}/"):
+        return await error_page(request, error)
+    response = error_answer(error)
+    if isinstance(error, RangeUnsatisfiable):
+        response.headers["Content-Range"] = f"bytes */{error.size}"
+    return response
+
+
+async def _on_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return await _on_error(request, invalid_request(error))
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return await _on_error(request, http_error(request, error))
+
+
+def _describe_job_spec(app: FastAPI) -> None:
+    # Jobs are validated by the same function as job files, not by the framework; the description
+    # has to be told of the model.
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        schema = described()
+        components = schema.setdefault("components", {}).setdefault("schemas", {})
+        spec = JobSpec.model_json_schema(ref_template="#/components/schemas/{model}")
+        components.update(spec.pop("$defs", {}))
+        components["JobSpec"] = spec
+        return schema
+
+    app.openapi = openapi

@@ -1,0 +1,97 @@
+"""Who asks, and whether they may. Tokens come as `Authorization: Bearer …` or in the cookie."""
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from jumar.errors import NotAllowed, NotSignedIn
+from jumar.server.site import Site, SiteOf, site_of
+from jumar.spec.records import JobRecord, UserRecord
+
+COOKIE = "jumar_session"
+COOKIE_DAYS = 30
+
+
+async def user_or_none(request: Request) -> UserRecord | None:
+    """The user who asks, or None for a stranger."""
+    token = _token(request)
+    if not token:
+        return None
+    return await run_in_threadpool(site_of(request).accounts.user_of, token)
+
+
+async def signed_in(request: Request) -> UserRecord:
+    """The user who asks, of any role."""
+    user = await user_or_none(request)
+    if user is None:
+        raise NotSignedIn(
+            "not signed in, or the token is not valid", hint="sign in with: jumar login"
+        )
+    return user
+
+
+async def member(user: Annotated[UserRecord, Depends(signed_in)]) -> UserRecord:
+    """The user who asks, if an administrator has let them in."""
+    if user.role not in ("member", "admin"):
+        raise NotAllowed(
+            f"{user.name} is waiting for an administrator's approval",
+            hint="an administrator approves it on the page Users",
+        )
+    return user
+
+
+async def admin(user: Annotated[UserRecord, Depends(signed_in)]) -> UserRecord:
+    """The user who asks, if they are an administrator."""
+    if user.role != "admin":
+        raise NotAllowed("only an administrator may do this")
+    return user
+
+
+SignedIn = Annotated[UserRecord, Depends(signed_in)]
+Member = Annotated[UserRecord, Depends(member)]
+Admin = Annotated[UserRecord, Depends(admin)]
+
+
+def may_open(user: UserRecord, owner: str) -> bool:
+    """Whether `user` may see and change all of a job of `owner`."""
+    return user.role == "admin" or user.name == owner
+
+
+def find_job(site: Site, job: str, user: UserRecord) -> JobRecord:
+    """A job that `user` may see and change; waits for the database."""
+    record = site.service.get(job)
+    if not may_open(user, record.user):
+        raise NotAllowed(
+            f"job {record.id} belongs to {record.user}",
+            hint="only its owner or an administrator may open it",
+        )
+    return record
+
+
+async def job_of_path(job: str, site: SiteOf, user: Member) -> JobRecord:
+    """The job named in the path, if the user may open it."""
+    return await run_in_threadpool(find_job, site, job, user)
+
+
+OpenedJob = Annotated[JobRecord, Depends(job_of_path)]
+
+
+def set_cookie(response: Response, token: str, *, secure: bool) -> None:
+    """Sign a browser in."""
+    response.set_cookie(
+        COOKIE,
+        token,
+        max_age=COOKIE_DAYS * 24 * 3600,
+        httponly=True,
+        samesite="lax",
+        secure=secure,
+    )
+
+
+def _token(request: Request) -> str:
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip()
+    return request.cookies.get(COOKIE, "")

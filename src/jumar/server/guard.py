@@ -1,0 +1,144 @@
+"""The outermost layer: what no request may do, and headers that every answer carries.
+
+It refuses strange hosts (DNS rebinding), requests sent by other web sites, and large bodies; it
+turns an unexpected error into an answer that tells nothing of the inside."""
+
+import logging
+from collections.abc import MutableMapping
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jumar.errors import BadInput, JumarError, NotAllowed
+from jumar.server.exchange import BodyTooLarge, error_answer
+from jumar.server.site import API
+
+log = logging.getLogger(__name__)
+
+MOST_BODY_BYTES = 1 << 20
+_CODE = f"{API}/code/"
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_DATA_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # "no-referrer" would make browsers send "Origin: null" with our own forms.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: ASGIApp, *, loopback_only: bool) -> None:
+        self._app = app
+        self._loopback_only = loopback_only
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check, pass on, and watch the answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = _Answer(scope, send)
+        try:
+            headers = Headers(scope=scope)
+            if self._loopback_only:
+                check_host(headers)
+            if scope["method"] not in _SAFE_METHODS:
+                check_origin(headers)
+            if not scope["path"].startswith(_CODE):
+                receive = limited(receive, headers)
+            await self._app(scope, receive, answer.send)
+        except JumarError as error:
+            await error_answer(error)(scope, receive, answer.send)
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            if answer.started:
+                raise
+            unexpected = JumarError("the server failed; its log tells more")
+            unexpected.status = 500
+            await error_answer(unexpected)(scope, receive, answer.send)
+
+
+class _Answer:
+    """Adds headers to an answer on its way out."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._policy = _DATA_POLICY if scope["path"].startswith(API) else _PAGE_POLICY
+        self._send = send
+        self.started = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            headers = MutableHeaders(scope=_with_headers(message))
+            headers.setdefault("Content-Security-Policy", self._policy)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+
+def _with_headers(message: Message) -> MutableMapping[str, Any]:
+    message.setdefault("headers", [])
+    return message
+
+
+def check_host(headers: Headers) -> None:
+    """A page of another site whose name was bent to 127.0.0.1 sends its own name here."""
+    host = _parts(f"//{headers.get('host', '')}").hostname or ""
+    if host != "localhost" and not _is_loopback(host):
+        raise BadInput(
+            f"this server answers as localhost only, not as {host!r}",
+            hint="to serve a network, set JUMAR_HOST to an address of this machine",
+        )
+
+
+def _parts(address: str) -> SplitResult:
+    try:
+        return urlsplit(address)
+    except ValueError as error:
+        raise BadInput(f"{address[:100]!r} is not an address") from error
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_origin(headers: Headers) -> None:
+    """Browsers say where a request comes from; programs send neither header."""
+    site = headers.get("sec-fetch-site")
+    origin = headers.get("origin")
+    foreign = origin is not None and _parts(origin).netloc != headers.get("host")
+    if foreign or site not in (None, "same-origin", "none"):
+        raise NotAllowed("a request sent from another web site was refused")
+
+
+def limited(receive: Receive, headers: Headers) -> Receive:
+    """`receive`, failing once the body is larger than any JSON we take."""
+    declared = headers.get("content-length", "0")
+    if not declared.isdecimal() or int(declared) > MOST_BODY_BYTES:
+        raise BodyTooLarge(MOST_BODY_BYTES)
+    received = 0
+
+    async def counted() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > MOST_BODY_BYTES:
+            raise BodyTooLarge(MOST_BODY_BYTES)
+        return message
+
+    return counted

@@ -1,0 +1,95 @@
+"""Jobs over REST: submit, list, look, stop, run again, plan."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from jumar.engine.base import Plan
+from jumar.server.auth import Member, OpenedJob
+from jumar.server.exchange import answer, read_spec
+from jumar.server.site import SiteOf
+from jumar.spec.records import JobPage, JobRecord
+from jumar.spec.states import JobState
+
+router = APIRouter(tags=["jobs"])
+MOST_ROWS = 500
+SPEC_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/JobSpec"}}},
+    }
+}
+
+
+@router.post(
+    "/jobs",
+    status_code=201,
+    response_model=JobRecord,
+    summary="Submit a job",
+    openapi_extra=SPEC_BODY,
+)
+async def submit(
+    request: Request,
+    site: SiteOf,
+    user: Member,
+    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=128)] = None,
+) -> Response:
+    """Put a job into the queue. When this answers, the job is on disk.
+
+    With an `Idempotency-Key`, sending the same request again gives the same job."""
+    spec = await read_spec(request)
+    record = await run_in_threadpool(site.service.submit, spec, user=user.name, key=idempotency_key)
+    return answer(record, 201)
+
+
+@router.get("/jobs", response_model=JobPage, summary="List jobs, newest first")
+async def list_jobs(
+    site: SiteOf,
+    _user: Member,
+    state: Annotated[list[JobState], Query(description="only jobs in these states")] = [],  # noqa: B006  FastAPI copies it
+    user: Annotated[str | None, Query(description="only jobs of this user")] = None,
+    text: Annotated[
+        str | None, Query(max_length=200, description="part of the name or of the id")
+    ] = None,
+    before: Annotated[int | None, Query(ge=0, description="next_before of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 50,
+) -> Response:
+    """One page of the list, with how many jobs there are in each state."""
+    page = await run_in_threadpool(
+        site.service.page,
+        states=tuple(state),
+        user=user or None,
+        text=text or None,
+        before=before,
+        limit=limit,
+    )
+    return answer(page)
+
+
+@router.get("/jobs/{job}", response_model=JobRecord, summary="All about one job")
+async def show(record: OpenedJob) -> Response:
+    """A job by its id, by the start of its id, or by its name (then the newest)."""
+    return answer(record)
+
+
+@router.post("/jobs/{job}/stop", response_model=JobRecord, summary="Stop a job")
+async def stop(record: OpenedJob, site: SiteOf) -> Response:
+    """Ask a job to end. Asking twice is once; a job that has ended is a conflict."""
+    return answer(await run_in_threadpool(site.service.stop, record.id))
+
+
+@router.post(
+    "/jobs/{job}/rerun", status_code=201, response_model=JobRecord, summary="Run a job again"
+)
+async def rerun(record: OpenedJob, site: SiteOf, user: Member) -> Response:
+    """Submit the same job once more, as a new job."""
+    return answer(await run_in_threadpool(site.service.rerun, record.id, user=user.name), 201)
+
+
+@router.post("/plans", response_model=Plan, summary="What would be done", openapi_extra=SPEC_BODY)
+async def plan(request: Request, site: SiteOf, _user: Member) -> Response:
+    """Check a job and say how it would run, without running it."""
+    spec = await read_spec(request)
+    return answer(await run_in_threadpool(site.service.plan, spec))

@@ -1,0 +1,84 @@
+"""Where the server listens: the port it gets and the address others reach it by."""
+
+import errno
+import ipaddress
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from jumar.errors import HomeUnusable
+from jumar.server.home import read_json
+from jumar.settings import Settings
+
+USUAL_PORT = 7420
+_BACKLOG = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """An open socket and how to reach it."""
+
+    socket: socket.socket
+    url: str
+    loopback_only: bool
+
+
+def listen(settings: Settings) -> Listener:
+    """Listen on the port of the settings, else the last one, else the usual, else any."""
+    ports = [settings.port] if settings.port else [_last_port(settings.home), USUAL_PORT, 0]
+    family, address = _resolve(settings.host)
+    for port in ports:
+        opened = _bind(family, address, port)
+        if opened is not None:
+            return Listener(opened, _url(opened), ipaddress.ip_address(address).is_loopback)
+    raise HomeUnusable(
+        f"port {settings.port} is in use on {settings.host}",
+        hint="set JUMAR_PORT to another port, or to 0 for any free one",
+    )
+
+
+def _last_port(home: Path) -> int:
+    # Clients of a server that was killed find the next one where the last one was.
+    try:
+        return urlsplit(str(read_json(home / "server.json").get("url", ""))).port or USUAL_PORT
+    except ValueError:
+        return USUAL_PORT
+
+
+def _resolve(host: str) -> tuple[socket.AddressFamily, str]:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError) as error:
+        raise HomeUnusable(
+            f"cannot listen on {host!r}: {error}", hint="set JUMAR_HOST to an address"
+        ) from error
+    family, _, _, _, address = found[0]
+    return family, str(address[0])
+
+
+def _bind(family: socket.AddressFamily, address: str, port: int) -> socket.socket | None:
+    """A listening socket; None when the port is taken."""
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((address, port))
+        opened.listen(_BACKLOG)
+    except OSError as error:
+        opened.close()
+        if error.errno == errno.EADDRINUSE:
+            return None
+        raise HomeUnusable(
+            f"cannot listen on {address} port {port}: {error.strerror}",
+            hint="set JUMAR_HOST and JUMAR_PORT to an address and a port of this machine",
+        ) from error
+    return opened
+
+
+def _url(opened: socket.socket) -> str:
+    address, port = opened.getsockname()[:2]
+    shown = ipaddress.ip_address(address)
+    if shown.is_unspecified:
+        # It listens everywhere; from here it is reached by the loopback address.
+        shown = ipaddress.ip_address("127.0.0.1" if shown.version == 4 else "::1")
+    return f"http://[{shown}]:{port}" if shown.version == 6 else f"http://{shown}:{port}"

@@ -1,0 +1,45 @@
+"""`Range: bytes=…` headers: which part of a file an answer carries."""
+
+import re
+from dataclasses import dataclass
+
+from jumar.errors import JumarError
+
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+
+
+class RangeUnsatisfiable(JumarError):
+    """The range lies behind the end."""
+
+    status = 416
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the range lies behind the end: the log has {size} bytes")
+        self.size = size
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes from `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+
+def parse_range(header: str | None, size: int) -> Part | None:
+    """The part asked for; None when the whole is to be sent.
+
+    Several ranges at once, other units and nonsense are answered with the whole, as HTTP allows."""
+    match = _RANGE.fullmatch((header or "").strip().replace(" ", ""))
+    if match is None or match[0] == "bytes=-":
+        return None
+    first, last = match[1], match[2]
+    if not first:
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), min(size, int(last) + 1 if last else size)
+        if last and int(last) < start:
+            return None
+    if start >= end:
+        raise RangeUnsatisfiable(size)
+    return Part(start, end)

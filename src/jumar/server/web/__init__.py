@@ -1,0 +1,6 @@
+"""The pages that people open in a browser: rendered here, readable without scripts."""
+
+from jumar.server.web.mount import mount_pages
+from jumar.server.web.render import error_page
+
+__all__ = ["error_page", "mount_pages"]

@@ -1,0 +1,157 @@
+"""The list of jobs and the page of one job. Both ask for news of themselves every second."""
+
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from jumar.errors import NotFound
+from jumar.server.auth import Member, OpenedJob, SignedIn
+from jumar.server.follow import Decoder
+from jumar.server.logfile import OpenLog
+from jumar.server.site import Site, SiteOf
+from jumar.server.web.render import is_fragment, render
+from jumar.server.web.spec_view import spec_rows
+from jumar.server.web.terminal import plain
+from jumar.spec.records import JobRecord
+from jumar.spec.states import ACTIVE, JobState
+
+router = APIRouter()
+ROWS = 50
+SHOWN_LINES = 500
+SHOWN_BYTES = 64 * 1024
+_NO_CONTENT = 204
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """What the visitor wants to see of the list."""
+
+    state: JobState | None
+    user: str
+    text: str
+    before: int | None
+
+    def link(self, **changes: object) -> str:
+        """The address of the list with some of it changed; always from the newest job on."""
+        values = {"state": self.state, "user": self.user, "text": self.text, **changes}
+        query = urlencode({name: value for name, value in values.items() if value})
+        return f"/?{query}" if query else "/"
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether jobs may be left out."""
+        return bool(self.state or self.user or self.text)
+
+
+@router.get("/")
+async def jobs_page(
+    request: Request,
+    site: SiteOf,
+    user: SignedIn,
+    state: str = "",
+    owner: Annotated[str, Query(alias="user", max_length=64)] = "",
+    text: Annotated[str, Query(max_length=200)] = "",
+    before: Annotated[int | None, Query(ge=0)] = None,
+    seen: int | None = None,
+) -> Response:
+    """The list of jobs; with `seen`, only if something has changed since."""
+    if user.role == "pending":
+        return RedirectResponse("/waiting", status_code=303)
+    version = site.service.version
+    if seen == version:
+        return Response(status_code=_NO_CONTENT)
+    chosen = Filter(
+        state=JobState(state) if state in set(JobState) else None,
+        user=owner.strip(),
+        text=text.strip(),
+        before=before,
+    )
+    page = await run_in_threadpool(
+        site.service.page,
+        states=() if chosen.state is None else (chosen.state,),
+        user=chosen.user or None,
+        text=chosen.text or None,
+        before=before,
+        limit=ROWS,
+    )
+    values = {"filter": chosen, "page": page, "version": version, "states": list(JobState)}
+    template = "_jobs.html" if is_fragment(request) else "jobs.html"
+    return render(request, template, values, user=user)
+
+
+@router.get("/jobs/{job}")
+async def job_page(
+    request: Request,
+    record: OpenedJob,
+    site: SiteOf,
+    user: Member,
+    log: Annotated[str, Query(pattern=r"^\d{1,6}-\d{1,7}$")] = "0-0",
+    seen: int | None = None,
+) -> Response:
+    """One job with the end of its log; with `seen`, only its state, and only if it changed."""
+    # Whatever happens while the page is put together is news to the next question.
+    version = site.service.version
+    values: dict[str, object] = {
+        "job": record,
+        "version": version,
+        "can_stop": not record.state.is_final,
+        "failed": record.state.is_final and record.state is not JobState.SUCCEEDED,
+        "last_attempt": record.attempts[-1] if record.attempts else None,
+        "is_active": record.state in ACTIVE,
+    }
+    if is_fragment(request):
+        if seen == version:
+            return Response(status_code=_NO_CONTENT)
+        return render(request, "_job_news.html", values, user=user)
+    node, rank = (int(part) for part in log.split("-"))
+    values["logs"] = await run_in_threadpool(site.service.log_files, record.id)
+    values["shown"] = await run_in_threadpool(_shown_log, site, record, node, rank)
+    values["spec_rows"] = spec_rows(record)
+    return render(request, "job.html", values, user=user)
+
+
+@router.post("/jobs/{job}/stop")
+async def stop(record: OpenedJob, site: SiteOf) -> Response:
+    """Stop the job and show it."""
+    await run_in_threadpool(site.service.stop, record.id)
+    return RedirectResponse(f"/jobs/{record.id}", status_code=303)
+
+
+@router.post("/jobs/{job}/rerun")
+async def rerun(record: OpenedJob, site: SiteOf, user: Member) -> Response:
+    """Submit the job again and show the new one."""
+    again = await run_in_threadpool(site.service.rerun, record.id, user=user.name)
+    return RedirectResponse(f"/jobs/{again.id}", status_code=303)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownLog:
+    """The part of a log that is in the page from the start."""
+
+    node: int
+    rank: int
+    text: str = ""
+    start: int = 0
+    end: int = 0
+    """The byte that a follower goes on from."""
+    exists: bool = True
+
+
+def _shown_log(site: Site, record: JobRecord, node: int, rank: int) -> ShownLog:
+    try:
+        log = OpenLog(site.service.log_path(record.id, node, rank))
+    except NotFound:
+        return ShownLog(node=node, rank=rank, exists=False)
+    try:
+        size = log.size()
+        decoder = Decoder(log.tail_offset(SHOWN_LINES, size, SHOWN_BYTES))
+        start = decoder.offset
+        # A character that is still being written is left to the follower.
+        text = decoder.feed(log.read(start, size - start))
+    finally:
+        log.close()
+    return ShownLog(node=node, rank=rank, text=plain(text), start=start, end=decoder.offset)

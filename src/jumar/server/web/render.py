@@ -1,0 +1,109 @@
+"""Templates to answers: the one place where pages are put together."""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote, urlencode
+
+from fastapi import Request
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import RedirectResponse, Response
+
+from jumar.errors import JumarError, NotAllowed, NotFound, NotSignedIn
+from jumar.server.auth import may_open, user_or_none
+from jumar.server.site import site_of
+from jumar.server.web import times
+from jumar.server.web.i18n import COOKIE, LANGUAGES, choose
+from jumar.spec.records import UserRecord
+
+STATIC = Path(str(files("jumar.server.web").joinpath("static")))
+_YEAR_S = 365 * 24 * 3600
+
+
+def render(
+    request: Request,
+    template: str,
+    values: Mapping[str, object],
+    *,
+    user: UserRecord | None = None,
+    status: int = 200,
+) -> Response:
+    """A page in the visitor's language."""
+    t = choose(request)
+    now = time.time()
+    html = (
+        _templates()
+        .get_template(template)
+        .render(
+            t=t,
+            user=user,
+            info=site_of(request).info,
+            now=now,
+            language_link=_language_link(request),
+            moment=partial(times.moment, now=now, t=t),
+            elapsed=partial(times.elapsed, now=now, t=t),
+            span=partial(times.span, t=t),
+            **values,
+        )
+    )
+    response = Response(html, status, media_type="text/html; charset=utf-8")
+    response.headers["Vary"] = "HX-Request, Cookie, Accept-Language"
+    if request.query_params.get("lang") in LANGUAGES:
+        response.set_cookie(COOKIE, t.language, max_age=_YEAR_S, samesite="lax", httponly=True)
+    return response
+
+
+def go_to(request: Request, address: str) -> Response:
+    """Send the browser to another page, also when htmx asked."""
+    if is_fragment(request):
+        return Response(status_code=204, headers={"HX-Redirect": address})
+    return RedirectResponse(address, status_code=303)
+
+
+def is_fragment(request: Request) -> bool:
+    """Whether htmx asks for a part of a page."""
+    return request.headers.get("hx-request") == "true"
+
+
+async def error_page(request: Request, error: JumarError) -> Response:
+    """An error as a page; strangers are sent to the login first."""
+    if isinstance(error, NotSignedIn):
+        here = request.url.path if request.method == "GET" else "/"
+        return go_to(request, f"/login?next={quote(here)}")
+    titles = {NotFound.status: "error.not_found", NotAllowed.status: "error.not_allowed"}
+    values = {"title": titles.get(error.status, "error.title"), "error": error}
+    user = await user_or_none(request)
+    return render(request, "error.html", values, user=user, status=error.status)
+
+
+def _language_link(request: Request) -> str:
+    current = choose(request).language
+    other = next(language for language in LANGUAGES if language != current)
+    kept = [(k, v) for k, v in request.query_params.multi_items() if k not in ("lang", "seen")]
+    return f"?{urlencode([*kept, ('lang', other)])}"
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("jumar.server.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    known = cast("dict[str, Any]", environment.globals)
+    known.update(static=_static_address, may_open=may_open)
+    return environment
+
+
+@cache
+def _static_address(name: str) -> str:
+    # The content is in the address: browsers may keep it for ever.
+    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+    return f"/static/{name}?v={digest}"

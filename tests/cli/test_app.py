@@ -1,0 +1,125 @@
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, cast
+
+import click
+import pytest
+
+from jumar import __version__
+from jumar.cli.app import COMMANDS
+
+Jumar = Callable[..., "subprocess.CompletedProcess[str]"]
+HEAVY = ("pydantic", "rich", "yaml", "fastapi", "sqlalchemy", "asyncio", "torch", "tarfile")
+
+
+def imported_by(*arguments: str, environment: dict[str, str]) -> set[str]:
+    """The modules that one command has loaded when it is done."""
+    program = (
+        "import sys, json; sys.argv = ['jumar', *sys.argv[1:]]\n"
+        "from jumar.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--version",),
+        ("--help",),
+        ("jobs",),
+        ("jobs", "--json", "--all"),
+        ("top", "--once"),
+        ("run", "--name", "quick", "--", "true"),
+    ],
+    ids=" ".join,
+)
+def test_common_commands_import_nothing_heavy(
+    arguments: tuple[str, ...], live_home: object
+) -> None:
+    environment = {**os.environ, "JUMAR_HOME": str(live_home)}
+    assert imported_by(*arguments, environment=environment).isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("jobs",)], ids=" ".join)
+def test_starts_in_less_than_a_quarter_of_a_second(
+    jumar: Jumar, arguments: tuple[str, ...]
+) -> None:
+    def cpu_s() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        jumar(*arguments)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    # Processor time, the best of some: other tests run beside this one.
+    assert min(cpu_s() for _ in range(4)) < 0.25
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_tells_of_each_command_what_it_tells_itself(name: str) -> None:
+    entry = COMMANDS[name]
+    command = cast("click.Command", cast("Any", import_module(entry.module)).command)
+    assert command.get_short_help_str(limit=100) == entry.help
+
+
+def subcommands() -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for name, entry in COMMANDS.items():
+        command = cast("click.Command", cast("Any", import_module(entry.module)).command)
+        found.append((name,))
+        if isinstance(command, click.Group):
+            found.extend((name, below) for below in command.commands)
+    return found
+
+
+@pytest.mark.parametrize("words", subcommands(), ids=" ".join)
+def test_help_of_every_command_has_an_example(jumar: Jumar, words: tuple[str, ...]) -> None:
+    shown = jumar(*words, "--help").stdout
+    assert f"jumar {' '.join(words)}" in shown.partition("Example")[2]
+
+
+def test_version_on_stdout(jumar: Jumar) -> None:
+    assert jumar("--version").stdout == f"jumar {__version__}\n"
+    assert json.loads(jumar("version", "--json").stdout)["jumar"] == __version__
+
+
+@pytest.mark.parametrize(
+    "arguments", [("nonsense",), ("jobs", "--nonsense"), ("jobs", "--state", "sleeping"), ("show",)]
+)
+def test_wrong_usage_is_exit_code_2_with_a_hint(jumar: Jumar, arguments: tuple[str, ...]) -> None:
+    done = jumar(*arguments, rc=2)
+    assert done.stdout == ""
+    first, second = done.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert second.startswith("hint: jumar")
+
+
+def test_a_reader_that_leaves_gets_no_traceback(jumar_program: str, live_home: object) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{jumar_program} spec schema | head -c 10; echo; echo ${{PIPESTATUS[0]}}"],
+        env={**os.environ, "JUMAR_HOME": str(live_home)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    # The schema may fit into the pipe before its reader is gone.
+    assert done.stdout.splitlines()[-1] in ("0", "1")
+
+
+def test_completion_knows_the_commands(jumar: Jumar) -> None:
+    done = jumar(_JUMAR_COMPLETE="bash_complete", COMP_WORDS="jumar re", COMP_CWORD="1", rc=None)
+    assert done.stdout == "plain,rerun\n"

@@ -1,0 +1,122 @@
+"""Each mistake: exit code 2, one message, a hint where one helps, and nothing has changed."""
+
+import subprocess
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from jumar.cli.app import run
+from jumar.client import Client
+
+Jumar = Callable[..., "subprocess.CompletedProcess[str]"]
+Refused = Callable[..., str]
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join(['*' + old] * 8)}]\n"
+    for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.fixture
+def refused(
+    live_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Generator[Refused]:
+    """Runs a command line in this process, which is to end with 2; gives what it said."""
+    monkeypatch.setenv("JUMAR_HOME", str(live_home))
+    monkeypatch.delenv("JUMAR_SERVER", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with Client() as client:
+        before = client.page().total
+
+        def call(*arguments: str) -> str:
+            assert run(arguments) == 2
+            said = capsys.readouterr()
+            assert said.out == ""
+            assert said.err.startswith("error: ")
+            return said.err
+
+        yield call
+        assert client.page().total == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--device", "cpu:-1", "--", "true"), "the count must be 1 to 1024"),
+        (("--device", "quantum:1", "--", "true"), "is not a device"),
+        (("--device", "cpu:900", "--", "true"), "asks for cpu:900"),
+        (("--nodes", "-1", "--", "true"), "nodes"),
+        (("--", "no-such-command-here"), "no-such-command-here is not on this machine"),
+        (("--code", "missing", "--", "true"), "missing is not there"),
+        (("--code", "git+https://example.org/x", "--", "true"), "names no commit"),
+        (("--workdir", "/no/such/folder", "--", "true"), "/no/such/folder is not a folder"),
+        (("--name", "n" * 10_000, "--", "true"), "name"),
+        (("--name", "../up", "--", "true"), "is not a name"),
+        (("--name", "", "--", "true"), "name"),
+        (("--priority", "0", "--", "true"), "priority"),
+        (("--time-limit", "soon", "--", "true"), "'soon' is not a duration"),
+        (("--env", "NOT_SET_ANYWHERE", "--", "true"), "NOT_SET_ANYWHERE is not set"),
+        (("--env", "1BAD=x", "--", "true"), "cannot be an environment variable"),
+        (("--input", "data", "--", "true"), "'data' is not NAME=URL"),
+        (("--input", "data=/no/such/data", "--", "true"), "/no/such/data"),
+        (("--endpoint", "telnet", "--", "true"), "endpoints"),
+        (("--code", ".", "--workdir", "/tmp", "--", "true"), "code or workdir"),
+        (("--", "python3", "missing.py"), "missing.py is not in the code"),
+        ((), "there is no command"),
+        (("--", ""), "empty"),
+    ],
+)
+def test_bad_flags(refused: Refused, arguments: tuple[str, ...], said: str) -> None:
+    assert said in refused("run", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: x\ncommand: [true]\ncolour: red\n", "job.yaml:3: colour: unknown field"),
+        ("name: x\ncommand: [echo]\ndevice: cpu:-2\n", "job.yaml:3: device: "),
+        ("name: x\n", "command: is missing"),
+        ("{ not yaml", "is not YAML"),
+        ("- a\n- b\n", "a job file is a mapping"),
+        ("", "a job file is a mapping"),
+        (BOMB, "aliases are not allowed"),
+        ("[" * 5000, "nested too deeply"),
+        ("\0binary", "job.yaml"),
+    ],
+)
+@pytest.mark.parametrize("command", [("spec", "check"), ("run", "-f")], ids=" ".join)
+def test_bad_files(
+    refused: Refused, tmp_path: Path, command: tuple[str, ...], text: str, said: str
+) -> None:
+    (tmp_path / "job.yaml").write_text(text)
+    assert said in refused(*command, "job.yaml")
+
+
+@pytest.mark.parametrize("command", [("spec", "check"), ("run", "-f")], ids=" ".join)
+def test_a_job_file_that_is_not_there(refused: Refused, command: tuple[str, ...]) -> None:
+    assert "cannot read no.yaml" in refused(*command, "no.yaml")
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "stop", "rerun"])
+@pytest.mark.parametrize("job", ["zzzzzzzzzz", "../../etc/passwd", "%2e%2e", "n" * 5000, "a b"])
+def test_jobs_that_are_not_there(refused: Refused, command: str, job: str) -> None:
+    refused(command, job)
+
+
+def test_bad_input_as_a_program(jumar: Jumar) -> None:
+    done = jumar("run", "--name", "n" * 10_000, "--device", "cpu:-1", "--", "true", rc=2)
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.splitlines()[-1].startswith("hint: ")
+    assert len(done.stderr) < 1000
+
+
+def test_bad_input_starts_no_server(fresh_jumar: Jumar, fresh_home: Path) -> None:
+    for arguments in (("--device", "cpu:-1"), ("--name", "../up"), ("--code", "missing")):
+        done = fresh_jumar("run", *arguments, "--", "true", rc=2)
+        assert "started the server" not in done.stderr
+    assert not fresh_home.exists()

@@ -1,0 +1,129 @@
+"""Engines and attempts for tests; every test ends with no process of its jobs left."""
+
+import secrets
+import signal
+import tarfile
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jumar.engine.base import Attempt, Engine, Observation
+from jumar.engine.local.engine import LocalEngine
+from jumar.launch import process
+from jumar.spec.devices import Card, DeviceKind
+from jumar.spec.job import JobSpec
+
+CARDS = tuple(
+    Card(kind, number) for kind in (DeviceKind.CPU, DeviceKind.SIM) for number in range(4)
+)
+
+
+class Workshop:
+    """Makes attempts for a local engine and waits for them."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.engine = LocalEngine(home, CARDS)
+        self.attempts: list[Attempt] = []
+
+    def attempt(self, command: list[str] | str, **fields: Any) -> Attempt:
+        """An attempt that was not started."""
+        made = make_attempt(self.home, command, **fields)
+        self.attempts.append(made)
+        return made
+
+    def run(self, command: list[str] | str, **fields: Any) -> tuple[Attempt, Observation]:
+        """Start and wait to the end."""
+        made = self.attempt(command, **fields)
+        self.engine.start(made)
+        return made, wait_final(self.engine, made)
+
+    def left_over(self) -> list[int]:
+        """Processes of any attempt made here."""
+        return [
+            stat.pid
+            for made in self.attempts
+            for stat in process.with_environment({"JUMAR_JOB_ID": made.job_id})
+        ]
+
+
+def make_attempt(
+    home: Path,
+    command: list[str] | str,
+    *,
+    number: int = 1,
+    job_id: str | None = None,
+    archive: Path | None = None,
+    cards: tuple[int, ...] = (0,),
+    **fields: Any,
+) -> Attempt:
+    """An attempt of a new job, or of the one named."""
+    job_id = job_id or f"t{secrets.token_hex(4)}"
+    spec = JobSpec.model_validate({"name": job_id, "command": command, "grace": 1, **fields})
+    return Attempt(
+        job_id=job_id,
+        number=number,
+        user="ann",
+        spec=spec,
+        directory=home / "jobs" / job_id,
+        cards=cards,
+        archive=archive,
+    )
+
+
+def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 20.0) -> None:
+    give_up = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > give_up:
+            raise AssertionError(f"not within {limit_s} s: {what}")
+        time.sleep(0.005)
+
+
+def wait_final(engine: Engine, attempt: Attempt, limit_s: float = 30.0) -> Observation:
+    wait_for(
+        lambda: engine.observe([attempt])[0].state.is_final,
+        f"the end of {attempt.job_id}",
+        limit_s,
+    )
+    return engine.observe([attempt])[0]
+
+
+def log_of(attempt: Attempt, rank: int = 0) -> str:
+    path = attempt.directory / "logs" / "node0" / f"rank{rank}.log"
+    return path.read_text("utf-8") if path.exists() else ""
+
+
+def pack(archive: Path, files: dict[str, str]) -> Path:
+    """A tar file of the given texts."""
+    folder = archive.parent / f"{archive.name}.files"
+    with tarfile.open(archive, "w") as tar:
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+            tar.add(path, name)
+    return archive
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Generator[Workshop]:
+    made = Workshop(tmp_path)
+    yield made
+    made.engine.close()
+    wait_for(lambda: not made.left_over(), "no process is left", 5)
+    warm = made.engine.warm_pid
+    if warm is not None:
+        wait_for(lambda: _gone(made.engine, warm), "the warm process ends", 5)
+
+
+def _gone(engine: LocalEngine, pid: int) -> bool:
+    engine.close()
+    stat = process.read_stat(pid)
+    return stat is None or stat.is_dead
+
+
+def kill_9(pid: int) -> None:
+    process.send(pid, signal.SIGKILL)

@@ -1,0 +1,127 @@
+"""What every engine promises; each test runs on the local engine and on the in-memory fake."""
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from tests.engine.conftest import CARDS, make_attempt, wait_final, wait_for
+
+from jumar.engine.base import Attempt, Engine
+from jumar.engine.local.engine import LocalEngine
+from jumar.engine.memory import MemoryEngine
+from jumar.errors import SubmitRefused
+from jumar.spec.job import JobSpec
+from jumar.spec.states import JobState
+
+Finish = Callable[[Attempt], None]
+
+
+@pytest.fixture(params=["local", "memory"])
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[Engine, Finish]]:
+    """An engine, and how to let an attempt of it end well."""
+    if request.param == "memory":
+        fake = MemoryEngine(CARDS)
+        yield fake, lambda attempt: fake.finish(attempt.job_id)
+        return
+    engine = LocalEngine(tmp_path, CARDS)
+    yield engine, lambda attempt: (attempt.directory / "go").touch()
+    engine.close()
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Attempt:
+    """Writes a line when it starts and ends when told."""
+    command = 'echo started >> "$JUMAR_JOB_DIR/starts"; until [ -e "$JUMAR_JOB_DIR/go" ]; do sleep 0.02; done'
+    return make_attempt(tmp_path, command)
+
+
+def state(engine: Engine, attempt: Attempt) -> JobState:
+    return engine.observe([attempt])[0].state
+
+
+def run_until_running(engine: Engine, attempt: Attempt) -> None:
+    engine.start(attempt)
+    wait_for(lambda: state(engine, attempt) == JobState.RUNNING, "it runs")
+
+
+def test_an_attempt_starts_runs_and_succeeds(case: tuple[Engine, Finish], attempt: Attempt) -> None:
+    engine, finish = case
+    run_until_running(engine, attempt)
+    finish(attempt)
+    seen = wait_final(engine, attempt)
+    assert (seen.state, seen.exit_code) == (JobState.SUCCEEDED, 0)
+    assert seen.finished_at is not None
+    assert seen.started_at is not None
+    assert seen.started_at <= seen.finished_at
+
+
+def test_start_twice_runs_once(case: tuple[Engine, Finish], attempt: Attempt) -> None:
+    engine, finish = case
+    for _ in range(3):
+        engine.start(attempt)
+    finish(attempt)
+    assert wait_final(engine, attempt).state == JobState.SUCCEEDED
+    engine.start(attempt)
+    assert state(engine, attempt) == JobState.SUCCEEDED
+    if isinstance(engine, MemoryEngine):
+        assert engine.started() == [(attempt.job_id, 1)]
+    else:
+        assert (attempt.directory / "starts").read_text() == "started\n"
+
+
+@pytest.mark.parametrize("why", [JobState.STOPPED, JobState.TIMED_OUT, JobState.PREEMPTED])
+def test_a_stopped_attempt_ends_in_the_state_asked_for(
+    case: tuple[Engine, Finish], attempt: Attempt, why: JobState
+) -> None:
+    engine, _ = case
+    run_until_running(engine, attempt)
+    engine.stop(attempt, why)
+    assert wait_final(engine, attempt).state == why
+
+
+def test_stop_twice_is_the_same_as_once(case: tuple[Engine, Finish], attempt: Attempt) -> None:
+    engine, _ = case
+    run_until_running(engine, attempt)
+    engine.stop(attempt, JobState.PREEMPTED)
+    engine.stop(attempt, JobState.STOPPED)
+    first = wait_final(engine, attempt)
+    engine.stop(attempt, JobState.STOPPED)
+    assert engine.observe([attempt]) == [first]
+    assert first.state == JobState.PREEMPTED
+
+
+def test_an_ended_attempt_looks_the_same_for_ever(
+    case: tuple[Engine, Finish], attempt: Attempt
+) -> None:
+    engine, finish = case
+    engine.start(attempt)
+    finish(attempt)
+    first = wait_final(engine, attempt)
+    assert engine.observe([attempt, attempt]) == [first, first]
+
+
+def test_an_attempt_that_was_not_started_is_starting(
+    case: tuple[Engine, Finish], attempt: Attempt
+) -> None:
+    assert state(case[0], attempt) == JobState.STARTING
+
+
+def test_more_devices_than_there_are_is_refused_with_a_hint(case: tuple[Engine, Finish]) -> None:
+    spec = JobSpec.model_validate({"name": "big", "command": ["true"], "device": "sim:5"})
+    with pytest.raises(SubmitRefused) as refusal:
+        case[0].plan(spec)
+    assert refusal.value.hint
+
+
+def test_a_plan_names_its_engine_and_changes_nothing(
+    case: tuple[Engine, Finish], tmp_path: Path
+) -> None:
+    spec = JobSpec.model_validate({"name": "small", "command": ["true"], "device": "sim:4"})
+    plan = case[0].plan(spec)
+    assert plan.engine == case[0].name
+    assert plan.summary
+    assert not list(tmp_path.iterdir())
+
+
+def test_cards_are_those_it_was_made_with(case: tuple[Engine, Finish]) -> None:
+    assert case[0].cards() == CARDS

@@ -1,0 +1,125 @@
+"""kill -9 at any process of an attempt, at any moment: it ends with a result and leaves nothing."""
+
+import json
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
+
+from jumar.engine.base import Attempt
+from jumar.launch import process
+from jumar.launch.jobdir import Claim, JobDir, read_claim, write_json
+from jumar.launch.process import Identity
+from jumar.spec.states import JobState
+
+BUSY = (
+    "setsid -f sh -c 'trap \"\" TERM HUP; exec sleep 300'; (sleep 300 & sleep 300) & "
+    "echo up; sleep 300"
+)
+
+
+def claim_of(attempt: Attempt) -> Claim:
+    claim = read_claim(JobDir(str(attempt.directory), attempt.number))
+    assert claim is not None
+    return claim
+
+
+def started(workshop: Workshop) -> Attempt:
+    made = workshop.attempt(BUSY)
+    workshop.engine.start(made)
+    wait_for(lambda: "up" in log_of(made), "it is up")
+    return made
+
+
+def gone(attempt: Attempt, workshop: Workshop) -> None:
+    assert workshop.left_over() == []
+    group = claim_of(attempt).cgroup
+    assert group is None or not os.path.exists(group)
+
+
+def test_a_killed_supervisor_is_told_by_its_guard(workshop: Workshop) -> None:
+    made = started(workshop)
+    kill_9(claim_of(made).supervisor.pid)
+    seen = wait_final(workshop.engine, made, 5)
+    assert (seen.state, seen.reason) == (JobState.LOST, "its supervisor process was killed")
+    gone(made, workshop)
+
+
+def test_a_killed_guard_is_told_by_its_supervisor(workshop: Workshop) -> None:
+    made = started(workshop)
+    kill_9(claim_of(made).guard.pid)
+    seen = wait_final(workshop.engine, made, 5)
+    assert (seen.state, seen.reason) == (JobState.LOST, "its guard process was killed")
+    gone(made, workshop)
+
+
+def test_when_both_are_killed_the_engine_cleans_up(workshop: Workshop) -> None:
+    made = started(workshop)
+    claim = claim_of(made)
+    os.kill(claim.guard.pid, 19)
+    kill_9(claim.supervisor.pid)
+    kill_9(claim.guard.pid)
+    seen = wait_final(workshop.engine, made, 10)
+    assert (seen.state, seen.reason) == (JobState.LOST, "its supervisor and guard were killed")
+    gone(made, workshop)
+    assert workshop.engine.observe([made]) == [seen]
+
+
+def test_after_a_restart_of_the_machine_the_attempt_is_lost(workshop: Workshop) -> None:
+    made = workshop.attempt(["true"])
+    directory = JobDir(str(made.directory), 1)
+    Path(directory.attempt).mkdir(parents=True)
+    me = process.myself()
+    before = Identity(me.pid, me.start_ticks, "another boot")
+    write_json(directory.claim, Claim(before, before, "here", None).as_json())
+    seen = wait_final(workshop.engine, made, 5)
+    assert (seen.state, seen.reason) == (JobState.LOST, "the machine was restarted")
+
+
+def test_a_pid_used_again_is_not_taken_for_the_supervisor(workshop: Workshop) -> None:
+    made = workshop.attempt(["true"])
+    directory = JobDir(str(made.directory), 1)
+    Path(directory.attempt).mkdir(parents=True)
+    me = process.myself()
+    older = Identity(me.pid, me.start_ticks - 1, me.boot_id)
+    write_json(directory.claim, Claim(older, older, "here", None).as_json())
+    assert wait_final(workshop.engine, made, 5).state == JobState.LOST
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_kills_leave_nothing(workshop: Workshop, seed: int) -> None:
+    """Victims are chosen among all processes of the attempt and the warm one, at random times."""
+    chance = random.Random(seed)
+    made = workshop.attempt(
+        BUSY if seed % 3 else "echo up", device="sim:2", ranks="device", cards=(0, 1)
+    )
+    if seed % 2:
+        workshop.engine.prepare()
+    workshop.engine.start(made)
+    for _ in range(chance.randint(1, 3)):
+        time.sleep(chance.choice((0.0, 0.002, 0.005, 0.01, 0.03, 0.1)) * chance.random())
+        victim = chance.choice(victims(workshop, made))
+        kill_9(victim)
+    if chance.random() < 0.5:
+        workshop.engine.stop(made, JobState.STOPPED)
+    time.sleep(0.05)
+    for pid in victims(workshop, made)[:2]:
+        kill_9(pid)
+    seen = wait_final(workshop.engine, made, 20)
+    assert seen.reason
+    result = json.loads((made.directory / "attempts/1/result.json").read_text())
+    assert result["state"] == seen.state.value
+    gone(made, workshop)
+
+
+def victims(workshop: Workshop, attempt: Attempt) -> list[int]:
+    claim = read_claim(JobDir(str(attempt.directory), attempt.number))
+    found = [workshop.engine.warm_pid or 0]
+    if claim is not None:
+        found += [claim.supervisor.pid, claim.guard.pid]
+        found = [pid for pid in found if pid != os.getpid()]
+    found += workshop.left_over()
+    return [pid for pid in found if pid > 1]

@@ -1,0 +1,122 @@
+"""What the local engine refuses before it starts, and what it says of what it would do."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engine.conftest import Workshop, pack
+
+from jumar.engine.base import Plan
+from jumar.errors import SubmitRefused
+from jumar.spec.job import JobSpec
+
+
+def plan(
+    workshop: Workshop, command: list[str] | str, archive: Path | None = None, **fields: Any
+) -> Plan:
+    spec = JobSpec.model_validate({"name": "x", "command": command, **fields})
+    return workshop.engine.plan(spec, archive=archive)
+
+
+@pytest.mark.parametrize(
+    ("command", "fields", "words"),
+    [
+        (["true"], {"device": "sim:5"}, "this machine has 4 of sim"),
+        (["true"], {"device": "npu:1"}, "this machine has 0 of npu"),
+        (["true"], {"nodes": 2, "type": "distributed"}, "one machine"),
+        (["true"], {"segments": 2}, "segments"),
+        (["true"], {"code": "/somewhere"}, "folder of the client's machine"),
+        (["true"], {"inputs": {"data": "obs://bucket/data"}}, "later version"),
+        (["true"], {"outputs": {"out": "s3://bucket/out"}}, "later version"),
+        (["true"], {"outputs": {"out": "../out"}}, "leads outside"),
+        (["true"], {"inputs": {"data": "/no/such/data"}}, "the input data is not there"),
+        (["true"], {"inputs": {"data": "here/data"}}, "the input data is not there"),
+        (["true"], {"workdir": "/no/such/folder"}, "not a folder of this machine"),
+        (["no-such-program"], {}, "no-such-program is not on this machine"),
+        ("no-such-program --lr 1", {}, "no-such-program is not on this machine"),
+        (["true"], {"environment": {"PATH": "/nowhere"}}, "true is not on this machine"),
+        (["./run.sh"], {}, "./run.sh is not in the code"),
+        (["python3", "-u", "train.py"], {}, "train.py is not in the code"),
+        ("python3 train.py", {}, "train.py is not in the code"),
+        (["python3", "/no/train.py"], {}, "/no/train.py is not in the code"),
+    ],
+)
+def test_what_can_never_run_is_refused(
+    workshop: Workshop, command: list[str] | str, fields: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SubmitRefused) as refusal:
+        plan(workshop, command, **fields)
+    assert words in refusal.value.message
+    assert not (workshop.home / "jobs").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd /tmp && no-such-program",
+        "LR=1 no-such-program",
+        "echo $HOME",
+        "source /pod.env",
+        ["python3", "-m", "no.such.module"],
+        ["python3", "-c", "print()"],
+    ],
+)
+def test_what_only_a_run_can_tell_is_let_through(
+    workshop: Workshop, command: list[str] | str
+) -> None:
+    assert plan(workshop, command).engine == "local"
+
+
+def test_the_workdir_is_looked_into(workshop: Workshop, tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    assert plan(workshop, ["python3", "train.py"], workdir=str(tmp_path))
+    with pytest.raises(SubmitRefused, match=r"other\.py is not in the code"):
+        plan(workshop, ["python3", "other.py"], workdir=str(tmp_path))
+
+
+def test_the_uploaded_code_is_looked_into(workshop: Workshop, tmp_path: Path) -> None:
+    archive = pack(tmp_path / "a.tar", {"src/train.py": "", "src/data/x": ""})
+    code = {"archive": "0" * 64}
+    inputs = {"data": "src/data"}
+    assert plan(workshop, ["python3", "src/train.py"], archive, code=code, inputs=inputs)
+    with pytest.raises(SubmitRefused, match="not in the code"):
+        plan(workshop, ["python3", "train.py"], archive, code=code)
+    archive.write_bytes(b"this is not a tar file")
+    with pytest.raises(SubmitRefused, match="cannot be read"):
+        plan(workshop, ["python3", "src/train.py"], archive, code=code)
+
+
+def test_requirements_may_bring_the_command(workshop: Workshop, tmp_path: Path) -> None:
+    archive = pack(
+        tmp_path / "a.tar", {"wanted.txt": "", "b/pip-requirements.txt": "", "b/t.py": ""}
+    )
+    code = {"archive": "0" * 64}
+    assert plan(workshop, ["trainer"], archive, code=code, requirements="wanted.txt")
+    assert plan(workshop, ["accelerate", "b/t.py"], archive, code=code)
+
+
+def test_git_code_is_not_looked_into(workshop: Workshop) -> None:
+    code = {"git": "https://host.example/r.git", "commit": "0" * 40}
+    assert plan(workshop, ["./inside/run.sh"], code=code, inputs={"data": "inside"})
+
+
+def test_the_plan_tells_what_will_run_and_what_will_not(workshop: Workshop, tmp_path: Path) -> None:
+    made = plan(
+        workshop,
+        ["echo", "{data}"],
+        workdir=str(tmp_path),
+        device="sim:2",
+        ranks="device",
+        inputs={"data": str(tmp_path)},
+        outputs={"model": "m"},
+        environment={"SECRET_KEY": "hidden"},
+        image="torch:2.7",
+        endpoints=["ssh"],
+    )
+    assert made.details["argv"][:2] == ["echo", str(tmp_path)]
+    assert made.details["argv"][2].endswith("/jobs/<id>/out/m")
+    assert made.details["processes"] == 2
+    assert made.details["workdir"] == str(tmp_path)
+    assert made.details["environment"] == ["SECRET_KEY"]
+    assert "hidden" not in str(made)
+    assert len(made.notes) == 2

@@ -1,0 +1,72 @@
+"""A job's requirements, installed by the real pip from wheels made here."""
+
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from tests.engine.conftest import Workshop, log_of, pack
+
+from jumar.spec.states import JobState
+
+PYTHON = sys.executable
+OFFLINE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null"}
+
+
+def wheel(folder: Path, name: str, body: str) -> Path:
+    """A package of one module."""
+    path = folder / f"{name}-1.0-py3-none-any.whl"
+    info = f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(f"{name}.py", body)
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        file.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        file.writestr(f"{info}/RECORD", "")
+    return path
+
+
+def fields(archive: Path) -> dict[str, Any]:
+    return {"archive": archive, "code": {"archive": "0" * 64}, "environment": OFFLINE}
+
+
+def test_packages_are_installed_once_and_what_is_there_counts(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    made_here = wheel(tmp_path, "rope", "LENGTH = 60")
+    archive = pack(
+        tmp_path / "code.tar",
+        {
+            "sub/train.py": "import rope, pydantic, sys; print(rope.LENGTH, sys.prefix)",
+            "sub/pip-requirements.txt": f"{made_here.as_uri()}\npydantic\n",
+        },
+    )
+    made, seen = workshop.run(["python", "sub/train.py"], **fields(archive))
+    assert seen.state == JobState.SUCCEEDED, seen
+    length, prefix = log_of(made).split()
+    assert length == "60"
+    assert Path(prefix).parent == workshop.home / "envs"
+    made_here.unlink()
+    again, seen = workshop.run(["python", "sub/train.py"], **fields(archive))
+    assert seen.state == JobState.SUCCEEDED
+    assert log_of(again) == log_of(made)
+
+
+def test_a_failing_pip_is_told_with_its_own_words(workshop: Workshop, tmp_path: Path) -> None:
+    archive = pack(
+        tmp_path / "code.tar", {"need.txt": "no-such-package-anywhere==9\n", "train.py": ""}
+    )
+    made, seen = workshop.run(["python", "train.py"], requirements="need.txt", **fields(archive))
+    assert seen.state == JobState.FAILED
+    assert seen.reason is not None
+    assert "pip install exited with code 1" in seen.reason
+    assert seen.tail is not None
+    assert "no-such-package-anywhere" in seen.tail
+    assert log_of(made) == ""
+
+
+def test_a_requirements_file_that_is_not_there_is_named(workshop: Workshop, tmp_path: Path) -> None:
+    archive = pack(tmp_path / "code.tar", {"train.py": ""})
+    _, seen = workshop.run([PYTHON, "train.py"], requirements="need.txt", **fields(archive))
+    assert (seen.state, seen.reason) == (JobState.FAILED, "there is no need.txt in the code")

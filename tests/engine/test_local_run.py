@@ -1,0 +1,373 @@
+"""Jobs on this machine, with real processes: what they see, how they end, what is said of it."""
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engine.conftest import Workshop, log_of, pack, wait_final, wait_for
+
+from jumar.launch import process
+from jumar.spec.states import JobState
+
+PYTHON = sys.executable
+
+
+def events(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines()]
+
+
+def test_output_is_in_the_log_in_the_order_written(workshop: Workshop) -> None:
+    made, seen = workshop.run("for i in 1 2 3; do echo out $i; echo err $i >&2; done")
+    assert seen.state == JobState.SUCCEEDED
+    assert log_of(made) == "".join(f"out {i}\nerr {i}\n" for i in (1, 2, 3))
+    assert [event["event"] for event in events(made.directory)] == [
+        "attempt-started",
+        "ranks-started",
+        "rank-exited",
+        "attempt-finished",
+    ]
+
+
+def test_an_exit_code_is_told_with_the_tail(workshop: Workshop) -> None:
+    _, seen = workshop.run([PYTHON, "-c", "print('before'); raise ValueError('no such layer')"])
+    assert (seen.state, seen.exit_code) == (JobState.FAILED, 1)
+    assert seen.reason == "the command exited with code 1"
+    assert seen.tail is not None
+    assert seen.tail.startswith("Traceback")
+    assert seen.tail.endswith("ValueError: no such layer")
+
+
+def test_a_signal_is_told_by_name(workshop: Workshop) -> None:
+    _, seen = workshop.run("echo soon; kill -SEGV $$")
+    assert seen.state == JobState.FAILED
+    assert seen.reason == "the command was killed by SIGSEGV"
+    assert seen.tail == "soon"
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (["no-such-program-here"], "command not found: no-such-program-here"),
+        ("no-such-program-here --x", "the command exited with code 127"),
+    ],
+)
+def test_a_command_that_cannot_run_is_named(
+    workshop: Workshop, command: list[str] | str, reason: str
+) -> None:
+    made, seen = workshop.run(command)
+    assert (seen.state, seen.reason) == (JobState.FAILED, reason)
+    result = json.loads((made.directory / "attempts/1/result.json").read_text())
+    assert result["cause"] == "missing-command"
+
+
+def test_a_file_that_is_not_executable_is_named(workshop: Workshop, tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("echo no")
+    _, seen = workshop.run([str(script)])
+    assert seen.reason == f"{script} is not executable"
+    script.chmod(0o755)
+    _, seen = workshop.run([str(script)])
+    assert seen.reason == f"{script} is not a program (no #! line?)"
+    script.write_text("#!/no/such/python\n")
+    _, seen = workshop.run([str(script)])
+    assert seen.reason == f"{script} names an interpreter in its first line that is not there"
+
+
+def test_a_time_limit_ends_the_job(workshop: Workshop) -> None:
+    before = time.monotonic()
+    made, seen = workshop.run(
+        "trap 'cat $JUMAR_STOP_FILE; exit 0' TERM; sleep 60 & wait", time_limit=1
+    )
+    assert seen.state == JobState.TIMED_OUT
+    assert seen.reason == "ran into its time limit"
+    assert time.monotonic() - before < 5
+    assert json.loads(log_of(made)) == {"why": "timed-out"}
+
+
+def test_a_job_that_ignores_the_request_is_killed_after_its_grace(workshop: Workshop) -> None:
+    made = workshop.attempt("trap '' TERM; echo ready; while :; do sleep 0.1; done", grace=1)
+    workshop.engine.start(made)
+    wait_for(lambda: "ready" in log_of(made), "it is ready")
+    before = time.monotonic()
+    workshop.engine.stop(made, JobState.STOPPED)
+    assert wait_final(workshop.engine, made).state == JobState.STOPPED
+    assert 0.9 < time.monotonic() - before < 4
+
+
+def test_a_program_behind_a_shell_hears_the_request(workshop: Workshop) -> None:
+    script = (
+        "import signal, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (print('saved', flush=True), exit(0)))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    made = workshop.attempt(f"cd /; {PYTHON} -c {shlex.quote(script)}; echo after", grace=10)
+    workshop.engine.start(made)
+    wait_for(lambda: "ready" in log_of(made), "it is ready")
+    workshop.engine.stop(made, JobState.STOPPED)
+    assert wait_final(workshop.engine, made, 8).state == JobState.STOPPED
+    assert "saved" in log_of(made)
+
+
+DAEMON = (
+    'setsid -f sh -c \'trap "" TERM HUP; (trap "" TERM; exec sleep 300) & exec sleep 300\'; '
+    "sleep 0.2; "
+)
+
+
+@pytest.mark.parametrize("with_cgroup", [True, False])
+def test_daemons_in_sessions_of_their_own_are_ended_with_the_job(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, with_cgroup: bool
+) -> None:
+    if not with_cgroup:
+        hide_cgroups(workshop, monkeypatch, tmp_path)
+    _, ended = workshop.run(DAEMON + "echo done")
+    assert ended.state == JobState.SUCCEEDED
+    assert workshop.left_over() == []
+    made = workshop.attempt(DAEMON + "echo up; sleep 300")
+    workshop.engine.start(made)
+    wait_for(lambda: "up" in log_of(made), "the daemon runs")
+    claim = json.loads((made.directory / "attempts/1/claim.json").read_text())
+    assert (claim["cgroup"] is None) or with_cgroup
+    workshop.engine.stop(made, JobState.STOPPED)
+    assert wait_final(workshop.engine, made).state == JobState.STOPPED
+    assert workshop.left_over() == []
+    if claim["cgroup"]:
+        assert not os.path.exists(claim["cgroup"])
+
+
+def hide_cgroups(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Supervisors of this engine find no cgroup v2."""
+    boot = tmp_path / "site"
+    boot.mkdir()
+    (boot / "sitecustomize.py").write_text(
+        "import jumar.launch.cgroup as c\nc.MOUNTINFO = '/nonexistent'\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(boot))
+    workshop.engine.prepare()
+    monkeypatch.delenv("PYTHONPATH")
+
+
+def test_every_rank_gets_its_variables_and_its_own_log(workshop: Workshop) -> None:
+    code = "import os,json; print(json.dumps(dict(os.environ)))"
+    made, seen = workshop.run(
+        [PYTHON, "-c", code],
+        device="sim:3",
+        ranks="device",
+        cards=(3, 1, 2),
+        time_limit="1h",
+        environment={"LR": "0.1", "JUMAR_MINE": "kept"},
+    )
+    assert seen.state == JobState.SUCCEEDED
+    ranks = [json.loads(log_of(made, rank)) for rank in range(3)]
+    assert [rank["RANK"] for rank in ranks] == ["0", "1", "2"]
+    assert [rank["LOCAL_RANK"] for rank in ranks] == ["0", "1", "2"]
+    assert {rank["WORLD_SIZE"] for rank in ranks} == {rank["LOCAL_WORLD_SIZE"] for rank in ranks}
+    assert len({rank["MASTER_PORT"] for rank in ranks}) == 1
+    one = ranks[1]
+    assert (one["WORLD_SIZE"], one["MASTER_ADDR"], one["NODE_RANK"]) == ("3", "127.0.0.1", "0")
+    assert one["JUMAR_SIM_DEVICES"] == "1,2,3"
+    assert (one["LR"], one["JUMAR_MINE"], one["PYTHONUNBUFFERED"]) == ("0.1", "kept", "1")
+    assert one["JUMAR_JOB_ID"] == made.job_id
+    assert one["JUMAR_ATTEMPT"] == "1"
+    assert one["JUMAR_CKPT_DIR"] == str(made.directory / "ckpt")
+    assert one["JUMAR_RESUME_FROM"] == ""
+    assert 3500 < int(one["JUMAR_DEADLINE"]) - time.time() < 3700
+    assert int(one["OMP_NUM_THREADS"]) >= 1
+
+
+def test_secrets_and_settings_of_the_server_do_not_reach_the_job(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUMAR_TOKEN", "jm_secret")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
+    monkeypatch.setenv("HARMLESS", "seen")
+    made, _ = workshop.run("env", environment={"MY_TOKEN": "mine"})
+    assert "jm_secret" not in log_of(made)
+    assert "hidden" not in log_of(made)
+    assert "HARMLESS=seen" in log_of(made)
+    assert "MY_TOKEN=mine" in log_of(made)
+
+
+def test_the_first_failing_rank_is_named_and_the_others_are_ended(workshop: Workshop) -> None:
+    code = (
+        "import os,sys,time\n"
+        "if os.environ['RANK'] == '2': time.sleep(0.3); sys.exit('rank two is broken')\n"
+        "time.sleep(60)\n"
+    )
+    _, seen = workshop.run([PYTHON, "-c", code], device="sim:4", ranks="device", cards=(0, 1, 2, 3))
+    assert seen.reason == "rank 2 exited with code 1"
+    assert seen.tail == "rank two is broken"
+
+
+def test_inputs_and_outputs_are_passed_as_the_command_wants(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    data = tmp_path / "my data"
+    data.mkdir()
+    fields: dict[str, Any] = {
+        "inputs": {"data_url": str(data)},
+        "outputs": {"train_url": "model", "logs": f"file://{tmp_path}/kept"},
+    }
+    made, _ = workshop.run(["printf", "%s\n", "x", "--d={data_url}"], **fields)
+    own = made.directory / "out" / "model"
+    assert log_of(made).splitlines() == [
+        "x",
+        f"--d={data}",
+        f"--train_url={own}",
+        f"--logs={tmp_path}/kept",
+    ]
+    assert own.is_dir()
+    assert (tmp_path / "kept").is_dir()
+    assert (made.directory / "inputs" / "data_url").resolve() == data
+    made, _ = workshop.run("printf '%s\n' {data_url} $JUMAR_OUTPUT_TRAIN_URL", **fields)
+    assert log_of(made).splitlines()[0] == str(data)
+
+
+def test_uploaded_code_is_unpacked_and_kept_between_attempts(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    archive = pack(
+        tmp_path / "code.tar", {"a/main.py": "print('hello'); open('note', 'a').write('x')"}
+    )
+    code = {"archive": "0" * 64}
+    made, seen = workshop.run([PYTHON, "a/main.py"], code=code, archive=archive)
+    assert seen.state == JobState.SUCCEEDED
+    assert log_of(made) == "hello\n"
+    again, _ = workshop.run(
+        [PYTHON, "a/main.py"], code=code, archive=archive, job_id=made.job_id, number=2
+    )
+    assert log_of(again) == "hello\nhello\n"
+    assert (made.directory / "code" / "note").read_text() == "xx"
+
+
+def test_the_tail_is_of_this_attempt_only(workshop: Workshop) -> None:
+    made, _ = workshop.run("echo from the first; exit 1")
+    _, seen = workshop.run("echo from the second; exit 1", job_id=made.job_id, number=2)
+    assert seen.tail == "from the first"  # job.json is written once: the command is the first's
+    assert log_of(made) == "from the first\n" * 2
+
+
+def test_a_commit_of_a_git_repository_is_fetched(workshop: Workshop, tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b.example"]
+    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    commits: list[str] = []
+    for text in ("one", "two"):
+        (repository / "main.sh").write_text(f"echo {text}")
+        subprocess.run([*git, "add", "."], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", text], check=True)
+        commits.append(
+            subprocess.run(
+                [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+            ).stdout.strip()
+        )
+    for commit, text in ((commits[0], "one"), (commits[1], "two"), (commits[0][:9], "one")):
+        code = {"git": f"file://{repository}", "commit": commit}
+        made, seen = workshop.run(["sh", "main.sh"], code=code)
+        assert (seen.state, log_of(made)) == (JobState.SUCCEEDED, f"{text}\n")
+    code = {"git": f"file://{repository}", "commit": "0" * 40}
+    made, seen = workshop.run(["sh", "main.sh"], code=code)
+    assert seen.state == JobState.FAILED
+    assert seen.tail is not None
+    assert "fatal" in seen.tail
+    assert not (made.directory / "code").exists()
+
+
+def test_the_server_is_told_by_datagram(workshop: Workshop) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as door:
+        door.bind(str(workshop.home / "notify.sock"))
+        door.settimeout(10)
+        made, _ = workshop.run(["true"])
+        told = [json.loads(door.recv(4096)) for _ in range(3)]
+    assert told == [{"job_id": made.job_id}] * 3
+
+
+def test_a_stop_before_the_start_runs_nothing(workshop: Workshop) -> None:
+    made = workshop.attempt("echo ran")
+    workshop.engine.stop(made, JobState.STOPPED)
+    workshop.engine.start(made)
+    assert wait_final(workshop.engine, made).state == JobState.STOPPED
+    assert log_of(made) == ""
+
+
+def test_a_full_disk_still_ends_with_a_result(workshop: Workshop, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    small = tmp_path / "jobs"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("no mounts here")
+    try:
+        _, seen = workshop.run("head -c 10000000 /dev/zero > $JUMAR_JOB_DIR/big")
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+    assert seen.state == JobState.FAILED
+    assert seen.reason == "the command exited with code 1: no space left on the disk"
+
+
+def test_memory_that_runs_out_is_told(workshop: Workshop) -> None:
+    group = Path("/sys/fs/cgroup/memory") / f"jumar-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(32 << 20))
+    except OSError:
+        pytest.skip("no memory cgroup can be made here")
+    try:
+        eat = f"{PYTHON} -c 'x = bytearray(200 << 20)'"
+        _, seen = workshop.run(f"echo $$ > {group}/cgroup.procs; exec {eat}")
+    finally:
+        wait_for(lambda: not (group / "cgroup.procs").read_text(), "the group is empty")
+        group.rmdir()
+    assert seen.reason == "the command was killed because memory ran out"
+
+
+def test_a_lost_warm_process_is_replaced(workshop: Workshop) -> None:
+    workshop.run(["true"])
+    first = workshop.engine.warm_pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    _, seen = workshop.run(["true"])
+    assert seen.state == JobState.SUCCEEDED
+    assert workshop.engine.warm_pid != first
+
+
+def test_jobs_go_on_without_the_server(workshop: Workshop) -> None:
+    """Another process starts a job and is killed; this one finds it by its directory."""
+    made = workshop.attempt("echo begun; sleep 0.5; echo done")
+    program = (
+        "import os,signal,sys; from pathlib import Path\n"
+        "from jumar.engine.local.engine import LocalEngine\n"
+        "from tests.engine.conftest import CARDS, make_attempt\n"
+        f"made = make_attempt(Path({str(workshop.home)!r}), {made.spec.command!r}, job_id={made.job_id!r})\n"
+        f"LocalEngine(Path({str(workshop.home)!r}), CARDS).start(made)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    root = Path(__file__).parents[2]
+    server = subprocess.run([PYTHON, "-c", program], cwd=root, check=False, timeout=60)
+    assert server.returncode == -signal.SIGKILL
+    seen = wait_final(workshop.engine, made)
+    assert seen.state == JobState.SUCCEEDED
+    assert log_of(made) == "begun\ndone\n"
+    wait_for(lambda: not _warm_of(workshop.home), "its warm process ends")
+
+
+def _warm_of(home: Path) -> list[int]:
+    found: list[int] = []
+    for stat in process.all_stats():
+        try:
+            log = os.readlink(f"/proc/{stat.pid}/fd/1")
+        except OSError:
+            continue
+        if log == str(home / "launch.log"):
+            found.append(stat.pid)
+    return found

@@ -1,0 +1,128 @@
+"""Plans: what fits what was asked, and what is said when no table knows."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jumar.errors import BadInput
+from jumar.host.env.plan import Here, Plan, Request, make_plan
+from jumar.host.fit import Fit, Installed, judge
+from jumar.host.matrix import shipped
+from jumar.host.versions import Version
+
+V = Version.parse
+
+
+def plan(cann: str | None = None, machine: str = "aarch64", **asked: str) -> Plan:
+    here = Here(python=V("3.11.7"), machine=machine, cann=V(cann) if cann else None)
+    request = Request(**{name: V(text) for name, text in asked.items()})
+    return make_plan(request, here, shipped())
+
+
+def requirements(made: Plan) -> list[str]:
+    return [package.requirement for package in made.packages]
+
+
+def test_torch_for_the_cann_that_is_here():
+    made = plan(cann="8.5.0", torch="2.7")
+    assert made.fit is Fit.FITS
+    assert requirements(made)[:3] == [
+        "torch==2.7.1",
+        "torch_npu==2.7.1.post2",
+        "torchvision==0.22.1",
+    ]
+    assert made.python == "3.11"
+    assert all(package.source for package in made.packages)
+
+
+def test_the_newest_torch_for_the_cann_that_is_here():
+    assert plan(cann="8.0.RC3").text == "torch 2.4.0 with torch_npu 2.4.0 on CANN 8.0.RC3"
+
+
+def test_the_vendors_own_row_goes_before_a_copy_with_a_higher_number():
+    assert "torch_npu==2.7.1.post8" in requirements(plan(torch="2.7"))
+
+
+def test_the_guide_for_torch_1_11_on_an_early_cann():
+    made = plan(cann="7.0.RC1.alpha003", torch="1.11")
+    assert made.fit is Fit.FITS
+    assert made.python == "3.10"
+    assert {"torch_npu==1.11.0.post4", "torchvision==0.12.0", "decorator", "numpy<2"} <= set(
+        requirements(made)
+    )
+    assert {"pathlib2", "sympy", "attrs", "pyyaml", "absl-py"} <= set(requirements(made))
+    assert any("early edition of 7.0.RC1" in note for note in made.notes)
+    assert any("--find-links" in note for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    ("cann", "asked", "fit", "words"),
+    [
+        ("8.5.1", {"torch": "2.7"}, Fit.UNKNOWN, "CANN 8.5.1 is in no table"),
+        ("8.1.RC1", {"torch": "2.7"}, Fit.CLASHES, "no table pairs torch 2.7 with CANN 8.1.RC1"),
+        (None, {"torch": "2.99"}, Fit.UNKNOWN, "torch 2.99 is in no table"),
+        ("8.5.0", {"torch": "2.13"}, Fit.UNKNOWN, "no table names its CANN"),
+        ("3.3.0", {}, Fit.UNKNOWN, "no table known here has torch for CANN 3.3.0"),
+        ("8.1.RC1", {"mindspore": "2.10"}, Fit.CLASHES, "no table pairs mindspore 2.10"),
+        (None, {"mindspore": "2.8"}, Fit.UNKNOWN, "a CANN whose compiler is 8.2, 8.3, 8.5"),
+        (None, {"torch": "2.6", "python": "3.13"}, Fit.CLASHES, "made for Python 3.9, 3.10, 3.11"),
+        (None, {"torch": "1.5", "python": "3.7"}, Fit.UNKNOWN, "torch 1.5.0"),
+    ],
+)
+def test_what_is_not_in_a_table_is_never_called_fitting(
+    cann: str | None, asked: dict[str, str], fit: Fit, words: str
+):
+    made = plan(cann=cann, **asked)
+    assert made.fit is fit
+    assert words in made.text
+
+
+def test_mindspore_for_its_listed_cann():
+    made = plan(cann="8.1.RC1", mindspore="2.6")
+    assert (made.fit, made.version) == (Fit.FITS, "2.6.0")
+    assert made.python is None
+    assert any("no table names the Pythons" in note for note in made.notes)
+
+
+def test_a_final_mindspore_goes_before_its_candidate():
+    assert plan(mindspore="2.3").version == "2.3.1"
+
+
+def test_on_x86_the_size_of_torch_is_mentioned():
+    assert any("CPU builds" in note for note in plan(machine="x86_64", torch="2.7").notes)
+
+
+def test_nothing_asked_and_no_cann_says_what_to_say():
+    with pytest.raises(BadInput, match="no CANN was found") as caught:
+        plan()
+    assert caught.value.hint is not None
+    assert "--torch" in caught.value.hint
+
+
+def test_two_frameworks_are_refused():
+    with pytest.raises(BadInput, match="not both"):
+        plan(torch="2.7", mindspore="2.6")
+
+
+@given(
+    torch=st.sampled_from([row.torch.text for row in shipped().torch]),
+    cann=st.sampled_from([row.cann for row in shipped().torch if row.cann]),
+    python=st.sampled_from([None, "3.7", "3.9", "3.11.4", "3.13"]),
+)
+def test_a_plan_that_fits_is_judged_as_fitting_once_installed(
+    torch: str, cann: str, python: str | None
+):
+    release = cann.replace(".X", ".2")
+    asked = {"torch": torch} | ({"python": python} if python else {})
+    made = plan(cann=release, **asked)
+    if made.fit is not Fit.FITS or made.python is None:
+        return
+    packages = dict(
+        requirement.replace("_", "-").split("==", 1)
+        for requirement in requirements(made)
+        if "==" in requirement
+    )
+    installed = Installed.of(V(made.python), packages, V(release))
+    judged = judge(installed, shipped())
+    assert len(judged) == 4
+    assert {one.fit for one in judged} == {Fit.FITS}

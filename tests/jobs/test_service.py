@@ -1,0 +1,391 @@
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jumar.engine.memory import MemoryEngine
+from jumar.errors import BadInput, Conflict, JumarError, NotFound, SubmitRefused
+from jumar.jobs.archives import CodeTooLarge
+from jumar.jobs.database import open_database
+from jumar.jobs.lifecycle import STEPS, check_step
+from jumar.jobs.service import JobService
+from jumar.spec.devices import Card, DeviceKind
+from jumar.spec.job import JobSpec
+from jumar.spec.records import JobRecord
+from jumar.spec.states import FINAL, JobState
+
+CARDS = tuple(Card(DeviceKind.SIM, number) for number in range(8))
+S = JobState
+
+
+class Platform:
+    """A service on an engine that the test holds in its hands."""
+
+    def __init__(self, url: str, home: Path, *, user_limit: int = 0, obedient: bool = True) -> None:
+        self.url = url
+        self.home = home
+        self.user_limit = user_limit
+        self.engine = MemoryEngine(CARDS, obedient=obedient)
+        self.service = self._open()
+
+    def _open(self) -> JobService:
+        service = JobService(
+            database=open_database(self.url),
+            engine=self.engine,
+            home=self.home,
+            user_limit=self.user_limit,
+            tick_s=0.02,
+        )
+        service.start()
+        return service
+
+    def start_again(self) -> None:
+        """As after a crash: nothing but the database and the engine is left."""
+        self.service.close()
+        self.service = self._open()
+
+    def submit(self, device: str = "sim:1", user: str = "ann", **fields: Any) -> str:
+        values = {"name": "x", "command": "true", "device": device, **fields}
+        return self.service.submit(JobSpec.model_validate(values), user=user).id
+
+    def wait(self, job: str, *states: JobState, limit_s: float = 10) -> JobRecord:
+        until = time.monotonic() + limit_s
+        while (record := self.service.get(job)).state not in states:
+            assert time.monotonic() < until, f"{record.state} instead of {states}"
+            time.sleep(0.005)
+        return record
+
+    def wait_for_start(self, job: str, number: int, limit_s: float = 10) -> None:
+        until = time.monotonic() + limit_s
+        while (job, number) not in self.engine.started():
+            assert time.monotonic() < until, f"attempt {number} was not started"
+            time.sleep(0.005)
+
+    def settle(self) -> None:
+        """Long enough for several passes."""
+        time.sleep(0.15)
+
+
+@pytest.fixture
+def make(database_url: str, tmp_path: Path) -> Generator[Callable[..., Platform]]:
+    made: list[Platform] = []
+
+    def make(**options: Any) -> Platform:
+        made.append(Platform(database_url, tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for platform in made:
+        platform.service.close()
+
+
+@pytest.fixture
+def platform(make: Callable[..., Platform]) -> Platform:
+    return make()
+
+
+def test_a_job_goes_from_the_line_to_its_end(platform: Platform) -> None:
+    job = platform.submit("sim:2")
+    running = platform.wait(job, S.RUNNING)
+    assert running.attempts[0].cards == (0, 1)
+    platform.engine.finish(job)
+    ended = platform.wait(job, S.SUCCEEDED)
+    assert ended.created_at <= (ended.started_at or 0) <= (ended.finished_at or 0)
+    assert [attempt.state for attempt in ended.attempts] == [S.SUCCEEDED]
+
+
+def test_a_failure_says_why(platform: Platform) -> None:
+    job = platform.submit()
+    platform.wait(job, S.RUNNING)
+    platform.engine.finish(job, S.FAILED, exit_code=3, reason="exit code 3", tail="boom")
+    ended = platform.wait(job, S.FAILED)
+    assert ended.reason == "exit code 3"
+    assert (ended.attempts[0].exit_code, ended.attempts[0].tail) == (3, "boom")
+
+
+def test_a_job_that_must_wait_says_why_and_starts_when_cards_are_free(platform: Platform) -> None:
+    first, second = platform.submit("sim:5"), platform.submit("sim:4")
+    platform.wait(first, S.RUNNING)
+    waiting = platform.service.get(second).waiting
+    assert waiting is not None
+    assert (waiting.needs, waiting.free, waiting.total, waiting.place_in_line) == (4, 3, 8, 1)
+    assert "3 of 8 sim cards are free, needs 4" in waiting.text
+    platform.engine.finish(first)
+    assert platform.wait(second, S.RUNNING).waiting is None
+
+
+def test_a_failed_attempt_is_tried_again_as_often_as_allowed(platform: Platform) -> None:
+    job = platform.submit(retries=2)
+    for number in (1, 2, 3):
+        platform.wait_for_start(job, number)
+        platform.wait(job, S.RUNNING)
+        platform.engine.finish(job, S.FAILED if number < 3 else S.LOST, reason=f"r{number}")
+    ended = platform.wait(job, S.LOST)
+    assert [attempt.state for attempt in ended.attempts] == [S.FAILED, S.FAILED, S.LOST]
+    assert [attempt.reason for attempt in ended.attempts] == ["r1", "r2", "r3"]
+
+
+def test_a_retry_keeps_its_place_in_line(platform: Platform) -> None:
+    job = platform.submit("sim:8", retries=1)
+    platform.wait(job, S.RUNNING)
+    other = platform.submit("sim:8")
+    platform.engine.finish(job, S.FAILED, reason="r")
+    platform.wait_for_start(job, 2)
+    assert platform.service.get(other).state is S.QUEUED
+
+
+def test_a_timed_out_or_stopped_job_is_not_tried_again(platform: Platform) -> None:
+    late, stopped = platform.submit(retries=5), platform.submit(retries=5)
+    platform.wait(late, S.RUNNING)
+    platform.wait(stopped, S.RUNNING)
+    platform.engine.finish(late, S.TIMED_OUT, reason="over its limit")
+    platform.service.stop(stopped)
+    assert platform.wait(late, S.TIMED_OUT).attempt == 1
+    assert platform.wait(stopped, S.STOPPED).attempt == 1
+
+
+def test_a_waiting_job_that_is_stopped_never_starts(platform: Platform) -> None:
+    first, second = platform.submit("sim:8"), platform.submit("sim:8")
+    platform.wait(first, S.RUNNING)
+    assert platform.service.stop(second).state is S.STOPPED
+    platform.engine.finish(first)
+    platform.wait(first, S.SUCCEEDED)
+    platform.settle()
+    assert platform.engine.started() == [(first, 1)]
+
+
+def test_stopping_twice_is_stopping_once(make: Callable[..., Platform]) -> None:
+    platform = make(obedient=False)
+    job = platform.submit()
+    platform.wait(job, S.RUNNING)
+    assert platform.service.stop(job).state is S.STOPPING
+    assert platform.service.stop(job).state is S.STOPPING
+    platform.engine.finish(job, S.STOPPED, reason="stopped")
+    platform.wait(job, S.STOPPED)
+    with pytest.raises(Conflict):
+        platform.service.stop(job)
+
+
+def test_a_job_that_ends_well_while_it_is_stopped_has_succeeded(
+    make: Callable[..., Platform],
+) -> None:
+    platform = make(obedient=False)
+    job = platform.submit()
+    platform.wait(job, S.RUNNING)
+    platform.service.stop(job)
+    platform.engine.finish(job)
+    assert platform.wait(job, *FINAL).state is S.SUCCEEDED
+
+
+def test_an_engine_out_of_order_is_asked_again(platform: Platform) -> None:
+    platform.engine.fail_next_start()
+    job = platform.submit()
+    assert platform.wait(job, S.RUNNING).attempt == 1
+
+
+def test_after_a_restart_every_job_is_where_it_was(platform: Platform) -> None:
+    running, waiting = platform.submit("sim:6"), platform.submit("sim:6")
+    platform.wait(running, S.RUNNING)
+    platform.start_again()
+    platform.settle()
+    assert platform.service.get(running).state is S.RUNNING
+    assert platform.service.get(waiting).state is S.QUEUED
+    assert platform.engine.started() == [(running, 1)]
+    platform.engine.finish(running)
+    platform.wait(waiting, S.RUNNING)
+    assert [use.job_id for use in platform.service.cards()] == [waiting] * 6 + [None] * 2
+
+
+def test_a_stop_asked_for_before_a_crash_is_carried_out_after_it(
+    make: Callable[..., Platform],
+) -> None:
+    platform = make(obedient=False)
+    job = platform.submit()
+    platform.wait(job, S.RUNNING)
+    platform.service.stop(job)
+    platform.start_again()
+    platform.settle()
+    assert (job, 1, S.STOPPED) in platform.engine.stops[-1:]
+
+
+def test_the_same_key_is_the_same_job(platform: Platform) -> None:
+    spec = JobSpec.model_validate({"name": "x", "command": "true", "device": "sim:1"})
+    first = platform.service.submit(spec, user="ann", key="k")
+    again = platform.service.submit(spec, user="ann", key="k")
+    other = platform.service.submit(spec, user="bob", key="k")
+    assert first.id == again.id != other.id
+
+
+def test_a_user_holds_no_more_than_the_limit(make: Callable[..., Platform]) -> None:
+    platform = make(user_limit=3)
+    jobs = [platform.submit("sim:2") for _ in range(2)]
+    other = platform.submit("sim:2", user="bob")
+    platform.wait(other, S.RUNNING)
+    platform.settle()
+    assert [platform.service.get(job).state for job in jobs] == [S.RUNNING, S.QUEUED]
+    waiting = platform.service.get(jobs[1]).waiting
+    assert waiting is not None
+    assert "limit of 3" in waiting.text
+
+
+def test_running_again_is_a_new_job_with_the_same_spec(platform: Platform) -> None:
+    job = platform.submit(environment={"API_TOKEN": "s3cret"})
+    again = platform.service.rerun(job, user="bob")
+    first = platform.service.get(job)
+    assert (again.id != job, again.user) == (True, "bob")
+    assert again.spec == first.spec
+    assert "s3cret" not in json.dumps(first.spec)
+
+
+def test_jobs_are_found_by_id_prefix_and_name(platform: Platform) -> None:
+    older, newer = platform.submit(name="same name"), platform.submit(name="same name")
+    assert platform.service.get(older[:8]).id == older
+    assert platform.service.get("same name").id == newer
+
+
+@pytest.mark.parametrize("job", ["", "nope", "zz", "%", "../x", "a" * 10_000, "x' OR 1=1 --", "名"])
+def test_what_is_no_job_is_not_found(platform: Platform, job: str) -> None:
+    platform.submit()
+    with pytest.raises(NotFound):
+        platform.service.get(job)
+
+
+def test_a_prefix_of_several_jobs_is_refused(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = iter(["abcdefgh01", "abcdefgh02"])
+    monkeypatch.setattr("jumar.jobs.ledger.new_id", lambda: next(ids))
+    platform.submit()
+    platform.submit()
+    with pytest.raises(BadInput, match="abcdefgh01, abcdefgh02"):
+        platform.service.get("abcdefgh")
+    assert platform.service.get("abcdefgh02").id == "abcdefgh02"
+
+
+def test_pages_are_whole_and_newest_first(platform: Platform) -> None:
+    ids = [platform.submit(name=f"job {number}") for number in range(25)]
+    seen: list[str] = []
+    before = None
+    while True:
+        page = platform.service.page(limit=10, before=before)
+        seen += [job.id for job in page.jobs]
+        assert page.total == sum(page.counts.values()) == 25
+        before = page.next_before
+        if before is None:
+            break
+    assert seen == ids[::-1]
+
+
+def test_lists_can_be_narrowed(platform: Platform) -> None:
+    first = platform.submit("sim:8", name="ResNet_50")
+    platform.wait(first, S.RUNNING)
+    second = platform.submit("sim:8", user="bob", name="gpt")
+    page = platform.service.page
+
+    def ids(**wanted: Any) -> list[str]:
+        return [job.id for job in page(**wanted).jobs]
+
+    assert ids(states=[S.QUEUED]) == [second]
+    assert ids(user="ann") == [first]
+    assert ids(text="resnet") == [first]
+    assert ids(text="_5") == [first]
+    assert ids(text="%") == []
+    assert ids(text=second) == [second]
+    assert page(text="gpt").total == 1
+    with pytest.raises(BadInput):
+        page(limit=0)
+
+
+def test_more_than_the_machine_has_is_refused_and_nothing_is_kept(platform: Platform) -> None:
+    with pytest.raises(SubmitRefused):
+        platform.submit("sim:9")
+    assert platform.service.page().total == 0
+
+
+def test_a_folder_must_be_uploaded(platform: Platform) -> None:
+    with pytest.raises(SubmitRefused, match="uploaded"):
+        platform.submit(code="/some/folder")
+    with pytest.raises(NotFound, match="no uploaded code"):
+        platform.submit(code={"archive": "0" * 64})
+
+
+def test_uploaded_code_is_kept_if_it_is_what_it_says(platform: Platform, tmp_path: Path) -> None:
+    data = b"a tar file, say"
+    digest = hashlib.sha256(data).hexdigest()
+    with pytest.raises(BadInput, match="SHA-256"):
+        platform.service.receive_code(digest, iter([b"something else"]))
+    assert not platform.service.has_code(digest)
+    platform.service.receive_code(digest, iter([data[:5], data[5:]]))
+    assert platform.service.has_code(digest)
+    assert [path.name for path in (tmp_path / "code").iterdir()] == [f"{digest}.tar"]
+    assert platform.submit(code={"archive": digest})
+
+
+@pytest.mark.parametrize("digest", ["", "../../etc/passwd", "A" * 64, "0" * 63, "0" * 65])
+def test_a_digest_is_never_a_path(platform: Platform, digest: str) -> None:
+    with pytest.raises(BadInput):
+        platform.service.has_code(digest)
+
+
+def test_endless_code_is_cut_off(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jumar.jobs.archives.MOST_BYTES", 1000)
+    with pytest.raises(CodeTooLarge):
+        platform.service.receive_code("0" * 64, (b"x" * 100 for _ in range(100)))
+
+
+def test_many_threads_submit_and_every_job_runs_once(platform: Platform) -> None:
+    jobs: list[str] = []
+
+    def submit() -> None:
+        jobs.extend([platform.submit("sim:1") for _ in range(10)])
+
+    threads = [threading.Thread(target=submit) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    until = time.monotonic() + 60
+    while platform.service.page(states=[S.SUCCEEDED]).total < 80:
+        assert time.monotonic() < until
+        for job in platform.service.page(states=[S.RUNNING]).jobs:
+            platform.engine.finish(job.id)
+        time.sleep(0.01)
+    assert sorted(platform.engine.started()) == sorted((job, 1) for job in jobs)
+
+
+def test_logs_are_found_in_the_job_directory(platform: Platform) -> None:
+    job = platform.submit()
+    directory = Path(platform.service.get(job).directory)
+    for node, rank in [(0, 1), (0, 0), (1, 10)]:
+        path = directory / "logs" / f"node{node}" / f"rank{rank}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x" * (rank + 1))
+    files = [(file.node, file.rank, file.size) for file in platform.service.log_files(job)]
+    assert files == [(0, 0, 1), (0, 1, 2), (1, 10, 11)]
+    assert platform.service.log_path(job, 1, 10).read_text() == "x" * 11
+    with pytest.raises(NotFound):
+        platform.service.log_path(job, 0, 7)
+
+
+@given(st.sampled_from(S), st.sampled_from(S))
+def test_only_the_steps_of_the_table_are_allowed(before: JobState, after: JobState) -> None:
+    if after in STEPS[before]:
+        check_step("job", before, after)
+    else:
+        with pytest.raises(JumarError):
+            check_step("job", before, after)
+
+
+def test_nothing_follows_the_end_and_every_state_can_be_reached() -> None:
+    reached = {S.QUEUED}
+    for _ in S:
+        reached |= {after for before in reached for after in STEPS[before]}
+    assert reached == set(S)
+    assert all(not STEPS[state] for state in FINAL)

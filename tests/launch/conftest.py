@@ -1,0 +1,106 @@
+"""The launcher as people start it: a process with arguments, signals and an exit code."""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+
+import pytest
+
+from jumar.launch import process
+
+PYTHON = sys.executable
+
+
+class Launcher:
+    """Starts launchers whose processes can all be found again by a mark in their environment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.mark = secrets.token_hex(8)
+        self._started: list[subprocess.Popen[str]] = []
+
+    def script(self, body: str, name: str = "train.py") -> str:
+        path = self.folder / name
+        path.write_text(body, "utf-8")
+        return str(path)
+
+    def start(
+        self,
+        *arguments: str,
+        environ: dict[str, str] | None = None,
+        prefix: Sequence[str] = (),
+    ) -> "subprocess.Popen[str]":
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("JUMAR_", "SLURM_")) and name != "VIRTUAL_ENV"
+        }
+        started = subprocess.Popen(
+            [*prefix, PYTHON, "-m", "jumar.launch", *arguments],
+            env={**clean, "TEST_MARK": self.mark, **(environ or {})},
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._started.append(started)
+        return started
+
+    def run(
+        self, *arguments: str, environ: dict[str, str] | None = None, limit_s: float = 60
+    ) -> "Ended":
+        return self.end(self.start(*arguments, environ=environ), limit_s)
+
+    @staticmethod
+    def end(started: "subprocess.Popen[str]", limit_s: float = 60) -> "Ended":
+        output, errors = started.communicate(timeout=limit_s)
+        return Ended(started.returncode, output, errors)
+
+    def left_over(self) -> list[int]:
+        return [stat.pid for stat in process.with_environment({"TEST_MARK": self.mark})]
+
+    def close(self) -> None:
+        for started in self._started:
+            if started.poll() is None:
+                started.kill()
+            started.communicate(timeout=20)
+
+
+class Ended:
+    """How a launcher ended."""
+
+    def __init__(self, code: int, output: str, errors: str) -> None:
+        self.code = code
+        self.output = output
+        self.errors = errors
+
+    def lines(self) -> list[str]:
+        return sorted(self.output.splitlines())
+
+
+def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 20.0) -> None:
+    give_up = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > give_up:
+            raise AssertionError(f"not within {limit_s} s: {what}")
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Launcher]:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    made = Launcher(tmp_path)
+    yield made
+    made.close()
+    try:
+        wait_for(lambda: not made.left_over(), "no process is left", 5)
+    finally:
+        for pid in made.left_over():
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,153 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jumar.launch.binding import NearCard, near_cards, plan_binding
+from jumar.launch.topology import format_cpus, numa_cpus, parse_cpus
+
+A2 = [
+    NearCard(0, parse_cpus("72-95")),
+    NearCard(1, parse_cpus("0-23")),
+    NearCard(2, parse_cpus("72-95")),
+    NearCard(3, parse_cpus("0-23")),
+]
+
+
+def cpus_of(
+    ranks: list[int | None], cards: list[NearCard], allowed: str, generation: str | None = None
+) -> list[str | None]:
+    plan = plan_binding(
+        ranks=ranks, cards=cards, allowed=parse_cpus(allowed), generation=generation
+    )
+    return [None if rank.cpus is None else format_cpus(rank.cpus) for rank in plan.ranks]
+
+
+def test_cpus_follow_the_card_and_hidden_cards_keep_their_share():
+    assert cpus_of([0, 1], A2, "0-95") == ["72-83", "0-11"]
+    assert cpus_of([2, 3], A2, "0-95") == ["84-95", "12-23"]
+    assert cpus_of([3, 0], A2, "0-95") == ["12-23", "72-83"]
+
+
+def test_only_allowed_cpus_are_given():
+    assert cpus_of([0, 1], A2, "0-7,72-79") == ["72-75", "0-3"]
+
+
+def test_a_card_whose_cpus_are_not_allowed_is_left_unbound_with_a_warning():
+    plan = plan_binding(ranks=[0, 1], cards=A2, allowed=parse_cpus("0-23"))
+    assert plan.ranks[0].cpus is None
+    assert plan.ranks[1].cpus == parse_cpus("0-11")
+    assert "card 0" in plan.warnings[0]
+    assert any("not bound" in line for line in plan.lines())
+
+
+def test_a3_is_sliced_evenly_over_all_cards():
+    cards = [NearCard(n) for n in range(4)]
+    assert cpus_of([2, 3], cards, "0-39", "A3") == ["20-29", "30-39"]
+    assert cpus_of([2], A2, "0-39", "A3") == ["20-29"]
+
+
+def test_two_ranks_on_one_card_share_its_part():
+    assert cpus_of([1, 1], A2, "0-95") == ["0-5", "6-11"]
+
+
+def test_without_cards_the_ranks_share_evenly():
+    assert cpus_of([None, None, None], [], "0-7") == ["0-2", "3-5", "6-7"]
+    assert cpus_of([8, 9], A2, "0-3") == ["0-1", "2-3"]
+
+
+def test_fewer_cpus_than_ranks_binds_nobody():
+    plan = plan_binding(ranks=[None] * 3, cards=[], allowed=parse_cpus("0-1"))
+    assert [rank.cpus for rank in plan.ranks] == [None] * 3
+    assert "2 CPUs for 3 ranks" in plan.warnings[0]
+
+
+def test_torch_npus_own_binding_is_left_alone():
+    plan = plan_binding(
+        ranks=[0], cards=A2, allowed=parse_cpus("0-95"), environ={"CPU_AFFINITY_CONF": "1"}
+    )
+    assert plan.ranks[0].cpus is None
+
+
+def test_the_plan_can_be_read():
+    plan = plan_binding(ranks=[0], cards=A2, allowed=parse_cpus("0-95"))
+    assert plan.lines() == ["rank 0 on card 0: CPUs 72-83 (near the card, shared with 2)"]
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=8),
+    st.sets(st.integers(0, 127), min_size=8, max_size=96),
+    st.sampled_from([None, "A2", "A3"]),
+)
+def test_ranks_get_allowed_cpus_and_cards_with_room_do_not_overlap(
+    ranks: list[int], allowed: set[int], generation: str | None
+):
+    plan = plan_binding(ranks=ranks, cards=A2, allowed=frozenset(allowed), generation=generation)
+    assert [rank.local_rank for rank in plan.ranks] == list(range(len(ranks)))
+    for rank in plan.ranks:
+        assert rank.cpus is None or (rank.cpus and rank.cpus <= allowed)
+    if generation == "A3" and len(ranks) == len(set(ranks)):
+        given_out = [cpu for rank in plan.ranks for cpu in rank.cpus or ()]
+        assert len(given_out) == len(set(given_out))
+
+
+@given(st.sets(st.integers(0, 300)))
+def test_cpu_lists_come_back(cpus: set[int]):
+    assert parse_cpus(format_cpus(cpus)) == cpus
+
+
+@pytest.mark.parametrize("text", ["", "x", "3-1", "-", "1,,a"])
+def test_odd_cpu_lists_do_no_harm(text: str):
+    assert parse_cpus(text) <= {1}
+
+
+def test_a_process_is_bound_and_a_refusal_is_told():
+    program = (
+        "import os, sys\n"
+        "from jumar.launch.binding import bind\n"
+        "one = min(os.sched_getaffinity(0))\n"
+        "print(bind(frozenset({one})), os.sched_getaffinity(0) == {one})\n"
+        "print(bind(frozenset({60_000})))\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
+    )
+    told, refused = answer.stdout.splitlines()
+    assert told == "None True"
+    assert refused.startswith("cannot bind to CPUs 60000")
+
+
+def test_gpus_are_near_the_cpus_of_their_numa_node(tmp_path: Path):
+    for node, cpus in enumerate(["0-3", "4-7"]):
+        folder = tmp_path / f"sys/devices/system/node/node{node}"
+        folder.mkdir(parents=True)
+        (folder / "cpulist").write_text(cpus + "\n")
+    for bus, node, kind in [
+        ("0000:81:00.0", "1", "0x030200"),
+        ("0000:01:00.0", "0", "0x030000"),
+        ("0000:01:00.1", "0", "0x040300"),
+    ]:
+        folder = tmp_path / "sys/bus/pci/devices" / bus
+        folder.mkdir(parents=True)
+        (folder / "vendor").write_text("0x10de\n")
+        (folder / "class").write_text(kind + "\n")
+        (folder / "numa_node").write_text(node + "\n")
+    cards = near_cards("gpu", root=str(tmp_path))
+    assert cards == [NearCard(0, parse_cpus("0-3")), NearCard(1, parse_cpus("4-7"))]
+    assert numa_cpus(str(tmp_path))[1] == parse_cpus("4-7")
+
+
+def test_npus_are_near_what_the_tool_says(tmp_path: Path):
+    tool = tmp_path / "npu-smi"
+    table = "     NPU0  NPU1  CPU Affinity\nNPU0  X   HCCS  8-11\nNPU1  HCCS  X  0-3\n"
+    tool.write_text(f"#!{sys.executable}\nprint({table!r})\n")
+    tool.chmod(0o755)
+    assert near_cards("npu", npu_smi=str(tool)) == [
+        NearCard(0, parse_cpus("8-11")),
+        NearCard(1, parse_cpus("0-3")),
+    ]
+    assert near_cards("npu", npu_smi=str(tmp_path / "none")) == []
+    assert near_cards("sim") == []

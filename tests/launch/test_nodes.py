@@ -1,0 +1,227 @@
+"""Runs of several nodes: as processes on one address, and as network namespaces of their own."""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.launch.conftest import Launcher, wait_for
+
+from jumar.launch import process
+
+
+def free_port() -> int:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        return min(int(door.getsockname()[1]), 65000)
+
+
+def pair(
+    launcher: Launcher, *command: str, options: tuple[str, ...] = ()
+) -> list["subprocess.Popen[str]"]:
+    port = free_port()
+    return [
+        launcher.start(
+            "--devices", "cpu:2", "--nodes", "2", "--node-rank", str(node),
+            "--rdzv", f"127.0.0.1:{port}", "--log-dir", f"logs{node}", *options, *command,
+        )
+        for node in (1, 0)
+    ]  # fmt: skip
+
+
+SHOW = "echo $NODE_RANK $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR"
+
+
+def test_ranks_are_numbered_over_all_nodes(launcher: Launcher) -> None:
+    one, zero = (launcher.end(p) for p in pair(launcher, "sh", "-c", SHOW))
+    assert (one.code, zero.code) == (0, 0)
+    assert zero.lines() == [f"[rank {r}] 0 {r} {r} 4 127.0.0.1" for r in (0, 1)]
+    assert one.lines() == [f"[rank {r}] 1 {r} {r - 2} 4 127.0.0.1" for r in (2, 3)]
+
+
+def test_three_nodes_may_come_in_any_order(launcher: Launcher) -> None:
+    common = ("--devices", "cpu:1", "--nodes", "3", "--rdzv", f"127.0.0.1:{free_port()}")
+    started = {
+        node: launcher.start(*common, "--node-rank", str(node), "sh", "-c", "echo $RANK")
+        for node in (2, 0, 1)
+    }
+    for node, running in started.items():
+        assert launcher.end(running).output == f"[rank {node}] {node}\n"
+
+
+def test_a_failing_rank_ends_all_nodes_and_both_name_it(launcher: Launcher) -> None:
+    command = "echo up; test $RANK = 3 && { sleep 0.3; echo broken >&2; exit 6; }; sleep 60"
+    one, zero = (launcher.end(p, 20) for p in pair(launcher, "sh", "-c", command))
+    assert (one.code, zero.code) == (6, 6)
+    for ended in (one, zero):
+        assert "rank 3 exited with code 6 (node 1)" in ended.errors
+        assert "broken" in ended.errors
+
+
+def test_a_signal_to_one_node_ends_all(launcher: Launcher, tmp_path: Path) -> None:
+    command = "trap 'exit 75' TERM; echo up; while :; do sleep 0.05; done"
+    one, zero = pair(launcher, "sh", "-c", command)
+    wait_for(lambda: len(list(tmp_path.glob("logs?/node?/rank?.log"))) == 4, "all ranks run")
+    wait_for(
+        lambda: all("up" in p.read_text() for p in tmp_path.glob("logs?/*/*.log")), "all are up"
+    )
+    one.terminate()
+    assert (launcher.end(one, 20).code, launcher.end(zero, 20).code) == (75, 75)
+
+
+def test_restarts_are_made_together(launcher: Launcher) -> None:
+    command = "test $RANK = 2 && test $TORCHELASTIC_RESTART_COUNT = 0 && exit 5; sleep 0.3; echo ok $MASTER_PORT"
+    one, zero = (
+        launcher.end(p, 20)
+        for p in pair(launcher, "sh", "-c", command, options=("--restarts", "1"))
+    )
+    assert (one.code, zero.code) == (0, 0)
+    assert one.output.count("ok") == zero.output.count("ok") == 2
+    assert len({line.split()[-1] for line in (one.output + zero.output).splitlines()}) == 1
+
+
+def test_a_node_that_does_not_come_is_named(launcher: Launcher) -> None:
+    ended = launcher.run(
+        "--nodes", "3", "--node-rank", "0", "--rdzv", f"127.0.0.1:{free_port()}",
+        "--join-limit", "0.5", "true",
+    )  # fmt: skip
+    assert ended.code == 121
+    assert "nodes 1, 2 did not come within 0.5 s" in ended.errors
+    ended = launcher.run(
+        "--nodes", "2", "--node-rank", "1", "--rdzv", f"127.0.0.1:{free_port()}",
+        "--join-limit", "0.5", "true",
+    )  # fmt: skip
+    assert ended.code == 121
+    assert "node 0 does not answer" in ended.errors
+
+
+def test_a_node_of_another_run_is_refused(launcher: Launcher) -> None:
+    port = free_port()
+    common = ("--nodes", "2", "--rdzv", f"127.0.0.1:{port}", "--join-limit", "3")
+    zero = launcher.start(*common, "--node-rank", "0", "--rdzv-id", "a", "true")
+    stranger = launcher.run(*common, "--node-rank", "1", "--rdzv-id", "b", "true")
+    assert stranger.code == 121
+    assert "this is the run 'a', not 'b'" in stranger.errors
+    with socket.create_connection(("127.0.0.1", port)) as noise:
+        noise.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    friend = launcher.run(*common, "--node-rank", "1", "--rdzv-id", "a", "true")
+    assert (friend.code, launcher.end(zero).code) == (0, 0)
+
+
+def test_a_silent_node_is_lost_after_a_while(launcher: Launcher, tmp_path: Path) -> None:
+    one, zero = pair(
+        launcher, "sh", "-c", "echo up; sleep 60", options=("--node-limit", "2", "--grace", "1")
+    )
+    wait_for(lambda: len(list(tmp_path.glob("logs?/node?/rank?.log"))) == 4, "all ranks run")
+    frozen = [one.pid, *(stat.pid for stat in process.descendants(one.pid))]
+    for pid in frozen:
+        process.send(pid, signal.SIGSTOP)
+    try:
+        ended = launcher.end(zero, 20)
+    finally:
+        for pid in frozen:
+            process.send(pid, signal.SIGCONT)
+    assert ended.code == 120
+    assert "node 1 (127.0.0.1) was lost" in ended.errors
+    assert launcher.end(one, 20).code == 120
+
+
+@pytest.fixture
+def namespaces() -> Generator[list[str]]:
+    """Two network namespaces, 10.77.0.1 and 10.77.0.2, joined by a cable."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces need root and ip")
+    tag = secrets.token_hex(3)
+    names = [f"jm{tag}a", f"jm{tag}b"]
+    try:
+        for name in names:
+            made = subprocess.run(["ip", "netns", "add", name], check=False, capture_output=True)
+            if made.returncode != 0:
+                pytest.skip(f"no network namespaces here: {made.stderr.decode()}")
+        ends = [f"v{tag}a", f"v{tag}b"]
+        ip = [
+            "ip",
+            "link",
+            "add",
+            ends[0],
+            "netns",
+            names[0],
+            "type",
+            "veth",
+            "peer",
+            "name",
+            ends[1],
+            "netns",
+            names[1],
+        ]
+        subprocess.run(ip, check=True)
+        for name, end, number in zip(names, ends, (1, 2), strict=True):
+            for words in (
+                ["addr", "add", f"10.77.0.{number}/24", "dev", end],
+                ["link", "set", end, "up"],
+                ["link", "set", "lo", "up"],
+            ):
+                subprocess.run(["ip", "-n", name, *words], check=True)
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+TRAIN = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, size = dist.get_rank(), dist.get_world_size()
+value = torch.tensor([float(rank + 1)])
+dist.all_reduce(value)
+print("sum", int(value), "of", size, flush=True)
+dist.destroy_process_group()
+"""
+
+
+def in_namespaces(
+    launcher: Launcher, namespaces: list[str], *command: str
+) -> list["subprocess.Popen[str]"]:
+    return [
+        launcher.start(
+            "--devices", "cpu:2", "--nodes", "2", "--rdzv", "10.77.0.1:29400", "--grace", "2",
+            "--log-dir", f"logs{node}", *command,
+            prefix=["ip", "netns", "exec", namespaces[node]],
+            # Node 0 knows itself by its address, node 1 gets the number that is left.
+            environ={"GLOO_SOCKET_IFNAME": subprocess.run(
+                ["ip", "-n", namespaces[node], "-o", "route", "get", "10.77.0.9"],
+                check=True, capture_output=True, text=True).stdout.split(" dev ")[1].split()[0]},
+        )
+        for node in (0, 1)
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_torch_job_on_two_machines(launcher: Launcher, namespaces: list[str]) -> None:
+    started = in_namespaces(launcher, namespaces, launcher.script(TRAIN))
+    zero, one = (launcher.end(p, 120) for p in started)
+    assert (zero.code, one.code) == (0, 0), (zero.errors, one.errors)
+    # torch also warns that these addresses have no names.
+    sums = [line for ended in (zero, one) for line in ended.lines() if "sum" in line]
+    assert sums == [f"[rank {r}] sum 10 of 4" for r in range(4)]
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_launcher_of_one_machine_is_named_by_the_other(
+    launcher: Launcher, namespaces: list[str], tmp_path: Path, victim: int
+) -> None:
+    started = in_namespaces(launcher, namespaces, "sh", "-c", "echo up; sleep 60")
+    wait_for(lambda: len(list(tmp_path.glob("logs?/node?/rank?.log"))) == 4, "all ranks run")
+    started[victim].kill()
+    before = time.monotonic()
+    ended = launcher.end(started[1 - victim], 20)
+    assert time.monotonic() - before < 4
+    assert ended.code == 120
+    assert f"node {victim} (10.77.0.{victim + 1}) was lost" in ended.errors
+    wait_for(lambda: not launcher.left_over(), "nothing is left on either", 5)

@@ -1,0 +1,77 @@
+import os
+import sys
+import time
+from pathlib import Path
+
+from jumar.launch.probe import ask
+
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-c", program]
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_an_answer_has_code_and_both_streams():
+    answer = ask(python("import sys; print('a', flush=True); sys.exit('b')"), timeout_s=20)
+    assert (answer.code, answer.output.split(), answer.ok) == (1, ["a", "b"], False)
+
+
+def test_the_tool_speaks_english():
+    answer = ask(python("import os; print(os.environ['LC_ALL'])"), timeout_s=20)
+    assert answer.output == "C\n"
+
+
+def test_a_missing_tool_is_an_answer_not_an_error():
+    answer = ask(["/no/such/tool"], timeout_s=1)
+    assert answer.code is None
+    assert "cannot run /no/such/tool" in (answer.trouble or "")
+
+
+def test_a_tool_that_hangs_is_ended_with_its_children(tmp_path: Path):
+    pids = tmp_path / "pids"
+    program = (
+        "import os,time,signal\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child=os.fork()\n"
+        f"open({str(pids)!r},'a').write(f'{{os.getpid()}}\\n')\n"
+        "time.sleep(60)\n"
+    )
+    started = time.monotonic()
+    answer = ask(python(program), timeout_s=1)
+    assert time.monotonic() - started < 10
+    assert answer.code is None
+    assert "in time" in (answer.trouble or "")
+    time.sleep(0.1)
+    assert not [pid for pid in pids.read_text().split() if alive(int(pid))]
+
+
+def test_a_tool_that_closes_its_output_and_hangs_is_ended():
+    program = "import os,time; os.close(1); os.close(2); time.sleep(60)"
+    answer = ask(python(program), timeout_s=1)
+    assert answer.code is None
+    assert "did not end" in (answer.trouble or "")
+
+
+def test_a_tool_that_floods_is_cut():
+    answer = ask(python("while True: print('x' * 1000)"), timeout_s=30, most_bytes=50_000)
+    assert answer.code is None
+    assert len(answer.output) == 50_000
+
+
+def test_bytes_that_are_no_text_are_kept_readable():
+    answer = ask(python(r"import os; os.write(1, b'\xff\xfe ok\n')"), timeout_s=20)
+    assert answer.output.endswith(" ok\n")
+
+
+def test_nothing_is_left_open():
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        ask(["true"], timeout_s=5)
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,308 @@
+"""Each promise of the launcher's supervision, with real processes and real signals."""
+
+import os
+import random
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tests.launch.conftest import PYTHON, Launcher, wait_for
+
+from jumar.launch import process
+
+SAVES = (
+    "import os, signal, sys, time\n"
+    "def save(number, frame):\n"
+    "    print('saved', signal.Signals(number).name, flush=True)\n"
+    "    sys.exit(int(os.environ.get('CODE', 0)))\n"
+    "for name in ('SIGTERM', 'SIGINT'): signal.signal(getattr(signal, name), save)\n"
+    "for name in ('SIGUSR1', 'SIGUSR2'):\n"
+    "    signal.signal(getattr(signal, name), lambda n, f: print('heard', signal.Signals(n).name, flush=True))\n"
+    "print('ready', flush=True)\n"
+    "while True: time.sleep(0.05)\n"
+)
+
+
+def logs_of(folder: Path) -> str:
+    return "".join(path.read_text() for path in sorted(folder.glob("node*/rank*.log")))
+
+
+def test_ranks_run_with_a_log_each_and_one_prefixed_stream(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    script = launcher.script(
+        "import os, sys\n"
+        "print('out', os.environ['RANK'], sys.argv[1:])\n"
+        "print('err', os.environ['RANK'], file=sys.stderr)\n"
+    )
+    ended = launcher.run("--devices", "cpu:3", "--log-dir", "logs", script, "--lr", "1")
+    assert ended.code == 0
+    assert ended.lines() == sorted(
+        [f"[rank {r}] out {r} ['--lr', '1']" for r in range(3)]
+        + [f"[rank {r}] err {r}" for r in range(3)]
+    )
+    assert ended.errors == ""
+    for rank in range(3):
+        text = (tmp_path / f"logs/node0/rank{rank}.log").read_text()
+        assert text == f"out {rank} ['--lr', '1']\nerr {rank}\n"
+
+
+def test_lines_of_ranks_are_never_mixed(launcher: Launcher) -> None:
+    script = launcher.script(
+        "import os, sys\n"
+        "for i in range(3000):\n"
+        "    sys.stdout.write('ab' + os.environ['RANK']); sys.stdout.write('c' * 50 + '\\n')\n"
+        "sys.stdout.write('no end of line')\n"
+    )
+    ended = launcher.run("--devices", "cpu:4", script)
+    lines = ended.output.splitlines()
+    assert len(lines) == 4 * 3001
+    assert all(re.fullmatch(r"\[rank (\d)\] (?:ab\1c{50}|no end of line)", line) for line in lines)
+
+
+def test_without_a_log_folder_logs_stay_only_after_a_failure(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    launcher.run("--devices", "cpu:2", "true")
+    assert not list(tmp_path.glob("jumar-launch-*"))
+    ended = launcher.run("--devices", "cpu:2", "false")
+    (kept,) = tmp_path.glob("jumar-launch-*")
+    assert str(kept) in ended.errors
+
+
+def test_the_first_failing_rank_is_named_with_its_tail_and_the_rest_are_consequences(
+    launcher: Launcher,
+) -> None:
+    script = launcher.script(
+        "import os, sys, time\n"
+        "rank = int(os.environ['RANK'])\n"
+        "if rank == 2: time.sleep(0.3); raise ValueError('bad batch')\n"
+        "time.sleep(60)\n"
+    )
+    ended = launcher.run("--devices", "cpu:4", "--grace", "2", script)
+    assert ended.code == 1
+    assert "jumar launch: rank 2 exited with code 1" in ended.errors
+    assert "ValueError: bad batch" in ended.errors
+    assert "as a consequence: ranks 0, 1, 3 ended from here" in ended.errors
+
+
+def test_a_rank_that_only_lost_its_peer_is_not_the_cause(launcher: Launcher) -> None:
+    script = launcher.script(
+        "import os, sys, time\n"
+        "if os.environ['RANK'] == '1':\n"
+        "    print('[ERROR] EI0006: Getting socket times out.', flush=True); sys.exit(5)\n"
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "sys.stdout.flush(); time.sleep(0.4); sys.exit(9)\n"
+    )
+    ended = launcher.run("--devices", "cpu:2", "--grace", "5", script)
+    # Rank 0 was asked to end before it failed, so only rank 1 speaks for itself.
+    assert ended.code == 5
+    assert "EI0006" in ended.errors
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGTERM, 75)]
+)
+def test_ranks_that_save_when_asked_make_it_a_success(
+    launcher: Launcher, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    script = launcher.script(SAVES)
+    running = launcher.start(
+        "--devices", "cpu:2", "--log-dir", "logs", script, environ={"CODE": str(code)}
+    )
+    wait_for(lambda: logs_of(tmp_path / "logs").count("ready") == 2, "ranks are ready")
+    running.send_signal(number)
+    ended = launcher.end(running)
+    assert ended.code == code
+    assert ended.output.count(f"saved {number.name}") == 2
+
+
+def test_user_signals_are_passed_on_and_end_nothing(launcher: Launcher, tmp_path: Path) -> None:
+    running = launcher.start("--devices", "cpu:2", "--log-dir", "logs", launcher.script(SAVES))
+    logs = tmp_path / "logs"
+    wait_for(lambda: logs_of(logs).count("ready") == 2, "ranks are ready")
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        running.send_signal(number)
+        wait_for(lambda n=number: logs_of(logs).count(f"heard {n.name}") == 2, "both heard it")
+    assert running.poll() is None
+    running.terminate()
+    assert launcher.end(running).code == 0
+
+
+def test_grace_is_kept_and_then_all_is_killed(launcher: Launcher, tmp_path: Path) -> None:
+    script = launcher.script(
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print('ready', flush=True)\nwhile True: time.sleep(1)\n"
+    )
+    running = launcher.start("--devices", "cpu:2", "--grace", "1", "--log-dir", "logs", script)
+    wait_for(lambda: logs_of(tmp_path / "logs").count("ready") == 2, "ranks are ready")
+    before = time.monotonic()
+    running.terminate()
+    ended = launcher.end(running)
+    assert 0.9 < time.monotonic() - before < 4
+    assert ended.code == 128 + signal.SIGKILL
+
+
+def test_a_second_interrupt_ends_the_grace(launcher: Launcher, tmp_path: Path) -> None:
+    script = launcher.script(
+        "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "print('ready', flush=True)\nwhile True: time.sleep(1)\n"
+    )
+    running = launcher.start("--devices", "cpu:1", "--grace", "60", "--log-dir", "logs", script)
+    wait_for(lambda: "ready" in logs_of(tmp_path / "logs"), "the rank is ready")
+    running.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert running.poll() is None
+    running.send_signal(signal.SIGINT)
+    assert launcher.end(running, 10).code == 137
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["sh", "-c", "exit 7"], 7),
+        (["sh", "-c", "kill -SEGV $$"], 128 + signal.SIGSEGV),
+        (["no-such-program"], 127),
+        (["/dev/null"], 126),
+        (["sh", "-c", "exit 75"], 75),
+        (["sh", "-c", "exit $((75 * (1 - RANK)))"], 75),
+        (["sh", "-c", "test $RANK = 0 && exit 75; sleep 0.2; exit 3"], 3),
+    ],
+)
+def test_exit_codes(launcher: Launcher, command: list[str], code: int) -> None:
+    assert launcher.run("--devices", "cpu:2", *command).code == code
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--devices", "tpu:2", "x.py"],
+        ["--devices", "0", "x.py"],
+        ["--devices", "cpu:-1", "x.py"],
+        ["--grace", "soon", "x.py"],
+        ["--no-such-option", "x.py"],
+        ["--nodes", "2", "--node-rank", "0", "x.py"],
+        ["--nodes", "2", "--node-rank", "2", "--rdzv", "localhost:1", "x.py"],
+        ["--devices", "npu:3", "x.py"],
+        ["--rdzv", "localhost:99999", "x.py"],
+    ],
+)
+def test_bad_arguments_are_one_line_and_a_hint(launcher: Launcher, arguments: list[str]) -> None:
+    ended = launcher.run(*arguments)
+    assert ended.code == 2
+    error, hint = ended.errors.splitlines()
+    assert error.startswith("error: ")
+    assert hint.startswith("hint: ")
+
+
+def test_a_rank_that_hangs_while_others_are_done_is_named(launcher: Launcher) -> None:
+    ended = launcher.run(
+        "--devices", "cpu:3", "--straggler", "0.3", "sh", "-c", "test $RANK = 1 && sleep 1.5; true"
+    )
+    assert ended.code == 0
+    assert re.search(r"still running \d+ s after rank \d, \d was done: rank 1", ended.errors)
+
+
+def test_restarts_have_a_bound_and_say_so(launcher: Launcher) -> None:
+    ended = launcher.run(
+        "--devices", "cpu:2", "--restarts", "2", "sh", "-c",
+        "echo try $TORCHELASTIC_RESTART_COUNT; test $RANK = 1 && exit 4; sleep 30",
+    )  # fmt: skip
+    assert ended.code == 4
+    assert [f"[rank 1] try {n}" in ended.output for n in range(4)] == [True, True, True, False]
+    assert ended.errors.count("all ranks are started again") == 2
+
+
+def test_a_restart_may_help(launcher: Launcher) -> None:
+    ended = launcher.run(
+        "--devices", "cpu:2", "--restarts", "5", "sh", "-c",
+        'test "$TORCHELASTIC_RESTART_COUNT" -ge 2 || exit 1',
+    )  # fmt: skip
+    assert ended.code == 0
+
+
+DAEMONS = (
+    "setsid -f sh -c 'trap \"\" TERM HUP INT; exec sleep 300'; (sleep 300 & sleep 300) & "
+    "echo ready; sleep 300"
+)
+
+
+def below(pid: int) -> list[int]:
+    return [stat.pid for stat in process.descendants(pid)]
+
+
+@pytest.mark.parametrize("victim", ["launcher", "supervisor"])
+def test_killed_it_leaves_no_orphan(launcher: Launcher, tmp_path: Path, victim: str) -> None:
+    running = launcher.start("--devices", "cpu:2", "--log-dir", "logs", "sh", "-c", DAEMONS)
+    wait_for(lambda: logs_of(tmp_path / "logs").count("ready") == 2, "ranks are ready")
+    supervisor = next(s.pid for s in process.descendants(running.pid) if s.parent == running.pid)
+    os.kill(running.pid if victim == "launcher" else supervisor, signal.SIGKILL)
+    wait_for(lambda: not launcher.left_over(), "everything is gone", 5)
+    ended = launcher.end(running)
+    assert ended.code == (-signal.SIGKILL if victim == "launcher" else 125)
+
+
+def test_a_reader_that_leaves_does_not_end_the_run(launcher: Launcher, tmp_path: Path) -> None:
+    running = launcher.start(
+        "--devices", "cpu:1", "--log-dir", "logs", "sh", "-c",
+        "for i in 1 2 3 4 5 6; do echo line $i; sleep 0.05; done",
+    )  # fmt: skip
+    assert running.stdout is not None
+    running.stdout.close()
+    running.stdout = None
+    assert running.wait(20) == 0
+    assert logs_of(tmp_path / "logs").count("line") == 6
+
+
+@pytest.mark.parametrize("batch", range(10))
+def test_random_kills_leave_no_process(launcher: Launcher, batch: int) -> None:
+    """20 schedules a batch: signals of any kind to any process, at any moment."""
+    chance = random.Random(batch)
+    for _ in range(20):
+        command = chance.choice(
+            [DAEMONS, "sleep 0.05", "sleep 0.02; exit 3", "trap '' TERM; sleep 9"]
+        )
+        running = launcher.start("--devices", "cpu:2", "--grace", "0.2", "-q", "sh", "-c", command)
+        time.sleep(chance.random() * 0.25)
+        for _ in range(chance.randint(1, 3)):
+            victims = [running.pid, *below(running.pid)]
+            number = chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+            process.send(chance.choice(victims), number)
+            time.sleep(chance.random() * 0.02)
+        if running.poll() is None:
+            running.terminate()
+        launcher.end(running, 20)
+        wait_for(lambda: not launcher.left_over(), "everything is gone", 5)
+
+
+def test_modules_and_torchrun_spellings_work(launcher: Launcher) -> None:
+    launcher.script("import sys, os; print(os.environ['LOCAL_RANK'], sys.argv[1:])", "mod.py")
+    ended = launcher.run(
+        "--nproc_per_node=2", "--nnodes=1:1", "--node_rank=0", "--master_addr=127.0.0.1",
+        "--master_port=29511", "--max_restarts=1", "--rdzv_id=7", "-m", "mod", "--lr", "1",
+    )  # fmt: skip
+    assert ended.code == 0
+    assert ended.lines() == ["[rank 0] 0 ['--lr', '1']", "[rank 1] 1 ['--lr', '1']"]
+
+
+def test_a_script_that_declares_local_rank_gets_it(launcher: Launcher) -> None:
+    script = launcher.script(
+        "import argparse\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--local_rank', type=int, default=-1)\np.add_argument('--lr')\n"
+        "print(p.parse_args())\n"
+    )
+    ended = launcher.run("--devices", "cpu:2", script, "--lr", "3")
+    assert ended.lines() == [f"[rank {r}] Namespace(local_rank={r}, lr='3')" for r in range(2)]
+    ended = launcher.run("--devices", "cpu:1", "--use_env", script)
+    assert ended.lines() == ["[rank 0] Namespace(local_rank=-1, lr=None)"]
+
+
+def test_the_interpreter_is_the_one_asked_for(launcher: Launcher) -> None:
+    script = launcher.script("import sys; print(sys.executable)")
+    ended = launcher.run("--devices", "cpu:1", "--python", "/usr/bin/python3", script)
+    assert ended.output == "[rank 0] /usr/bin/python3\n"
+    ended = launcher.run("--devices", "cpu:1", script)
+    assert ended.output == f"[rank 0] {PYTHON}\n"

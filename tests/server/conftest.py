@@ -1,0 +1,243 @@
+"""A whole server in this process: real sockets, real SQLite, an engine that runs nothing."""
+
+import http.client
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from jumar.engine.memory import MemoryEngine
+from jumar.jobs.accounts import Accounts
+from jumar.jobs.database import open_database
+from jumar.jobs.service import JobService
+from jumar.server.listen import listen
+from jumar.server.serving import SiteServer
+from jumar.server.site import Site
+from jumar.settings import Settings
+from jumar.spec.devices import Card, DeviceKind
+from jumar.spec.job import JobSpec
+from jumar.spec.records import JobRecord, ServerInfo
+from jumar.spec.states import JobState
+
+LIMIT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server answered."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def error(self) -> str:
+        error = self.json["error"]
+        assert set(error) == {"message", "hint"}
+        return error["message"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One server-sent event."""
+
+    name: str
+    data: Any
+    id: str | None = None
+
+
+@dataclass
+class Running:
+    """A server, its parts, and what tests do with them."""
+
+    site: Site
+    server: SiteServer
+    engine: MemoryEngine
+    home: Path
+    tokens: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def url(self) -> str:
+        return self.site.info.url
+
+    def connect(self) -> http.client.HTTPConnection:
+        place = urlsplit(self.url)
+        return http.client.HTTPConnection(place.hostname or "", place.port, timeout=LIMIT_S)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        user: str | None = "ann",
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """One request; `body` that is not bytes is sent as JSON."""
+        sent = dict(headers or {})
+        if user is not None:
+            sent["Authorization"] = f"Bearer {self.token(user)}"
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            sent.setdefault("Content-Type", "application/json")
+        with closing(self.connect()) as connection:
+            connection.request(method, path, body, sent)
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.headers, answer.read())
+
+    def api(self, method: str, path: str, **more: Any) -> Answer:
+        return self.ask(method, f"/api/v1{path}", **more)
+
+    @contextmanager
+    def open(
+        self, path: str, *, user: str = "ann", headers: Mapping[str, str] | None = None
+    ) -> Generator[http.client.HTTPResponse]:
+        """An answer that is read piece by piece."""
+        sent = {**(headers or {}), "Authorization": f"Bearer {self.token(user)}"}
+        with closing(self.connect()) as connection:
+            connection.request("GET", path, headers=sent)
+            yield connection.getresponse()
+
+    def token(self, user: str) -> str:
+        """A token of ann (member), bob (member), eve (pending) or root (administrator)."""
+        return self.tokens[user]
+
+    def submit(self, user: str = "ann", **values: Any) -> JobRecord:
+        spec = JobSpec.model_validate({"name": "digits", "command": ["train"], **values})
+        return self.site.service.submit(spec, user=user)
+
+    def running_job(self, user: str = "ann", **values: Any) -> JobRecord:
+        record = self.submit(user, **values)
+        wait_for(lambda: any(job == record.id for job, _ in self.engine.started()))
+        self.hint(record.id)
+        return self.wait(record.id, JobState.RUNNING)
+
+    def finish(self, job_id: str, state: JobState = JobState.SUCCEEDED, **more: Any) -> JobRecord:
+        self.engine.finish(job_id, state, **more)
+        self.hint(job_id)
+        return self.wait(job_id, state)
+
+    def hint(self, job_id: str) -> None:
+        """Say that something happened, as a supervisor does."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.sendto(
+                json.dumps({"job_id": job_id}).encode(), os.fspath(self.home / "notify.sock")
+            )
+
+    def wait(self, job_id: str, state: JobState) -> JobRecord:
+        until = time.monotonic() + LIMIT_S
+        while (record := self.site.service.get(job_id)).state is not state:
+            assert time.monotonic() < until, record
+            time.sleep(0.02)
+        return record
+
+    def log_path(self, job_id: str, rank: int = 0) -> Path:
+        path = self.home / "jobs" / job_id / "logs" / "node0" / f"rank{rank}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def events(answer: http.client.HTTPResponse) -> Iterator[Event]:
+    """The events of a stream, until it ends."""
+    fields: dict[str, str] = {}
+    for raw in answer:
+        line = raw.decode().rstrip("\n")
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif "event" in fields:
+            yield Event(fields["event"], json.loads(fields["data"]), fields.get("id"))
+            fields = {}
+        else:
+            fields = {}
+
+
+Wait = Callable[[Callable[[], bool]], None]
+
+
+def wait_for(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+    until = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < until, "did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Generator[Running]:
+    """A server with four users and eight simulated cards."""
+    with serving(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
+    """The same for all tests of a file; for tests that do not count jobs."""
+    with serving(tmp_path_factory.mktemp("shared")) as server:
+        yield server
+
+
+@contextmanager
+def serving(folder: Path) -> Generator[Running]:
+    home = folder / "home"
+    home.mkdir()
+    engine = MemoryEngine(
+        (
+            *(Card(DeviceKind.SIM, number) for number in range(8)),
+            *(Card(DeviceKind.CPU, number) for number in range(64)),
+        )
+    )
+    listener = listen(Settings(home=home))
+    database = open_database(f"sqlite:///{home / 'jumar.db'}")
+    accounts = Accounts(database)
+    service = JobService(database=database, engine=engine, home=home, user_limit=0)
+    service.start()
+    site = Site(
+        service=service,
+        accounts=accounts,
+        loopback_only=listener.loopback_only,
+        info=ServerInfo(
+            name="test",
+            version="0",
+            home=str(home),
+            url=listener.url,
+            started_at=time.time(),
+            engine=engine.name,
+        ),
+    )
+    server = SiteServer(site)
+    thread = threading.Thread(target=server.run, args=([listener.socket],))
+    thread.start()
+    try:
+        wait_for(lambda: server.started)
+        yield Running(site, server, engine, home, _people(accounts))
+    finally:
+        server.end()
+        thread.join(timeout=LIMIT_S)
+        listener.socket.close()
+        service.close()
+        assert not thread.is_alive()
+
+
+def _people(accounts: Accounts) -> dict[str, str]:
+    # Without passwords: hashing those takes long, and only the tests of signing in need them.
+    tokens = {name: accounts.bootstrap(name) for name in ("root", "ann", "bob", "eve")}
+    for name, role in {"ann": "member", "bob": "member", "eve": "pending"}.items():
+        accounts.set_role(name, role)
+    return tokens

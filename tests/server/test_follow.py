@@ -1,0 +1,139 @@
+"""Following a log: every byte once, in order, until the job is over."""
+
+import threading
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.server.conftest import Event, Running, events
+
+from jumar.server.follow import Decoder
+from jumar.spec.states import JobState
+
+
+def stream(job_id: str, query: str = "") -> str:
+    return f"/api/v1/jobs/{job_id}/logs/0/0/stream{query}"
+
+
+def text_of(seen: list[Event]) -> str:
+    return "".join(event.data["text"] for event in seen if event.name == "log")
+
+
+@given(st.text(), st.lists(st.integers(0, 50)))
+def test_text_cut_anywhere_comes_out_whole_and_offsets_are_bytes(
+    text: str, cuts: list[int]
+) -> None:
+    data = text.encode("utf-8", "replace")
+    decoder, out, place = Decoder(100), "", 0
+    for cut in cuts:
+        out += decoder.feed(data[place : place + cut])
+        place = min(len(data), place + cut)
+        assert decoder.offset == 100 + len(out.encode())
+    out += decoder.feed(data[place:], final=True)
+    assert out == data.decode()
+    assert decoder.offset == 100 + len(data)
+
+
+def test_a_finished_job_is_sent_whole_and_ends(running: Running) -> None:
+    job = running.running_job()
+    text = "".join(f"Zeile {number} – 进度 ✓\n" for number in range(20_000))
+    running.log_path(job.id).write_text(text)
+    running.finish(job.id, JobState.FAILED, reason="exited with code 3")
+    with running.open(stream(job.id)) as answer:
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        seen = list(events(answer))
+    assert text_of(seen) == text
+    assert seen[0] == Event("state", {"state": "failed", "reason": "exited with code 3"})
+    assert seen[-1] == Event("end", {"state": "failed"})
+    logs = [event for event in seen if event.name == "log"]
+    assert len(logs) > 5
+    assert logs[-1].id == str(len(text.encode()))
+    for before, after in pairwise(logs):
+        assert before.id == str(after.data["offset"])
+
+
+def test_a_stream_goes_on_from_the_last_event_id(running: Running) -> None:
+    job = running.running_job()
+    text = "".join(f"行 {number}\n" for number in range(20_000))
+    running.log_path(job.id).write_text(text)
+    running.finish(job.id)
+    with running.open(stream(job.id)) as answer:
+        first = next(event for event in events(answer) if event.name == "log")
+    assert first.id is not None
+    with running.open(stream(job.id, "?tail=1"), headers={"Last-Event-ID": first.id}) as answer:
+        rest = list(events(answer))
+    assert first.data["text"] + text_of(rest) == text
+    bad = running.ask("GET", stream(job.id), headers={"Last-Event-ID": "x"})
+    assert bad.status == 422
+
+
+def test_a_live_log_arrives_while_it_is_written(running: Running) -> None:
+    job = running.submit(device="sim:8")
+    with running.open(stream(job.id)) as answer:
+        incoming = events(answer)
+        assert next(incoming).name == "state"
+        running.wait(job.id, JobState.RUNNING)
+        log = running.log_path(job.id)
+        with log.open("ab", buffering=0) as file:
+            begun = time.monotonic()
+            file.write("half é".encode()[:-1])
+            received = next(event for event in incoming if event.name == "log")
+            assert received.data == {"text": "half ", "offset": 0}
+            assert received.id == "5"
+            file.write("é".encode()[1:] + b" end\n")
+            assert next(incoming).data["text"] == "é end\n"
+            assert time.monotonic() - begun < 2
+            file.write(b"last\n")
+            running.finish(job.id)
+        rest = list(incoming)
+    assert text_of(rest) == "last\n"
+    assert [event.data for event in rest[-2:]] == [
+        {"state": "succeeded", "reason": None},
+        {"state": "succeeded"},
+    ] or rest[-1].data == {"state": "succeeded"}
+
+
+def test_following_the_tail_begins_some_lines_before_the_end(running: Running) -> None:
+    job = running.running_job()
+    running.log_path(job.id).write_text("".join(f"{number}\n" for number in range(100)))
+    running.finish(job.id)
+    with running.open(stream(job.id, "?tail=2")) as answer:
+        assert text_of(list(events(answer))) == "98\n99\n"
+    with running.open(stream(job.id, "?offset=280")) as answer:
+        assert text_of(list(events(answer))) == "96\n97\n98\n99\n"[2:]
+
+
+def test_a_job_that_is_stopped_before_it_ran_ends_the_stream(running: Running) -> None:
+    running.running_job(device="sim:8")
+    job = running.submit(device="sim:8")
+    with running.open(stream(job.id)) as answer:
+        incoming = events(answer)
+        assert next(incoming).data["state"] == "queued"
+        running.site.service.stop(job.id)
+        assert [event.name for event in incoming] == ["state", "end"]
+
+
+@pytest.mark.parametrize("followers", [20])
+def test_a_server_that_ends_lets_followers_go(running: Running, followers: int) -> None:
+    job = running.running_job()
+    running.log_path(job.id).write_text("line\n")
+    ended: list[float] = []
+
+    def follow() -> None:
+        with running.open(stream(job.id)) as answer:
+            for _ in events(answer):
+                pass
+        ended.append(time.monotonic())
+
+    threads = [threading.Thread(target=follow) for _ in range(followers)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    asked = time.monotonic()
+    running.server.end()
+    for thread in threads:
+        thread.join(timeout=5)
+    assert len(ended) == followers
+    assert max(ended) - asked < 3

@@ -1,0 +1,85 @@
+"""Who may do what: every call, asked by every kind of user."""
+
+import hashlib
+
+import pytest
+from tests.server.conftest import Running
+
+STRANGER, PENDING, OWNER, OTHER, ADMIN = None, "eve", "ann", "bob", "root"
+EVERYBODY = (STRANGER, PENDING, OWNER, OTHER, ADMIN)
+SPEC = {"name": "x", "command": "true"}
+DIGEST = hashlib.sha256(b"tar").hexdigest()
+
+# method, path, body, then the status for a stranger, a pending user, the owner, another member,
+# an administrator.
+TABLE = [
+    ("GET", "/server", None, (200, 200, 200, 200, 200)),
+    ("GET", "/me", None, (401, 200, 200, 200, 200)),
+    ("GET", "/jobs", None, (401, 403, 200, 200, 200)),
+    ("POST", "/jobs", SPEC, (401, 403, 201, 201, 201)),
+    ("POST", "/plans", SPEC, (401, 403, 200, 200, 200)),
+    ("GET", "/jobs/{job}", None, (401, 403, 200, 403, 200)),
+    ("POST", "/jobs/{job}/stop", None, (401, 403, 200, 403, 200)),
+    ("POST", "/jobs/{job}/rerun", None, (401, 403, 201, 403, 201)),
+    ("GET", "/jobs/{job}/logs", None, (401, 403, 200, 403, 200)),
+    ("GET", "/jobs/{job}/logs/0/0", None, (401, 403, 200, 403, 200)),
+    ("GET", "/jobs/{done}/logs/0/0/stream", None, (401, 403, 200, 403, 200)),
+    ("HEAD", f"/code/{DIGEST}", None, (401, 403, 404, 404, 404)),
+    ("PUT", f"/code/{DIGEST}", b"tar", (401, 403, 204, 204, 204)),
+    ("GET", "/cards", None, (401, 403, 200, 200, 200)),
+    ("GET", "/users", None, (401, 403, 403, 403, 200)),
+    ("PATCH", "/users/eve", {"role": "member"}, (401, 403, 403, 403, 200)),
+    ("POST", "/tokens", {"label": "ci"}, (401, 403, 201, 201, 201)),
+    ("POST", "/login-codes", None, (401, 403, 201, 201, 201)),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "statuses"), TABLE, ids=lambda v: str(v)[:40])
+def test_every_call_answers_every_kind_of_user_as_the_table_says(
+    shared: Running, method: str, path: str, body: object, statuses: tuple[int, ...]
+) -> None:
+    job = shared.running_job("ann")
+    done = shared.running_job("ann")
+    for record in (job, done):
+        shared.log_path(record.id).write_text("line\n")
+    shared.finish(done.id)
+    address = path.format(job=job.id, done=done.id)
+    if path.startswith("/code"):
+        (shared.home / "code" / f"{DIGEST}.tar").unlink(missing_ok=True)
+    shared.site.accounts.set_role("eve", "pending")
+    answered = [shared.api(method, address, user=user, body=body).status for user in EVERYBODY]
+    assert tuple(answered) == statuses
+
+
+@pytest.mark.parametrize(
+    ("path", "statuses"),
+    [
+        ("/", (303, 303, 200, 200, 200)),
+        ("/jobs/{job}", (303, 403, 200, 403, 200)),
+        ("/users", (303, 403, 403, 403, 200)),
+        ("/login", (200, 200, 200, 200, 200)),
+        ("/register", (200, 200, 200, 200, 200)),
+        ("/waiting", (303, 200, 303, 303, 303)),
+    ],
+)
+def test_every_page_answers_every_kind_of_user(
+    shared: Running, path: str, statuses: tuple[int, ...]
+) -> None:
+    job = shared.submit("ann")
+    shared.site.accounts.set_role("eve", "pending")
+    answered = [shared.ask("GET", path.format(job=job.id), user=user).status for user in EVERYBODY]
+    assert tuple(answered) == statuses
+
+
+def test_a_role_change_counts_from_the_next_request_on(running: Running) -> None:
+    assert running.api("GET", "/jobs", user="eve").status == 403
+    running.api("PATCH", "/users/eve", user="root", body={"role": "member"})
+    assert running.api("GET", "/jobs", user="eve").status == 200
+    running.api("PATCH", "/users/eve", user="root", body={"role": "pending"})
+    assert running.api("GET", "/jobs", user="eve").status == 403
+
+
+def test_a_wrong_token_is_a_stranger(running: Running) -> None:
+    answer = running.api("GET", "/me", user=None, headers={"Authorization": "Bearer jm_guess"})
+    assert answer.status == 401
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
