@@ -41,6 +41,7 @@ COMMANDS: dict[str, Entry] = {
     "down": Entry("jumar.cli.down", "Stop the server; running jobs go on.", SERVER),
     "login": Entry("jumar.cli.login", "Use another server.", SERVER),
     "users": Entry("jumar.cli.users", "List users and let them in.", SERVER),
+    "try": Entry("jumar.cli.trial", "Try a script on simulated NPUs.", TOOLS),
     "demo": Entry("jumar.cli.demo", "Train a small model through the platform.", TOOLS),
     "spec": Entry("jumar.cli.spec", "Check job files.", TOOLS),
     "version": Entry("jumar.cli.version", "Print versions.", TOOLS),

@@ -168,6 +168,11 @@ class _Methods:
         with without_functions():
             return Tensor.tolist(self)
 
+    def backward(
+        self: Any, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
+    ) -> None:
+        torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
     def record_stream(self: Any, stream: Any) -> None:
         """Work is done in order; there is nothing to wait for."""
 
@@ -212,6 +217,8 @@ def install() -> None:
             HANDLERS[getattr(Tensor, name)] = _read
     HANDLERS[Tensor.grad.__get__] = _grad
     HANDLERS[Tensor.__getitem__] = _getitem
+    # Looked into by `autograd`, as a pass and not as a function.
+    HANDLERS[torch.autograd.backward] = HANDLERS[torch.autograd.grad] = _read
     for name in _SHAPE_OF_OTHER:
         HANDLERS[getattr(Tensor, name)] = _shape_of_other
     HANDLERS[torch._VF._pack_padded_sequence] = _pack
