@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,9 @@ def build(name: str) -> "tuple[Any, Any, Any]":
             super().__init__()
             self.embed = nn.Embedding(words, width)
             self.blocks = nn.ModuleList(
-                nn.TransformerEncoderLayer(width, heads, 4 * width, 0.1, "gelu", batch_first=True, norm_first=True)
+                nn.TransformerEncoderLayer(
+                    width, heads, 4 * width, 0.1, "gelu", batch_first=True, norm_first=True
+                )
                 for _ in range(layers)
             )
             self.head = nn.Linear(width, words, bias=False)
@@ -78,7 +81,9 @@ def build(name: str) -> "tuple[Any, Any, Any]":
             return self.head(hidden).flatten(0, 1)
 
     if name == "mlp":
-        model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+        model = nn.Sequential(
+            nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)
+        )
         return model, torch.randn(32, 64), torch.randint(0, 10, (32,))
     if name == "cnn":
         layers = [nn.Conv2d(3, 32, 3, padding=1), *(Residual(32) for _ in range(4))]
@@ -92,10 +97,9 @@ def build(name: str) -> "tuple[Any, Any, Any]":
 
 def work(case: str, device: str, steps: int) -> None:
     """In the measured process: train, and print the median step and the first losses."""
-    import torch
-
+    torch: Any = import_module("torch")
     if device == "npu":
-        import torch_npu  # noqa: F401
+        import_module("torch_npu")
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model, x, y = build(case)
@@ -127,7 +131,7 @@ def _wait(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
     elif device == "npu":
-        torch.npu.synchronize()  # pyright: ignore[reportAttributeAccessIssue]  # made at run time
+        import_module("torch_npu").npu.synchronize()
 
 
 def measure(case: Case, device: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -142,7 +146,12 @@ def measure(case: Case, device: str, options: argparse.Namespace) -> dict[str, A
         )
     arguments = ["--worker", case.name, "--device", device, "--steps", str(case.steps)]
     done = subprocess.run(
-        [sys.executable, __file__, *arguments], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=500, check=False
+        [sys.executable, __file__, *arguments],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
     )
     if done.returncode:
         sys.exit(done.stderr)
@@ -165,13 +174,19 @@ def main() -> int:
     missed = 0
     print(f"{'model':<12} {'plain ms':>9} {'simulated':>9} {'ratio':>6} {'goal':>5}  losses equal")
     for case in CPU_CASES if options.backend == "cpu" else CUDA_CASES:
-        rounds = [(measure(case, options.backend, options), measure(case, "npu", options)) for _ in range(options.rounds)]
+        rounds = [
+            (measure(case, options.backend, options), measure(case, "npu", options))
+            for _ in range(options.rounds)
+        ]
         plain = min(one["ms"] for one, _ in rounds)
         simulated = min(other["ms"] for _, other in rounds)
         equal = all(one["losses"] == other["losses"] for one, other in rounds)
         ratio = simulated / plain
         missed += ratio > case.goal or not equal or plain < case.wants_ms
-        print(f"{case.name:<12} {plain:>9.2f} {simulated:>9.2f} {ratio:>6.2f} {case.goal:>5.1f}  {equal}", flush=True)
+        print(
+            f"{case.name:<12} {plain:>9.2f} {simulated:>9.2f} {ratio:>6.2f} {case.goal:>5.1f}  {equal}",
+            flush=True,
+        )
     return 1 if missed else 0
 
 

@@ -6,7 +6,6 @@ imported by this. Communication over hccl has no CPU form and is left alone."""
 import functools
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
 from types import ModuleType
 from typing import Any, Callable, Dict, Optional, Sequence
@@ -20,7 +19,13 @@ _WRAPPED: Dict[str, Sequence[str]] = {
     "mindspore.context": ("set_context",),
 }
 # Options that only an Ascend takes; a CPU refuses them.
-_ASCEND_ONLY = ("device_id", "ascend_config", "enable_graph_kernel", "auto_tune_mode", "max_device_memory")
+_ASCEND_ONLY = (
+    "device_id",
+    "ascend_config",
+    "enable_graph_kernel",
+    "auto_tune_mode",
+    "max_device_memory",
+)
 _said = False
 
 

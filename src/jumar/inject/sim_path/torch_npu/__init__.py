@@ -6,6 +6,12 @@ plug-in further down the path is imported instead."""
 import os
 import sys
 
+
+# Defined first: where the script imports us before torch, torch asks for it in the midst of this.
+def _autoload() -> None:  # pyright: ignore[reportUnusedFunction]  # torch calls it
+    """What torch calls for a backend that it finds installed; importing was all."""
+
+
 if "JUMAR_SIM_DEVICES" not in os.environ:
     from torch_npu import _gate
 
@@ -22,7 +28,3 @@ else:
     start.finish()
 
     __all__ = ["__version__", "npu", "optim", "profiler"]
-
-
-def _autoload() -> None:
-    """What torch calls for a backend that it finds installed; importing was all."""

@@ -7,6 +7,7 @@ from typing import Any, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
+
 from torch_npu._sim import refuse
 from torch_npu._sim.attention import npu_fusion_attention, npu_prompt_flash_attention
 from torch_npu._sim.boxes import npu_ciou, npu_diou, npu_giou, npu_iou, npu_ptiou
@@ -174,7 +175,11 @@ def npu_layer_norm_eval(
 
 
 def npu_group_norm_silu(
-    input: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], group: int, eps: float = 0.00001
+    input: Tensor,
+    weight: Optional[Tensor],
+    bias: Optional[Tensor],
+    group: int,
+    eps: float = 0.00001,
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """The silu of a group norm, its mean and 1 / deviation."""
     batch, channels = input.shape[:2]

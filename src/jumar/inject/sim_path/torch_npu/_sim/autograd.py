@@ -6,6 +6,7 @@ returned by `torch.autograd.grad`, or handed to a custom Function or to a hook."
 from typing import Any
 
 import torch
+
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.tensor import Tensor, find_class, tag
@@ -29,10 +30,10 @@ def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
     # Hooks of the user run inside; `torch.autograd.grad` comes here with functions switched off.
     with _with_functions():
         if SETTINGS.checks and WATCH.wants_pass(cls.npu_index):
-            grads = WATCH.run(cls.npu_index, _run_backward, outputs, *args, **kwargs)
+            grads: Any = WATCH.run(cls.npu_index, _run_backward, outputs, *args, **kwargs)
         else:
             grads = _run_backward(outputs, *args, **kwargs)
-    inputs = args[3] if len(args) > 3 else ()
+    inputs: Any = args[3] if len(args) > 3 else ()
     if grads is not None:
         for grad, source in zip(grads, inputs):
             if grad is not None:

@@ -21,7 +21,9 @@ def npu_iou(bboxes: Tensor, gtboxes: Tensor, mode: int = 0) -> Tensor:
     """Overlap of every ground truth (rows) with every box (columns); mode 1 over the truth's area."""
     b, g = bboxes.unsqueeze(0), gtboxes.unsqueeze(1)
     width = (torch.minimum(b[..., 2], g[..., 2]) - torch.maximum(b[..., 0], g[..., 0])).clamp(min=0)
-    height = (torch.minimum(b[..., 3], g[..., 3]) - torch.maximum(b[..., 1], g[..., 1])).clamp(min=0)
+    height = (torch.minimum(b[..., 3], g[..., 3]) - torch.maximum(b[..., 1], g[..., 1])).clamp(
+        min=0
+    )
     both = width * height
     area_b = (b[..., 2] - b[..., 0]) * (b[..., 3] - b[..., 1])
     area_g = (g[..., 2] - g[..., 0]) * (g[..., 3] - g[..., 1])
@@ -78,7 +80,9 @@ def npu_ciou(
     """Overlap less the distance of the centres and the difference of the shapes."""
     parts = _pairwise(self, gtboxes, trans, mode)
     _, _, _, _, ax1, ay1, ax2, ay2, bx1, by1, bx2, by2 = parts
-    turn = torch.atan((bx2 - bx1) / (by2 - by1 + _TINY)) - torch.atan((ax2 - ax1) / (ay2 - ay1 + _TINY))
+    turn = torch.atan((bx2 - bx1) / (by2 - by1 + _TINY)) - torch.atan(
+        (ax2 - ax1) / (ay2 - ay1 + _TINY)
+    )
     shape = (4 / math.pi**2) * turn**2
     with torch.no_grad():
         weight = shape / (1 - parts[0] + shape + _TINY)

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch_npu._sim import refuse
+
+from torch_npu._sim import dtensor, refuse
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import SETTINGS
 
@@ -46,4 +47,4 @@ def install() -> None:
         for name in ("all_reduce", "broadcast", "reduce"):
             setattr(dist, name, _check_host_tensors(getattr(dist, name)))
     dist.Backend.default_device_backend_map["npu"] = "hccl"
-
+    dtensor.watch_meshes()

@@ -57,7 +57,9 @@ def npu_grouped_matmul(
     """A product a group; quantised inputs are not simulated."""
     if any(value is not None for value in kwargs.values()):
         raise NotImplementedError(f"npu_grouped_matmul with {', '.join(kwargs)} is not simulated")
-    weights = list(weight[0].unbind(0)) if len(weight) == 1 and weight[0].dim() == 3 else list(weight)
+    weights = (
+        list(weight[0].unbind(0)) if len(weight) == 1 and weight[0].dim() == 3 else list(weight)
+    )
     inputs = list(x)
     if len(inputs) == 1 and group_list is not None:
         sizes = [int(size) for size in group_list]

@@ -10,6 +10,7 @@ from typing import Any, Callable, List, Optional
 
 import torch
 import torch.utils._device
+
 from torch_npu._sim import memory, place
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import SETTINGS
@@ -18,12 +19,31 @@ from torch_npu._sim.tensor import tag
 
 _LIBRARY: List[torch.library.Library] = []
 # These compute in C++ or let C++ choose the index of plain "npu".
-_WRAPPED = (
-    "tensor as_tensor asarray scalar_tensor hann_window hamming_window blackman_window "
-    "bartlett_window kaiser_window normal frombuffer from_file sparse_coo_tensor sparse_csr_tensor "
-    "sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor logspace "
-    "tril_indices triu_indices _efficientzerotensor range"
-).split()
+_WRAPPED = [
+    "tensor",
+    "as_tensor",
+    "asarray",
+    "scalar_tensor",
+    "hann_window",
+    "hamming_window",
+    "blackman_window",
+    "bartlett_window",
+    "kaiser_window",
+    "normal",
+    "frombuffer",
+    "from_file",
+    "sparse_coo_tensor",
+    "sparse_csr_tensor",
+    "sparse_csc_tensor",
+    "sparse_bsr_tensor",
+    "sparse_bsc_tensor",
+    "sparse_compressed_tensor",
+    "logspace",
+    "tril_indices",
+    "triu_indices",
+    "_efficientzerotensor",
+    "range",
+]
 _WRAPPED_FFT = ("fftfreq", "rfftfreq")
 _WRAPPED_METHODS = ("new_tensor",)
 
@@ -37,7 +57,9 @@ def _class_for(device: Any) -> Any:
 def _expect(cls: Any, elements: int, dtype: Optional[torch.dtype]) -> None:
     if SETTINGS.checks:
         RECORD.calls += 1
-        width = torch.empty(0, dtype=dtype or torch.get_default_dtype(), device="cpu").element_size()
+        width = torch.empty(
+            0, dtype=dtype or torch.get_default_dtype(), device="cpu"
+        ).element_size()
         memory.expect(cls.npu_index, elements * width)
 
 
@@ -63,7 +85,13 @@ def _empty(
 
 
 def _empty_strided(
-    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
 ) -> Any:
     cls = _class_for(device)
     _expect(cls, math.prod(size), dtype)

@@ -6,6 +6,7 @@ the host already has changes nothing; another seed seeds both."""
 from typing import Any, List
 
 import torch
+
 from torch_npu._sim import place
 
 _HostGenerator = torch._C.Generator
@@ -23,7 +24,8 @@ class Generator(_HostGenerator, metaclass=_Kind):
         index = place.index_of(device)
         if index is None:
             return _HostGenerator(device)
-        made = _HostGenerator.__new__(_DeviceGenerator, place.host_device(index))
+        new: Any = _HostGenerator.__new__
+        made = new(_DeviceGenerator, place.host_device(index))
         made.npu_index = index
         return made
 
@@ -32,7 +34,7 @@ class _DeviceGenerator(_HostGenerator):
     npu_index = 0
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> torch.device:  # pyright: ignore[reportIncompatibleVariableOverride]
         return torch.device("npu", self.npu_index)
 
     def clone_state(self) -> Any:

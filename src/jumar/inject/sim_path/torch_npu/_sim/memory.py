@@ -7,6 +7,7 @@ import os
 from typing import Any, List
 
 import torch
+
 from torch_npu._sim import refuse
 from torch_npu._sim.place import SETTINGS
 
@@ -40,7 +41,9 @@ class Ledger:
     def add(self, nbytes: int) -> None:
         """Take `nbytes`, or raise the error of a full device."""
         total = self.allocated + nbytes
-        if total > self.limit * self.fraction or (nbytes >= _SEGMENT and self._host_is_full(nbytes)):
+        if total > self.limit * self.fraction or (
+            nbytes >= _SEGMENT and self._host_is_full(nbytes)
+        ):
             self.refusals += 1
             refuse.out_of_memory(self.index, nbytes, self.allocated, self.reserved, self.limit)
         self.allocated = total

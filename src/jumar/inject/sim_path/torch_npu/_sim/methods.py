@@ -7,6 +7,7 @@ import copy
 from typing import Any, Dict, Tuple
 
 import torch
+
 from torch_npu._sim import refuse
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.moves import cpu, to
@@ -36,25 +37,104 @@ TYPE_NAMES = {
 }
 _DTYPES = {name: dtype for dtype, name in TYPE_NAMES.items()}
 
-_READ_ATTRIBUTES = (
-    "shape dtype ndim requires_grad is_leaf grad_fn layout itemsize nbytes names is_sparse "
-    "is_quantized is_meta is_complex _version retains_grad output_nr is_nested is_mkldnn "
-    "is_sparse_csr _backward_hooks"
-).split()
-_READ_METHODS = (
-    "size dim numel stride storage_offset is_contiguous is_floating_point is_complex nelement ndimension "
-    "element_size __len__ is_signed is_same_size data_ptr is_inference is_conj is_neg is_set_to "
-    "untyped_storage storage _typed_storage storage_type _is_view has_names __hash__ sparse_dim dense_dim "
-    "register_post_accumulate_grad_hook requires_grad_ retain_grad is_shared __dir__ share_memory_ "
-    "_nnz is_coalesced qscheme"
-).split()
-_MAY_MIX = (
-    "__getitem__ __setitem__ index_put index_put_ type_as set_ is_same_size __deepcopy__ __reduce_ex__ to "
-    "_pack_padded_sequence lstm gru rnn_tanh rnn_relu ctc_loss _has_compatible_shallow_copy_type "
-    "_foreach_copy_ swap_tensors cosine_embedding_loss result_type can_cast is_set_to"
-).split()
-_WAIT_METHODS = "nonzero masked_select unique argwhere bincount is_nonzero equal allclose".split()
-_SHAPE_OF_OTHER = "expand_as view_as reshape_as".split()
+_READ_ATTRIBUTES = [
+    "shape",
+    "dtype",
+    "ndim",
+    "requires_grad",
+    "is_leaf",
+    "grad_fn",
+    "layout",
+    "itemsize",
+    "nbytes",
+    "names",
+    "is_sparse",
+    "is_quantized",
+    "is_meta",
+    "is_complex",
+    "_version",
+    "retains_grad",
+    "output_nr",
+    "is_nested",
+    "is_mkldnn",
+    "is_sparse_csr",
+    "_backward_hooks",
+]
+_READ_METHODS = [
+    "size",
+    "dim",
+    "numel",
+    "stride",
+    "storage_offset",
+    "is_contiguous",
+    "is_floating_point",
+    "is_complex",
+    "nelement",
+    "ndimension",
+    "element_size",
+    "__len__",
+    "is_signed",
+    "is_same_size",
+    "data_ptr",
+    "is_inference",
+    "is_conj",
+    "is_neg",
+    "is_set_to",
+    "untyped_storage",
+    "storage",
+    "_typed_storage",
+    "storage_type",
+    "_is_view",
+    "has_names",
+    "__hash__",
+    "sparse_dim",
+    "dense_dim",
+    "register_post_accumulate_grad_hook",
+    "requires_grad_",
+    "retain_grad",
+    "is_shared",
+    "__dir__",
+    "share_memory_",
+    "_nnz",
+    "is_coalesced",
+    "qscheme",
+]
+_MAY_MIX = [
+    "__getitem__",
+    "__setitem__",
+    "index_put",
+    "index_put_",
+    "type_as",
+    "set_",
+    "is_same_size",
+    "__deepcopy__",
+    "__reduce_ex__",
+    "to",
+    "_pack_padded_sequence",
+    "lstm",
+    "gru",
+    "rnn_tanh",
+    "rnn_relu",
+    "ctc_loss",
+    "_has_compatible_shallow_copy_type",
+    "_foreach_copy_",
+    "swap_tensors",
+    "cosine_embedding_loss",
+    "result_type",
+    "can_cast",
+    "is_set_to",
+]
+_WAIT_METHODS = [
+    "nonzero",
+    "masked_select",
+    "unique",
+    "argwhere",
+    "bincount",
+    "is_nonzero",
+    "equal",
+    "allclose",
+]
+_SHAPE_OF_OTHER = ["expand_as", "view_as", "reshape_as"]
 
 
 def _read(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
@@ -169,7 +249,11 @@ class _Methods:
             return Tensor.tolist(self)
 
     def backward(
-        self: Any, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
+        self: Any,
+        gradient: Any = None,
+        retain_graph: Any = None,
+        create_graph: bool = False,
+        inputs: Any = None,
     ) -> None:
         torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
@@ -185,7 +269,9 @@ class _Methods:
         with without_functions():
             return Tensor.register_hook(self, with_device)
 
-    def new_tensor(self: Any, data: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
+    def new_tensor(
+        self: Any, data: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any
+    ) -> Any:
         with without_functions():
             made = Tensor.new_tensor(self, data, dtype=dtype, **kwargs)
         return to(tag(made, type(self)), device) if device is not None else tag(made, type(self))
@@ -207,33 +293,41 @@ def _flag(value: bool) -> Any:
     return property(lambda self: value)
 
 
-def install() -> None:
-    """Fill the tables and give NPUTensor its methods."""
+def _install_readers() -> None:
     for name in _READ_ATTRIBUTES:
         if hasattr(Tensor, name) and hasattr(getattr(Tensor, name), "__get__"):
             HANDLERS[getattr(Tensor, name).__get__] = _read
     for name in _READ_METHODS:
         if hasattr(Tensor, name):
             HANDLERS[getattr(Tensor, name)] = _read
-    HANDLERS[Tensor.grad.__get__] = _grad
+
+
+def _existing(names: Any, owners: Any) -> Any:
+    for name in names:
+        for owner in owners:
+            if hasattr(owner, name):
+                yield name, getattr(owner, name)
+
+
+def install() -> None:
+    """Fill the tables and give NPUTensor its methods."""
+    _install_readers()
+    grad: Any = Tensor.grad
+    HANDLERS[grad.__get__] = _grad
     HANDLERS[Tensor.__getitem__] = _getitem
+    HANDLERS[torch._VF._pack_padded_sequence] = _pack
     # Looked into by `autograd`, as a pass and not as a function.
     HANDLERS[torch.autograd.backward] = HANDLERS[torch.autograd.grad] = _read
     for name in _SHAPE_OF_OTHER:
         HANDLERS[getattr(Tensor, name)] = _shape_of_other
-    HANDLERS[torch._VF._pack_padded_sequence] = _pack
-    for name in _MAY_MIX:
-        for owner in (Tensor, torch, torch._VF, torch.nn.functional):
-            if hasattr(owner, name):
-                MAY_MIX.add(getattr(owner, name))
-    for name in _WAIT_METHODS:
-        for owner in (Tensor, torch):
-            if hasattr(owner, name):
-                WAITS[getattr(owner, name)] = name
-    for name in "item __bool__ __int__ __float__ __index__ __complex__".split():
+    for _, function in _existing(_MAY_MIX, (Tensor, torch, torch._VF, torch.nn.functional)):
+        MAY_MIX.add(function)
+    for name, function in _existing(_WAIT_METHODS, (Tensor, torch)):
+        WAITS[function] = name
+    for name in ("item", "__bool__", "__int__", "__float__", "__index__", "__complex__"):
         setattr(NPUTensor, name, _waiting(name))
     for name, member in vars(_Methods).items():
-        if callable(member) and name not in ("__init__", "__weakref__", "__dict__"):
+        if callable(member):
             setattr(NPUTensor, name, member)
             HANDLERS.setdefault(getattr(Tensor, name, None), _through(member))
     NPUTensor.is_cpu = _flag(False)

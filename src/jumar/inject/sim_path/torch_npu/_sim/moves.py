@@ -6,6 +6,7 @@ name no device go straight to torch's own."""
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
+
 from torch_npu._sim import place, refuse
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import SETTINGS
@@ -21,7 +22,7 @@ _HOST = -1
 class _Target(NamedTuple):
     """What a call of `to` asks for."""
 
-    index: Optional[int]
+    place: Optional[int]
     """A device, _HOST, or None where no device is named."""
     options: Dict[str, Any]
 
@@ -63,27 +64,36 @@ def _names_no_device(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
     return not args or isinstance(args[0], torch.dtype) or args[0] is None
 
 
+def _is_plain_call(self: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
+    """A tensor of the host, or of a class that we know nothing of, that stays where it is."""
+    return type(self) not in (Tensor, Parameter) or _names_no_device(args, kwargs)
+
+
 def to(self: Any, *args: Any, **kwargs: Any) -> Any:
     """`Tensor.to` for tensors of the host and of the devices."""
     here = device_tensor.index_of(self)
-    if here is None:
-        if type(self) not in (Tensor, Parameter) or _names_no_device(args, kwargs):
-            return _torch_to(self, *args, **kwargs)
+    if here is None and _is_plain_call(self, args, kwargs):
+        return _torch_to(self, *args, **kwargs)
     target = _parse(args, kwargs)
     options = target.options
-    there = here if target.index is None else target.index
+    there = here if target.place is None else target.place
     there = None if there == _HOST else there
     with without_functions():
-        if there is not None and options.get("dtype") is torch.float64 and self.dtype is not torch.float64:
-            if SETTINGS.strict and "float64" in SETTINGS.chip.lacks:
-                refuse.double_replaced()
-                options["dtype"] = torch.float32
-        if here == there:
-            if there is None and target.index is not None:
-                options["device"] = torch.device("cpu")
-            result = _torch_to(self, **options)
-            return result if there is None or result is self else tag(result, type(self))
-        return _transfer(self, here, there, options)
+        if there is not None and _loses_double(self, options):
+            refuse.double_replaced()
+            options["dtype"] = torch.float32
+        if here != there:
+            return _transfer(self, here, there, options)
+        if there is None and target.place is not None:
+            options["device"] = torch.device("cpu")
+        result = _torch_to(self, **options)
+        return result if there is None or result is self else tag(result, type(self))
+
+
+def _loses_double(self: Any, options: Dict[str, Any]) -> bool:
+    """The plug-in casts to float32 where float64 is asked for and the chip lacks it."""
+    asked = options.get("dtype") is torch.float64 and self.dtype is not torch.float64
+    return asked and SETTINGS.strict and "float64" in SETTINGS.chip.lacks
 
 
 def _transfer(self: Any, here: Optional[int], there: Optional[int], options: Dict[str, Any]) -> Any:
@@ -103,7 +113,9 @@ def _transfer(self: Any, here: Optional[int], there: Optional[int], options: Dic
 def _note(here: Optional[int], there: Optional[int], nbytes: int) -> None:
     if SETTINGS.checks:
         kind = "copy-to-host" if there is None else "copy-to-device"
-        RECORD.event(kind if here is None or there is None else "copy-between-devices", "to", nbytes)
+        RECORD.event(
+            kind if here is None or there is None else "copy-between-devices", "to", nbytes
+        )
 
 
 def cpu(self: Any, memory_format: Any = torch.preserve_format) -> Any:

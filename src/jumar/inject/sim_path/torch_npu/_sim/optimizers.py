@@ -7,10 +7,11 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 import torch.utils._foreach_utils
+
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.tensor import find_class
 
-_group = torch._C._group_tensors_by_device_and_dtype
+_group: Any = torch._C._group_tensors_by_device_and_dtype
 _Key = Tuple[Optional[torch.device], Optional[torch.dtype]]
 _Group = Tuple[List[List[Any]], List[int]]
 

@@ -5,6 +5,7 @@ import threading
 from typing import Any, Optional
 
 import torch
+
 from torch_npu._sim import settings as _settings
 
 SETTINGS = _settings.load(os.environ, ".".join(torch.__version__.split(".")[:2]))

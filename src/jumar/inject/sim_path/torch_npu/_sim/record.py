@@ -4,9 +4,8 @@ Counting is best effort and never stops the run; the report is made from it at e
 
 import sys
 import time
-from collections import Counter
 from pathlib import Path
-from typing import Any, Dict, NamedTuple, Tuple
+from typing import Any, Counter, Dict, NamedTuple, Tuple
 
 import torch
 
@@ -36,12 +35,12 @@ class Record:
 
     def __init__(self) -> None:
         self.started = time.time()
-        self.operators: "Counter[str]" = Counter()
-        self.host_operators: "Counter[str]" = Counter()
+        self.operators: Counter[str] = Counter()
+        self.host_operators: Counter[str] = Counter()
         self.host_places: Dict[str, Place] = {}
-        self.dtypes: "Counter[str]" = Counter()
-        self.events: "Counter[Event]" = Counter()
-        self.bytes_moved: "Counter[str]" = Counter()
+        self.dtypes: Counter[str] = Counter()
+        self.events: Counter[Event] = Counter()
+        self.bytes_moved: Counter[str] = Counter()
         self.steps = 0
         self.calls = 0
 

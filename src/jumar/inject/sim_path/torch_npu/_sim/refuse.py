@@ -6,6 +6,7 @@ import warnings
 from typing import Any, NoReturn, Optional, Type
 
 import torch
+
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.record import RECORD, user_line
 

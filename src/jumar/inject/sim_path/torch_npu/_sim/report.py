@@ -84,7 +84,10 @@ def as_text(report: Dict[str, Any]) -> str:
     ]
     lines += _section(
         "no NPU kernel, falls back on the CPU",
-        [(f"{row['count']} times", f"aten::{row['name']}  {_where(row)}") for row in report["host_operators"]],
+        [
+            (f"{row['count']} times", f"aten::{row['name']}  {_where(row)}")
+            for row in report["host_operators"]
+        ],
     )
     for kind, title in _TITLES.items():
         rows = [row for row in report["events"] if row["kind"] == kind]
@@ -95,14 +98,19 @@ def as_text(report: Dict[str, Any]) -> str:
         )
     lines += _section(
         "peak memory",
-        [(f"npu:{row['device']}", f"{size(row['peak'])} of {size(row['limit'])}") for row in report["memory"]],
+        [
+            (f"npu:{row['device']}", f"{size(row['peak'])} of {size(row['limit'])}")
+            for row in report["memory"]
+        ],
     )
     operators = report["operators"]
     if operators:
         most = ", ".join(list(operators)[:8])
         lines.append(f"operators: {len(operators)} kinds; most used: {most}")
     if report["dtypes"]:
-        lines.append("dtypes: " + ", ".join(name.replace("torch.", "") for name in report["dtypes"]))
+        lines.append(
+            "dtypes: " + ", ".join(name.replace("torch.", "") for name in report["dtypes"])
+        )
     if not (report["host_operators"] or any(row["kind"] == "refused" for row in report["events"])):
         lines.append("nothing that a real NPU would refuse or run on the CPU was seen")
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from typing import Any, Dict, Optional
 
 import torch
+
 from torch_npu._sim import place
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.tensor import NPUTensor, Tensor, tag, untag, without_functions
@@ -102,9 +103,7 @@ def _note_location(storage: Any, location: str) -> Any:
 
 
 @functools.wraps(_load)
-def _load_mapped(
-    f: Any, map_location: Any = None, pickle_module: Any = None, **kwargs: Any
-) -> Any:
+def _load_mapped(f: Any, map_location: Any = None, pickle_module: Any = None, **kwargs: Any) -> Any:
     if pickle_module is None and not kwargs.get("weights_only", True):
         pickle_module = pickle
     outer = (_loading.active, _loading.location)
@@ -126,7 +125,9 @@ def _names_npu(location: Any) -> bool:
     return False
 
 
-def _storage_to_npu(self: Any, device: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+def _storage_to_npu(
+    self: Any, device: Any = None, non_blocking: bool = False, **kwargs: Any
+) -> Any:
     """`storage.npu()`, as callers of `map_location` use it."""
     index = place.index_of(torch.device("npu") if device is None else device)
     self.__dict__["_npu_location"] = f"npu:{index or 0}"

@@ -5,7 +5,6 @@ JUMAR_SIM_MEMORY (bytes, or 32G), JUMAR_SIM_CHIP, JUMAR_SIM_RELEASE, JUMAR_SIM_R
 JUMAR_SIM_STEPS, JUMAR_SIM_TIME_S. ASCEND_RT_VISIBLE_DEVICES hides devices, as on a real machine."""
 
 import json
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path

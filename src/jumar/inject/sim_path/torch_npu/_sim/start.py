@@ -1,8 +1,11 @@
 """Puts the simulation in place, in the order that its parts need."""
 
+import importlib
+import os
 import sys
 
 import torch
+
 from torch_npu._sim import (
     autograd,
     distributed,
@@ -63,3 +66,5 @@ def finish() -> None:
 
     report.install()
     limits.install()
+    if os.environ.get("TORCH_TRANSFER_TO_NPU") == "1":
+        importlib.import_module("torch_npu.contrib.transfer_to_npu")

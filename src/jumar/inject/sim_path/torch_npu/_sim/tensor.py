@@ -8,9 +8,10 @@ ordinary CPU tensor, so numbers are those of the CPU to the bit and a backward p
 What C++ makes without Python seeing it (gradients inside a backward pass) has no such class until
 it is handed to Python; `autograd` does that, and `memory` knows the device of every storage."""
 
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
 
 import torch
+
 from torch_npu._sim import memory, refuse
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.record import RECORD
@@ -25,7 +26,7 @@ _CHECKS = SETTINGS.checks
 Handler = Callable[[Any, Tuple[Any, ...], Dict[str, Any]], Any]
 HANDLERS: Dict[Any, Handler] = {}
 """Functions that are not simply run; filled by `methods`."""
-MAY_MIX: "set[Any]" = set()
+MAY_MIX: Set[Any] = set()
 """Functions in which tensors of the host and of a device may meet."""
 WAITS: Dict[Any, str] = {}
 """Functions whose result depends on data, so that the host waits for the device."""
@@ -38,7 +39,11 @@ class NPUTensor(Tensor):
 
     @classmethod
     def __torch_function__(
-        cls, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
+        cls,
+        func: Any,
+        types: Any,
+        args: Tuple[Any, ...] = (),
+        kwargs: Optional[Dict[str, Any]] = None,
     ) -> Any:
         handler = HANDLERS.get(func)
         if handler is not None:
@@ -57,15 +62,14 @@ def _device_class(index: int) -> type:
 
 
 CLASSES: List[type] = []
-TAGGED: FrozenSet[type] = frozenset()
+TAGGED: Set[type] = set()
 _PLAIN: FrozenSet[type] = frozenset((Tensor, Parameter))
 
 
 def make_classes() -> None:
     """Make the classes; `npu` must be a device type of torch by now."""
-    global TAGGED
     CLASSES.extend(_device_class(index) for index in range(SETTINGS.devices))
-    TAGGED = frozenset(CLASSES)
+    TAGGED.update(CLASSES)
 
 
 def index_of(tensor: Any) -> Optional[int]:

@@ -9,6 +9,7 @@ from typing import Any, Dict, NamedTuple, Set, Tuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
 from torch_npu._sim import memory, refuse
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.record import RECORD
@@ -19,12 +20,63 @@ _Tensor = torch.Tensor
 _without_functions = torch._C.DisableTorchFunctionSubclass
 # Moving and making data works in any dtype; only computing with it does not.
 _ANY_DTYPE = frozenset(
-    "_to_copy arange cat clone contiguous copy_ detach empty empty_like empty_strided eye fill_ "
-    "full full_like gather index index_put_ index_select lift_fresh new_empty new_empty_strided "
-    "new_zeros ones ones_like scalar_tensor select_backward slice_backward stack zero_ zeros "
-    "zeros_like _local_scalar_dense resize_ set_ embedding linspace _conj masked_fill_ is_same_size "
-    "_reshape_alias view_as_real view_as_complex repeat flip roll constant_pad_nd equal item "
-    "record_stream _fused_dropout normal_ uniform_ bernoulli_ random_ randperm".split()
+    [
+        "_to_copy",
+        "arange",
+        "cat",
+        "clone",
+        "contiguous",
+        "copy_",
+        "detach",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "eye",
+        "fill_",
+        "full",
+        "full_like",
+        "gather",
+        "index",
+        "index_put_",
+        "index_select",
+        "lift_fresh",
+        "new_empty",
+        "new_empty_strided",
+        "new_zeros",
+        "ones",
+        "ones_like",
+        "scalar_tensor",
+        "select_backward",
+        "slice_backward",
+        "stack",
+        "zero_",
+        "zeros",
+        "zeros_like",
+        "_local_scalar_dense",
+        "resize_",
+        "set_",
+        "embedding",
+        "linspace",
+        "_conj",
+        "masked_fill_",
+        "is_same_size",
+        "_reshape_alias",
+        "view_as_real",
+        "view_as_complex",
+        "repeat",
+        "flip",
+        "roll",
+        "constant_pad_nd",
+        "equal",
+        "item",
+        "record_stream",
+        "_fused_dropout",
+        "normal_",
+        "uniform_",
+        "bernoulli_",
+        "random_",
+        "randperm",
+    ]
 )
 
 
@@ -43,7 +95,9 @@ def _describe(function: Any) -> _Operator:
     full = SETTINGS.operators.host_only.get(full, full)
     table = SETTINGS.operators.without_kernel
     functional = full.replace(name, name.rstrip("_"), 1) if not name.startswith("__") else full
-    is_view = any(r.alias_info is not None and not r.alias_info.is_write for r in function._schema.returns)
+    is_view = any(
+        r.alias_info is not None and not r.alias_info.is_write for r in function._schema.returns
+    )
     operator = _Operator(
         name=full,
         missing=full in table or functional in table,

@@ -9,18 +9,65 @@ import warnings
 from typing import Any, Callable, Dict, List, Tuple
 
 import torch
-import torch_npu
 from torch.utils import _device
+
+import torch_npu
 from torch_npu._sim import generators
 
-_FUNCTIONS = (
-    "logspace randint hann_window rand full_like ones_like rand_like randperm arange frombuffer normal "
-    "empty_strided empty_like scalar_tensor tril_indices bartlett_window ones sparse_coo_tensor randn "
-    "kaiser_window tensor triu_indices as_tensor zeros randint_like full eye empty blackman_window "
-    "zeros_like range sparse_csr_tensor randn_like from_file linspace hamming_window asarray load "
-    "set_default_device get_device_module sparse_compressed_tensor"
-).split()
-_METHODS = "new_empty new_empty_strided new_full new_ones new_tensor new_zeros to pin_memory type".split()
+_FUNCTIONS = [
+    "logspace",
+    "randint",
+    "hann_window",
+    "rand",
+    "full_like",
+    "ones_like",
+    "rand_like",
+    "randperm",
+    "arange",
+    "frombuffer",
+    "normal",
+    "empty_strided",
+    "empty_like",
+    "scalar_tensor",
+    "tril_indices",
+    "bartlett_window",
+    "ones",
+    "sparse_coo_tensor",
+    "randn",
+    "kaiser_window",
+    "tensor",
+    "triu_indices",
+    "as_tensor",
+    "zeros",
+    "randint_like",
+    "full",
+    "eye",
+    "empty",
+    "blackman_window",
+    "zeros_like",
+    "range",
+    "sparse_csr_tensor",
+    "randn_like",
+    "from_file",
+    "linspace",
+    "hamming_window",
+    "asarray",
+    "load",
+    "set_default_device",
+    "get_device_module",
+    "sparse_compressed_tensor",
+]
+_METHODS = [
+    "new_empty",
+    "new_empty_strided",
+    "new_full",
+    "new_ones",
+    "new_tensor",
+    "new_zeros",
+    "to",
+    "pin_memory",
+    "type",
+]
 _KEYWORDS = ("device", "device_type", "map_location", "device_id", "output_device")
 _TAKES_INDEX = ("to", "to_empty")
 
@@ -32,7 +79,7 @@ def _npu(value: Any, index_is_device: bool = False) -> Any:
     if isinstance(value, torch.device):
         if value.type != "cuda":
             return value
-        return torch.device("npu") if value.index is None else torch.device("npu", value.index)
+        return torch.device(str(value).replace("cuda", "npu"))
     if isinstance(value, dict):
         return {_npu(key): _npu(item) for key, item in value.items()}
     if index_is_device and type(value) is int:
@@ -46,11 +93,14 @@ def _translated(function: Any) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         args = tuple(
-            _npu(arg, takes_index) if isinstance(arg, (str, torch.device, dict, int)) else arg for arg in args
+            _npu(arg, takes_index) if isinstance(arg, (str, torch.device, dict, int)) else arg
+            for arg in args
         )
         for name in _KEYWORDS:
             if kwargs.get(name) is not None:
-                kwargs[name] = _npu(kwargs[name], index_is_device=name in ("device", "map_location"))
+                kwargs[name] = _npu(
+                    kwargs[name], index_is_device=name in ("device", "map_location")
+                )
         if isinstance(kwargs.get("device_ids"), (list, tuple)):
             kwargs["device_ids"] = [_npu(item) for item in kwargs["device_ids"]]
         return function(*args, **kwargs)
@@ -60,7 +110,11 @@ def _translated(function: Any) -> Callable[..., Any]:
 
 def _over_hccl(function: Any) -> Callable[..., Any]:
     def rename(value: Any) -> Any:
-        return value.replace("nccl", "hccl").replace("cuda", "npu") if isinstance(value, str) else value
+        return (
+            value.replace("nccl", "hccl").replace("cuda", "npu")
+            if isinstance(value, str)
+            else value
+        )
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -78,11 +132,21 @@ def _replace_modules() -> None:
     npu.DoubleTensor = npu.FloatTensor
     npu.CUDAGraph = npu.NPUGraph
     npu.OutOfMemoryError = torch.OutOfMemoryError
+    # Torch itself reads private names of torch.cuda, even where there is no card.
+    npu.__getattr__ = functools.partial(_private_name, torch.cuda)
     torch.cuda = npu
-    for name in [name for name in sys.modules if name == "torch.cuda" or name.startswith("torch.cuda.")]:
+    for name in [
+        name for name in sys.modules if name == "torch.cuda" or name.startswith("torch.cuda.")
+    ]:
         twin = sys.modules.get(name.replace("torch.cuda", "torch_npu.npu", 1))
         if twin is not None:
             sys.modules[name] = twin
+
+
+def _private_name(cuda: Any, name: str) -> Any:
+    if name.startswith("_") and not name.startswith("__"):
+        return getattr(cuda, name)
+    raise AttributeError(f"module 'torch_npu.npu' has no attribute {name!r}")
 
 
 def _replace_functions() -> None:
@@ -95,7 +159,9 @@ def _replace_functions() -> None:
     torch_npu._sim.tensor.NPUTensor.is_cuda = property(lambda self: True)
     torch.nn.Module.cuda = torch.nn.Module.npu
     _device.DeviceContext.__init__ = _translated(_device.DeviceContext.__init__)
-    torch.amp.autocast_mode.autocast.__init__ = _translated(torch.amp.autocast_mode.autocast.__init__)
+    torch.amp.autocast_mode.autocast.__init__ = _translated(
+        torch.amp.autocast_mode.autocast.__init__
+    )
     torch.amp.GradScaler.__init__ = _translated(torch.amp.GradScaler.__init__)
 
 

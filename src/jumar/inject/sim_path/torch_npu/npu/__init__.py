@@ -1,5 +1,10 @@
 """`torch.npu`: the names that the real plug-in has, over simulated devices."""
 
+# ruff: noqa: F401  # the imports are what this module is for
+# pyright: reportUnusedImport=false, reportUnusedFunction=false
+
+from typing import Callable
+
 from torch_npu._sim.place import is_in_bad_fork as _is_in_bad_fork
 from torch_npu.npu import amp, memory, random, streams, utils
 from torch_npu.npu.devices import (
@@ -116,9 +121,6 @@ from torch_npu.npu.utils import _get_device_index, current_blas_handle, get_cann
 _lazy_init = init
 
 
-def _lazy_call(callback, **kwargs):
+def _lazy_call(callback: Callable[[], None], **kwargs: object) -> None:
     """Run what was to wait for the device; it is always ready here."""
     callback()
-
-
-__all__ = [name for name in dir() if not name.startswith("_")]

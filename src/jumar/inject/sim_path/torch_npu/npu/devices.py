@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
+
 from torch_npu._sim import place
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.record import RECORD

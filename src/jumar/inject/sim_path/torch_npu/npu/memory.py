@@ -156,5 +156,3 @@ def empty_virt_addr_cache() -> None:
 
 def host_empty_cache() -> None:
     """Give pinned memory back."""
-
-

@@ -1,8 +1,9 @@
 """Switches of the real plug-in: kept and given back, without effect on the arithmetic here."""
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, cast
 
 import torch
+
 from torch_npu._sim.place import SETTINGS
 
 _values: Dict[str, Any] = {"mm_bmm_format_nd": True, "jit_compile": False, "sync_debug_mode": 0}
@@ -25,11 +26,11 @@ matmul = _Switch()
 conv = _Switch()
 
 
-def set_option(option: Dict[str, Any]) -> None:
+def set_option(option: Any) -> None:
     """Set options of the toolkit."""
     if not isinstance(option, dict):
         raise TypeError("npu option must be a dict")
-    _values.update(option)
+    _values.update(cast("Dict[str, Any]", option))
 
 
 def set_compile_mode(jit_compile: bool = False) -> None:
@@ -55,7 +56,9 @@ def get_mm_bmm_format_nd() -> bool:
 def set_sync_debug_mode(debug_mode: Any) -> None:
     """Whether waits are reported; the report at exit lists them in any case."""
     if isinstance(debug_mode, str) and debug_mode not in _MODES:
-        raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+        raise RuntimeError(
+            "invalid value of debug_mode, expected one of `default`, `warn`, `error`"
+        )
     _values["sync_debug_mode"] = _MODES.get(debug_mode, debug_mode)
 
 

@@ -3,6 +3,7 @@
 from typing import Any, Iterable, List
 
 import torch
+
 from torch_npu._sim import generators
 from torch_npu._sim.place import SETTINGS
 from torch_npu.npu.devices import device_index

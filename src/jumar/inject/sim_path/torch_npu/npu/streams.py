@@ -6,6 +6,7 @@ import time
 from typing import Any, Dict, Optional
 
 import torch
+
 from torch_npu._sim import place
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.record import RECORD
@@ -91,7 +92,11 @@ class Event:
     """A moment in a stream."""
 
     def __init__(
-        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **kwargs: Any
+        self,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        **kwargs: Any,
     ) -> None:
         self.enable_timing = enable_timing
         self.npu_event = next(_ids)
@@ -222,5 +227,3 @@ def is_current_stream_capturing() -> bool:
 def make_graphed_callables(callables: Any, *args: Any, **kwargs: Any) -> Any:
     """The callables as they are."""
     return callables
-
-

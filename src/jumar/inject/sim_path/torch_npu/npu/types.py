@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+
 from torch_npu._sim.methods import TYPE_NAMES
 
 

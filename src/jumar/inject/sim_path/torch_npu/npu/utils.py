@@ -33,11 +33,15 @@ __all__ = [
 ]
 
 
-def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+def _get_device_index(  # pyright: ignore[reportUnusedFunction]  # imported by code in the field
+    device: Any, optional: bool = False, allow_cpu: bool = False
+) -> int:
     if allow_cpu and str(device).startswith("cpu"):
         return -1
     if device is None and not optional:
-        raise ValueError("Expected a npu device with a specified index or an integer, but got: None")
+        raise ValueError(
+            "Expected a npu device with a specified index or an integer, but got: None"
+        )
     return device if type(device) is int else device_index(device)
 
 

@@ -16,7 +16,9 @@ __all__ = [
 class _Fused:
     """What all of them have beside torch's own."""
 
-    def npu_fused_clip_grad_norm_(self: Any, max_norm: float, norm_type: float = 2.0) -> torch.Tensor:
+    def npu_fused_clip_grad_norm_(
+        self: Any, max_norm: float, norm_type: float = 2.0
+    ) -> torch.Tensor:
         """Scale the gradients of all groups to a norm."""
         parameters = [p for group in self.param_groups for p in group["params"]]
         return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)

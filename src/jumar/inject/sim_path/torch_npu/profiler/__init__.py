@@ -49,7 +49,7 @@ class ExportType:
     Db = "db"
 
 
-class _ExperimentalConfig:
+class _ExperimentalConfig:  # pyright: ignore[reportUnusedClass]  # a name of the real one
     def __init__(self, **options: Any) -> None:
         self.options: Dict[str, Any] = options
 
@@ -58,6 +58,10 @@ class profile(torch.profiler.profile):
     """See torch.profiler.profile."""
 
     def __init__(
-        self, *, activities: Optional[Iterable[Any]] = None, experimental_config: Any = None, **kwargs: Any
+        self,
+        *,
+        activities: Optional[Iterable[Any]] = None,
+        experimental_config: Any = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(activities=None if activities is None else set(activities), **kwargs)

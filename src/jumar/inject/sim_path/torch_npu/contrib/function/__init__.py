@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+
 from torch_npu.ops import fast_gelu, npu_iou, npu_ptiou
 
 __all__ = ["fast_gelu", "matmul_transpose", "npu_iou", "npu_ptiou", "roll"]

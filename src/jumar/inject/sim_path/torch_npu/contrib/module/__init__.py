@@ -1,6 +1,7 @@
 """Modules of the plug-in's extras."""
 
 import torch
+
 from torch_npu import ops
 
 __all__ = ["DropPath", "LabelSmoothingCrossEntropy", "Mish", "SiLU", "Swish"]
