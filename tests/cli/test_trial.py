@@ -42,7 +42,7 @@ def test_a_script_that_never_steps_is_ended_with_its_children(jumar: Jumar, tmp_
         "import os, subprocess, sys, time\n"
         "child = subprocess.Popen(['sleep', '300'])\n"
         "open('pid', 'w').write(str(child.pid))\n"
-        "time.sleep(300)\n",
+        "try:\n    time.sleep(300)\nexcept KeyboardInterrupt:\n    print('asked to end')\n",
         "utf-8",
     )
     started = time.monotonic()

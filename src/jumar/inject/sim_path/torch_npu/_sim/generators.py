@@ -61,15 +61,15 @@ def host_generator(index: int) -> Any:
     """The generator that device `index` draws from."""
     host = place.host_device(index)
     if host.type == "cuda":
-        torch.cuda.init()
-        return torch.cuda.default_generators[host.index or 0]
+        place.CUDA.init()
+        return place.CUDA.default_generators[host.index or 0]
     return torch.default_generator
 
 
 def seed_devices(seed: int) -> None:
     """Seed what the devices draw from, unless it was seeded just so."""
     if place.SETTINGS.backend == "cuda":
-        torch.cuda.manual_seed_all(seed)
+        place.CUDA.manual_seed_all(seed)
     elif torch.default_generator.initial_seed() != seed:
         torch.default_generator.manual_seed(seed)
 

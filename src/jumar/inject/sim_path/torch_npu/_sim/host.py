@@ -154,9 +154,8 @@ def _compile(model: Any = None, **kwargs: Any) -> Any:
 def install() -> None:
     """Put these in the place of torch's own."""
     _install_autocast()
-    if SETTINGS.backend == "cpu":
-        Tensor.pin_memory = _pin_memory
-        Tensor.is_pinned = _is_pinned
+    Tensor.pin_memory = _pin_memory
+    Tensor.is_pinned = _is_pinned
     if SETTINGS.checks:
         torch.UntypedStorage.resize_ = _resize
     torch.compile = _compile

@@ -8,6 +8,8 @@ import torch
 
 from torch_npu._sim import settings as _settings
 
+CUDA = torch.cuda
+"""Torch's own, which `transfer_to_npu` puts another in the place of."""
 SETTINGS = _settings.load(os.environ, ".".join(torch.__version__.split(".")[:2]))
 
 
@@ -87,5 +89,5 @@ def index_of(device: Any) -> Optional[int]:
 def host_device(index: int) -> torch.device:
     """Where the data of simulated device `index` really lies."""
     if SETTINGS.backend == "cuda":
-        return torch.device("cuda", index % torch.cuda.device_count())
+        return torch.device("cuda", index % CUDA.device_count())
     return torch.device("cpu")

@@ -22,6 +22,7 @@ Parameter = torch.nn.Parameter
 without_functions = torch._C.DisableTorchFunctionSubclass
 _graph_task = torch._C._current_graph_task_id
 _CHECKS = SETTINGS.checks
+_ON_CUDA = SETTINGS.backend == "cuda"
 
 Handler = Callable[[Any, Tuple[Any, ...], Dict[str, Any]], Any]
 HANDLERS: Dict[Any, Handler] = {}
@@ -81,13 +82,12 @@ def index_of(tensor: Any) -> Optional[int]:
 def tag(value: Any, cls: Any) -> Any:
     """Give plain tensors in `value` the class of their device; others are left alone."""
     kind = type(value)
-    if kind is Tensor:
+    if kind is Tensor or kind is Parameter:
+        if _ON_CUDA and not value.is_cuda:
+            return value
         value.__class__ = cls
-        if _CHECKS:
-            memory.hold(value, cls.npu_index)
-    elif kind is Parameter:
-        value.__class__ = cls
-        value._is_param = True
+        if kind is Parameter:
+            value._is_param = True
         if _CHECKS:
             memory.hold(value, cls.npu_index)
     elif isinstance(value, (tuple, list)):

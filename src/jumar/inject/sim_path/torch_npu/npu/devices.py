@@ -70,7 +70,7 @@ def synchronize(device: Any = None) -> None:
     if SETTINGS.checks:
         RECORD.event("wait", "npu.synchronize")
     if SETTINGS.backend == "cuda":
-        torch.cuda.synchronize()
+        place.CUDA.synchronize()
 
 
 def _index(device: Any = None) -> int:
