@@ -19,6 +19,10 @@ _saved_tensors = torch._C._FunctionBase.saved_tensors
 _apply = torch.autograd.Function.apply.__func__
 
 
+_NO_CUDA_BACKWARD = (
+    "JUMAR_SIM_BACKEND=cuda cannot train yet: once torch has a device called npu, its autograd engine "
+    "takes no gradient of CUDA tensors; use JUMAR_SIM_BACKEND=cpu"
+)
 _with_functions = torch._C._EnableTorchFunction
 _hooks_init = torch.autograd.graph.saved_tensors_hooks.__init__
 
@@ -27,6 +31,8 @@ def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
     cls = find_class(outputs)
     if cls is None:
         return _run_backward(outputs, *args, **kwargs)
+    if SETTINGS.backend == "cuda":
+        raise NotImplementedError(_NO_CUDA_BACKWARD)
     # Hooks of the user run inside; `torch.autograd.grad` comes here with functions switched off.
     with _with_functions():
         if SETTINGS.checks and WATCH.wants_pass(cls.npu_index):
