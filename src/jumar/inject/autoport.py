@@ -44,6 +44,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
     if not given or given == ["-m"] or given[0] in ("-h", "--help"):
         sys.stderr.write(_USAGE + "\n")
         return 0 if given and given[0] in ("-h", "--help") else 2
+    if given[0] != "-m" and not os.path.exists(given[0]):
+        sys.stderr.write(f"autoport: there is no file {given[0]}\n")
+        return 2
     if not transfer():
         sys.stderr.write("autoport: there is no torch_npu here, so the script runs as it is\n")
     run(given)
