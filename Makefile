@@ -48,7 +48,7 @@ lint: setup-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/vermin --quiet --no-tips --violations --eval-annotations -t=3.8- src/jumar/launch
+	$(BIN)/vermin --quiet --no-tips --violations --eval-annotations -t=3.8- src/jumar/launch src/jumar/inject
 	$(BIN)/basedpyright
 
 bench: setup-dev

@@ -1,0 +1,1 @@
+"""How the simulated plug-in works; nothing here has a name of the real one."""

@@ -1,0 +1,183 @@
+"""The plug-in's fused attention, written out.
+
+`sparse_mode` 0 to 4 are supported; packed layouts (TND) with lengths of their own are too."""
+
+import math
+from typing import Any, Callable, List, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+
+Tensor = torch.Tensor
+_HIDDEN = -3.4028234663852886e38
+
+
+def _split(tensor: Tensor, heads: int, layout: str) -> Tensor:
+    """To batch, heads, length, width."""
+    if layout == "BNSD":
+        return tensor
+    if layout == "BSND":
+        return tensor.transpose(1, 2)
+    width = tensor.shape[-1] // heads
+    if layout == "BSH":
+        return tensor.unflatten(-1, (heads, width)).transpose(1, 2)
+    if layout == "SBH":
+        return tensor.unflatten(-1, (heads, width)).permute(1, 2, 0, 3)
+    raise RuntimeError(f"input_layout {layout} is none of BNSD, BSND, BSH, SBH, TND")
+
+
+def _join(tensor: Tensor, layout: str) -> Tensor:
+    """Back from batch, heads, length, width."""
+    if layout == "BNSD":
+        return tensor
+    if layout == "BSND":
+        return tensor.transpose(1, 2)
+    if layout == "BSH":
+        return tensor.transpose(1, 2).flatten(2)
+    return tensor.permute(2, 0, 1, 3).flatten(2)
+
+
+def _hidden(
+    scores: Tensor, atten_mask: Optional[Tensor], sparse_mode: int, pre: int, following: int
+) -> Optional[Tensor]:
+    """True where a query does not look."""
+    queries, keys = scores.shape[-2:]
+    rows = torch.arange(queries, device=scores.device).unsqueeze(1)
+    columns = torch.arange(keys, device=scores.device)
+    if sparse_mode == 2:
+        return columns > rows
+    if sparse_mode == 3:
+        return columns > rows + (keys - queries)
+    if sparse_mode == 4:
+        middle = rows + (keys - queries)
+        return (columns > middle + following) | (columns < middle - pre)
+    if atten_mask is None:
+        return None
+    mask = atten_mask.bool()
+    if sparse_mode == 0 and (pre < keys or following < keys):
+        mask = mask | (columns > rows + following) | (columns < rows - pre)
+    return mask
+
+
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    bias: Optional[Tensor],
+    hide: Callable[[Tensor], Optional[Tensor]],
+    keep_prob: float,
+) -> Tuple[Tensor, Tensor, Tensor]:
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    scores = torch.matmul(query, key.transpose(-1, -2)).float() * scale
+    if bias is not None:
+        scores = scores + bias
+    hidden = hide(scores)
+    if hidden is not None:
+        scores = scores.masked_fill(hidden, _HIDDEN)
+    highest = scores.amax(-1, keepdim=True)
+    total = torch.exp(scores - highest).sum(-1, keepdim=True)
+    weights = F.dropout(F.softmax(scores, -1), 1 - keep_prob, keep_prob < 1).to(value.dtype)
+    wide = (*highest.shape[:-1], 8)
+    return torch.matmul(weights, value), highest.detach().expand(wide), total.detach().expand(wide)
+
+
+def npu_fusion_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    head_num: int,
+    input_layout: str,
+    pse: Optional[Tensor] = None,
+    padding_mask: Optional[Tensor] = None,
+    atten_mask: Optional[Tensor] = None,
+    scale: float = 1.0,
+    keep_prob: float = 1.0,
+    pre_tockens: int = 2147483647,
+    next_tockens: int = 2147483647,
+    inner_precise: int = 0,
+    prefix: Optional[List[int]] = None,
+    actual_seq_qlen: Optional[List[int]] = None,
+    actual_seq_kvlen: Optional[List[int]] = None,
+    sparse_mode: int = 0,
+    gen_mask_parallel: bool = True,
+    sync: bool = False,
+    **kwargs: Any,
+) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
+    """softmax(q · k · scale + pse, masked) · v; the highest scores, the sums, and unused places."""
+
+    def hide(scores: Tensor) -> Optional[Tensor]:
+        return _hidden(scores, atten_mask, sparse_mode, pre_tockens, next_tockens)
+
+    if input_layout == "TND":
+        bounds = zip(_spans(actual_seq_qlen), _spans(actual_seq_kvlen))
+        parts = [
+            _attend(
+                query[q].transpose(0, 1).unsqueeze(0),
+                key[k].transpose(0, 1).unsqueeze(0),
+                value[k].transpose(0, 1).unsqueeze(0),
+                scale,
+                None,
+                hide,
+                keep_prob,
+            )
+            for q, k in bounds
+        ]
+        joined = [torch.cat([part[i][0].transpose(0, 1) for part in parts]) for i in range(3)]
+        return joined[0], joined[1], joined[2], query.new_empty(0), 0, 0, 0
+    kv_heads = key.shape[-1] * head_num // query.shape[-1] if input_layout in ("BSH", "SBH") else 0
+    out, highest, total = _attend(
+        _split(query, head_num, input_layout),
+        _split(key, kv_heads, input_layout),
+        _split(value, kv_heads, input_layout),
+        scale,
+        pse,
+        hide,
+        keep_prob,
+    )
+    return _join(out, input_layout), highest, total, query.new_empty(0), 0, 0, 0
+
+
+def _spans(ends: Optional[List[int]]) -> List[slice]:
+    """The parts of a packed batch, whose ends are given."""
+    if ends is None:
+        raise RuntimeError("layout TND needs actual_seq_qlen and actual_seq_kvlen")
+    ends = [int(end) for end in ends]
+    return [slice(first, last) for first, last in zip([0, *ends], ends)]
+
+
+def npu_prompt_flash_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    padding_mask: Optional[Tensor] = None,
+    atten_mask: Optional[Tensor] = None,
+    pse_shift: Optional[Tensor] = None,
+    actual_seq_lengths: Optional[List[int]] = None,
+    num_heads: int = 1,
+    scale_value: Optional[float] = None,
+    pre_tokens: int = 2147483647,
+    next_tokens: int = 0,
+    input_layout: str = "BSH",
+    num_key_value_heads: int = 0,
+    sparse_mode: int = 0,
+    **kwargs: Any,
+) -> Tensor:
+    """Attention for inference."""
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scale_value is None else scale_value
+    return npu_fusion_attention(
+        query,
+        key,
+        value,
+        num_heads,
+        input_layout,
+        pse=pse_shift,
+        atten_mask=atten_mask,
+        scale=scale,
+        pre_tockens=pre_tokens,
+        next_tockens=next_tokens if atten_mask is not None else 2147483647,
+        sparse_mode=sparse_mode,
+    )[0]

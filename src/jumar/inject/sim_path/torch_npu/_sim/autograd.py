@@ -1,0 +1,108 @@
+"""Gives Python the device tensors that a backward pass makes in C++.
+
+Gradients are computed by the host's autograd; here they get the class of their device when they are
+returned by `torch.autograd.grad`, or handed to a custom Function or to a hook."""
+
+from typing import Any
+
+import torch
+
+from torch_npu._sim import tensor as device_tensor
+from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.tensor import Tensor, find_class, tag
+from torch_npu._sim.watch import WATCH
+
+_run_backward = torch.autograd._engine_run_backward
+_Node = torch.autograd.function.BackwardCFunction
+_node_apply = _Node.apply
+_saved_tensors = torch._C._FunctionBase.saved_tensors
+_apply = torch.autograd.Function.apply.__func__
+
+
+_NO_CUDA_BACKWARD = (
+    "JUMAR_SIM_BACKEND=cuda cannot train yet: once torch has a device called npu, its autograd engine "
+    "takes no gradient of CUDA tensors; use JUMAR_SIM_BACKEND=cpu"
+)
+_with_functions = torch._C._EnableTorchFunction
+_hooks_init = torch.autograd.graph.saved_tensors_hooks.__init__
+
+
+def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+    cls = find_class(outputs)
+    if cls is None:
+        return _run_backward(outputs, *args, **kwargs)
+    if SETTINGS.backend == "cuda":
+        raise NotImplementedError(_NO_CUDA_BACKWARD)
+    # Hooks of the user run inside; `torch.autograd.grad` comes here with functions switched off.
+    with _with_functions():
+        if SETTINGS.checks and WATCH.wants_pass(cls.npu_index):
+            grads: Any = WATCH.run(cls.npu_index, _run_backward, outputs, *args, **kwargs)
+        else:
+            grads = _run_backward(outputs, *args, **kwargs)
+    inputs: Any = args[3] if len(args) > 3 else ()
+    if grads is not None:
+        for grad, source in zip(grads, inputs):
+            if grad is not None:
+                tag(grad, type(source) if type(source) in device_tensor.TAGGED else cls)
+    return grads
+
+
+def _apply_node(self: Any, *grads: Any) -> Any:
+    cls = getattr(self, "_npu_class", None)
+    if cls is not None:
+        tag(grads, cls)
+    return _node_apply(self, *grads)
+
+
+def _get_saved(self: Any) -> Any:
+    saved = _saved_tensors.__get__(self)
+    cls = getattr(self, "_npu_class", None)
+    if cls is None:
+        return saved
+    for tensor in saved:
+        # An output that was saved comes back as a new plain tensor on the same storage.
+        if type(tensor) is Tensor and (not SETTINGS.checks or _is_held(tensor)):
+            tag(tensor, cls)
+    return saved
+
+
+def _is_held(tensor: Any) -> bool:
+    return device_tensor.memory.holder(tensor) >= 0
+
+
+def _apply_function(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    device_class = find_class(args)
+    outputs = _apply(cls, *args, **kwargs)
+    if device_class is None:
+        return outputs
+    for output in outputs if isinstance(outputs, tuple) else (outputs,):
+        if not isinstance(output, Tensor):
+            continue
+        if type(output) is Tensor and (not SETTINGS.checks or _is_held(output)):
+            tag(output, device_class)
+        node = output.grad_fn
+        if isinstance(node, _Node):
+            node._npu_class = device_class
+    return outputs
+
+
+def _with_functions_on(hook: Any) -> Any:
+    def run(value: Any) -> Any:
+        with _with_functions():
+            return hook(value)
+
+    return run
+
+
+def _init_hooks(self: Any, pack_hook: Any, unpack_hook: Any) -> None:
+    """Hooks on saved tensors run in the midst of an operation, where functions are switched off."""
+    _hooks_init(self, _with_functions_on(pack_hook), _with_functions_on(unpack_hook))
+
+
+def install() -> None:
+    """Put these in the place of torch's own."""
+    torch.autograd.graph.saved_tensors_hooks.__init__ = _init_hooks
+    torch.autograd._engine_run_backward = _backward
+    _Node.apply = _apply_node
+    _Node.saved_tensors = property(_get_saved)
+    torch.autograd.Function.apply = classmethod(_apply_function)

@@ -1,0 +1,50 @@
+"""Process groups of backend `hccl`, carried by gloo.
+
+Device tensors lie in the host's memory, so gloo takes them as they are; only its name changes. With
+CUDA as the backend gloo copies through the host."""
+
+import functools
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from torch_npu._sim import dtensor, refuse
+from torch_npu._sim import tensor as device_tensor
+from torch_npu._sim.place import SETTINGS
+
+
+def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
+    return dist.ProcessGroupGloo(store, rank, size, timeout)
+
+
+def _check_host_tensors(function: Any) -> Any:
+    """hccl carries device tensors only; a tensor of the host is an error there."""
+
+    @functools.wraps(function)
+    def checked(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        group = kwargs.get("group")
+        plain = type(tensor) is torch.Tensor and tensor.device.type == "cpu"
+        if plain and dist.get_backend(group) == "hccl" and device_tensor.memory.holder(tensor) < 0:
+            refuse.refuse(
+                RuntimeError,
+                "No backend type associated with device type cpu",
+                f"{function.__name__} of a tensor on the host over hccl",
+            )
+        return function(tensor, *args, **kwargs)
+
+    return checked
+
+
+def install() -> None:
+    """Make `hccl` known."""
+    if not dist.is_available():
+        return
+    devices = ["npu", "cpu"] if SETTINGS.backend == "cpu" else ["npu", "cpu", "cuda"]
+    dist.Backend.register_backend("hccl", _create, devices=devices)
+    dist.is_hccl_available = lambda: True
+    if SETTINGS.checks:
+        for name in ("all_reduce", "broadcast", "reduce"):
+            setattr(dist, name, _check_host_tensors(getattr(dist, name)))
+    dist.Backend.default_device_backend_map["npu"] = "hccl"
+    dtensor.watch_meshes()

@@ -1,0 +1,73 @@
+"""Mixture of experts: routing, permutation and products by group, as the plug-in's operators."""
+
+from typing import Any, List, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+
+Tensor = torch.Tensor
+
+
+def npu_moe_gating_top_k_softmax(
+    x: Tensor, finished: Optional[Tensor] = None, k: int = 1
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """The k best experts of each token: their shares, their indices, and the order of the rows."""
+    shares, experts = F.softmax(x, -1).topk(k, -1)
+    if finished is not None:
+        experts = experts.masked_fill(finished.unsqueeze(-1), x.shape[-1])
+    rows = torch.arange(experts.numel(), device=x.device, dtype=torch.int32)
+    return shares, experts.to(torch.int32), rows.view(k, -1).t().contiguous().view_as(experts)
+
+
+def npu_moe_token_permute(
+    tokens: Tensor, indices: Tensor, num_out_tokens: Optional[int] = None, padded_mode: bool = False
+) -> Tuple[Tensor, Tensor]:
+    """Tokens sorted by expert, and where each came to lie."""
+    copies = 1 if indices.dim() == 1 else indices.shape[1]
+    order = torch.argsort(indices.flatten(), stable=True)
+    kept = order if not num_out_tokens else order[:num_out_tokens]
+    return tokens.index_select(0, kept // copies), torch.argsort(order, stable=True).to(torch.int32)
+
+
+def npu_moe_token_unpermute(
+    permuted_tokens: Tensor,
+    sorted_indices: Tensor,
+    probs: Optional[Tensor] = None,
+    padded_mode: bool = False,
+    restore_shape: Optional[List[int]] = None,
+) -> Tensor:
+    """The sum of each token's copies, weighed by `probs`."""
+    copies = 1 if probs is None else probs.shape[1]
+    back = permuted_tokens.index_select(0, sorted_indices.long())
+    back = back.reshape(-1, copies, permuted_tokens.shape[-1])
+    return back.sum(1) if probs is None else (back * probs.unsqueeze(-1)).sum(1).to(back.dtype)
+
+
+def npu_grouped_matmul(
+    x: List[Tensor],
+    weight: List[Tensor],
+    *,
+    bias: Optional[List[Tensor]] = None,
+    group_list: Any = None,
+    split_item: Optional[int] = 0,
+    group_type: Optional[int] = None,
+    group_list_type: Optional[int] = 0,
+    **kwargs: Any,
+) -> List[Tensor]:
+    """A product a group; quantised inputs are not simulated."""
+    if any(value is not None for value in kwargs.values()):
+        raise NotImplementedError(f"npu_grouped_matmul with {', '.join(kwargs)} is not simulated")
+    weights = (
+        list(weight[0].unbind(0)) if len(weight) == 1 and weight[0].dim() == 3 else list(weight)
+    )
+    inputs = list(x)
+    if len(inputs) == 1 and group_list is not None:
+        sizes = [int(size) for size in group_list]
+        if group_list_type == 0:
+            sizes = [last - first for first, last in zip([0, *sizes], sizes)]
+        inputs = list(inputs[0].split(sizes))
+    results = [torch.matmul(part, matrix) for part, matrix in zip(inputs, weights)]
+    if bias:
+        biases = list(bias[0].unbind(0)) if len(bias) == 1 and bias[0].dim() == 2 else list(bias)
+        results = [result + offset for result, offset in zip(results, biases)]
+    return [torch.cat(results)] if split_item in (2, 3) else results

@@ -1,0 +1,151 @@
+"""Making tensors on a device: `torch.zeros(…, device="npu:1")` and its like.
+
+Torch's dispatcher asks the `npu` backend for empty tensors and gets one of the host with the class
+of its device; the rest of each factory then runs as on the host. Factories that lose the class on
+the way (they compute in C++) or that C++ gives the wrong index are wrapped."""
+
+import functools
+import math
+from typing import Any, Callable, List, Optional
+
+import torch
+import torch.utils._device
+
+from torch_npu._sim import memory, place
+from torch_npu._sim import tensor as device_tensor
+from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.record import RECORD
+from torch_npu._sim.tensor import tag
+
+_LIBRARY: List[torch.library.Library] = []
+# These compute in C++ or let C++ choose the index of plain "npu".
+_WRAPPED = [
+    "tensor",
+    "as_tensor",
+    "asarray",
+    "scalar_tensor",
+    "hann_window",
+    "hamming_window",
+    "blackman_window",
+    "bartlett_window",
+    "kaiser_window",
+    "normal",
+    "frombuffer",
+    "from_file",
+    "sparse_coo_tensor",
+    "sparse_csr_tensor",
+    "sparse_csc_tensor",
+    "sparse_bsr_tensor",
+    "sparse_bsc_tensor",
+    "sparse_compressed_tensor",
+    "logspace",
+    "tril_indices",
+    "triu_indices",
+    "_efficientzerotensor",
+    "range",
+]
+_WRAPPED_FFT = ("fftfreq", "rfftfreq")
+_WRAPPED_METHODS = ("new_tensor",)
+
+
+def _class_for(device: Any) -> Any:
+    index = place.index_of(device if device is not None else torch.device("npu"))
+    place.initialize()
+    return device_tensor.CLASSES[place.current_index() if index is None else index]
+
+
+def _expect(cls: Any, elements: int, dtype: Optional[torch.dtype]) -> None:
+    if SETTINGS.checks:
+        RECORD.calls += 1
+        width = torch.empty(
+            0, dtype=dtype or torch.get_default_dtype(), device="cpu"
+        ).element_size()
+        memory.expect(cls.npu_index, elements * width)
+
+
+def _empty(
+    size: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    memory_format: Any = None,
+) -> Any:
+    cls = _class_for(device)
+    _expect(cls, math.prod(size), dtype)
+    made = torch.empty(
+        size,
+        dtype=dtype,
+        layout=layout or torch.strided,
+        device=place.host_device(cls.npu_index),
+        memory_format=memory_format or torch.contiguous_format,
+    )
+    return tag(made, cls)
+
+
+def _empty_strided(
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+) -> Any:
+    cls = _class_for(device)
+    _expect(cls, math.prod(size), dtype)
+    host = place.host_device(cls.npu_index)
+    return tag(torch.empty_strided(size, stride, dtype=dtype, device=host), cls)
+
+
+def _on_device(factory: Any) -> Callable[..., Any]:
+    """Make on the host, then move: for factories that C++ cannot make in place."""
+
+    @functools.wraps(factory)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is None:
+            device = _default_device(factory)
+        index = None if device is None else place.index_of(device)
+        if index is None:
+            return factory(*args, **kwargs)
+        place.initialize()
+        cls = device_tensor.CLASSES[index]
+        kwargs["device"] = place.host_device(index)
+        kwargs.pop("pin_memory", None)
+        with device_tensor.without_functions():
+            made = factory(*args, **kwargs)
+            if made is args[0] or memory.holder(made) not in (-1, index):
+                made = made.clone()
+            elif factory.__name__ in ("as_tensor", "asarray", "frombuffer"):
+                # These may alias the host's memory, a device never does.
+                made = made.clone() if made.layout is torch.strided else made
+            device_tensor.untag(made)
+            return tag(made, cls)
+
+    return make
+
+
+def _default_device(factory: Any) -> Any:
+    """The device of an enclosing `with torch.device("npu")`, for the factories it applies to."""
+    default = torch.utils._device.CURRENT_DEVICE
+    if default is None or default.type != "npu":
+        return None
+    return default if factory in torch.utils._device._device_constructors() else None
+
+
+def install() -> None:
+    """Register the backend's kernels and wrap what needs it."""
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("empty.memory_format", _empty, "PrivateUse1")
+    library.impl("empty_strided", _empty_strided, "PrivateUse1")
+    _LIBRARY.append(library)
+    torch.utils._device._device_constructors()
+    for name in _WRAPPED:
+        if hasattr(torch, name):
+            setattr(torch, name, _on_device(getattr(torch, name)))
+    for name in _WRAPPED_FFT:
+        setattr(torch.fft, name, _on_device(getattr(torch.fft, name)))
+    for name in _WRAPPED_METHODS:
+        setattr(torch.Tensor, name, _on_device(getattr(torch.Tensor, name)))

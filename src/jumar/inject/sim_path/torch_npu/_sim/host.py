@@ -1,0 +1,162 @@
+"""What changes on the side of the host: pinned memory, autocast, compilation, storages.
+
+Pinned memory is ordinary memory that remembers to be pinned. Autocast for `npu` also switches
+autocast on where the data really lies; in strict mode the operators that a real NPU computes in
+float32 do so here."""
+
+import functools
+import logging
+from typing import Any
+
+import torch
+
+from torch_npu._sim import memory, place
+from torch_npu._sim import tensor as device_tensor
+from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.tensor import Tensor
+
+logger = logging.getLogger("torch_npu")
+_autocast = torch.amp.autocast_mode.autocast
+_enter, _exit = _autocast.__enter__, _autocast.__exit__
+_storage_resize = torch.UntypedStorage.resize_
+
+# As autocast of the real plug-in: computed, and given back, in float32.
+_FLOAT32 = frozenset(
+    [
+        "acos",
+        "asin",
+        "cosh",
+        "erfinv",
+        "exp",
+        "expm1",
+        "log",
+        "log10",
+        "log2",
+        "log1p",
+        "reciprocal",
+        "rsqrt",
+        "sinh",
+        "tan",
+        "pow",
+        "softplus",
+        "layer_norm",
+        "native_layer_norm",
+        "group_norm",
+        "nuclear_norm",
+        "cosine_similarity",
+        "poisson_nll_loss",
+        "cosine_embedding_loss",
+        "nll_loss",
+        "hinge_embedding_loss",
+        "kl_div",
+        "l1_loss",
+        "smooth_l1_loss",
+        "huber_loss",
+        "mse_loss",
+        "margin_ranking_loss",
+        "multilabel_margin_loss",
+        "soft_margin_loss",
+        "triplet_margin_loss",
+        "multi_margin_loss",
+        "binary_cross_entropy_with_logits",
+        "dist",
+        "pdist",
+        "cdist",
+        "renorm",
+        "logsumexp",
+        "prod",
+        "softmax",
+        "log_softmax",
+        "cumprod",
+        "cumsum",
+        "norm",
+        "sum",
+        "cross_entropy",
+    ]
+)
+
+
+def _enter_autocast(self: Any) -> Any:
+    result = _enter(self)
+    if self.device == "npu":
+        host = _autocast(
+            place.host_device(0).type,
+            dtype=self.fast_dtype,
+            enabled=self._enabled and self.fast_dtype is not torch.float32,
+            cache_enabled=self._cache_enabled,
+        )
+        _enter(host)
+        self.__dict__.setdefault("_npu_host", []).append(host)
+    return result
+
+
+def _exit_autocast(self: Any, *exception: Any) -> Any:
+    if self.device == "npu" and self.__dict__.get("_npu_host"):
+        _exit(self._npu_host.pop(), *exception)
+    return _exit(self, *exception)
+
+
+def _in_float32(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        low = value.is_floating_point() and value.dtype in (torch.float16, torch.bfloat16)
+        return value.float() if low else value
+    return value
+
+
+def _cast_first(func: Any, args: Any, kwargs: Any) -> Any:
+    """A function of the float32 list, under strict autocast."""
+    cls = device_tensor.find_class(args) or device_tensor.find_class(kwargs.values())
+    if torch.is_autocast_enabled("npu"):
+        args = tuple(_in_float32(arg) for arg in args)
+        kwargs = {name: _in_float32(value) for name, value in kwargs.items()}
+    return device_tensor.compute(cls, func, args, kwargs)
+
+
+def _install_autocast() -> None:
+    _autocast.__enter__ = _enter_autocast
+    _autocast.__exit__ = _exit_autocast
+    if SETTINGS.strict:
+        for name in _FLOAT32:
+            for owner in (torch, Tensor, torch.nn.functional, torch._C._nn):
+                if hasattr(owner, name):
+                    device_tensor.HANDLERS.setdefault(getattr(owner, name), _cast_first)
+
+
+def _pin_memory(self: Any, device: Any = None) -> Any:
+    if getattr(self, "_npu_pinned", False):
+        return self
+    twin = self.detach().requires_grad_(self.requires_grad)
+    twin._npu_pinned = True
+    return twin
+
+
+def _is_pinned(self: Any, device: Any = None) -> bool:
+    return bool(getattr(self, "_npu_pinned", False))
+
+
+def _resize(self: Any, size: int) -> Any:
+    result = _storage_resize(self, size)
+    if "_npu" in self.__dict__:
+        memory.resized(self)
+    return result
+
+
+@functools.wraps(torch.compile)
+def _compile(model: Any = None, **kwargs: Any) -> Any:
+    logger.warning(
+        "torch.compile: simulated NPUs run the model as it is; whether it compiles for an NPU was not tried"
+    )
+    if model is None:
+        return lambda function: function
+    return model
+
+
+def install() -> None:
+    """Put these in the place of torch's own."""
+    _install_autocast()
+    Tensor.pin_memory = _pin_memory
+    Tensor.is_pinned = _is_pinned
+    if SETTINGS.checks:
+        torch.UntypedStorage.resize_ = _resize
+    torch.compile = _compile
+    torch.nn.Module.compile = lambda self, *args, **kwargs: _compile(self) and None

@@ -1,0 +1,136 @@
+"""How much each simulated device holds.
+
+Every storage of a device carries an `Allocation`; it lives exactly as long as the storage does, so
+nothing has to be told when memory is given back."""
+
+import os
+from typing import Any, List
+
+import torch
+
+from torch_npu._sim import refuse
+from torch_npu._sim.place import SETTINGS
+
+_BLOCK = 512
+_SEGMENT = 2 << 20
+_HOST_SHARE = 0.9
+
+
+def _host_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):  # not every system tells
+        return 1 << 62
+
+
+def _round_up(nbytes: int, unit: int) -> int:
+    return -(-nbytes // unit) * unit
+
+
+class Ledger:
+    """The memory of one device."""
+
+    def __init__(self, index: int, limit: int) -> None:
+        self.index = index
+        self.limit = limit
+        self.fraction = 1.0
+        self.allocated = self.peak = self.highest = 0
+        self.reserved = self.reserved_peak = 0
+        self.allocations = self.frees = self.refusals = 0
+
+    def add(self, nbytes: int) -> None:
+        """Take `nbytes`, or raise the error of a full device."""
+        total = self.allocated + nbytes
+        if total > self.limit * self.fraction or (
+            nbytes >= _SEGMENT and self._host_is_full(nbytes)
+        ):
+            self.refusals += 1
+            refuse.out_of_memory(self.index, nbytes, self.allocated, self.reserved, self.limit)
+        self.allocated = total
+        self.allocations += 1
+        if total > self.peak:
+            self.peak = total
+            if total > self.highest:
+                self.highest = total
+            if total > self.reserved:
+                self.reserved = _round_up(total, _SEGMENT)
+                self.reserved_peak = max(self.reserved_peak, self.reserved)
+
+    def remove(self, nbytes: int) -> None:
+        """Give `nbytes` back."""
+        self.allocated -= nbytes
+        self.frees += 1
+
+    def empty_cache(self) -> None:
+        """Give back what is reserved and not used."""
+        self.reserved = _round_up(self.allocated, _SEGMENT)
+
+    def reset_peak(self) -> None:
+        """Measure peaks from now on; `highest` stays the one of the whole run."""
+        self.peak = self.allocated
+        self.reserved_peak = self.reserved
+
+    @staticmethod
+    def _host_is_full(nbytes: int) -> bool:
+        if SETTINGS.backend != "cpu":
+            return False
+        return sum(ledger.allocated for ledger in LEDGERS) + nbytes > _HOST_LIMIT
+
+
+class Allocation:
+    """One storage's share of a device's memory."""
+
+    __slots__ = ("ledger", "nbytes")
+
+    def __init__(self, ledger: Ledger, nbytes: int) -> None:
+        self.nbytes = 0
+        self.ledger = ledger
+        rounded = _round_up(nbytes, _BLOCK)
+        ledger.add(rounded)
+        self.nbytes = rounded
+
+    def __del__(self) -> None:
+        if self.nbytes:
+            self.ledger.remove(self.nbytes)
+
+
+_HOST_LIMIT = int(_host_memory() * _HOST_SHARE)
+LEDGERS: List[Ledger] = [Ledger(index, SETTINGS.memory) for index in range(SETTINGS.devices)]
+
+
+def expect(index: int, nbytes: int) -> None:
+    """Raise now if an allocation to come cannot fit, before the host is asked for the memory."""
+    ledger = LEDGERS[index]
+    ledger.add(nbytes)
+    ledger.remove(nbytes)
+
+
+def hold(tensor: Any, index: int) -> None:
+    """Account the storage of `tensor`, once; called with torch functions switched off."""
+    if tensor.layout is not torch.strided:
+        return
+    try:
+        storage = tensor.untyped_storage()
+    except NotImplementedError:  # wrappers of functorch have no storage of their own
+        return
+    marks = storage.__dict__
+    if "_npu" not in marks:
+        marks["_npu"] = Allocation(LEDGERS[index], storage.nbytes())
+
+
+def holder(tensor: Any) -> int:
+    """The device that holds the storage of `tensor`, -1 for none."""
+    if tensor.layout is not torch.strided:
+        return -1
+    try:
+        mark = tensor.untyped_storage().__dict__.get("_npu")
+    except NotImplementedError:
+        return -1
+    return mark.ledger.index if mark is not None else -1
+
+
+def resized(storage: Any) -> None:
+    """Follow a storage that has been resized."""
+    mark = storage.__dict__.pop("_npu", None)
+    if mark is not None:
+        storage.__dict__["_npu"] = Allocation(mark.ledger, storage.nbytes())

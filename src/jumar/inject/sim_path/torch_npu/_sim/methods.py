@@ -1,0 +1,339 @@
+"""Methods and attributes that a device tensor has of its own, and functions that are special.
+
+What only reads a tensor's description is passed through unchecked; what brings a value to the host
+is counted as a wait; what needs host memory is refused."""
+
+import copy
+from typing import Any, Dict, Tuple
+
+import torch
+
+from torch_npu._sim import refuse
+from torch_npu._sim import tensor as device_tensor
+from torch_npu._sim.moves import cpu, to
+from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.record import RECORD
+from torch_npu._sim.tensor import (
+    HANDLERS,
+    MAY_MIX,
+    WAITS,
+    NPUTensor,
+    Tensor,
+    tag,
+    without_functions,
+)
+
+TYPE_NAMES = {
+    torch.float32: "FloatTensor",
+    torch.float64: "DoubleTensor",
+    torch.float16: "HalfTensor",
+    torch.bfloat16: "BFloat16Tensor",
+    torch.uint8: "ByteTensor",
+    torch.int8: "CharTensor",
+    torch.int16: "ShortTensor",
+    torch.int32: "IntTensor",
+    torch.int64: "LongTensor",
+    torch.bool: "BoolTensor",
+}
+_DTYPES = {name: dtype for dtype, name in TYPE_NAMES.items()}
+
+_READ_ATTRIBUTES = [
+    "shape",
+    "dtype",
+    "ndim",
+    "requires_grad",
+    "is_leaf",
+    "grad_fn",
+    "layout",
+    "itemsize",
+    "nbytes",
+    "names",
+    "is_sparse",
+    "is_quantized",
+    "is_meta",
+    "is_complex",
+    "_version",
+    "retains_grad",
+    "output_nr",
+    "is_nested",
+    "is_mkldnn",
+    "is_sparse_csr",
+    "_backward_hooks",
+]
+_READ_METHODS = [
+    "size",
+    "dim",
+    "numel",
+    "stride",
+    "storage_offset",
+    "is_contiguous",
+    "is_floating_point",
+    "is_complex",
+    "nelement",
+    "ndimension",
+    "element_size",
+    "__len__",
+    "is_signed",
+    "is_same_size",
+    "data_ptr",
+    "is_inference",
+    "is_conj",
+    "is_neg",
+    "is_set_to",
+    "untyped_storage",
+    "storage",
+    "_typed_storage",
+    "storage_type",
+    "_is_view",
+    "has_names",
+    "__hash__",
+    "sparse_dim",
+    "dense_dim",
+    "register_post_accumulate_grad_hook",
+    "requires_grad_",
+    "retain_grad",
+    "is_shared",
+    "__dir__",
+    "share_memory_",
+    "_nnz",
+    "is_coalesced",
+    "qscheme",
+]
+_MAY_MIX = [
+    "__getitem__",
+    "__setitem__",
+    "index_put",
+    "index_put_",
+    "type_as",
+    "set_",
+    "is_same_size",
+    "__deepcopy__",
+    "__reduce_ex__",
+    "to",
+    "_pack_padded_sequence",
+    "lstm",
+    "gru",
+    "rnn_tanh",
+    "rnn_relu",
+    "ctc_loss",
+    "_has_compatible_shallow_copy_type",
+    "_foreach_copy_",
+    "swap_tensors",
+    "cosine_embedding_loss",
+    "result_type",
+    "can_cast",
+    "is_set_to",
+]
+_WAIT_METHODS = [
+    "nonzero",
+    "masked_select",
+    "unique",
+    "argwhere",
+    "bincount",
+    "is_nonzero",
+    "equal",
+    "allclose",
+]
+_SHAPE_OF_OTHER = ["expand_as", "view_as", "reshape_as"]
+
+
+def _read(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    with without_functions():
+        return func(*args, **kwargs)
+
+
+def _grad(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    with without_functions():
+        grad = func(*args)
+        return grad if grad is None else tag(grad, type(args[0]))
+
+
+def _getitem(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    self, index = args
+    if SETTINGS.checks:
+        for part in index if type(index) is tuple else (index,):
+            if isinstance(part, Tensor) and part.dtype in (torch.bool, torch.uint8):
+                RECORD.event("wait", "index by a mask")
+    if type(self) not in device_tensor.TAGGED:
+        with without_functions():
+            refuse.mixed_devices("cpu", "npu:0", func)
+            return func(*args)
+    with without_functions():
+        if not SETTINGS.checks:
+            return tag(func(*args), type(self))
+        return device_tensor.compute(type(self), func, (self, index), {})
+
+
+def _shape_of_other(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    if type(args[0]) in device_tensor.TAGGED:
+        return tag(_read(func, args, kwargs), type(args[0]))
+    return _read(func, args, kwargs)
+
+
+def _pack(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    # The sizes of a packed batch stay on the host.
+    data, sizes = _read(func, args, kwargs)
+    return tag(data, device_tensor.find_class(args)), sizes
+
+
+def _waiting(name: str) -> Any:
+    function = getattr(Tensor, name)
+
+    def method(self: Any, *args: Any) -> Any:
+        if SETTINGS.checks and type(self) in device_tensor.TAGGED:
+            RECORD.event("wait", name.strip("_"))
+        with without_functions():
+            return function(self, *args)
+
+    method.__name__ = name
+    HANDLERS[function] = lambda func, args, kwargs: method(*args, **kwargs)
+    return method
+
+
+class _Methods:
+    """Copied onto NPUTensor, and put behind torch.Tensor's own names."""
+
+    def numpy(self: Any, *, force: bool = False) -> Any:
+        if not force:
+            refuse.to_numpy(self.device)
+        with without_functions():
+            return device_tensor.untag(self.detach().clone()).cpu().numpy(force=force)
+
+    def __array__(self: Any, dtype: Any = None, copy: Any = None) -> Any:
+        refuse.to_numpy(self.device)
+        array = cpu(self).numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __repr__(self: Any, *, tensor_contents: Any = None) -> str:
+        with without_functions():
+            text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
+        if text.startswith("Parameter("):
+            text = text[len("Parameter(") : -1]
+        text = "t" + text[1:] if text.startswith("Tensor(") else text
+        return "Parameter containing:\n" + text if getattr(self, "_is_param", False) else text
+
+    def __deepcopy__(self: Any, memo: Dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        cls = type(self)
+        with without_functions():
+            device_tensor.untag(self)
+            try:
+                twin = tag(copy.deepcopy(self, memo), cls)
+            finally:
+                tag(self, cls)
+        memo[id(self)] = twin
+        return twin
+
+    def __iter__(self: Any) -> Any:
+        if self.dim() == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def get_device(self: Any) -> int:
+        return type(self).npu_index
+
+    def pin_memory(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"cannot pin '{type_of(self)}' only dense CPU tensors can be pinned")
+
+    def is_pinned(self: Any, *args: Any, **kwargs: Any) -> bool:
+        return False
+
+    def type(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+        return type_of(self, dtype, non_blocking)
+
+    def tolist(self: Any) -> Any:
+        if SETTINGS.checks:
+            RECORD.event("wait", "tolist")
+        with without_functions():
+            return Tensor.tolist(self)
+
+    def backward(
+        self: Any,
+        gradient: Any = None,
+        retain_graph: Any = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def record_stream(self: Any, stream: Any) -> None:
+        """Work is done in order; there is nothing to wait for."""
+
+    def register_hook(self: Any, hook: Any) -> Any:
+        cls = type(self)
+
+        def with_device(grad: Any) -> Any:
+            return hook(tag(grad, cls))
+
+        with without_functions():
+            return Tensor.register_hook(self, with_device)
+
+    def new_tensor(
+        self: Any, data: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any
+    ) -> Any:
+        with without_functions():
+            made = Tensor.new_tensor(self, data, dtype=dtype, **kwargs)
+        return to(tag(made, type(self)), device) if device is not None else tag(made, type(self))
+
+
+def type_of(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """`Tensor.type` of a device tensor: its type's name, or a cast to another type."""
+    if dtype is None:
+        return "torch.npu." + TYPE_NAMES.get(self.dtype, "Tensor")
+    if isinstance(dtype, torch.dtype):
+        return to(self, dtype, non_blocking)
+    name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
+    module, _, short = name.rpartition(".")
+    there = self.device if ".npu" in module or module == "npu" else "cpu"
+    return to(self, there, _DTYPES[short], non_blocking)
+
+
+def _flag(value: bool) -> Any:
+    return property(lambda self: value)
+
+
+def _install_readers() -> None:
+    for name in _READ_ATTRIBUTES:
+        if hasattr(Tensor, name) and hasattr(getattr(Tensor, name), "__get__"):
+            HANDLERS[getattr(Tensor, name).__get__] = _read
+    for name in _READ_METHODS:
+        if hasattr(Tensor, name):
+            HANDLERS[getattr(Tensor, name)] = _read
+
+
+def _existing(names: Any, owners: Any) -> Any:
+    for name in names:
+        for owner in owners:
+            if hasattr(owner, name):
+                yield name, getattr(owner, name)
+
+
+def install() -> None:
+    """Fill the tables and give NPUTensor its methods."""
+    _install_readers()
+    grad: Any = Tensor.grad
+    HANDLERS[grad.__get__] = _grad
+    HANDLERS[Tensor.__getitem__] = _getitem
+    HANDLERS[torch._VF._pack_padded_sequence] = _pack
+    # Looked into by `autograd`, as a pass and not as a function.
+    HANDLERS[torch.autograd.backward] = HANDLERS[torch.autograd.grad] = _read
+    for name in _SHAPE_OF_OTHER:
+        HANDLERS[getattr(Tensor, name)] = _shape_of_other
+    for _, function in _existing(_MAY_MIX, (Tensor, torch, torch._VF, torch.nn.functional)):
+        MAY_MIX.add(function)
+    for name, function in _existing(_WAIT_METHODS, (Tensor, torch)):
+        WAITS[function] = name
+    for name in ("item", "__bool__", "__int__", "__float__", "__index__", "__complex__"):
+        setattr(NPUTensor, name, _waiting(name))
+    for name, member in vars(_Methods).items():
+        if callable(member):
+            setattr(NPUTensor, name, member)
+            HANDLERS.setdefault(getattr(Tensor, name, None), _through(member))
+    NPUTensor.is_cpu = _flag(False)
+    NPUTensor.is_cuda = _flag(False)
+    NPUTensor.is_npu = _flag(True)
+
+
+def _through(member: Any) -> Any:
+    return lambda func, args, kwargs: member(*args, **kwargs)

@@ -1,0 +1,93 @@
+"""What a run did, counted: operations, dtypes, copies and waits by source line, and refusals.
+
+Counting is best effort and never stops the run; the report is made from it at exit."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any, Counter, Dict, NamedTuple, Tuple
+
+import torch
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_TORCH = str(Path(torch.__file__).resolve().parent)
+_MOST_PLACES = 2000
+
+
+class Place(NamedTuple):
+    """A line of the user's source."""
+
+    file: str
+    line: int
+
+
+class Event(NamedTuple):
+    """Something that costs or would fail on a real device, and where it was asked for."""
+
+    kind: str
+    """copy-to-device, copy-to-host, wait, refused."""
+    what: str
+    place: Place
+
+
+class Record:
+    """The counts of this process."""
+
+    def __init__(self) -> None:
+        self.started = time.time()
+        self.operators: Counter[str] = Counter()
+        self.host_operators: Counter[str] = Counter()
+        self.host_places: Dict[str, Place] = {}
+        self.dtypes: Counter[str] = Counter()
+        self.events: Counter[Event] = Counter()
+        self.bytes_moved: Counter[str] = Counter()
+        self.steps = 0
+        self.calls = 0
+
+    @property
+    def used(self) -> bool:
+        """Whether this process has used a simulated device."""
+        return bool(self.calls or self.events or self.operators)
+
+    def event(self, kind: str, what: str, nbytes: int = 0) -> bool:
+        """Count one; true the first time it happens at this line."""
+        event = Event(kind, what, user_line())
+        first = event not in self.events
+        if first and len(self.events) >= _MOST_PLACES:
+            return False
+        self.events[event] += 1
+        self.bytes_moved[kind] += nbytes
+        return first
+
+    def host_operator(self, name: str) -> bool:
+        """Count an operator that the NPU has no kernel for; true the first time."""
+        self.host_operators[name] += 1
+        first = name not in self.host_places
+        if first:
+            self.host_places[name] = user_line()
+        return first
+
+
+_ours: Dict[str, bool] = {}
+
+
+def _is_ours(filename: str) -> bool:
+    known = _ours.get(filename)
+    if known is None:
+        known = _ours[filename] = filename.startswith((_PACKAGE, _TORCH, "<"))
+    return known
+
+
+def user_line() -> Place:
+    """The innermost line that is neither torch's nor ours."""
+    frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # nothing else is as quick
+    last: Tuple[str, int] = ("?", 0)
+    while frame is not None:
+        last = (frame.f_code.co_filename, frame.f_lineno)
+        if not _is_ours(last[0]):
+            break
+        frame = frame.f_back
+    return Place(*last)
+
+
+RECORD = Record()

@@ -1,0 +1,155 @@
+"""What was asked of the simulation: read once from the environment, with the tables of the chip.
+
+Variables: JUMAR_SIM_DEVICES, JUMAR_SIM_MODE (strict, warn, fast), JUMAR_SIM_BACKEND (cpu, cuda),
+JUMAR_SIM_MEMORY (bytes, or 32G), JUMAR_SIM_CHIP, JUMAR_SIM_RELEASE, JUMAR_SIM_REPORT,
+JUMAR_SIM_STEPS, JUMAR_SIM_TIME_S. ASCEND_RT_VISIBLE_DEVICES hides devices, as on a real machine."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+DEFAULT_CHIP = "Ascend910B3"
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+
+
+class BadSetting(ValueError):
+    """A JUMAR_SIM_ variable that cannot be used as it is."""
+
+
+@dataclass(frozen=True)
+class Chip:
+    """The figures of one chip."""
+
+    name: str
+    soc_version: int
+    memory: int
+    cube_cores: int
+    vector_cores: int
+    l2_cache: int
+    lacks: FrozenSet[str]
+    """Names of the dtypes that the chip does not compute with."""
+
+
+@dataclass(frozen=True)
+class Operators:
+    """What a release of the plug-in has no kernel for."""
+
+    release: str
+    without_kernel: FrozenSet[str]
+    host_only: Mapping[str, str]
+    """Operators that only a CPU runs, and the ones an NPU runs in their place."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One frozen record of what was asked for."""
+
+    devices: int
+    mode: str
+    backend: str
+    memory: int
+    chip: Chip
+    operators: Operators
+    report: Optional[Path]
+    steps: int
+    time_s: float
+
+    @property
+    def strict(self) -> bool:
+        """Whether what a real NPU refuses is refused."""
+        return self.mode == "strict"
+
+    @property
+    def checks(self) -> bool:
+        """Whether anything is checked, counted and reported at all."""
+        return self.mode != "fast"
+
+
+def load(environ: Mapping[str, str], torch_release: str) -> Settings:
+    """Read the settings; `torch_release` (like 2.13) picks the table of operators."""
+    chip = _chip(environ.get("JUMAR_SIM_CHIP") or DEFAULT_CHIP)
+    memory = environ.get("JUMAR_SIM_MEMORY")
+    report = environ.get("JUMAR_SIM_REPORT")
+    return Settings(
+        devices=_visible(environ, int(_number(environ, "JUMAR_SIM_DEVICES", 8))),
+        mode=_choice(environ, "JUMAR_SIM_MODE", "warn", ("warn", "strict", "fast")),
+        backend=_choice(environ, "JUMAR_SIM_BACKEND", "cpu", ("cpu", "cuda")),
+        memory=_size(memory) if memory else chip.memory,
+        chip=chip,
+        operators=_operators(environ.get("JUMAR_SIM_RELEASE") or torch_release),
+        report=Path(report) if report else None,
+        steps=int(_number(environ, "JUMAR_SIM_STEPS", 0)),
+        time_s=_number(environ, "JUMAR_SIM_TIME_S", 0),
+    )
+
+
+def _number(environ: Mapping[str, str], name: str, default: float) -> float:
+    text = environ.get(name) or str(default)
+    try:
+        number = float(text)
+    except ValueError:
+        raise BadSetting(f"{name}: {text!r} is not a number") from None
+    if number < 0:
+        raise BadSetting(f"{name}: {text} is negative")
+    return number
+
+
+def _choice(environ: Mapping[str, str], name: str, default: str, known: Tuple[str, ...]) -> str:
+    value = environ.get(name) or default
+    if value not in known:
+        raise BadSetting(f"{name}: {value!r} is none of {', '.join(known)}")
+    return value
+
+
+def _size(text: str) -> int:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise BadSetting(f"JUMAR_SIM_MEMORY: {text!r} is not a size; write 32G or 512M")
+    return int(float(match.group(1)) * _UNITS[match.group(2).upper()])
+
+
+def _visible(environ: Mapping[str, str], devices: int) -> int:
+    listed = environ.get("ASCEND_RT_VISIBLE_DEVICES")
+    if listed is None:
+        return devices
+    count = 0
+    for part in listed.split(","):
+        # As the real driver: the list ends at the first entry that is no device.
+        if not part.strip().isdigit() or int(part) >= devices:
+            break
+        count += 1
+    return count
+
+
+def _read(path: Path) -> Dict[str, Any]:
+    return json.loads(path.read_text("utf-8"))
+
+
+def _chip(name: str) -> Chip:
+    chips = _read(DATA / "chips.json")
+    if name == "about" or name not in chips:
+        known = ", ".join(sorted(set(chips) - {"about"}))
+        raise BadSetting(f"JUMAR_SIM_CHIP: {name!r} is not known; known: {known}")
+    figures = dict(chips[name])
+    lacks = frozenset(figures.pop("lacks"))
+    return Chip(name=name, lacks=lacks, **figures)
+
+
+def _operators(release: str) -> Operators:
+    tables = {path.stem.split("-")[1]: path for path in DATA.glob("operators-*.json")}
+    # A release without a table of its own takes the newest: lists only ever get shorter slowly.
+    path = tables.get(release) or tables[max(tables, key=_version)]
+    table = _read(path)
+    return Operators(
+        release=table["release"],
+        without_kernel=frozenset(table["without_kernel"]),
+        host_only=table["host_only"],
+    )
+
+
+def _version(release: str) -> Tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))

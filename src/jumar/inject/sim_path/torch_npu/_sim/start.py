@@ -1,0 +1,70 @@
+"""Puts the simulation in place, in the order that its parts need."""
+
+import importlib
+import os
+import sys
+
+import torch
+
+from torch_npu._sim import (
+    autograd,
+    distributed,
+    factories,
+    generators,
+    host,
+    methods,
+    moves,
+    optimizers,
+    serialization,
+)
+from torch_npu._sim import tensor as device_tensor
+
+VERSION = torch.__version__.split("+")[0]
+_TOO_OLD = (
+    f"simulated NPUs need torch 2.10 or later, this is {torch.__version__}: "
+    "older releases have no backends written in Python"
+)
+
+
+def install() -> None:
+    """Make `npu` a device of torch."""
+    try:
+        from torch.utils.backend_registration import (
+            _setup_privateuseone_for_python_backend as register,
+        )
+    except ImportError:
+        raise ImportError(_TOO_OLD) from None
+    module = sys.modules["torch_npu"]
+    torch.utils.rename_privateuse1_backend("npu")
+    device_tensor.make_classes()
+    methods.install()
+    moves.install()
+    autograd.install()
+    serialization.install()
+    generators.install()
+    host.install()
+    from torch_npu import npu
+
+    register("npu", backend_module=npu)
+    _alias_modules()
+    factories.install()
+    optimizers.install()
+    distributed.install()
+    module.npu = npu
+
+
+def _alias_modules() -> None:
+    """`import torch.npu.amp` works as `import torch_npu.npu.amp` does."""
+    for name in list(sys.modules):
+        if name.startswith("torch_npu.npu"):
+            sys.modules[name.replace("torch_npu.npu", "torch.npu", 1)] = sys.modules[name]
+
+
+def finish() -> None:
+    """What follows once the whole package is there."""
+    from torch_npu._sim import limits, report
+
+    report.install()
+    limits.install()
+    if os.environ.get("TORCH_TRANSFER_TO_NPU") == "1":
+        importlib.import_module("torch_npu.contrib.transfer_to_npu")

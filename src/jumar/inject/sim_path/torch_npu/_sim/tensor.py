@@ -1,0 +1,202 @@
+"""Tensors on a simulated NPU.
+
+A device tensor is an ordinary tensor of the host whose Python class says which device holds it:
+one class a device. Torch calls `__torch_function__` for every function that meets one; it checks,
+runs the function as it is and gives the results the class. Autograd, C++ code and DDP see an
+ordinary CPU tensor, so numbers are those of the CPU to the bit and a backward pass costs nothing.
+
+What C++ makes without Python seeing it (gradients inside a backward pass) has no such class until
+it is handed to Python; `autograd` does that, and `memory` knows the device of every storage."""
+
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
+
+import torch
+
+from torch_npu._sim import memory, refuse
+from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.record import RECORD
+from torch_npu._sim.watch import WATCH
+
+Tensor = torch.Tensor
+Parameter = torch.nn.Parameter
+without_functions = torch._C.DisableTorchFunctionSubclass
+_graph_task = torch._C._current_graph_task_id
+_CHECKS = SETTINGS.checks
+_ON_CUDA = SETTINGS.backend == "cuda"
+
+Handler = Callable[[Any, Tuple[Any, ...], Dict[str, Any]], Any]
+HANDLERS: Dict[Any, Handler] = {}
+"""Functions that are not simply run; filled by `methods`."""
+MAY_MIX: Set[Any] = set()
+"""Functions in which tensors of the host and of a device may meet."""
+WAITS: Dict[Any, str] = {}
+"""Functions whose result depends on data, so that the host waits for the device."""
+
+
+class NPUTensor(Tensor):
+    """The class of all device tensors; its subclasses are one a device."""
+
+    npu_index = -1
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Any,
+        types: Any,
+        args: Tuple[Any, ...] = (),
+        kwargs: Optional[Dict[str, Any]] = None,
+    ) -> Any:
+        handler = HANDLERS.get(func)
+        if handler is not None:
+            return handler(func, args, kwargs or {})
+        return compute(cls, func, args, kwargs or {})
+
+
+def _device_class(index: int) -> type:
+    device = torch.device("npu", index)
+    members = {
+        "npu_index": index,
+        "device": property(lambda self: device),
+        "__module__": "torch",
+    }
+    return type("Tensor", (NPUTensor,), members)
+
+
+CLASSES: List[type] = []
+TAGGED: Set[type] = set()
+_PLAIN: FrozenSet[type] = frozenset((Tensor, Parameter))
+
+
+def make_classes() -> None:
+    """Make the classes; `npu` must be a device type of torch by now."""
+    CLASSES.extend(_device_class(index) for index in range(SETTINGS.devices))
+    TAGGED.update(CLASSES)
+
+
+def index_of(tensor: Any) -> Optional[int]:
+    """The device that holds `tensor`, None for the host."""
+    kind = type(tensor)
+    return kind.npu_index if kind in TAGGED else None
+
+
+def tag(value: Any, cls: Any) -> Any:
+    """Give plain tensors in `value` the class of their device; others are left alone."""
+    kind = type(value)
+    if kind is Tensor or kind is Parameter:
+        if _ON_CUDA and not value.is_cuda:
+            return value
+        value.__class__ = cls
+        if kind is Parameter:
+            value._is_param = True
+        if _CHECKS:
+            memory.hold(value, cls.npu_index)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            tag(item, cls)
+    return value
+
+
+def untag(tensor: Any) -> Any:
+    """Give a device tensor the class that it has on the host."""
+    if type(tensor) in TAGGED:
+        tensor.__class__ = Parameter if getattr(tensor, "_is_param", False) else Tensor
+    return tensor
+
+
+def find_class(args: Any) -> Any:
+    """The class of the first device tensor among `args`, None where there is none."""
+    for arg in args:
+        kind = type(arg)
+        if kind in TAGGED:
+            return kind
+        if kind is list or kind is tuple:
+            found = find_class(arg)
+            if found is not None:
+                return found
+    return None
+
+
+def _scan(args: Any, cls: Any, signature: List[Any], strangers: List[Any]) -> None:
+    """Note dtypes and words of a call, and tensors that are not on the device of `cls`."""
+    for arg in args:
+        kind = type(arg)
+        if kind is cls:
+            signature.append(arg.dtype)
+        elif kind in _PLAIN or kind in TAGGED:
+            signature.append(arg.dtype)
+            strangers.append(arg)
+        elif kind is str or kind is bool or kind is torch.dtype:
+            signature.append(arg)
+        elif kind is list or kind is tuple:
+            _scan_list(arg, cls, signature, strangers)
+
+
+def _scan_list(items: Any, cls: Any, signature: List[Any], strangers: List[Any]) -> None:
+    if not items:
+        return
+    _scan(items[:1], cls, signature, strangers)
+    for item in items[1:]:
+        kind = type(item)
+        if kind is not cls and (kind in _PLAIN or kind in TAGGED):
+            strangers.append(item)
+
+
+def _check_strangers(cls: Any, func: Any, strangers: List[Any]) -> None:
+    """Refuse tensors of another device; a plain tensor on a device's storage only lost its class."""
+    # Inside a backward pass C++ hands over plain tensors of the device.
+    in_backward = _graph_task() != -1
+    for tensor in strangers:
+        kind = type(tensor)
+        if kind in _PLAIN:
+            if in_backward or tensor.dim() == 0:
+                continue
+            held_by = memory.holder(tensor)
+            if held_by >= 0:
+                tag(tensor, CLASSES[held_by])
+                kind = CLASSES[held_by]
+        elif tensor.dim() == 0:
+            continue
+        if kind is not cls:
+            other = f"npu:{kind.npu_index}" if kind in TAGGED else "cpu"
+            refuse.mixed_devices(f"npu:{cls.npu_index}", other, func)
+            return
+
+
+def compute(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    """Run a function on device tensors: check, run, and give the results their device."""
+    with without_functions():
+        if not _CHECKS:
+            result = func(*args, **kwargs)
+            return _tag_result(result, cls, args, kwargs)
+        RECORD.calls += 1
+        signature: List[Any] = [func]
+        strangers: List[Any] = []
+        _scan(args, cls, signature, strangers)
+        if kwargs:
+            _scan(kwargs.values(), cls, signature, strangers)
+        if strangers and func not in MAY_MIX:
+            _check_strangers(cls, func, strangers)
+        if func in WAITS:
+            RECORD.event("wait", WAITS[func])
+        call = tuple(signature)
+        if WATCH.wants(call):
+            try:
+                result = WATCH.run(cls.npu_index, func, *args, **kwargs)
+            except BaseException:
+                WATCH.forget(call)
+                raise
+        else:
+            result = func(*args, **kwargs)
+        if strangers and any(result is stranger for stranger in strangers):
+            return result
+        return _tag_result(result, cls, args, kwargs)
+
+
+def _tag_result(result: Any, cls: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    if kwargs:
+        device = kwargs.get("device")
+        if device is not None and torch.device(device).type == "cpu":
+            return result
+    if not _CHECKS and type(result) is Tensor and any(result is arg for arg in args):
+        return result
+    return tag(result, cls)

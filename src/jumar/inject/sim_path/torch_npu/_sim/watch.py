@@ -1,0 +1,201 @@
+"""Looks below torch's functions, at the operators they run: for refusals, memory and the report.
+
+Looking costs several microseconds an operator, so it is done only while there is news: each new
+function with new dtypes, the first passes after such news, and passes that hold more memory than any
+before. A long training loop then runs without it."""
+
+import threading
+from typing import Any, Dict, NamedTuple, Set, Tuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from torch_npu._sim import memory, refuse
+from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.record import RECORD
+
+_PASSES_AFTER_NEWS = 3
+_CALLS_AFTER_NEWS = 3000
+_Tensor = torch.Tensor
+_without_functions = torch._C.DisableTorchFunctionSubclass
+# Moving and making data works in any dtype; only computing with it does not.
+_ANY_DTYPE = frozenset(
+    [
+        "_to_copy",
+        "arange",
+        "cat",
+        "clone",
+        "contiguous",
+        "copy_",
+        "detach",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "eye",
+        "fill_",
+        "full",
+        "full_like",
+        "gather",
+        "index",
+        "index_put_",
+        "index_select",
+        "lift_fresh",
+        "new_empty",
+        "new_empty_strided",
+        "new_zeros",
+        "ones",
+        "ones_like",
+        "scalar_tensor",
+        "select_backward",
+        "slice_backward",
+        "stack",
+        "zero_",
+        "zeros",
+        "zeros_like",
+        "_local_scalar_dense",
+        "resize_",
+        "set_",
+        "embedding",
+        "linspace",
+        "_conj",
+        "masked_fill_",
+        "is_same_size",
+        "_reshape_alias",
+        "view_as_real",
+        "view_as_complex",
+        "repeat",
+        "flip",
+        "roll",
+        "constant_pad_nd",
+        "equal",
+        "item",
+        "record_stream",
+        "_fused_dropout",
+        "normal_",
+        "uniform_",
+        "bernoulli_",
+        "random_",
+        "randperm",
+    ]
+)
+
+
+class _Operator(NamedTuple):
+    name: str
+    missing: bool
+    any_dtype: bool
+
+
+_operators: Dict[Any, _Operator] = {}
+
+
+def _describe(function: Any) -> _Operator:
+    name, _, overload = function._schema.name.partition("::")[2], "", function._overloadname
+    full = name if overload in ("default", "") else f"{name}.{overload}"
+    full = SETTINGS.operators.host_only.get(full, full)
+    table = SETTINGS.operators.without_kernel
+    functional = full.replace(name, name.rstrip("_"), 1) if not name.startswith("__") else full
+    is_view = any(
+        r.alias_info is not None and not r.alias_info.is_write for r in function._schema.returns
+    )
+    operator = _Operator(
+        name=full,
+        missing=full in table or functional in table,
+        any_dtype=is_view or name in _ANY_DTYPE or name.rstrip("_") in _ANY_DTYPE,
+    )
+    _operators[function] = operator
+    return operator
+
+
+_LACKING: Set[torch.dtype] = {
+    getattr(torch, name) for name in SETTINGS.chip.lacks if hasattr(torch, name)
+}
+
+
+class Watcher(TorchDispatchMode):
+    """Sees every operator that runs while it is on."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self.index = index
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        operator = _operators.get(func) or _describe(func)
+        with _without_functions():
+            if operator.missing:
+                refuse.missing_operator(operator.name)
+            result = func(*args, **(kwargs or {}))
+            if not operator.name.startswith("_record_function"):
+                RECORD.operators[operator.name] += 1
+            self._look(result, operator)
+        return result
+
+    def _look(self, result: Any, operator: _Operator) -> None:
+        if isinstance(result, _Tensor):
+            dtype = result.dtype
+            RECORD.dtypes[str(dtype)] += 1
+            if dtype in _LACKING and not operator.any_dtype:
+                refuse.missing_dtype(operator.name, dtype)
+            if result.device.type != "meta":
+                memory.hold(result, self.index)
+        elif isinstance(result, (list, tuple)):
+            for item in result:
+                self._look(item, operator)
+
+
+class _Inside(threading.local):
+    depth = 0
+
+
+class Watch:
+    """Decides when to look."""
+
+    def __init__(self) -> None:
+        self.passes_left = _PASSES_AFTER_NEWS
+        self.calls_left = _CALLS_AFTER_NEWS
+        self.seen: Set[Any] = set()
+        self.most_held = 0
+        self._inside = _Inside()
+
+    def wants(self, call: Tuple[Any, ...]) -> bool:
+        """Whether to look into this call: a function and the dtypes it is called with."""
+        if call not in self.seen:
+            self.seen.add(call)
+            self._news()
+        elif self.passes_left <= 0 or self.calls_left <= 0:
+            return False
+        self.calls_left -= 1
+        return not self._inside.depth
+
+    def forget(self, call: Tuple[Any, ...]) -> None:
+        """A call that was refused is news again the next time."""
+        self.seen.discard(call)
+
+    def wants_pass(self, index: int) -> bool:
+        """Whether to look into the backward pass that begins now."""
+        held = memory.LEDGERS[index].allocated
+        if held > self.most_held * 1.01:
+            self.most_held = held
+            self._news()
+        if self.passes_left <= 0 or self._inside.depth:
+            return False
+        self.passes_left -= 1
+        return True
+
+    def run(self, index: int, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call `function` and look."""
+        self._inside.depth += 1
+        try:
+            with Watcher(index):
+                return function(*args, **kwargs)
+        finally:
+            self._inside.depth -= 1
+
+    def _news(self) -> None:
+        self.passes_left = max(self.passes_left, _PASSES_AFTER_NEWS)
+        self.calls_left = _CALLS_AFTER_NEWS
+
+
+WATCH = Watch()

@@ -1,0 +1,126 @@
+"""Switches of the real plug-in: kept and given back, without effect on the arithmetic here."""
+
+from typing import Any, Dict, List, cast
+
+import torch
+
+from torch_npu._sim.place import SETTINGS
+
+_values: Dict[str, Any] = {"mm_bmm_format_nd": True, "jit_compile": False, "sync_debug_mode": 0}
+_MODES = {"default": 0, "warn": 1, "error": 2}
+
+
+class _Switch:
+    """An object whose one attribute is a switch."""
+
+    def __init__(self) -> None:
+        self.allow_hf32 = True
+
+
+class _Config:
+    allow_internal_format = False
+
+
+config = _Config()
+matmul = _Switch()
+conv = _Switch()
+
+
+def set_option(option: Any) -> None:
+    """Set options of the toolkit."""
+    if not isinstance(option, dict):
+        raise TypeError("npu option must be a dict")
+    _values.update(cast("Dict[str, Any]", option))
+
+
+def set_compile_mode(jit_compile: bool = False) -> None:
+    """Whether operators are compiled when first used."""
+    _values["jit_compile"] = jit_compile
+
+
+def is_jit_compile_false() -> bool:
+    """Whether they are not."""
+    return not _values["jit_compile"]
+
+
+def set_mm_bmm_format_nd(enable: bool) -> None:
+    """Whether matrices keep their plain format."""
+    _values["mm_bmm_format_nd"] = enable
+
+
+def get_mm_bmm_format_nd() -> bool:
+    """The switch above."""
+    return _values["mm_bmm_format_nd"]
+
+
+def set_sync_debug_mode(debug_mode: Any) -> None:
+    """Whether waits are reported; the report at exit lists them in any case."""
+    if isinstance(debug_mode, str) and debug_mode not in _MODES:
+        raise RuntimeError(
+            "invalid value of debug_mode, expected one of `default`, `warn`, `error`"
+        )
+    _values["sync_debug_mode"] = _MODES.get(debug_mode, debug_mode)
+
+
+def get_sync_debug_mode() -> int:
+    """The switch above."""
+    return _values["sync_debug_mode"]
+
+
+def get_amp_supported_dtype() -> List[torch.dtype]:
+    """The dtypes that autocast may use."""
+    known = [torch.float16, torch.bfloat16, torch.float32]
+    return [dtype for dtype in known if str(dtype).replace("torch.", "") not in SETTINGS.chip.lacks]
+
+
+def is_autocast_enabled() -> bool:
+    """Whether autocast is on."""
+    return torch.is_autocast_enabled("npu")
+
+
+def set_autocast_enabled(enabled: bool) -> None:
+    """Switch autocast."""
+    torch.set_autocast_enabled("npu", enabled)
+
+
+def get_autocast_dtype() -> torch.dtype:
+    """The dtype of autocast."""
+    return torch.get_autocast_dtype("npu")
+
+
+def set_autocast_dtype(dtype: torch.dtype) -> None:
+    """Choose the dtype of autocast."""
+    torch.set_autocast_dtype("npu", dtype)
+
+
+def get_npu_overflow_flag() -> bool:
+    """Whether a computation overflowed on chips without infinity."""
+    return False
+
+
+def clear_npu_overflow_flag() -> None:
+    """Forget an overflow."""
+
+
+def set_aoe(dump_path: str) -> None:
+    """Tuning of the toolkit."""
+
+
+def init_dump() -> None:
+    """Dumps of the toolkit."""
+
+
+def set_dump(cfg_file: str) -> None:
+    """Dumps of the toolkit."""
+
+
+def finalize_dump() -> None:
+    """Dumps of the toolkit."""
+
+
+def set_deterministic_level(level: int) -> None:
+    """How deterministic operators are; these always are."""
+
+
+def ipc_collect() -> None:
+    """Give back memory of other processes."""

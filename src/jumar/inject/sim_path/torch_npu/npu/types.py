@@ -1,0 +1,39 @@
+"""`torch.npu.FloatTensor` and its like: they make tensors and answer `isinstance`."""
+
+from typing import Any
+
+import torch
+
+from torch_npu._sim.methods import TYPE_NAMES
+
+
+class _Type(type):
+    dtype: torch.dtype
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return (
+            isinstance(instance, torch.Tensor)
+            and instance.device.type == "npu"
+            and instance.dtype is cls.dtype
+        )
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        host_type = getattr(torch, TYPE_NAMES[cls.dtype])
+        return host_type(*args, **kwargs).to("npu")
+
+
+def _make(dtype: torch.dtype) -> Any:
+    name = TYPE_NAMES[dtype]
+    return _Type(name, (), {"dtype": dtype, "__module__": "torch.npu", "is_npu": True})
+
+
+FloatTensor = _make(torch.float32)
+DoubleTensor = _make(torch.float64)
+HalfTensor = _make(torch.float16)
+BFloat16Tensor = _make(torch.bfloat16)
+ByteTensor = _make(torch.uint8)
+CharTensor = _make(torch.int8)
+ShortTensor = _make(torch.int16)
+IntTensor = _make(torch.int32)
+LongTensor = _make(torch.int64)
+BoolTensor = _make(torch.bool)

@@ -1,0 +1,77 @@
+"""Scripts in processes of their own: the simulation changes torch, so it never runs in this one."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jumar.inject.simulated import environment
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def plain_environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("JUMAR_SIM_")}
+    return {**kept, "OMP_NUM_THREADS": "1"}
+
+
+def _run(
+    words: list[str], environ: dict[str, str], folder: Path
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        words, env=environ, cwd=folder, capture_output=True, text=True, timeout=240
+    )
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Run:
+    """Runs a script of this folder, or source text, with torch as it is."""
+
+    def run(source: str, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        return _run(
+            _words(source, arguments, tmp_path), {**plain_environment(), **variables}, tmp_path
+        )
+
+    return run
+
+
+@pytest.fixture
+def simulated(tmp_path: Path) -> Run:
+    """Runs a script of this folder, or source text, on simulated NPUs."""
+
+    def run(
+        source: str, *arguments: str, mode: str = "warn", devices: int = 4, **variables: str
+    ) -> "subprocess.CompletedProcess[str]":
+        environ = environment({**plain_environment(), **variables}, devices=devices, mode=mode)
+        return _run(_words(source, arguments, tmp_path), environ, tmp_path)
+
+    return run
+
+
+def _words(source: str, arguments: tuple[str, ...], folder: Path) -> list[str]:
+    script = SCRIPTS / source
+    if "\n" in source or " " in source:
+        script = folder / "script.py"
+        script.write_text(source, "utf-8")
+    return [sys.executable, str(script), *arguments]
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Run:
+    """Runs a script of this folder as several processes of one group."""
+
+    def run(
+        count: int, script: str, device: str, *arguments: str
+    ) -> "subprocess.CompletedProcess[str]":
+        environ = plain_environment()
+        if device == "npu":
+            environ = environment(environ, devices=4)
+        words = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        words += ["--nproc-per-node", str(count), str(SCRIPTS / script), device, *arguments]
+        return _run(words, environ, tmp_path)
+
+    return run

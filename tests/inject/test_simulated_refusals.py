@@ -1,0 +1,138 @@
+"""The errors of a real NPU, each from a script: strict raises them, warn runs and lists them."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+REFUSED = {
+    "mixed": (
+        "(x + torch.ones(2)).cpu()",
+        "RuntimeError: Expected all tensors to be on the same device",
+    ),
+    "two devices": (
+        "(x + torch.ones(2, device='npu:1')).cpu()",
+        "found at least two devices, npu:0 and npu:1!",
+    ),
+    "numpy": (
+        "x.numpy()",
+        "TypeError: can't convert npu:0 device type tensor to numpy. Use Tensor.cpu()",
+    ),
+    "array": (
+        "__import__('numpy').asarray(x)",
+        "TypeError: can't convert npu:0 device type tensor",
+    ),
+    "missing operator": (
+        "torch.fmax(x, x).cpu()",
+        "NotImplementedError: CAUTION: The operator 'aten::fmax' is not currently supported on the NPU",
+    ),
+    "missing operator in backward": (
+        "torch.nn.functional.multilabel_margin_loss("
+        "x.requires_grad_(), torch.tensor([0, -1]).npu()).backward()",
+        "NotImplementedError: CAUTION: The operator 'aten::multilabel_margin_loss_backward'",
+    ),
+    "float64": (
+        "torch.ones(2, dtype=torch.float64).npu() * 2",
+        "RuntimeError: call aclnnMul failed, detail:EZ1001: Tensor self not implemented for DT_DOUBLE",
+    ),
+    "complex": (
+        "torch.ones(2, dtype=torch.complex64).npu().exp()",
+        "not implemented for DT_COMPLEX64",
+    ),
+    "host index of device data": ("torch.ones(2)[torch.tensor([0]).npu()]", "on the same device"),
+}
+ALWAYS = {
+    "bad index": (
+        "torch.ones(1, device='npu:9')",
+        "RuntimeError: NPU function error",
+        "Invalid device ID",
+    ),
+    "set bad index": ("torch.npu.set_device(9)", "Check whether the device ID is valid", "107001"),
+    "out of memory": (
+        "torch.empty(1 << 28, device='npu')",
+        "OutOfMemoryError: NPU out of memory. Tried to allocate 1.00 GiB (NPU 0; 512.00 MiB total capacity",
+        "reserved in total by PyTorch)",
+    ),
+    "pin": ("x.pin_memory()", "RuntimeError: cannot pin 'torch.npu.FloatTensor'", "only dense CPU"),
+}
+EACH = """
+import json, sys, traceback, warnings
+import torch, torch_npu
+warnings.simplefilter("ignore")
+results = {}
+for name, code in json.loads(sys.argv[1]).items():
+    x = torch.tensor([1.0, 2.0], device="npu")
+    try:
+        exec(code)
+        results[name] = None
+    except Exception as error:
+        results[name] = traceback.format_exception_only(error)[-1]
+        results[name] = "".join(traceback.format_exception_only(error))
+print(json.dumps(results))
+"""
+
+
+def outcomes(run: Run, codes: dict[str, str], mode: str, **variables: str) -> dict[str, str | None]:
+    done = run(EACH, json.dumps(codes), mode=mode, **variables)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_strict_refuses_in_the_words_of_a_real_npu(simulated: Run) -> None:
+    results = outcomes(simulated, {name: code for name, (code, _) in REFUSED.items()}, "strict")
+    for name, (_, words) in REFUSED.items():
+        assert words in (results[name] or ""), (name, results[name])
+
+
+@pytest.mark.parametrize("mode", ["warn", "fast"])
+def test_other_modes_run_it(simulated: Run, mode: str) -> None:
+    codes = {name: code for name, (code, _) in REFUSED.items()}
+    assert set(outcomes(simulated, codes, mode).values()) == {None}
+
+
+def test_a_full_device_and_a_bad_index_are_errors_in_every_mode(simulated: Run) -> None:
+    codes = {name: code for name, (code, *_) in ALWAYS.items()}
+    results = outcomes(simulated, codes, "warn", JUMAR_SIM_MEMORY="512M")
+    for name, (_, *words) in ALWAYS.items():
+        assert all(word in (results[name] or "") for word in words), (name, results[name])
+
+
+def test_warn_lists_what_would_be_refused_with_its_line(simulated: Run, tmp_path: Path) -> None:
+    source = (
+        "import torch, torch_npu\n"
+        "x = torch.ones(2).npu()\n"
+        "x + torch.ones(2)\n"
+        "torch.fmax(x, x)\n"
+        "for _ in range(3):\n"
+        "    x.sum().item()\n"
+    )
+    done = simulated(source, JUMAR_SIM_REPORT=str(tmp_path / "report.json"))
+    assert done.returncode == 0, done.stderr
+    assert "aten::fmax  script.py:4" in done.stderr
+    assert "add: npu:0 with cpu  script.py:3" in done.stderr
+    assert "3 times        item  script.py:6" in done.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [row["name"] for row in report["host_operators"]] == ["fmax"]
+    places = {(row["kind"], row["what"], row["line"]): row["count"] for row in report["events"]}
+    assert places["copy-to-device", "to", 2] == 1
+    assert places["wait", "item", 6] == 3
+    assert report["bytes_moved"]["copy-to-device"] == 8
+    assert report["memory"][0]["peak"] >= 512
+    assert report["operators"]["sum"] == 3
+
+
+def test_fast_checks_nothing_and_reports_nothing(simulated: Run) -> None:
+    done = simulated(
+        "import torch, torch_npu\nprint((torch.ones(2).npu() + torch.ones(2)).device)\n",
+        mode="fast",
+    )
+    assert (done.stdout, done.stderr) == ("npu:0\n", "")
+
+
+def test_a_bad_setting_is_named(simulated: Run) -> None:
+    done = simulated("import torch_npu\nprint()\n", JUMAR_SIM_CHIP="Ascend1")
+    assert "JUMAR_SIM_CHIP: 'Ascend1' is not known; known: Ascend910A" in done.stderr
