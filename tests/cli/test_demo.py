@@ -46,7 +46,13 @@ def test_demo_learns_to_read_digits(jumar_program: str, live_home: Path, tmp_pat
             timeout=60,
         ).stdout
     )
-    assert record["spec"]["device"] == "cpu:2"
+    assert record["spec"]["device"] == "sim:2"
+    ported = Path(record["directory"], "code", "train.py").read_text()
+    assert "torch.accelerator" in ported
+    assert "torch.cuda" not in ported
+    assert (Path(result["report"]) / "report.html").is_file()
+    log = Path(record["directory"], "logs", "node0", "rank0.log").read_text()
+    assert "trial on simulated NPUs" in log
     assert {"rank0.log", "rank1.log"} == {
         path.name for path in Path(record["directory"], "logs", "node0").iterdir()
     }

@@ -84,7 +84,7 @@ def test_a_visible_list_limits_the_choice_and_settings_of_the_shell_stay(
 def test_other_kinds_get_their_own_variable(launcher: Launcher, cards: str) -> None:
     found = ranks(launcher, "--cards", cards, "--devices", "gpu:1")
     assert found["rank 0"]["CUDA_VISIBLE_DEVICES"] == "0"
-    assert ranks(launcher, "--devices", "sim:2")["rank 1"]["JUMAR_SIM_DEVICES"] == "0,1"
+    assert ranks(launcher, "--devices", "sim:2")["rank 1"]["JUMAR_SIM_DEVICES"] == "2"
 
 
 def test_inside_a_job_all_its_devices_can_be_used(launcher: Launcher) -> None:

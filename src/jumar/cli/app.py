@@ -56,7 +56,7 @@ COMMANDS: dict[str, Entry] = {
         "jumar.cli.port", "Port CUDA training code to Ascend NPUs, with a report.", TOOLS
     ),
     "try": Entry("jumar.cli.trial", "Try a script on simulated NPUs.", TOOLS),
-    "demo": Entry("jumar.cli.demo", "Train a small model through the platform.", TOOLS),
+    "demo": Entry("jumar.cli.demo", "Port a CUDA script and train it on simulated NPUs.", TOOLS),
     "spec": Entry("jumar.cli.spec", "Check job files.", TOOLS),
     "version": Entry("jumar.cli.version", "Print versions.", TOOLS),
 }

@@ -1,6 +1,7 @@
-"""`jumar demo`: the example of the package, trained through the platform."""
+"""`jumar demo`: the example of the package, ported and trained on simulated NPUs."""
 
 import os
+import shutil
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from jumar.cli.sending import send_code
 from jumar.cli.training import Training
 from jumar.client import Client, LogChunk, Reconnecting
 from jumar.errors import BadInput
+from jumar.settings import load
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
 
@@ -37,6 +39,7 @@ class Result:
     state: JobState
     accuracy: float | None
     results: str
+    report: str
     url: str
     login_url: str
 
@@ -44,10 +47,10 @@ class Result:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(as_json: bool) -> int:
-    """Train a small model through the platform.
+    """Port a CUDA script and train it on simulated NPUs.
 
-    Submits the digits example as a job of two processes, shows how it goes, and leaves the server
-    running. Takes about half a minute on two cores.
+    Ports the digits example, submits it as a job on two simulated NPUs, shows how it goes, and
+    leaves the server running. Takes about half a minute on two cores.
 
     \b
     Example:
@@ -61,8 +64,9 @@ def command(as_json: bool) -> int:
         )
     server = connect()
     with server.client as client:
-        job = client.submit(_request(server, folder))
-        note(f"submitted {job.name} ({job.id}): 2 processes learn to read digits")
+        ported = _port(folder)
+        job = client.submit(_request(server, ported.folder))
+        note(f"submitted {job.name} ({job.id}): two simulated NPUs learn to read digits")
         training = Training()
         try:
             _watch(client, job, training)
@@ -75,6 +79,7 @@ def command(as_json: bool) -> int:
             state=ended.state,
             accuracy=training.accuracy,
             results=f"{ended.directory}/out/results",
+            report=str(ported.report),
             url=f"{client.url}/jobs/{ended.id}",
             login_url=client.login_url(),
         )
@@ -95,10 +100,36 @@ def example_folder(name: str) -> Path:
     raise BadInput(f"the example {name} is not there", hint="install jumar again")
 
 
+@dataclass(frozen=True, slots=True)
+class Ported:
+    """The example as it runs on NPUs."""
+
+    folder: Path
+    report: Path
+
+
+def _port(folder: Path) -> Ported:
+    from jumar.port.options import Options
+    from jumar.port.run import Target, port_repository
+
+    place = load().home / "demo"
+    # Only what an earlier demo has left here.
+    shutil.rmtree(place, ignore_errors=True)
+    ported = Ported(place / "digits", place / "report")
+    outcome = port_repository(
+        folder, Options(), target=Target(ported.folder), report_dir=ported.report
+    )
+    note(
+        f"ported {folder.name} from CUDA in {outcome.seconds:.1f} s: {outcome.verdict}, "
+        f"{outcome.changes} edits; see {ported.folder}"
+    )
+    return ported
+
+
 def _request(server: Connected, folder: Path) -> dict[str, Any]:
     from jumar.spec.document import read_spec_file
 
-    values = read_spec_file(folder / "job.yaml").dump()
+    values = {**read_spec_file(folder / "job.yaml").dump(), "device": "sim:2"}
     values["code"] = {"archive": send_code(server.client, folder)}
     if server.on_this_machine:
         # torch was found beside this Python; the shell's may have none.
@@ -165,6 +196,7 @@ def _tell(ended: JobRecord, training: Training, result: Result) -> None:
         for line in draw(training.losses, plain=plain):
             print(f"  {line}")
     print(f"results    {result.results}")
+    print(f"port       {result.report}/report.html")
     print(f"job page   {result.url}")
     print(f"sign in    {result.login_url}")
     note("the server goes on running; stop it with: jumar down")

@@ -12,7 +12,7 @@ from typing import Dict, Optional
 from jumar.launch import cgroup, code, fixed_paths, guard, jobdir, process, requirements
 from jumar.launch.ascend import cann_variables, hccl_variables
 from jumar.launch.control import Control, Interrupted, Stop
-from jumar.launch.environment import inherited
+from jumar.launch.environment import inherited, simulation_path
 from jumar.launch.job import Job, Request, read_job, read_request
 from jumar.launch.job_ranks import Prepared, link_data, marks, plan_ranks
 from jumar.launch.jobdir import Claim, Ending, JobDir, Journal
@@ -153,6 +153,8 @@ class _Attempt(Listener):
         if job.device_kind == "npu":
             environment.update(hccl_variables(environment))
             environment.update(cann_variables(environment))
+        elif job.device_kind == "sim":
+            environment.update(simulation_path(environment))
         files = write_platform_files(directory, job, self._request, environment)
         data = link_data(directory, job)
         fixed = fixed_paths.provide(directory, job, data, environment.get("HOME"), folder)

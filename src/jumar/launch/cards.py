@@ -9,7 +9,7 @@ import os
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, cast
 
-from jumar.launch.environment import VISIBLE
+from jumar.launch.environment import SIM_DEVICES, VISIBLE
 from jumar.launch.facts import CardFacts, facts_of
 from jumar.launch.options import BadUsage
 
@@ -36,9 +36,10 @@ def choose(
     """Pick cards; raises BadUsage when there are not enough."""
     listed = _read_list(cards_file) if cards_file else None
     kind = kind or _kind_here(listed, environ)
-    if kind == "cpu" or (kind == "sim" and VISIBLE["sim"] not in environ and listed is None):
-        cards = list(range(count or 1)) if kind == "sim" else []
-        return Choice(kind, cards, count or 1, [CardFacts(card) for card in cards])
+    if kind == "cpu":
+        return Choice(kind, [], count or 1, [])
+    if kind == "sim":
+        return _simulated(count, environ)
     known = _known(kind, listed)
     allowed = _limited(kind, known, environ)
     busy = _busy_in(kind, listed) if listed is not None else _held_open(kind)
@@ -54,8 +55,20 @@ def choose(
     return Choice(kind, cards, wanted, facts_of(cards, known))
 
 
+def _simulated(count: Optional[int], environ: Mapping[str, str]) -> Choice:
+    text = environ.get(SIM_DEVICES, "").strip()
+    if text and not text.isdigit():
+        raise BadUsage(f"{SIM_DEVICES}={text!r} is not a number", "write how many there are")
+    there = int(text) if text else count or 1
+    wanted = there if count is None else count
+    if wanted > there:
+        raise BadUsage(f"{wanted} sim wanted, {there} there", f"{SIM_DEVICES} says how many")
+    cards = list(range(wanted))
+    return Choice("sim", cards, wanted, [CardFacts(card) for card in cards])
+
+
 def _kind_here(listed: Optional[List[Dict[str, Any]]], environ: Mapping[str, str]) -> str:
-    if environ.get(VISIBLE["sim"]):
+    if environ.get(SIM_DEVICES):
         return "sim"
     for kind in ("npu", "gpu"):
         if _known(kind, listed):

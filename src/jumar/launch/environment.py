@@ -12,11 +12,11 @@ from typing import Dict, Mapping, Optional, Sequence
 from jumar.launch.facts import CardFacts
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
-VISIBLE = {
-    "npu": "ASCEND_RT_VISIBLE_DEVICES",
-    "gpu": "CUDA_VISIBLE_DEVICES",
-    "sim": "JUMAR_SIM_DEVICES",
-}
+VISIBLE = {"npu": "ASCEND_RT_VISIBLE_DEVICES", "gpu": "CUDA_VISIBLE_DEVICES"}
+SIM_DEVICES = "JUMAR_SIM_DEVICES"
+"""How many simulated NPUs there are; which ones makes no difference."""
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_SIM_PATH = os.path.join(os.path.dirname(_OWN_FOLDER), "inject", "sim_path")
 
 
 def inherited(environ: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
@@ -44,11 +44,23 @@ def _with_python(environment: Mapping[str, str]) -> str:
 
 def visible_devices(kind: str, cards: Sequence[CardFacts]) -> Dict[str, str]:
     """The variable that limits a process to its cards; CPU slots have none."""
+    if kind == "sim":
+        return {SIM_DEVICES: str(len(cards))}
     variable = VISIBLE.get(kind)
     if variable is None:
         return {}
     # The NPU runtime silently drops what follows a space or a smaller number.
     return {variable: ",".join(str(number) for number in sorted(c.visible_as for c in cards))}
+
+
+def simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:
+    """PYTHONPATH on which `import torch_npu` finds the simulated plug-in first.
+
+    Where the launcher travels alone, as one file, there is none to find."""
+    if not os.path.isdir(_SIM_PATH):
+        return {}
+    before = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    return {"PYTHONPATH": os.pathsep.join([_SIM_PATH, *before])}
 
 
 def rank_variables(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 from jumar.launch import frameworks
 from jumar.launch.cards import Choice, choose
 from jumar.launch.cores import Cores, cores_for
+from jumar.launch.environment import simulation_path
 from jumar.launch.facts import generation_of
 from jumar.launch.frameworks import Devices, Group
 from jumar.launch.options import BadUsage, Options, program_of
@@ -163,6 +164,8 @@ def _common(choice: Choice, environ: Mapping[str, str]) -> Dict[str, str]:
 
         common.update(cann_variables(environ))
         common.update(hccl_variables(environ))
+    elif choice.kind == "sim":
+        common.update(simulation_path(environ))
     return common
 
 
