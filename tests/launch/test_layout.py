@@ -88,9 +88,20 @@ def test_other_kinds_get_their_own_variable(launcher: Launcher, cards: str) -> N
 
 
 def test_inside_a_job_all_its_devices_can_be_used(launcher: Launcher) -> None:
-    found = ranks(launcher, "--devices", "auto", environ={"JUMAR_SIM_DEVICES": "1,3"})
-    assert sorted(found) == ["rank 0", "rank 1"]
-    assert found["rank 1"]["JUMAR_SIM_DEVICES"] == "1,3"
+    environ = {"JUMAR_SIM_DEVICES": "2"}
+    assert sorted(ranks(launcher, "--devices", "auto", environ=environ)) == ["rank 0", "rank 1"]
+    one = ranks(launcher, "--devices", "1", environ=environ)
+    assert [rank["JUMAR_SIM_DEVICES"] for rank in one.values()] == ["1"]
+    assert "inject/sim_path" in one["rank 0"]["PYTHONPATH"]
+
+
+@pytest.mark.parametrize(("devices", "there"), [("sim:3", "2"), ("sim:1", "0,1")])
+def test_simulated_devices_that_are_not_there_are_refused(
+    launcher: Launcher, devices: str, there: str
+) -> None:
+    ended = launcher.run("--devices", devices, "x.py", environ={"JUMAR_SIM_DEVICES": there})
+    assert ended.code == 2
+    assert "JUMAR_SIM_DEVICES" in ended.errors
 
 
 def test_torchrun_counts_by_kind(launcher: Launcher, cards: str) -> None:
