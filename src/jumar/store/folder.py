@@ -90,7 +90,7 @@ class FolderStore:
     def _walk(self, folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[Entry]:
         folders: list[os.DirEntry[str]] = []
         for item in self._scan(folder):
-            if item.is_dir(follow_symlinks=not self.confined):
+            if self._is_folder(item):
                 folders.append(item)
             else:
                 found = _file_entry(item, prefix + item.name, follow=not self.confined)
@@ -108,6 +108,13 @@ class FolderStore:
             below = above | {(here.st_dev, here.st_ino)}
             yield from self._walk(item.path, f"{prefix}{item.name}/", below)
 
+    def _is_folder(self, item: os.DirEntry[str]) -> bool:
+        try:
+            return item.is_dir(follow_symlinks=not self.confined)
+        except OSError:
+            # A link to itself: its entry is refused below, with a word.
+            return False
+
     def _scan(self, folder: str) -> list[os.DirEntry[str]]:
         try:
             with os.scandir(folder) as items:
@@ -123,7 +130,7 @@ class FolderStore:
         entries: list[Entry] = []
         folders: list[str] = []
         for item in sorted(self._scan(start), key=lambda item: item.name):
-            if item.is_dir(follow_symlinks=not self.confined):
+            if self._is_folder(item):
                 folders.append(f"{prefix}{item.name}/")
             else:
                 found = _file_entry(item, prefix + item.name, follow=not self.confined)

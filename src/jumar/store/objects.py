@@ -40,6 +40,7 @@ class ObjectStore:
         self.bucket = bucket
         self._name = name
         self._obstore, self._fast = _obstore(endpoint, bucket)
+        self._failures = (self._obstore.exceptions.BaseError, OSError)
 
     @property
     def name(self) -> str:
@@ -111,7 +112,7 @@ class ObjectStore:
             try:
                 answer = self._obstore.get(self._fast, key)
                 return bytes(answer.bytes()), (answer.meta["e_tag"] or "").strip('"')
-            except self._obstore.exceptions.BaseError:
+            except self._failures:
                 # Our own client below tells why, or copes.
                 self.s3.close()
         return self.call(key, lambda: self._get_whole(key))
@@ -127,7 +128,7 @@ class ObjectStore:
             try:
                 answer = self._obstore.put(self._fast, key, data, use_multipart=False)
                 return str(answer["e_tag"] or "").strip('"')
-            except self._obstore.exceptions.BaseError:
+            except self._failures:
                 self.s3.close()
         return self.call(key, lambda: self.s3.put(self.bucket, key, data, len(data)))
 

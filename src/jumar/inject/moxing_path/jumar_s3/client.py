@@ -37,6 +37,17 @@ from .sign import (
 Body = Union[bytes, Iterable[bytes]]
 
 
+class _Kept:
+    """A thread's connection; closed when the thread, or the client, is gone."""
+
+    def __init__(self, host: str, connection: http.client.HTTPConnection) -> None:
+        self.host = host
+        self.connection = connection
+
+    def __del__(self) -> None:
+        self.connection.close()
+
+
 class S3:
     """Calls to one server."""
 
@@ -241,10 +252,10 @@ class S3:
 
     def close(self) -> None:
         """Close this thread's connection."""
-        connection = getattr(self._local, "connection", None)
-        if connection is not None:
-            connection[1].close()
-            self._local.connection = None
+        kept = getattr(self._local, "kept", None)
+        if kept is not None:
+            kept.connection.close()
+            self._local.kept = None
 
     # How a request is made
 
@@ -312,9 +323,9 @@ class S3:
         return sent
 
     def _connection(self, host: str) -> http.client.HTTPConnection:
-        kept = getattr(self._local, "connection", None)
-        if kept is not None and kept[0] == host:
-            return kept[1]
+        kept = getattr(self._local, "kept", None)
+        if kept is not None and kept.host == host:
+            return kept.connection
         self.close()
         name = host.rsplit(":", 1)[0] if not self.endpoint.path_style else self._host
         if self._secure:
@@ -323,5 +334,5 @@ class S3:
             )
         else:
             made = http.client.HTTPConnection(name, self._port, timeout=self._timeout_s)
-        self._local.connection = (host, made)
+        self._local.kept = _Kept(host, made)
         return made
