@@ -314,6 +314,62 @@ def url(url: str, expires: int) -> None:
     print(place.store.s3.presign("GET", place.store.bucket, place.key, expires))
 
 
+@command.command()
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@click.option("--per-class", default=20, type=click.IntRange(1), show_default=True)
+@click.option("--seed", default=0, show_default=True, help="The same seed keeps the same files.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was kept as JSON.")
+def mini(source: str, target: str, per_class: int, seed: int, as_json: bool) -> None:
+    """Keep a few files of each class, with labels that still match.
+
+    Knows folders of classes, flat images with CSV, JSON, COCO or VOC beside them, MNIST idx, CIFAR
+    binary, TFRecord, and tar and zip of these. Large single files are kept whole.
+
+    \b
+    Example:
+      jumar data mini obs://lab/dataset_unzip obs://lab/dataset_unzip_mini --per-class 20
+    """
+    from jumar.store.mini.make import make_mini
+
+    config = _config()
+    report = make_mini(
+        _place(source, config), _place(target, config), per_class=per_class, seed=seed
+    )
+    if as_json:
+        print_json(report)
+    else:
+        print(
+            f"kept {report.kept} of {report.files} files ({bytes_text(report.bytes)}), "
+            f"{report.classes} classes, layout: {report.layout}"
+        )
+
+
+@command.command()
+@click.argument("source", metavar="ARCHIVE")
+@click.argument("target", metavar="DST")
+@click.option("--most-bytes", default=0, type=click.IntRange(0), help="What it may unpack to.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+def unzip(source: str, target: str, most_bytes: int, as_json: bool) -> None:
+    """Unpack a zip or tar that lies in a store.
+
+    Names that lead out of the target, links, and archives that grow without end are refused.
+
+    \b
+    Example:
+      jumar data unzip obs://lab/dataset/flowers.zip obs://lab/dataset_unzip/flowers
+    """
+    from jumar.store.archive import Limits, unpack
+
+    config = _config()
+    limits = Limits(bytes=most_bytes, free_bytes=most_bytes) if most_bytes else Limits()
+    report = unpack(_place(source, config), _place(target.rstrip("/") + "/", config), limits)
+    if as_json:
+        print_json(report)
+    else:
+        print(f"unpacked {report.files} files, {bytes_text(report.bytes)}")
+
+
 def _config() -> "StoreConfig":
     from jumar.store.accounts import load_config
 

@@ -28,7 +28,8 @@ from jumar.store.explain import NETWORK
 
 logger = logging.getLogger(__name__)
 READY_LIMIT_S = 60.0
-STOP_LIMIT_S = 20.0
+# Its volumes are closed in a second; then it only waits for connections that nobody uses.
+STOP_LIMIT_S = 6.0
 _LOOK_EVERY_S = 2.0
 _ADMIN = "jumar"
 # Volumes take no space before they are written to; each bucket has its own, two at a time and not
@@ -191,6 +192,8 @@ class Door:
             f"-master.port={ports['master']}",
             f"-master.port.grpc={ports['master.grpc']}",
             "-master.telemetry=false",
+            # It votes alone; ten seconds to find that out after a crash are too long.
+            "-master.electionTimeout=1s",
             "-master.volumeSizeLimitMB=1024",
             f"-volume.port={ports['volume']}",
             f"-volume.port.grpc={ports['volume.grpc']}",

@@ -3,6 +3,7 @@
 A big file grows aside (`.jumar-….part`) with a list of the ranges it has; run again, only the
 others are fetched. Size and checksum are compared before the file gets its name."""
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -15,7 +16,7 @@ from pathlib import Path
 from jumar.errors import StorageFull
 from jumar.inject.moxing_path.jumar_s3 import Reading
 from jumar.store.base import Entry
-from jumar.store.errors import Damaged
+from jumar.store.errors import Damaged, StoreAway
 from jumar.store.folder import ASIDE, FolderStore, aside_name, explained, open_aside
 from jumar.store.objects import ObjectStore
 from jumar.store.retry import patiently
@@ -173,13 +174,15 @@ class _RangedDownload:
         self._journal.forget()
 
     def _fetch_all(self) -> None:
-        digests = self._journal.read() if os.path.exists(self._aside) else {}
-        if not digests:
-            self._download.check_space(self._path)
         progress = self._download.progress
-        progress.resume(sum(self._range(number)[1] for number in digests))
         file = os.open(self._aside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
+            _hold(file, self._path)
+            # A file aside that is new has nothing, whatever an old list says.
+            digests = self._journal.read() if os.fstat(file).st_size else {}
+            if not digests:
+                self._download.check_space(self._path)
+            progress.resume(sum(self._range(number)[1] for number in digests))
             os.ftruncate(file, self._size)
             self._journal.begin(digests)
             self._fetch_missing(file, digests)
@@ -293,6 +296,14 @@ class _Journal:
     def forget(self) -> None:
         """Remove it."""
         Path(self.path).unlink(missing_ok=True)
+
+
+def _hold(file: int, path: str) -> None:
+    """One process at a time writes the file aside."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StoreAway(f"{path}: another process is fetching it just now") from None
 
 
 def _write_at(file: int, data: memoryview, start: int, path: str) -> None:

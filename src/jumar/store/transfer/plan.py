@@ -37,12 +37,18 @@ class Plan:
 
 def make_plan(source: Place, target: Place, options: Options) -> Plan:
     """Compare both sides; nothing is changed."""
-    if source.store.name == target.store.name and source.key == target.key:
+    if _is_same(source.store, target.store) and source.key == target.key:
         raise BadInput(f"{source.url} and {target.url} are the same place")
     single = _single(source)
     if single is not None:
         return _plan_one(source, single, target, options)
     return _plan_folder(source, target, options)
+
+
+def _is_same(source: Store, target: Store) -> bool:
+    if isinstance(source, ObjectStore) and isinstance(target, ObjectStore):
+        return (source.endpoint, source.bucket) == (target.endpoint, target.bucket)
+    return source == target
 
 
 def _single(source: Place) -> Entry | None:
