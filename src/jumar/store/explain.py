@@ -1,6 +1,5 @@
 """Errors of S3 servers and of the network in our words. Keys and secrets are never in them."""
 
-import http.client
 from urllib.parse import urlsplit
 
 from jumar.errors import BadInput, Conflict, JumarError, NotAllowed, NotFound, StorageFull
@@ -9,7 +8,7 @@ from jumar.store.errors import StoreAway
 
 MOST_SKEW_S = 300
 _AWAY = {408, 429, 500, 502, 503, 504}
-NETWORK = (OSError, http.client.HTTPException)
+NETWORK = (OSError,)
 LOGIN = "give the right key: jumar login obs --region REGION, or --endpoint URL"
 
 

@@ -12,7 +12,7 @@ import os
 import sys
 
 _FICLONE = 0x40049409
-_STEP = 1 << 27
+_STEP = 1 << 25
 _PLAIN_STEP = 1 << 20
 # The file system, or a pair of them, cannot do it in the kernel.
 _CANNOT = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTTY, errno.EPERM}
@@ -60,21 +60,27 @@ def copy_bytes(taken: int, made: int, size: int) -> int:
     except OSError as error:
         if error.errno not in _CANNOT:
             raise
-    done = 0
-    while done < size:
-        try:
-            got = os.copy_file_range(taken, made, min(_STEP, size - done))
-        except OSError as error:
-            if error.errno not in _CANNOT or done:
-                raise
-            return _copy_plainly(taken, made, size)
+    try:
+        return _copy_range(taken, made, size)
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            raise
+    return _copy_plainly(taken, made, size)
+
+
+def _copy_range(taken: int, made: int, size: int) -> int:
+    at = 0
+    while at < size:
+        got = os.copy_file_range(taken, made, min(_STEP, size - at), at, at)
         if not got:
             break
-        done += got
-    return done
+        at += got
+    return at
 
 
 def _copy_plainly(taken: int, made: int, size: int) -> int:
+    os.lseek(taken, 0, os.SEEK_SET)
+    os.lseek(made, 0, os.SEEK_SET)
     done = 0
     while done < size:
         data = os.read(taken, min(_PLAIN_STEP, size - done))

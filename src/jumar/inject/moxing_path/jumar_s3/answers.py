@@ -1,15 +1,31 @@
 """What S3 servers answer: records, XML, errors, bodies."""
 
-import http.client
 import time
 from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
+if TYPE_CHECKING:
+    from http.client import HTTPConnection, HTTPResponse
+
 _MOST_ERROR_BYTES = 64 * 1024
 _MOST_XML_BYTES = 64 * 1024 * 1024
+
+
+class as_connection_errors:
+    """Errors of HTTP, such as half an answer, become errors of the connection."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, _: object) -> None:
+        if kind is None or issubclass(kind, OSError):
+            return
+        from http.client import HTTPException
+
+        if issubclass(kind, HTTPException):
+            raise ConnectionError(f"{kind.__name__}: {error}") from error
 
 
 class S3Error(Exception):
@@ -51,9 +67,7 @@ class Part(NamedTuple):
 class Answer:
     """An open response; leaving it unread closes the connection."""
 
-    def __init__(
-        self, connection: http.client.HTTPConnection, raw: http.client.HTTPResponse
-    ) -> None:
+    def __init__(self, connection: "HTTPConnection", raw: "HTTPResponse") -> None:
         self.connection = connection
         self.raw = raw
         self.headers = raw.headers
@@ -66,17 +80,22 @@ class Answer:
             self.connection.close()
 
     def text(self) -> bytes:
-        data = self.raw.read(_MOST_XML_BYTES)
-        # What is still to come belongs to no answer we can use.
-        if not self.raw.isclosed():
-            self.raw.read(1)
+        """The body of a listing."""
+        with as_connection_errors():
+            data = self.raw.read(_MOST_XML_BYTES)
+            # What is still to come belongs to no answer we can use.
+            if not self.raw.isclosed():
+                self.raw.read(1)
         return data
 
     def drain(self) -> None:
-        self.raw.read(_MOST_ERROR_BYTES)
+        """Read the body away, so that the connection can be used again."""
+        with as_connection_errors():
+            self.raw.read(_MOST_ERROR_BYTES)
 
     def error(self) -> S3Error:
-        data = self.raw.read(_MOST_ERROR_BYTES)
+        with as_connection_errors():
+            data = self.raw.read(_MOST_ERROR_BYTES)
         root = parse(data)
         if root is None:
             return told(self.raw.status, None, self.headers)
@@ -95,7 +114,8 @@ class Reading:
         """Whether the server sends all of the object, though a range was asked for."""
         self.etag = (answer.headers.get("ETag") or "").strip('"')
         while skip > 0:
-            got = len(answer.raw.read(min(skip, 1 << 20)))
+            with as_connection_errors():
+                got = len(answer.raw.read(min(skip, 1 << 20)))
             if not got:
                 raise ConnectionError("the answer ended before the range that was asked for")
             skip -= got
@@ -112,7 +132,8 @@ class Reading:
             buffer = buffer[: self._left]
         if not len(buffer):
             return 0
-        got = self._answer.raw.readinto(buffer)
+        with as_connection_errors():
+            got = self._answer.raw.readinto(buffer)
         if not got and (self._left or self._answer.raw.length):
             raise ConnectionError("the answer was cut short")
         if self._left is not None:
@@ -198,4 +219,8 @@ def xml_time(text: str) -> float:
 
 
 def http_time(text: Optional[str]) -> float:
-    return parsedate_to_datetime(text).timestamp() if text else 0.0
+    if not text:
+        return 0.0
+    from email.utils import parsedate_to_datetime
+
+    return parsedate_to_datetime(text).timestamp()

@@ -1,14 +1,11 @@
 """The calls of an S3 server."""
 
 import hashlib
-import http.client
-import ssl
 import threading
 import time
 from base64 import b64encode
-from typing import Dict, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 from urllib.parse import quote, urlsplit
-from xml.sax.saxutils import escape
 
 from .answers import (
     Answer,
@@ -16,6 +13,7 @@ from .answers import (
     Page,
     Part,
     Reading,
+    as_connection_errors,
     bare,
     field,
     http_time,
@@ -34,13 +32,16 @@ from .sign import (
     stamp,
 )
 
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
 Body = Union[bytes, Iterable[bytes]]
 
 
 class _Kept:
     """A thread's connection; closed when the thread, or the client, is gone."""
 
-    def __init__(self, host: str, connection: http.client.HTTPConnection) -> None:
+    def __init__(self, host: str, connection: "HTTPConnection") -> None:
         self.host = host
         self.connection = connection
 
@@ -124,7 +125,7 @@ class S3:
 
     def delete_many(self, bucket: str, keys: Iterable[str]) -> None:
         """Delete up to 1,000 objects in one request."""
-        rows = "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in keys)
+        rows = "".join(f"<Object><Key>{_escaped(key)}</Key></Object>" for key in keys)
         body = (f"<Delete><Quiet>true</Quiet>{rows}</Delete>").encode()
         # The call insists on a checksum of its body.
         digest = b64encode(hashlib.md5(body).digest()).decode("ascii")
@@ -289,8 +290,9 @@ class S3:
             sent["content-length"] = str(length or 0)
         connection = self._connection(host)
         try:
-            connection.request(method, path + ("?" + text if text else ""), body, sent)
-            raw = connection.getresponse()
+            with as_connection_errors():
+                connection.request(method, path + ("?" + text if text else ""), body, sent)
+                raw = connection.getresponse()
         except BaseException:
             connection.close()
             raise
@@ -322,10 +324,14 @@ class S3:
             sent["authorization"] = authorization(self.endpoint, request)
         return sent
 
-    def _connection(self, host: str) -> http.client.HTTPConnection:
+    def _connection(self, host: str) -> "HTTPConnection":
         kept = getattr(self._local, "kept", None)
         if kept is not None and kept.host == host:
             return kept.connection
+        # These two are half of a short command's start; copies between folders do without.
+        import http.client
+        import ssl
+
         self.close()
         name = host.rsplit(":", 1)[0] if not self.endpoint.path_style else self._host
         if self._secure:
@@ -336,3 +342,7 @@ class S3:
             made = http.client.HTTPConnection(name, self._port, timeout=self._timeout_s)
         self._local.kept = _Kept(host, made)
         return made
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

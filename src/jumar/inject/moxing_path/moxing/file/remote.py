@@ -1,7 +1,6 @@
 """Single steps on objects, tried again while the server is away."""
 
 import errno
-import http.client
 import os
 import random
 import time
@@ -29,7 +28,7 @@ def patiently(action: Callable[[], T]) -> T:
         except S3Error as error:
             if error.status not in _AWAY or time.monotonic() - began > PATIENCE_S:
                 raise
-        except (ConnectionError, TimeoutError, http.client.HTTPException):
+        except (ConnectionError, TimeoutError):
             if time.monotonic() - began > PATIENCE_S:
                 raise
         except OSError as error:
@@ -48,7 +47,7 @@ def on(place: Remote, action: Callable[[], T]) -> T:
     def step() -> T:
         try:
             return action()
-        except (OSError, http.client.HTTPException):
+        except OSError:
             place.s3.close()
             raise
 
