@@ -1,6 +1,5 @@
 """Unpack archives in a store, safely: no path escapes, no links, no bombs."""
 
-import shutil
 import tarfile
 import tempfile
 import zipfile
@@ -11,7 +10,8 @@ from typing import IO
 
 from jumar.errors import BadInput
 from jumar.store.base import Place
-from jumar.store.folder import FolderStore, check_path_key, explained
+from jumar.store.folder import FolderStore, check_path_key
+from jumar.store.transfer.one import copy_entry
 
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _STEP_BYTES = 8 << 20
@@ -61,15 +61,9 @@ def _local(source: Place, scratch: Path) -> Path:
     if isinstance(source.store, FolderStore):
         source.store.stat(source.key)
         return Path(source.store.path(source.key))
-    from jumar.store.transfer.records import Options
-    from jumar.store.transfer.run import transfer
-    from jumar.store.url import parse_url
-
     name = source.key.rpartition("/")[2]
-    place = Place(parse_url(str(scratch / name)), FolderStore(str(scratch), "aside"), name)
-    report = transfer(source, place, Options(), state=scratch)
-    if report.failed:
-        raise BadInput(f"{source.url}: {report.failed[0].reason}")
+    entry = source.store.stat(source.key)
+    copy_entry(source.store, entry, FolderStore(str(scratch), "aside"), name)
     return scratch / name
 
 
@@ -163,23 +157,17 @@ class _Budget:
 
 def _store(file: IO[bytes], target: Place, name: str, budget: _Budget) -> None:
     key = target.prefix + name
-    with tempfile.SpooledTemporaryFile(max_size=_STEP_BYTES) as scratch:
-        while data := file.read(1 << 20):
-            budget.spend(len(data))
-            scratch.write(data)
-        size = scratch.tell()
-        scratch.seek(0)
-        if size <= _STEP_BYTES or not isinstance(target.store, FolderStore):
-            target.store.write(key, scratch.read())
+    with tempfile.TemporaryDirectory(prefix="jumar-member-") as scratch:
+        data = file.read(_STEP_BYTES)
+        budget.spend(len(data))
+        if len(data) < _STEP_BYTES:
+            target.store.write(key, data)
             return
-        path = target.store.path(key)
-        from jumar.store.folder import aside_name, open_aside
-
-        aside = aside_name(path)
-        try:
-            with open_aside(aside, path) as made:
-                shutil.copyfileobj(scratch, made, 1 << 20)
-            Path(aside).replace(path)
-        except OSError as error:
-            Path(aside).unlink(missing_ok=True)
-            raise explained(error, path) from error
+        # Too large for memory: by way of a file.
+        with (Path(scratch) / "member").open("wb") as made:
+            made.write(data)
+            while data := file.read(_STEP_BYTES):
+                budget.spend(len(data))
+                made.write(data)
+        aside = FolderStore(scratch, name)
+        copy_entry(aside, aside.stat("member"), target.store, key)

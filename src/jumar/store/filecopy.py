@@ -2,12 +2,12 @@
 
 A reflink where the file system can (XFS, Btrfs), else copy_file_range, else plain reading and
 writing. This file is also run by itself, with nothing of ours imported, to copy many files on all
-cores: a list of tab-separated numbers and NUL-separated paths comes on stdin, one line of what was
-done goes out for each batch."""
+cores: NUL-separated keys come on stdin, what was done with each goes to stdout."""
 
 import contextlib
 import errno
 import fcntl
+import itertools
 import os
 import sys
 
@@ -17,11 +17,12 @@ _PLAIN_STEP = 1 << 20
 # The file system, or a pair of them, cannot do it in the kernel.
 _CANNOT = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTTY, errno.EPERM}
 SMALL_BYTES = 1 << 16
+_numbers = itertools.count()
 
 
 def copy_file(source: str, target: str, *, link: bool = False) -> int:
     """Copy a file aside and rename it; gives its size. Time and the x bits come along."""
-    aside = f"{os.path.dirname(target)}/.jumar-{os.getpid()}-{os.path.basename(target)[:40]}"
+    aside = f"{os.path.dirname(target)}/.jumar-{os.getpid()}-c{next(_numbers)}"
     if link:
         return _link(source, target, aside)
     taken = os.open(source, os.O_RDONLY | os.O_CLOEXEC)

@@ -14,6 +14,7 @@ from jumar.store.archive import Limits, is_archive, unpack
 from jumar.store.base import Entry, Place, Store
 from jumar.store.mini import binaries, tables
 from jumar.store.mini.choice import few_of_each
+from jumar.store.transfer.one import copy_entry
 
 IMAGES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".npy"}
 STATIC_BYTES = 10_000_000
@@ -287,9 +288,9 @@ def _folders(files: dict[str, Entry], left: set[str], wish: _Wish, chosen: _Cut)
 def _write(source: Place, target: Place, files: dict[str, Entry], chosen: _Cut) -> MiniReport:
     size = 0
     for name in sorted(chosen.kept):
-        data = source.store.read(files[name].key)
-        target.store.write(target.prefix + name, data)
-        size += len(data)
+        entry, key = files[name], target.prefix + name
+        copy_entry(source.store, entry, target.store, key)
+        size += entry.size
     for name, data in sorted(chosen.made.items()):
         target.store.write(target.prefix + name, data)
         size += len(data)

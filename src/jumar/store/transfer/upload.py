@@ -37,15 +37,15 @@ class Upload:
 
     def run(self) -> str | None:
         """Send the file; gives a note when it was still changing at the last try."""
-        for _ in range(_TRIES_WHILE_CHANGING):
-            before = self.progress.bytes
+        for attempt in range(1, _TRIES_WHILE_CHANGING + 1):
             with SourceFile(self.path) as source:
                 self._send(source)
                 if not source.changed():
                     return None
             if self.progress.stop.is_set():
                 break
-            self.progress.add_bytes(before - self.progress.bytes)
+            if attempt < _TRIES_WHILE_CHANGING:
+                self.progress.add_bytes(-source.identity.size)
         return f"{self.path} changed while it was copied; run it again when it rests"
 
     def _send(self, source: SourceFile) -> None:
