@@ -92,7 +92,7 @@ def test_a_server_away_for_good_is_told(home: Path, tmp_path: Path) -> None:
     config = StoreConfig(home / "store", home / "transfers", obs=gone)
     (tmp_path / "f").write_text("x")
     with pytest.raises(StoreAway, match="did not answer"):
-        copy(tmp_path / "f", "obs://lab/f", config)
+        copy(tmp_path / "f", "obs://lab/f", config, patience=Patience(limit_s=1))
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,18 @@ def test_many_small_files_between_folders_keep_time_and_x_bits(
     assert (tmp_path / "to" / "0" / "0").stat().st_mode & 0o100
     assert (tmp_path / "to" / "1" / "1").stat().st_mtime_ns == 1_234_567_891_234_567_891
     assert copy(tmp_path / "from", tmp_path / "to", folder_config).skipped == 600
+
+
+def test_what_a_killed_copy_left_is_swept_the_next_day(
+    folder_config: StoreConfig, source: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "to").mkdir()
+    for name, age_s in (("old", 90_000), ("new", 10)):
+        left = tmp_path / "to" / f".jumar-99-{1 if name == 'old' else 2}"
+        left.write_text(name)
+        os.utime(left, (time.time() - age_s, time.time() - age_s))
+    copy(source, tmp_path / "to", folder_config)
+    assert [path.name for path in (tmp_path / "to").glob(".jumar-*")] == [".jumar-99-2"]
 
 
 def test_hard_links_where_asked(folder_config: StoreConfig, source: Path, tmp_path: Path) -> None:

@@ -158,10 +158,20 @@ class Door:
         try:
             (self.home / "data").mkdir(mode=0o700, parents=True, exist_ok=True)
             (self.home / "master.toml").write_text(_MASTER_TOML, "utf-8")
+            self._lock_inside()
         except OSError as error:
             raise HomeUnusable(f"cannot make {error.filename}: {error.strerror}") from error
         user_keys(self._store_home, _ADMIN)
         self._write_users()
+
+    def _lock_inside(self) -> None:
+        """Bytes are given out for tokens only, so that other users of this machine get none."""
+        path = self.home / "security.toml"
+        if not path.exists():
+            path.touch(mode=0o600)
+            parts = ("jwt.signing", "jwt.signing.read")
+            text = "".join(f'[{part}]\nkey = "{secrets.token_hex(32)}"\n' for part in parts)
+            path.write_text(text, "utf-8")
 
     def _write_users(self) -> None:
         admin = user_keys(self._store_home, _ADMIN)
@@ -201,6 +211,7 @@ class Door:
             # It is alone: nobody has to hear that it goes.
             "-volume.preStopSeconds=0",
             "-filer",
+            "-filer.disableHttp",
             f"-filer.port={ports['filer']}",
             f"-filer.port.grpc={ports['filer.grpc']}",
             "-s3",

@@ -8,7 +8,9 @@ import logging
 import os
 import re
 import stat as stat_module
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +23,9 @@ logger = logging.getLogger(__name__)
 ASIDE = ".jumar-"
 _MOST_NAME_BYTES = 255
 _UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\0")
+# Files of cut downloads are not among them: those are taken up again.
+_LEFTOVER = re.compile(r"\.jumar-\d+-c?\d+")
+_OLD_S = 86_400
 _numbers = itertools.count()
 
 
@@ -221,6 +226,14 @@ class FolderStore:
             os.makedirs(self.path(prefix.rstrip("/")), exist_ok=True)
         except OSError as error:
             raise explained(error, f"{self.name}: {prefix!r}") from error
+
+
+def sweep(folder: str) -> None:
+    """Remove what copies that were killed left here a day ago or more."""
+    with suppress(OSError), os.scandir(folder) as items:
+        for item in items:
+            if _LEFTOVER.fullmatch(item.name) and time.time() - item.stat().st_mtime > _OLD_S:
+                os.unlink(item.path)
 
 
 def open_aside(aside: str, path: str) -> BinaryIO:

@@ -26,7 +26,7 @@ from jumar.store.errors import TransferFailed
 from jumar.store.folder import FolderStore, check_path_key
 from jumar.store.objects import ObjectStore
 from jumar.store.places import open_place
-from jumar.store.retry import Patience
+from jumar.store.retry import Patience, patiently
 from jumar.store.transfer.records import Options, Progress, Report
 from jumar.store.transfer.run import transfer
 
@@ -122,7 +122,7 @@ def _bring(staged: Staged, plan: StagePlan, config: StoreConfig, progress: Progr
     options = Options(patience=Patience(limit_s=plan.patience_s))
     store, prefix = place.store, place.prefix
     with cache.held(staged.url):
-        entries = list(store.walk(prefix))
+        entries = patiently(lambda: list(store.walk(prefix)), options.patience, staged.url)
         single = not entries and not place.url.says_folder
         if single:
             entries = [store.stat(place.key)]
@@ -204,7 +204,9 @@ def send_finally(plan: StagePlan) -> bool:
     progress = Progress()
     try:
         with _Telling(plan, "sending", progress):
-            send_outputs(plan)
+            patiently(
+                lambda: send_outputs(plan), Patience(limit_s=plan.patience_s), "sending results"
+            )
     except JumarError as error:
         logger.error("results are not yet uploaded: %s", error)
         _tell(plan, StageStatus(phase="not-uploaded", error=error.message))

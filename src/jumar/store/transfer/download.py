@@ -101,8 +101,11 @@ class Download:
         )
 
     def _ranges_work(self) -> bool:
-        with self.open(1, 1) as reading:
-            return not reading.whole
+        def ask() -> bool:
+            with self.open(1, 1) as reading:
+                return not reading.whole
+
+        return patiently(ask, self.options.patience, self.what, self.progress.stop)
 
     def check_size(self, size: int) -> None:
         """The size must be the one that was listed."""
@@ -156,7 +159,12 @@ class _RangedDownload:
         download = self._download
         if parts_in_tag(download.entry.etag):
             store, key = download.store, download.entry.key
-            found = store.call(key, lambda: store.s3.part_bytes(store.bucket, key))
+            found = patiently(
+                lambda: store.call(key, lambda: store.s3.part_bytes(store.bucket, key)),
+                download.options.patience,
+                download.what,
+                download.progress.stop,
+            )
             if found:
                 return found
         return PART_BYTES

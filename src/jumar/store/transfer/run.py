@@ -3,14 +3,15 @@
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jumar.errors import BadInput, JumarError, StorageFull
 from jumar.store.base import Place, Store
 from jumar.store.errors import StoreAway
-from jumar.store.folder import FolderStore
+from jumar.store.folder import FolderStore, sweep
 from jumar.store.objects import ObjectStore
+from jumar.store.retry import patiently
 from jumar.store.transfer.between import copy_between
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.local import copy_here, copy_one
@@ -21,6 +22,7 @@ from jumar.store.transfer.upload import Upload
 # What ends the whole transfer: the other files would meet it too.
 _FATAL = (StorageFull, StoreAway)
 _MOST_FAILURES = 1000
+_LISTING_PATIENCE_S = 15.0
 
 
 def transfer(
@@ -33,8 +35,15 @@ def transfer(
 ) -> Report:
     """Make the target have what the source has."""
     began = time.monotonic()
-    plan = make_plan(source, target, options)
     progress = progress or Progress()
+    # A store that does not even list may have a wrong address: told soon.
+    limit_s = min(options.patience.limit_s, _LISTING_PATIENCE_S)
+    plan = patiently(
+        lambda: make_plan(source, target, options),
+        replace(options.patience, limit_s=limit_s),
+        f"listing {source.url} and {target.url}",
+        progress.stop,
+    )
     progress.plan(len(plan.copies), plan.bytes)
     work = _Work(source.store, target.store, options, progress, state)
     if not options.dry_run:
@@ -67,6 +76,9 @@ class _Work:
 
     def carry_out(self, plan: Plan) -> None:
         """Copy, then delete; nothing is deleted when something could not be copied."""
+        if isinstance(self.target, FolderStore):
+            for folder in {copy.target.rpartition("/")[0] for copy in plan.copies}:
+                sweep(f"{self.target.root}/{folder}")
         if isinstance(self.source, FolderStore) and isinstance(self.target, FolderStore):
             self._copy_here(self.source, self.target, plan)
         else:
@@ -78,7 +90,12 @@ class _Work:
         if self._fatal is not None:
             raise self._fatal
         if plan.deletions and not self.failures:
-            self.target.delete(plan.deletions)
+            patiently(
+                lambda: self.target.delete(plan.deletions),
+                self.options.patience,
+                self.target.name,
+                self.progress.stop,
+            )
             self.deleted = len(plan.deletions)
 
     def _copy_here(self, source: FolderStore, target: FolderStore, plan: Plan) -> None:
