@@ -13,7 +13,7 @@ from jumar.spec.devices import Card, CardProcess, DeviceKind
 @pytest.fixture
 def job_process() -> Iterator[int]:
     process = subprocess.Popen(
-        [sys.executable, "-c", "import sys; print(); sys.stdin.read()"],
+        [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "JUMAR_JOB_ID": "abcdefghij"},

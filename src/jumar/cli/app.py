@@ -27,7 +27,7 @@ class Entry:
     section: str
 
 
-JOBS, SERVER, MACHINE, TOOLS = "Jobs", "Server", "This machine", "Tools"
+JOBS, SERVER, DATA, MACHINE, TOOLS = "Jobs", "Server", "Data", "This machine", "Tools"
 
 COMMANDS: dict[str, Entry] = {
     "run": Entry("jumar.cli.run", "Submit a job.", JOBS),
@@ -37,6 +37,10 @@ COMMANDS: dict[str, Entry] = {
     "stop": Entry("jumar.cli.stop", "Stop jobs.", JOBS),
     "rerun": Entry("jumar.cli.rerun", "Run a job again, as a new job.", JOBS),
     "top": Entry("jumar.cli.top", "Show the cards and who holds them.", JOBS),
+    "data": Entry("jumar.cli.data", "Copy, list and cut data: folders, obs:// and s3://.", DATA),
+    "store": Entry(
+        "jumar.cli.store", "Lay out buckets, open them to readers, move the built-in store.", DATA
+    ),
     "up": Entry("jumar.cli.up", "Start the server.", SERVER),
     "down": Entry("jumar.cli.down", "Stop the server; running jobs go on.", SERVER),
     "login": Entry("jumar.cli.login", "Use another server.", SERVER),

@@ -1,0 +1,307 @@
+"""Copies to and from one S3 server and between folders: jumar and the usual tools, in one run.
+
+`python bench/store.py [--small 5000] [--big-mib 2048] [--local 20000] [--rounds 1]
+[--s3fs-python PATH]`. The server is SeaweedFS behind jumar's door. Each figure is the wall time of
+a whole command, start included; rivals that are not installed are left out, and said so. s3fs wants
+an environment of its own (beside boto3 it resolves to a very old version)."""
+
+import argparse
+import importlib.util
+import os
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jumar.inject.moxing_path.jumar_s3 import S3
+from jumar.store.accounts import Account, save_account
+from jumar.store.door import Door
+
+SMALL_BYTES = 20_000
+AT_A_TIME = "16"
+SCRIPTS = Path(sys.executable).parent
+BOTO3 = """
+import boto3, os, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+way, local, bucket, prefix = sys.argv[1:]
+client = boto3.client('s3', endpoint_url=os.environ['S3_ENDPOINT_URL'])
+pool = ThreadPoolExecutor(16)
+local = Path(local)
+if way == 'up':
+    files = [p for p in local.rglob('*') if p.is_file()] if local.is_dir() else [local]
+    base = local if local.is_dir() else local.parent
+    list(pool.map(lambda p: client.upload_file(str(p), bucket, f'{prefix}/{p.relative_to(base)}'), files))
+else:
+    pages = client.get_paginator('list_objects_v2').paginate(Bucket=bucket, Prefix=prefix + '/')
+    keys = [o['Key'] for page in pages for o in page.get('Contents', [])]
+    def get(key):
+        path = local / key[len(prefix) + 1:]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        client.download_file(bucket, key, str(path))
+    list(pool.map(get, keys))
+"""
+S3FS = """
+import os, sys, s3fs
+way, local, bucket, prefix = sys.argv[1:]
+fs = s3fs.S3FileSystem(key=os.environ['AWS_ACCESS_KEY_ID'], secret=os.environ['AWS_SECRET_ACCESS_KEY'],
+                       client_kwargs={'endpoint_url': os.environ['S3_ENDPOINT_URL']})
+if way == 'up':
+    target = f'{bucket}/{prefix}/' + ('' if os.path.isdir(local) else os.path.basename(local))
+    fs.put(local + '/' if os.path.isdir(local) else local, target, recursive=os.path.isdir(local), batch_size=16)
+else:
+    fs.get(f'{bucket}/{prefix}/', local + '/', recursive=True, batch_size=16)
+"""
+
+
+@dataclass
+class Bench:
+    """The server, the data and the figures."""
+
+    account: Account
+    folder: Path
+    rounds: int
+    s3fs_python: str | None
+    seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    jumar_rss_mb: float = 0.0
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the tools need to find the server."""
+        return {
+            **os.environ,
+            "AWS_ACCESS_KEY_ID": self.account.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.account.secret_key,
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "S3_ENDPOINT_URL": self.account.endpoint,
+            "JUMAR_HOME": str(self.folder / "home"),
+            "RCLONE_CONFIG": str(self.folder / "no.conf"),
+            "RCLONE_CONFIG_D_TYPE": "s3",
+            "RCLONE_CONFIG_D_PROVIDER": "SeaweedFS",
+            "RCLONE_CONFIG_D_ENV_AUTH": "true",
+            "RCLONE_CONFIG_D_ENDPOINT": self.account.endpoint,
+        }
+
+    def clients(self) -> dict[str, Callable[[str, Path, str], list[str]]]:
+        """Name to the command that copies a file or folder up, or a prefix down."""
+        found: dict[str, Callable[[str, Path, str], list[str]]] = {"jumar": _jumar}
+        for name, command in (("s5cmd", _s5cmd), ("rclone", _rclone)):
+            if _program(name):
+                found[name] = command
+            else:
+                print(f"{name} is not installed: left out")
+        if importlib.util.find_spec("boto3"):
+            found["boto3"] = lambda way, local, prefix: [
+                *(sys.executable, "-W", "ignore", "-c", BOTO3, way, str(local), "bench", prefix)
+            ]
+        else:
+            print("boto3 is not installed: left out")
+        python = self.s3fs_python
+        if python:
+            found["s3fs"] = lambda way, local, prefix: [
+                *(python, "-W", "ignore", "-c", S3FS, way, str(local), "bench", prefix)
+            ]
+        else:
+            print("s3fs: give --s3fs-python; left out")
+        return found
+
+    def measure(self, case: str, client: str, command: list[str]) -> None:
+        """One timed run of a command."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        began = time.perf_counter()
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, timeout=1200, check=False
+        )
+        seconds = time.perf_counter() - began
+        if done.returncode:
+            raise RuntimeError(f"{client} failed at {case}: {done.stderr[-400:]}")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        self.seconds.setdefault(case, {}).setdefault(client, []).append(seconds)
+        print(f"  {case:22} {client:8} {seconds:8.2f} s   client cpu {cpu:6.2f} s", flush=True)
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name, path=f"{SCRIPTS}:{os.environ['PATH']}")
+
+
+def _jumar(way: str, local: Path, prefix: str) -> list[str]:
+    url = f"obs://bench/{prefix}/"
+    sides = ["push", str(local), url] if way == "up" else ["pull", url, str(local)]
+    return [str(SCRIPTS / "jumar"), "data", *sides]
+
+
+def _s5cmd(way: str, local: Path, prefix: str) -> list[str]:
+    program = [str(_program("s5cmd")), "--numworkers", AT_A_TIME, "--log", "error", "cp"]
+    if way == "up":
+        return [*program, f"{local}/" if local.is_dir() else str(local), f"s3://bench/{prefix}/"]
+    return [*program, f"s3://bench/{prefix}/*", f"{local}/"]
+
+
+def _rclone(way: str, local: Path, prefix: str) -> list[str]:
+    sides = [str(local), f"d:bench/{prefix}"]
+    options = ["--transfers", AT_A_TIME, "--checkers", AT_A_TIME]
+    return [str(_program("rclone")), "copy", *options, *(sides if way == "up" else sides[::-1])]
+
+
+def make_files(folder: Path, count: int) -> None:
+    """Small files in fifty folders."""
+    for number in range(count):
+        path = folder / f"{number % 50:02d}" / f"{number}.bin"
+        if number < 50:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(SMALL_BYTES))
+
+
+def make_big(path: Path, mib: int) -> None:
+    """One big file."""
+    with path.open("wb") as file:
+        for _ in range(mib):
+            file.write(os.urandom(1 << 20))
+
+
+def remote(bench: Bench, small: Path, big: Path) -> None:
+    """Up and down, small and big, client after client in each round."""
+    clients = bench.clients()
+    for turn in range(bench.rounds):
+        names = list(clients)
+        for case, local in (("small", small), ("big", big)):
+            for name in names[turn % len(names) :] + names[: turn % len(names)]:
+                prefix = f"{name}-{case}-{turn}"
+                bench.measure(f"{case} up", name, clients[name]("up", local, prefix))
+                target = bench.folder / "down"
+                target.mkdir()
+                bench.measure(f"{case} down", name, clients[name]("down", target, prefix))
+                _verify(local, target)
+                shutil.rmtree(target)
+
+
+def _verify(local: Path, target: Path) -> None:
+    wanted = sum(p.stat().st_size for p in local.rglob("*") if p.is_file()) or local.stat().st_size
+    got = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    if (local.is_dir() and wanted != got) or (not local.is_dir() and got != local.stat().st_size):
+        raise RuntimeError(f"{target}: {got} bytes instead of {wanted}")
+
+
+def no_change(bench: Bench, local: Path) -> None:
+    """A sync that has nothing to do."""
+    jumar = [str(SCRIPTS / "jumar"), "data", "sync", str(local), "obs://bench/sync"]
+    subprocess.run(jumar, env=bench.environment, check=True, capture_output=True, timeout=1200)
+    for _ in range(max(3, bench.rounds)):
+        bench.measure("no-change sync", "jumar", jumar)
+        if program := _program("s5cmd"):
+            s5cmd = [program, "--log", "error", "sync", f"{local}/", "s3://bench/sync/"]
+            bench.measure("no-change sync", "s5cmd", s5cmd)
+
+
+def folders(bench: Bench, tree: Path, big: Path) -> None:
+    """Between folders of one file system."""
+    warm = bench.folder / "warm"
+    for turn in range(max(4, bench.rounds)):
+        for case, source in (("local small", tree), ("local big", big)):
+            # Who comes first pays for cold pages: nobody does, and the order changes.
+            subprocess.run(["cp", "-r", str(source), str(warm)], check=True, timeout=600)
+            subprocess.run(["rm", "-rf", str(warm)], check=True, timeout=600)
+            target = bench.folder / "copy"
+            commands = {
+                "jumar": [str(SCRIPTS / "jumar"), "data", "cp", str(source), str(target / "to")],
+                "cp -r": ["cp", "-r", str(source), str(target / "to")],
+            }
+            if shutil.which("rsync"):
+                end = "/" if source.is_dir() else ""
+                commands["rsync"] = ["rsync", "-a", f"{source}{end}", f"{target / 'to'}{end}"]
+            names = list(commands)
+            for name in names[turn % len(names) :] + names[: turn % len(names)]:
+                command = commands[name]
+                target.mkdir()
+                os.sync()
+                bench.measure(case, name, command)
+                shutil.rmtree(target)
+
+
+def report(bench: Bench) -> None:
+    """Medians, and jumar against the best of the others."""
+    print(f"\n{'case':16} {'client':8} {'median s':>9} {'jumar is':>10}")
+    for case, clients in bench.seconds.items():
+        medians = {name: statistics.median(values) for name, values in clients.items()}
+        ours = medians["jumar"]
+        for name, seconds in sorted(medians.items(), key=lambda item: item[1]):
+            times = "" if name == "jumar" else f"{seconds / ours:9.2f}x"
+            print(f"{case:16} {name:8} {seconds:9.2f} {times:>10}")
+        others = [seconds for name, seconds in medians.items() if name != "jumar"]
+        if others:
+            print(f"{case:16} against the best of the others: {min(others) / ours:.2f}x\n")
+    print(f"largest memory of a jumar command: {bench.jumar_rss_mb:.0f} MB")
+
+
+def largest_memory(bench: Bench, commands: list[list[str]]) -> float:
+    """Of jumar's own commands, by GNU time's means: a child of its own each."""
+    largest = 0.0
+    for command in commands:
+        code = (
+            "import resource,subprocess,sys;"
+            "subprocess.run(sys.argv[1:],check=True,stdout=subprocess.DEVNULL);"
+            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, *command],
+            env=bench.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=1200,
+        )
+        largest = max(largest, int(done.stdout) / 1000)
+    return largest
+
+
+def main() -> None:
+    """Make the data, start the server, measure."""
+    parser = argparse.ArgumentParser(description="jumar and the usual tools, in one run")
+    parser.add_argument("--small", type=int, default=5000)
+    parser.add_argument("--big-mib", type=int, default=2048)
+    parser.add_argument("--local", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--s3fs-python")
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="jumar-bench-store-"))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    door = Door(folder / "door-home", port)
+    try:
+        make_files(folder / "small", given.small)
+        make_files(folder / "tree", given.local)
+        make_big(folder / "big.bin", given.big_mib)
+        door.start()
+        S3(door.account.wire()).create_bucket("bench")
+        save_account(folder / "home" / "store.json", "obs", door.account)
+        bench = Bench(door.account, folder, given.rounds, given.s3fs_python)
+        folders(bench, folder / "tree", folder / "big.bin")
+        remote(bench, folder / "small", folder / "big.bin")
+        no_change(bench, folder / "tree")
+        bench.jumar_rss_mb = largest_memory(
+            bench,
+            [
+                _jumar("up", folder / "big.bin", "memory"),
+                _jumar("down", folder / "out", "memory"),
+                _jumar("up", folder / "small", "memory-small"),
+                _jumar("down", folder / "out-small", "memory-small"),
+            ],
+        )
+        report(bench)
+    finally:
+        door.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

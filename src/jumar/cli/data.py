@@ -1,0 +1,400 @@
+"""`jumar data`: bring data to and from folders, the built-in store, OBS and S3."""
+
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jumar.cli.amounts import bytes_text
+from jumar.cli.output import complain, note, print_json, print_table
+from jumar.settings import load
+
+if TYPE_CHECKING:
+    from jumar.store.accounts import StoreConfig
+    from jumar.store.base import Place
+    from jumar.store.transfer.records import Progress, Report
+
+_MOST_SHOWN = 20
+
+
+@click.group(no_args_is_help=True)
+def command() -> None:
+    """Copy, list and cut data: folders, obs:// and s3://.
+
+    \b
+    Example:
+      jumar data push ./flowers obs://lab/dataset_unzip/flowers
+    """
+
+
+def _copying(function: Any) -> Any:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON."),
+        click.option("--quiet", "-q", is_flag=True, help="Draw no progress bar."),
+        click.option("--dry-run", is_flag=True, help="Say what would be done and do nothing."),
+        click.option("--again", is_flag=True, help="Copy also what is there already."),
+        click.option("--link", is_flag=True, help="Hard links instead of copies, between folders."),
+        click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave these out."),
+        click.option("--include", multiple=True, metavar="PATTERN", help="Take only these."),
+        click.option("--workers", default=32, type=click.IntRange(1, 256), show_default=True),
+    ):
+        function = option(function)
+    return function
+
+
+@command.command()
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="URL")
+@_copying
+def push(source: str, target: str, **asked: Any) -> int:
+    """Copy a file, or all that is in a folder, to a store.
+
+    What is there already, by size and time, is left; what was cut is taken up again.
+
+    \b
+    Example:
+      jumar data push ./flowers obs://lab/dataset_unzip/flowers --exclude __pycache__
+    """
+    return _copy(source, target, delete=False, **asked)
+
+
+@command.command()
+@click.argument("source", metavar="URL")
+@click.argument("target", metavar="DST")
+@_copying
+def pull(source: str, target: str, **asked: Any) -> int:
+    """Copy an object, or all that is under a prefix, to a folder.
+
+    \b
+    Example:
+      jumar data pull obs://lab/free_train/out ./out
+    """
+    return _copy(source, target, delete=False, **asked)
+
+
+@command.command()
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@click.option("--delete", is_flag=True, help="Delete in DST what SRC does not have.")
+@_copying
+def sync(source: str, target: str, delete: bool, **asked: Any) -> int:
+    """Make one side like the other; nothing to do costs one listing.
+
+    \b
+    Example:
+      jumar data sync ./code obs://lab/free_train/code --delete
+    """
+    return _copy(source, target, delete=delete, **asked)
+
+
+@command.command()
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@_copying
+def cp(source: str, target: str, **asked: Any) -> int:
+    """Copy from any side to any side.
+
+    \b
+    Example:
+      jumar data cp obs://lab/ckpt/last.ckpt s3://backup/last.ckpt
+    """
+    return _copy(source, target, delete=False, **asked)
+
+
+def _copy(
+    source: str,
+    target: str,
+    *,
+    delete: bool,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    link: bool,
+    again: bool,
+    dry_run: bool,
+    quiet: bool,
+    as_json: bool,
+    workers: int,
+) -> int:
+    from jumar.store.transfer.records import Options, Progress
+    from jumar.store.transfer.run import transfer
+
+    config = _config()
+    options = Options(
+        include=include,
+        exclude=exclude,
+        delete=delete,
+        dry_run=dry_run,
+        link=link,
+        again=again,
+        workers=workers,
+    )
+    progress = Progress()
+    with _drawn(progress, shown=not quiet and sys.stderr.isatty()):
+        report = transfer(
+            _place(source, config),
+            _place(target, config),
+            options,
+            state=config.state,
+            progress=progress,
+        )
+    _tell(report, as_json=as_json)
+    return 1 if report.failed else 0
+
+
+def _tell(report: "Report", *, as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+    else:
+        word = "would copy" if report.dry_run else "copied"
+        rate = report.bytes / report.seconds if report.seconds > 0 else 0
+        deleted = f", deleted {report.deleted}" if report.deleted else ""
+        print(
+            f"{word} {report.copied} ({bytes_text(report.bytes)}), "
+            f"left {report.skipped} as they were{deleted}, "
+            f"{report.seconds:.1f} s, {bytes_text(rate)}/s"
+        )
+    for text in report.notes:
+        note(f"note: {text}")
+    for failure in report.failed[:_MOST_SHOWN]:
+        complain(f"{failure.key}: {failure.reason}", hint=failure.hint)
+    if len(report.failed) > _MOST_SHOWN:
+        note(f"… and {len(report.failed) - _MOST_SHOWN} more that were not copied")
+
+
+@command.command()
+@click.argument("url", default="obs://")
+@click.option("-r", "--recursive", is_flag=True, help="All that is below.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def ls(url: str, recursive: bool, as_json: bool) -> None:
+    """List a bucket, a prefix or a folder; obs:// alone lists the buckets.
+
+    \b
+    Example:
+      jumar data ls obs://lab/dataset/
+    """
+    from jumar.store.places import buckets
+
+    config = _config()
+    if url in ("obs://", "s3://"):
+        names = buckets(url[:-3], config)
+        if as_json:
+            print_json([{"key": f"{name}/", "size": None, "mtime": None} for name in names])
+        for name in names if not as_json else ():
+            print(f"{url}{name}/")
+        return
+    rows = list(_rows(_place(url, config), recursive))
+    if as_json:
+        print_json([{"key": key, "size": size, "mtime": mtime} for key, size, mtime in rows])
+    elif rows:
+        print_table(
+            ("SIZE", "CHANGED", "KEY"),
+            [
+                ("-" if size is None else bytes_text(size), _when(mtime), key)
+                for key, size, mtime in rows
+            ],
+        )
+
+
+def _rows(place: "Place", recursive: bool) -> Iterator[tuple[str, int | None, float | None]]:
+    from jumar.errors import NotFound
+
+    if recursive:
+        found = list(place.store.walk(place.prefix))
+        yield from ((entry.key, entry.size, entry.mtime) for entry in found)
+        if found:
+            return
+    else:
+        level = place.store.level(place.prefix)
+        yield from ((folder, None, None) for folder in level.folders)
+        yield from ((entry.key, entry.size, entry.mtime) for entry in level.entries)
+        if level.folders or level.entries:
+            return
+    if not place.url.says_folder:
+        entry = place.store.stat(place.key)
+        yield entry.key, entry.size, entry.mtime
+    elif place.key and not recursive:
+        raise NotFound(f"there is nothing at {place.url}")
+
+
+@command.command()
+@click.argument("url")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def du(url: str, as_json: bool) -> None:
+    """Count the files and bytes below a place.
+
+    \b
+    Example:
+      jumar data du obs://lab/dataset
+    """
+    place = _place(url, _config())
+    sizes = [entry.size for entry in place.store.walk(place.prefix)]
+    if not sizes and not place.url.says_folder:
+        sizes = [place.store.stat(place.key).size]
+    if as_json:
+        print_json({"files": len(sizes), "bytes": sum(sizes)})
+    else:
+        print(f"{bytes_text(sum(sizes))} in {len(sizes)} files")
+
+
+@command.command()
+@click.argument("url")
+@click.option("-r", "--recursive", is_flag=True, help="All that is below.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def rm(url: str, recursive: bool, as_json: bool) -> None:
+    """Delete an object, or with -r all that is under a prefix.
+
+    \b
+    Example:
+      jumar data rm -r obs://lab/free_train/log
+    """
+    from jumar.errors import BadInput
+    from jumar.store.folder import FolderStore
+
+    place = _place(url, _config())
+    if not recursive:
+        if not place.key or place.key.endswith("/"):
+            raise BadInput(f"{url} is a folder", hint="to delete all that is in it: add -r")
+        place.store.stat(place.key)
+        place.store.delete([place.key])
+        count = 1
+    else:
+        keys = [entry.key for entry in place.store.walk(place.prefix)]
+        place.store.delete(keys)
+        if isinstance(place.store, FolderStore):
+            place.store.delete_folders(place.prefix)
+        count = len(keys)
+    if as_json:
+        print_json({"deleted": count})
+    else:
+        note(f"deleted {count}")
+
+
+@command.command()
+@click.argument("url")
+def cat(url: str) -> None:
+    """Write an object's bytes to stdout.
+
+    \b
+    Example:
+      jumar data cat obs://lab/free_train/log/train.log
+    """
+    place = _place(url, _config())
+    size, step, start = place.store.stat(place.key).size, 8 << 20, 0
+    while start < size:
+        data = place.store.read(place.key, start, step)
+        if not data:
+            break
+        sys.stdout.buffer.write(data)
+        start += len(data)
+    sys.stdout.buffer.flush()
+
+
+@command.command()
+@click.argument("url")
+@click.option("--expires", default=3600, type=click.IntRange(1, 7 * 86400), help="Seconds.")
+def url(url: str, expires: int) -> None:
+    """Print an address that gives the object without a key until it expires.
+
+    \b
+    Example:
+      jumar data url obs://lab/out/model.ckpt --expires 86400
+    """
+    from jumar.errors import BadInput
+    from jumar.store.objects import ObjectStore
+
+    place = _place(url, _config())
+    place.store.stat(place.key)
+    if not isinstance(place.store, ObjectStore):
+        raise BadInput(
+            f"{url} is in a folder, which nobody serves",
+            hint="serve the built-in store: jumar up --s3 PORT, then: jumar store migrate",
+        )
+    print(place.store.s3.presign("GET", place.store.bucket, place.key, expires))
+
+
+@command.command()
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@click.option("--per-class", default=20, type=click.IntRange(1), show_default=True)
+@click.option("--seed", default=0, show_default=True, help="The same seed keeps the same files.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was kept as JSON.")
+def mini(source: str, target: str, per_class: int, seed: int, as_json: bool) -> None:
+    """Keep a few files of each class, with labels that still match.
+
+    Knows folders of classes, flat images with CSV, JSON, COCO or VOC beside them, MNIST idx, CIFAR
+    binary, TFRecord, and tar and zip of these. Large single files are kept whole.
+
+    \b
+    Example:
+      jumar data mini obs://lab/dataset_unzip obs://lab/dataset_unzip_mini --per-class 20
+    """
+    from jumar.store.mini.make import make_mini
+
+    config = _config()
+    report = make_mini(
+        _place(source, config), _place(target, config), per_class=per_class, seed=seed
+    )
+    if as_json:
+        print_json(report)
+    else:
+        print(
+            f"kept {report.kept} of {report.files} files ({bytes_text(report.bytes)}), "
+            f"{report.classes} classes, layout: {report.layout}"
+        )
+
+
+@command.command()
+@click.argument("source", metavar="ARCHIVE")
+@click.argument("target", metavar="DST")
+@click.option("--most-bytes", default=0, type=click.IntRange(0), help="What it may unpack to.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+def unzip(source: str, target: str, most_bytes: int, as_json: bool) -> None:
+    """Unpack a zip or tar that lies in a store.
+
+    Names that lead out of the target, links, and archives that grow without end are refused.
+
+    \b
+    Example:
+      jumar data unzip obs://lab/dataset/flowers.zip obs://lab/dataset_unzip/flowers
+    """
+    from jumar.store.archive import Limits, unpack
+
+    config = _config()
+    limits = Limits(bytes=most_bytes, free_bytes=most_bytes) if most_bytes else Limits()
+    report = unpack(_place(source, config), _place(target.rstrip("/") + "/", config), limits)
+    if as_json:
+        print_json(report)
+    else:
+        print(f"unpacked {report.files} files, {bytes_text(report.bytes)}")
+
+
+def _config() -> "StoreConfig":
+    from jumar.store.accounts import load_config
+
+    return load_config(load().home)
+
+
+def _place(text: str, config: "StoreConfig") -> "Place":
+    from jumar.store.places import open_place
+
+    return open_place(text, config)
+
+
+def _when(mtime: float | None) -> str:
+    from datetime import datetime
+
+    return "-" if mtime is None else datetime.fromtimestamp(mtime).strftime("%Y-%m-%d %H:%M")
+
+
+@contextmanager
+def _drawn(progress: "Progress", *, shown: bool) -> Generator[None]:
+    """A bar with rate and time left while the work is done."""
+    if not shown:
+        yield
+        return
+    from jumar.cli.transfer_bar import drawn
+
+    with drawn(progress):
+        yield

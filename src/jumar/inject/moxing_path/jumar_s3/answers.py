@@ -1,0 +1,226 @@
+"""What S3 servers answer: records, XML, errors, bodies."""
+
+import time
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
+from urllib.parse import unquote_plus
+from xml.etree import ElementTree
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection, HTTPResponse
+
+_MOST_ERROR_BYTES = 64 * 1024
+_MOST_XML_BYTES = 64 * 1024 * 1024
+
+
+class as_connection_errors:
+    """Errors of HTTP, such as half an answer, become errors of the connection."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, _: object) -> None:
+        if kind is None or issubclass(kind, OSError):
+            return
+        from http.client import HTTPException
+
+        if issubclass(kind, HTTPException):
+            raise ConnectionError(f"{kind.__name__}: {error}") from error
+
+
+class S3Error(Exception):
+    """The server said no. `skew_s` is how far its clock is from ours, where it told its time."""
+
+    def __init__(self, status: int, code: str, message: str, skew_s: float = 0.0) -> None:
+        super().__init__(f"{code} ({status}): {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.skew_s = skew_s
+
+
+class Found(NamedTuple):
+    """One object of a listing or an answer to HEAD."""
+
+    key: str
+    size: int
+    mtime: float
+    etag: str
+
+
+class Page(NamedTuple):
+    """One page of a listing; `more` is the token of the next one."""
+
+    objects: List[Found]
+    prefixes: List[str]
+    more: Optional[str]
+
+
+class Part(NamedTuple):
+    """A part of an unfinished upload."""
+
+    number: int
+    size: int
+    etag: str
+
+
+class Answer:
+    """An open response; leaving it unread closes the connection."""
+
+    def __init__(self, connection: "HTTPConnection", raw: "HTTPResponse") -> None:
+        self.connection = connection
+        self.raw = raw
+        self.headers = raw.headers
+
+    def __enter__(self) -> "Answer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.raw.isclosed():
+            self.connection.close()
+
+    def text(self) -> bytes:
+        """The body of a listing."""
+        with as_connection_errors():
+            data = self.raw.read(_MOST_XML_BYTES)
+            # What is still to come belongs to no answer we can use.
+            if not self.raw.isclosed():
+                self.raw.read(1)
+        return data
+
+    def drain(self) -> None:
+        """Read the body away, so that the connection can be used again."""
+        with as_connection_errors():
+            self.raw.read(_MOST_ERROR_BYTES)
+
+    def error(self) -> S3Error:
+        with as_connection_errors():
+            data = self.raw.read(_MOST_ERROR_BYTES)
+        root = parse(data)
+        if root is None:
+            return told(self.raw.status, None, self.headers)
+        return told(self.raw.status, root, self.headers)
+
+
+class Reading:
+    """The body of a GET; `readinto` gives 0 at the end and raises when it comes too early."""
+
+    def __init__(self, answer: Answer, skip: int, length: Optional[int], whole: bool) -> None:
+        self._answer = answer
+        self._left = length
+        self.total = answer.raw.length
+        """What the server said it would send; None when it did not say."""
+        self.whole = whole
+        """Whether the server sends all of the object, though a range was asked for."""
+        self.etag = (answer.headers.get("ETag") or "").strip('"')
+        while skip > 0:
+            with as_connection_errors():
+                got = len(answer.raw.read(min(skip, 1 << 20)))
+            if not got:
+                raise ConnectionError("the answer ended before the range that was asked for")
+            skip -= got
+
+    def __enter__(self) -> "Reading":
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._answer.__exit__(*details)
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill some of the buffer."""
+        if self._left is not None:
+            buffer = buffer[: self._left]
+        if not len(buffer):
+            return 0
+        with as_connection_errors():
+            got = self._answer.raw.readinto(buffer)
+        if not got and (self._left or self._answer.raw.length):
+            raise ConnectionError("the answer was cut short")
+        if self._left is not None:
+            self._left -= got
+            if not self._left and self._answer.raw.length == 0:
+                self._answer.raw.close()
+        return got
+
+    def read(self) -> bytes:
+        """All that is left."""
+        pieces: List[bytes] = []
+        buffer = memoryview(bytearray(1 << 18))
+        while True:
+            got = self.readinto(buffer)
+            if not got:
+                return b"".join(pieces)
+            pieces.append(bytes(buffer[:got]))
+
+
+def bare(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def parse(data: bytes) -> Optional[ElementTree.Element]:
+    try:
+        return ElementTree.fromstring(data)
+    except ElementTree.ParseError:
+        return None
+
+
+def field(data: bytes, name: str) -> str:
+    root = parse(data)
+    for element in root.iter() if root is not None else ():
+        if bare(element) == name and element.text:
+            return element.text
+    raise S3Error(200, "BadAnswer", f"the server's answer has no {name}")
+
+
+def told(status: int, root: Optional[ElementTree.Element], headers: Any) -> S3Error:
+    fields = {} if root is None else {bare(child): child.text or "" for child in root}
+    skew_s = 0.0
+    if headers.get("Date"):
+        skew_s = http_time(headers.get("Date")) - time.time()
+    code = fields.get("Code") or {404: "NotFound", 403: "Forbidden"}.get(status, "Refused")
+    return S3Error(status, code, fields.get("Message", ""), skew_s)
+
+
+def read_page(data: bytes) -> Page:
+    root = parse(data)
+    if root is None:
+        raise ConnectionError("the listing is not whole")
+    objects: List[Found] = []
+    prefixes: List[str] = []
+    fields: Dict[str, str] = {}
+    for element in root:
+        name = bare(element)
+        if name == "Contents":
+            row = {bare(child): child.text or "" for child in element}
+            objects.append(
+                Found(
+                    row.get("Key", ""),
+                    int(row.get("Size") or 0),
+                    xml_time(row.get("LastModified", "")),
+                    row.get("ETag", "").strip('"'),
+                )
+            )
+        elif name == "CommonPrefixes":
+            prefixes.extend(child.text or "" for child in element)
+        else:
+            fields[name] = element.text or ""
+    if fields.get("EncodingType") == "url":
+        objects = [found._replace(key=unquote_plus(found.key)) for found in objects]
+        prefixes = [unquote_plus(prefix) for prefix in prefixes]
+    more = fields.get("NextContinuationToken") if fields.get("IsTruncated") == "true" else None
+    return Page(objects, prefixes, more)
+
+
+def xml_time(text: str) -> float:
+    if not text:
+        return 0.0
+    # Servers differ in how many digits follow the seconds; none matter here.
+    return datetime.fromisoformat(text[:19]).replace(tzinfo=timezone.utc).timestamp()
+
+
+def http_time(text: Optional[str]) -> float:
+    if not text:
+        return 0.0
+    from email.utils import parsedate_to_datetime
+
+    return parsedate_to_datetime(text).timestamp()

@@ -1,0 +1,348 @@
+"""The calls of an S3 server."""
+
+import hashlib
+import threading
+import time
+from base64 import b64encode
+from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+from urllib.parse import quote, urlsplit
+
+from .answers import (
+    Answer,
+    Found,
+    Page,
+    Part,
+    Reading,
+    as_connection_errors,
+    bare,
+    field,
+    http_time,
+    parse,
+    read_page,
+    told,
+)
+from .sign import (
+    EMPTY_SHA256,
+    UNSIGNED,
+    Endpoint,
+    Request,
+    authorization,
+    presigned_query,
+    query_text,
+    stamp,
+)
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
+Body = Union[bytes, Iterable[bytes]]
+
+
+class _Kept:
+    """A thread's connection; closed when the thread, or the client, is gone."""
+
+    def __init__(self, host: str, connection: "HTTPConnection") -> None:
+        self.host = host
+        self.connection = connection
+
+    def __del__(self) -> None:
+        self.connection.close()
+
+
+class S3:
+    """Calls to one server."""
+
+    def __init__(self, endpoint: Endpoint, timeout_s: float = 60.0) -> None:
+        parts = urlsplit(endpoint.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{endpoint.url!r} is not the address of an S3 server")
+        self.endpoint = endpoint
+        self._secure = parts.scheme == "https"
+        self._host = parts.hostname
+        self._port = parts.port
+        self._timeout_s = timeout_s
+        self._local = threading.local()
+
+    # Calls on objects
+
+    def head(self, bucket: str, key: str) -> Found:
+        """Size, time and tag of one object."""
+        with self._answer("HEAD", bucket, key) as answer:
+            headers = answer.headers
+            return Found(
+                key,
+                int(headers.get("Content-Length") or 0),
+                http_time(headers.get("Last-Modified")),
+                (headers.get("ETag") or "").strip('"'),
+            )
+
+    def part_bytes(self, bucket: str, key: str) -> Optional[int]:
+        """How large the first part was of an object that came in parts, where the server tells."""
+        with self._answer("HEAD", bucket, key, query={"partNumber": "1"}) as answer:
+            if answer.headers.get("x-amz-mp-parts-count") is None:
+                return None
+            return int(answer.headers.get("Content-Length") or 0) or None
+
+    def get(self, bucket: str, key: str, start: int = 0, length: Optional[int] = None) -> "Reading":
+        """The object's bytes, or a range of them; to be used in `with`."""
+        headers: Dict[str, str] = {}
+        if start or length is not None:
+            end = "" if length is None else str(start + length - 1)
+            headers["Range"] = f"bytes={start}-{end}"
+        answer = self._answer("GET", bucket, key, headers=headers)
+        # Some servers ignore the range and send it all; some obey and say 200 all the same.
+        ignored = bool(headers) and answer.headers.get("Content-Range") is None
+        return Reading(answer, skip=start if ignored else 0, length=length, whole=ignored)
+
+    def put(
+        self,
+        bucket: str,
+        key: str,
+        body: Body,
+        length: int,
+        headers: Optional[Dict[str, str]] = None,
+    ) -> str:
+        """Write an object in one request; gives its tag."""
+        with self._answer("PUT", bucket, key, headers=headers, body=body, length=length) as answer:
+            answer.drain()
+            return (answer.headers.get("ETag") or "").strip('"')
+
+    def copy(self, bucket: str, key: str, to_bucket: str, to_key: str) -> None:
+        """Copy an object inside the server."""
+        source = "/" + quote(f"{bucket}/{key}", safe="/-_.~")
+        with self._answer(
+            "PUT", to_bucket, to_key, headers={"x-amz-copy-source": source}
+        ) as answer:
+            # A copy that breaks late is told in the body of a good answer.
+            root = parse(answer.text())
+            if root is not None and bare(root) == "Error":
+                raise told(answer.raw.status, root, answer.headers)
+
+    def delete(self, bucket: str, key: str) -> None:
+        """Delete an object; it need not be there."""
+        with self._answer("DELETE", bucket, key) as answer:
+            answer.drain()
+
+    def delete_many(self, bucket: str, keys: Iterable[str]) -> None:
+        """Delete up to 1,000 objects in one request."""
+        rows = "".join(f"<Object><Key>{_escaped(key)}</Key></Object>" for key in keys)
+        body = (f"<Delete><Quiet>true</Quiet>{rows}</Delete>").encode()
+        # The call insists on a checksum of its body.
+        digest = b64encode(hashlib.md5(body).digest()).decode("ascii")
+        with self._answer(
+            "POST", bucket, query={"delete": ""}, headers={"Content-MD5": digest}, body=body
+        ) as answer:
+            root = parse(answer.text())
+        for element in root if root is not None else ():
+            if bare(element) == "Error":
+                raise told(200, element, answer.headers)
+
+    def page(
+        self,
+        bucket: str,
+        prefix: str = "",
+        delimiter: str = "",
+        more: Optional[str] = None,
+        limit: int = 1000,
+    ) -> Page:
+        """One page of the objects whose keys start with `prefix`."""
+        query = {"list-type": "2", "encoding-type": "url", "max-keys": str(limit)}
+        for name, value in (("prefix", prefix), ("delimiter", delimiter)):
+            if value:
+                query[name] = value
+        if more:
+            query["continuation-token"] = more
+        with self._answer("GET", bucket, query=query) as answer:
+            return read_page(answer.text())
+
+    def walk(self, bucket: str, prefix: str = "") -> Iterator[Found]:
+        """All objects whose keys start with `prefix`."""
+        more: Optional[str] = None
+        while True:
+            page = self.page(bucket, prefix, more=more)
+            yield from page.objects
+            if page.more is None or page.more == more:
+                return
+            more = page.more
+
+    # Uploads in parts
+
+    def create_upload(self, bucket: str, key: str) -> str:
+        """Begin an upload in parts; gives its id."""
+        with self._answer("POST", bucket, key, query={"uploads": ""}) as answer:
+            return field(answer.text(), "UploadId")
+
+    def put_part(
+        self, bucket: str, key: str, upload: str, number: int, body: Body, length: int
+    ) -> str:
+        """Send one part; gives its tag."""
+        query = {"partNumber": str(number), "uploadId": upload}
+        with self._answer("PUT", bucket, key, query=query, body=body, length=length) as answer:
+            answer.drain()
+            return (answer.headers.get("ETag") or "").strip('"')
+
+    def parts(self, bucket: str, key: str, upload: str) -> List[Part]:
+        """The parts that have arrived."""
+        found: List[Part] = []
+        marker = ""
+        while True:
+            query = {"uploadId": upload}
+            if marker:
+                query["part-number-marker"] = marker
+            with self._answer("GET", bucket, key, query=query) as answer:
+                root = parse(answer.text())
+            fields: Dict[str, str] = {}
+            for element in root if root is not None else ():
+                if bare(element) == "Part":
+                    part = {bare(child): child.text or "" for child in element}
+                    number, size = int(part["PartNumber"]), int(part["Size"])
+                    found.append(Part(number, size, part["ETag"].strip('"')))
+                else:
+                    fields[bare(element)] = element.text or ""
+            following = fields.get("NextPartNumberMarker", "")
+            if fields.get("IsTruncated") != "true" or following in ("", "0", marker):
+                return found
+            marker = following
+
+    def complete_upload(self, bucket: str, key: str, upload: str, etags: Iterable[str]) -> str:
+        """Make the object of its parts; gives its tag."""
+        rows = "".join(
+            f"<Part><PartNumber>{number}</PartNumber><ETag>&quot;{etag}&quot;</ETag></Part>"
+            for number, etag in enumerate(etags, 1)
+        )
+        body = (f"<CompleteMultipartUpload>{rows}</CompleteMultipartUpload>").encode()
+        with self._answer("POST", bucket, key, query={"uploadId": upload}, body=body) as answer:
+            text = answer.text()
+        root = parse(text)
+        if root is not None and bare(root) == "Error":
+            raise told(answer.raw.status, root, answer.headers)
+        return field(text, "ETag").strip('"')
+
+    def abort_upload(self, bucket: str, key: str, upload: str) -> None:
+        """Throw the parts away."""
+        with self._answer("DELETE", bucket, key, query={"uploadId": upload}) as answer:
+            answer.drain()
+
+    # Calls on buckets
+
+    def buckets(self) -> List[str]:
+        """Names of the buckets that this key can list."""
+        with self._answer("GET") as answer:
+            root = parse(answer.text())
+        if root is None:
+            return []
+        return [e.text or "" for e in root.iter() if bare(e) == "Name"]
+
+    def create_bucket(self, bucket: str) -> None:
+        """Make a bucket."""
+        with self._answer("PUT", bucket) as answer:
+            answer.drain()
+
+    def put_policy(self, bucket: str, policy: str) -> None:
+        """Set the bucket's policy, a JSON text."""
+        with self._answer(
+            "PUT", bucket, query={"policy": ""}, body=policy.encode("utf-8")
+        ) as answer:
+            answer.drain()
+
+    def presign(self, method: str, bucket: str, key: str, expires_s: int = 3600) -> str:
+        """An address that works without a key until it expires."""
+        host, path = self._place(bucket, key)
+        query = presigned_query(self.endpoint, method, host, path, expires_s)
+        return "{}://{}{}?{}".format("https" if self._secure else "http", host, path, query)
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        kept = getattr(self._local, "kept", None)
+        if kept is not None:
+            kept.connection.close()
+            self._local.kept = None
+
+    # How a request is made
+
+    def _place(self, bucket: str, key: str) -> Tuple[str, str]:
+        host = self._host if ":" not in self._host else f"[{self._host}]"
+        path = "/" + quote(key, safe="/-_.~")
+        if bucket and self.endpoint.path_style:
+            path = "/{}{}".format(bucket, path if key else "")
+        elif bucket:
+            host = f"{bucket}.{host}"
+        if self._port is not None and self._port != (443 if self._secure else 80):
+            host = f"{host}:{self._port}"
+        return host, path
+
+    def _answer(
+        self,
+        method: str,
+        bucket: str = "",
+        key: str = "",
+        query: Optional[Dict[str, str]] = None,
+        headers: Optional[Dict[str, str]] = None,
+        body: Optional[Body] = None,
+        length: Optional[int] = None,
+    ) -> "Answer":
+        host, path = self._place(bucket, key)
+        text = query_text(query or {})
+        sent = self._signed(method, host, path, text, headers or {}, body)
+        if isinstance(body, bytes):
+            length = len(body)
+        if length is not None or method in ("PUT", "POST"):
+            sent["content-length"] = str(length or 0)
+        connection = self._connection(host)
+        try:
+            with as_connection_errors():
+                connection.request(method, path + ("?" + text if text else ""), body, sent)
+                raw = connection.getresponse()
+        except BaseException:
+            connection.close()
+            raise
+        answer = Answer(connection, raw)
+        if raw.status >= 300:
+            with answer:
+                raise answer.error()
+        return answer
+
+    def _signed(
+        self,
+        method: str,
+        host: str,
+        path: str,
+        query: str,
+        headers: Dict[str, str],
+        body: Optional[Body],
+    ) -> Dict[str, str]:
+        now = time.gmtime()
+        digest = EMPTY_SHA256 if body is None else UNSIGNED
+        if isinstance(body, bytes):
+            digest = hashlib.sha256(body).hexdigest()
+        sent = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": stamp(now)}
+        if self.endpoint.token:
+            sent["x-amz-security-token"] = self.endpoint.token
+        sent.update({name.lower(): value for name, value in headers.items()})
+        if self.endpoint.access_key:
+            request = Request(method, path, query, dict(sent), digest, now)
+            sent["authorization"] = authorization(self.endpoint, request)
+        return sent
+
+    def _connection(self, host: str) -> "HTTPConnection":
+        kept = getattr(self._local, "kept", None)
+        if kept is not None and kept.host == host:
+            return kept.connection
+        # These two are half of a short command's start; copies between folders do without.
+        import http.client
+        import ssl
+
+        self.close()
+        name = host.rsplit(":", 1)[0] if not self.endpoint.path_style else self._host
+        if self._secure:
+            made: http.client.HTTPConnection = http.client.HTTPSConnection(
+                name, self._port, timeout=self._timeout_s, context=ssl.create_default_context()
+            )
+        else:
+            made = http.client.HTTPConnection(name, self._port, timeout=self._timeout_s)
+        self._local.kept = _Kept(host, made)
+        return made
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

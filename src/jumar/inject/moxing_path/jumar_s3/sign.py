@@ -1,0 +1,97 @@
+"""Signature version 4 of S3 requests."""
+
+import hashlib
+import hmac
+import time
+from typing import Dict, NamedTuple
+from urllib.parse import quote, urlencode
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
+UNSIGNED = "UNSIGNED-PAYLOAD"
+
+
+class Endpoint(NamedTuple):
+    """Where a server is and who asks. Without keys requests are not signed."""
+
+    url: str
+    access_key: str = ""
+    secret_key: str = ""
+    region: str = "us-east-1"
+    token: str = ""
+    path_style: bool = True
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.url!r}, region={self.region!r})"
+
+
+class Request(NamedTuple):
+    """What is signed of a request. `headers` have small names."""
+
+    method: str
+    path: str
+    query: str
+    headers: Dict[str, str]
+    digest: str
+    now: time.struct_time
+
+
+def stamp(now: time.struct_time) -> str:
+    """The time as the signature has it."""
+    return time.strftime("%Y%m%dT%H%M%SZ", now)
+
+
+def scope(endpoint: Endpoint, now: time.struct_time) -> str:
+    """What a signature is good for: a day, a region, a service."""
+    return "{}/{}/s3/aws4_request".format(time.strftime("%Y%m%d", now), endpoint.region)
+
+
+def authorization(endpoint: Endpoint, request: Request) -> str:
+    """The header that carries the signature."""
+    return "{} Credential={}/{}, SignedHeaders={}, Signature={}".format(
+        ALGORITHM,
+        endpoint.access_key,
+        scope(endpoint, request.now),
+        ";".join(sorted(request.headers)),
+        signature(endpoint, request),
+    )
+
+
+def signature(endpoint: Endpoint, request: Request) -> str:
+    """The signature, in hex."""
+    names = sorted(request.headers)
+    lines = "".join(
+        "{}:{}\n".format(name, " ".join(request.headers[name].split())) for name in names
+    )
+    whole = "\n".join(
+        (request.method, request.path, request.query, lines, ";".join(names), request.digest)
+    )
+    digest = hashlib.sha256(whole.encode("utf-8")).hexdigest()
+    day_scope = scope(endpoint, request.now)
+    to_sign = "\n".join((ALGORITHM, stamp(request.now), day_scope, digest))
+    secret = ("AWS4" + endpoint.secret_key).encode("utf-8")
+    for step in (*day_scope.split("/"), to_sign):
+        secret = hmac.new(secret, step.encode("utf-8"), hashlib.sha256).digest()
+    return secret.hex()
+
+
+def presigned_query(endpoint: Endpoint, method: str, host: str, path: str, expires_s: int) -> str:
+    """The query of an address that works without a key until it expires."""
+    now = time.gmtime()
+    query = {
+        "X-Amz-Algorithm": ALGORITHM,
+        "X-Amz-Credential": f"{endpoint.access_key}/{scope(endpoint, now)}",
+        "X-Amz-Date": stamp(now),
+        "X-Amz-Expires": str(expires_s),
+        "X-Amz-SignedHeaders": "host",
+    }
+    if endpoint.token:
+        query["X-Amz-Security-Token"] = endpoint.token
+    text = query_text(query)
+    request = Request(method, path, text, {"host": host}, UNSIGNED, now)
+    return f"{text}&X-Amz-Signature={signature(endpoint, request)}"
+
+
+def query_text(query: Dict[str, str]) -> str:
+    """A query as it is sent and signed."""
+    return urlencode(sorted(query.items()), quote_via=quote, safe="-_.~")

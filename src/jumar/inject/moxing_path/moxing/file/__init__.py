@@ -1,0 +1,54 @@
+"""`mox.file`: files and folders at `obs://`, `s3://` and local paths alike.
+
+One difference from `shutil.copytree`: where the target ends in `/` and the source does not, the
+folder itself is copied into the target, as the recipes that people pass around expect
+(`copy_parallel('obs://b/free_train/ckpt', '/cache/')` gives `/cache/ckpt`). Where the target's last
+name is already the source's, its content is."""
+
+from .copying import copy, copy_parallel, rename
+from .objects import File
+from .patch import shift
+from .places import set_auth
+from .tree import (
+    append,
+    append_str,
+    exists,
+    get_size,
+    glob,
+    is_directory,
+    isdir,
+    list_directory,
+    make_dirs,
+    mk_dir,
+    read,
+    remove,
+    scan_dir,
+    stat,
+    walk,
+    write,
+)
+
+__all__ = [
+    "File",
+    "append",
+    "append_str",
+    "copy",
+    "copy_parallel",
+    "exists",
+    "get_size",
+    "glob",
+    "is_directory",
+    "isdir",
+    "list_directory",
+    "make_dirs",
+    "mk_dir",
+    "read",
+    "remove",
+    "rename",
+    "scan_dir",
+    "set_auth",
+    "shift",
+    "stat",
+    "walk",
+    "write",
+]

@@ -1,0 +1,133 @@
+"""Copies of files and folders, from any side to any side."""
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from typing import Iterable, List, Optional
+
+from . import remote
+from .places import Local, Place, Remote, Url, find, text_of
+from .tree import is_directory, remove
+
+
+def copy(src_url: Url, dst_url: Url) -> None:
+    """Copy one file."""
+    source, target = find(src_url), find(dst_url)
+    if isinstance(source, Local) and os.path.isdir(source.path):
+        raise IsADirectoryError(21, "copy is for files; use copy_parallel", text_of(src_url))
+    text = text_of(dst_url)
+    if text.endswith("/") or (isinstance(target, Local) and os.path.isdir(target.path)):
+        name = text_of(src_url).rstrip("/").rpartition("/")[2]
+        target = find(f"{text.rstrip('/')}/{name}")
+    _copy_file(source, target)
+
+
+def copy_parallel(
+    src_url: Url,
+    dst_url: Url,
+    file_list: Optional[Iterable[str]] = None,
+    threads: int = 16,
+    is_processing: bool = True,
+    use_queue: bool = True,
+) -> None:
+    """Copy all that is in a folder, several files at a time; a file as well."""
+    if not is_directory(src_url):
+        copy(src_url, dst_url)
+        return
+    source, target = find(src_url), find(_folder_target(text_of(src_url), text_of(dst_url)))
+    if isinstance(target, Local):
+        os.makedirs(target.path, exist_ok=True)
+    pairs = [
+        (_child(source, name), _child(target, name))
+        for name in (list(file_list) if file_list is not None else _files(source))
+    ]
+    if isinstance(target, Local):
+        for folder in {os.path.dirname(one.path) for _, one in pairs if isinstance(one, Local)}:
+            os.makedirs(folder, exist_ok=True)
+    with ThreadPoolExecutor(max(1, min(threads, 64))) as pool:
+        for done in [pool.submit(_copy_file, *pair) for pair in pairs]:
+            done.result()
+
+
+def rename(src_url: Url, dst_url: Url) -> None:
+    """Move a file or a folder."""
+    source, target = find(src_url), find(dst_url)
+    if isinstance(source, Local) and isinstance(target, Local):
+        os.makedirs(os.path.dirname(target.path.rstrip("/")) or ".", exist_ok=True)
+        shutil.move(source.path.rstrip("/"), target.path.rstrip("/"))
+        return
+    if is_directory(src_url):
+        copy_parallel(text_of(src_url).rstrip("/") + "/", dst_url)
+        remove(src_url, recursive=True)
+    else:
+        copy(src_url, dst_url)
+        remove(src_url)
+
+
+def _folder_target(source: str, target: str) -> str:
+    """Into the target where it is written as a folder and the source is not; see the module."""
+    name = source.rpartition("/")[2]
+    if not target.endswith("/") or not name:
+        return target
+    return target if target.rstrip("/").rpartition("/")[2] == name else target + name
+
+
+def _files(source: Place) -> List[str]:
+    if isinstance(source, Remote):
+        cut = len(source.prefix)
+        names = (one.key[cut:] for one in remote.below(source))
+        return [name for name in names if name and not name.endswith("/")]
+    top = source.path.rstrip("/") or "/"
+    return [
+        os.path.relpath(os.path.join(folder, name), top)
+        for folder, _, files in os.walk(top)
+        for name in files
+    ]
+
+
+def _child(place: Place, name: str) -> Place:
+    parts = name.split("/")
+    if ".." in parts or name.startswith("/"):
+        raise ValueError(f"{name!r} leads out of the folder")
+    if isinstance(place, Local):
+        return Local(os.path.join(place.path, name))
+    return place.at(place.prefix + name)
+
+
+def _copy_file(source: Place, target: Place) -> None:
+    if isinstance(source, Local):
+        if isinstance(target, Local):
+            _copy_local(source, target)
+        else:
+            remote.upload(source.path, target)
+    elif isinstance(target, Local):
+        _fetch(source, target)
+    else:
+        _pass_on(source, target)
+
+
+def _copy_local(source: Local, target: Local) -> None:
+    folder = os.path.dirname(target.path)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+    aside = f"{target.path}.jumar-{os.getpid()}"
+    shutil.copyfile(source.path, aside)
+    shutil.copystat(source.path, aside)
+    os.replace(aside, target.path)
+
+
+def _fetch(source: Remote, target: Local) -> None:
+    folder = os.path.dirname(target.path)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+    remote.download(source, target.path)
+
+
+def _pass_on(source: Remote, target: Remote) -> None:
+    if source.s3 is target.s3:
+        remote.on(
+            source,
+            lambda: source.s3.copy(source.bucket, source.key, target.bucket, target.key),
+        )
+        return
+    remote.put(target, remote.get(source))

@@ -1,0 +1,104 @@
+"""`mox.file.shift('os', 'mox')`: from then on `open`, `os` and `shutil` know `obs://` too.
+
+Only calls with a URL are taken over; plain paths go where they went before."""
+
+import builtins
+import glob as glob_module
+import os
+import shutil
+from typing import Any, Callable, Dict, Tuple
+
+from . import copying, tree
+from .objects import File
+from .places import is_url
+
+_before: Dict[Tuple[Any, str], Any] = {}
+
+
+def shift(from_module: str, to_module: str) -> None:
+    """`shift('os', 'mox')` takes the calls over; `shift('mox', 'os')` gives them back."""
+    if (from_module, to_module) == ("os", "mox"):
+        _take_over()
+    elif (from_module, to_module) == ("mox", "os"):
+        for (module, name), original in _before.items():
+            setattr(module, name, original)
+        _before.clear()
+    else:
+        raise ValueError("shift knows ('os', 'mox') and ('mox', 'os')")
+
+
+def _take_over() -> None:
+    if _before:
+        return
+    table: Tuple[Tuple[Any, str, Callable[..., Any]], ...] = (
+        (builtins, "open", _open),
+        (os, "listdir", tree.list_directory),
+        (os, "remove", tree.remove),
+        (os, "unlink", tree.remove),
+        (os, "rename", copying.rename),
+        (os, "mkdir", _mkdir),
+        (os, "makedirs", _makedirs),
+        (os, "rmdir", _rmtree),
+        (os, "walk", _walk),
+        (os, "stat", tree.stat),
+        (os.path, "exists", tree.exists),
+        (os.path, "isdir", tree.is_directory),
+        (os.path, "isfile", _isfile),
+        (os.path, "getsize", tree.get_size),
+        (glob_module, "glob", _glob),
+        (shutil, "copyfile", copying.copy),
+        (shutil, "copy", copying.copy),
+        (shutil, "copytree", _copytree),
+        (shutil, "rmtree", _rmtree),
+        (shutil, "move", copying.rename),
+    )
+    for module, name, ours in table:
+        original = getattr(module, name)
+        _before[(module, name)] = original
+        setattr(module, name, _chosen(original, ours))
+
+
+def _chosen(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any, **named: Any) -> Any:
+        first = arguments[:2]
+        if any(isinstance(one, str) and is_url(one) for one in first):
+            return ours(*arguments, **named)
+        return original(*arguments, **named)
+
+    call.__name__ = getattr(original, "__name__", "call")
+    return call
+
+
+def _open(file: Any, mode: str = "r", buffering: int = -1, encoding: Any = None, **_: Any) -> File:
+    return File(file, mode, encoding)
+
+
+def _mkdir(path: Any, mode: int = 0o777) -> None:
+    tree.mk_dir(path)
+
+
+def _makedirs(name: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
+    if not exist_ok and tree.is_directory(name):
+        raise FileExistsError(17, "the folder is there already", name)
+    tree.make_dirs(name)
+
+
+def _isfile(path: Any) -> bool:
+    return tree.exists(path) and not tree.stat(path).is_directory
+
+
+def _walk(top: Any, *_: Any, **__: Any) -> Any:
+    return tree.walk(top)
+
+
+def _glob(pathname: Any, **_: Any) -> Any:
+    return tree.glob(pathname)
+
+
+def _copytree(src: Any, dst: Any, **_: Any) -> Any:
+    copying.copy_parallel(str(src).rstrip("/") + "/", dst)
+    return dst
+
+
+def _rmtree(path: Any, *_: Any, **__: Any) -> None:
+    tree.remove(path, recursive=True)

@@ -1,0 +1,185 @@
+"""Single steps on objects, tried again while the server is away."""
+
+import errno
+import os
+import random
+import time
+from functools import partial
+from typing import Callable, Dict, Iterator, List, Optional, Tuple, TypeVar
+
+from jumar_s3 import Found, S3Error
+
+from .places import Remote
+
+T = TypeVar("T")
+PATIENCE_S = 120.0
+_AWAY = (408, 429, 500, 502, 503, 504)
+PART_BYTES = 16 << 20
+STEP_BYTES = 1 << 20
+_MOST_PARTS = 10000
+
+
+def patiently(action: Callable[[], T]) -> T:
+    """`action()`, again with growing waits while the server is away."""
+    began, pause_s = time.monotonic(), 0.2
+    while True:
+        try:
+            return action()
+        except S3Error as error:
+            if error.status not in _AWAY or time.monotonic() - began > PATIENCE_S:
+                raise
+        except (ConnectionError, TimeoutError):
+            if time.monotonic() - began > PATIENCE_S:
+                raise
+        except OSError as error:
+            # Errors of the disk have numbers of their own; waiting does not mend them.
+            if error.errno not in (None, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT):
+                raise
+            if time.monotonic() - began > PATIENCE_S:
+                raise
+        time.sleep(pause_s * random.uniform(0.8, 1.2))
+        pause_s = min(pause_s * 2, 8.0)
+
+
+def on(place: Remote, action: Callable[[], T]) -> T:
+    """`patiently`, with the connection closed after what broke it, and errors as `os` has them."""
+
+    def step() -> T:
+        try:
+            return action()
+        except OSError:
+            place.s3.close()
+            raise
+
+    try:
+        return patiently(step)
+    except S3Error as error:
+        name = f"{place.bucket}/{place.key}"
+        if error.status == 404:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from error
+        if error.status in (401, 403):
+            raise PermissionError(errno.EACCES, f"the store refused: {error.code}", name) from error
+        raise OSError(errno.EIO, str(error), name) from error
+
+
+def head(place: Remote) -> Optional[Found]:
+    """The object, or None."""
+    if not place.key:
+        return None
+    try:
+        return on(place, lambda: place.s3.head(place.bucket, place.key))
+    except FileNotFoundError:
+        return None
+
+
+def level(place: Remote) -> Tuple[List[Found], List[str]]:
+    """Objects and folders directly below."""
+    found: List[Found] = []
+    folders: List[str] = []
+    more: Optional[str] = None
+    while True:
+        page = on(place, partial(place.s3.page, place.bucket, place.prefix, "/", more))
+        found.extend(one for one in page.objects if one.key != place.prefix)
+        folders.extend(page.prefixes)
+        if page.more is None or page.more == more:
+            return found, sorted(set(folders))
+        more = page.more
+
+
+def below(place: Remote) -> Iterator[Found]:
+    """All objects below, folder marks included."""
+    more: Optional[str] = None
+    while True:
+        page = on(place, partial(place.s3.page, place.bucket, place.prefix, "", more))
+        yield from page.objects
+        if page.more is None or page.more == more:
+            return
+        more = page.more
+
+
+def is_folder(place: Remote) -> bool:
+    """Whether anything lies below."""
+    page = on(place, lambda: place.s3.page(place.bucket, place.prefix, limit=1))
+    return bool(page.objects) or place.key == ""
+
+
+def download(place: Remote, path: str) -> None:
+    """An object to a file, seen whole or not at all."""
+    aside = f"{path}.jumar-{os.getpid()}"
+
+    def fetch() -> None:
+        with open(aside, "wb") as file, place.s3.get(place.bucket, place.key) as reading:
+            buffer = memoryview(bytearray(STEP_BYTES))
+            while True:
+                got = reading.readinto(buffer)
+                if not got:
+                    break
+                file.write(buffer[:got])
+
+    try:
+        on(place, fetch)
+        os.replace(aside, path)
+    except BaseException:
+        if os.path.exists(aside):
+            os.unlink(aside)
+        raise
+
+
+def upload(path: str, place: Remote) -> None:
+    """A file to an object; in parts when it is big."""
+    size = os.path.getsize(path)
+    if size <= 4 * PART_BYTES:
+        on(place, lambda: place.s3.put(place.bucket, place.key, _pieces(path, 0, size), size))
+        return
+    step = max(PART_BYTES, -(-size // _MOST_PARTS))
+    name = on(place, lambda: place.s3.create_upload(place.bucket, place.key))
+    tags: Dict[int, str] = {}
+    try:
+        for number, start in enumerate(range(0, size, step), 1):
+            tags[number] = _send_part(place, path, name, number, start, min(step, size - start))
+        etags = [tags[number] for number in sorted(tags)]
+        on(place, lambda: place.s3.complete_upload(place.bucket, place.key, name, etags))
+    except BaseException:
+        on(place, lambda: place.s3.abort_upload(place.bucket, place.key, name))
+        raise
+
+
+def _send_part(place: Remote, path: str, name: str, number: int, start: int, length: int) -> str:
+    return on(
+        place,
+        lambda: place.s3.put_part(
+            place.bucket, place.key, name, number, _pieces(path, start, length), length
+        ),
+    )
+
+
+def _pieces(path: str, start: int, length: int) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        file.seek(start)
+        while length > 0:
+            data = file.read(min(STEP_BYTES, length))
+            if not data:
+                raise OSError(errno.EIO, "the file got shorter while it was copied", path)
+            length -= len(data)
+            yield data
+
+
+def put(place: Remote, data: bytes) -> None:
+    """An object from memory."""
+    on(place, lambda: place.s3.put(place.bucket, place.key, data, len(data)))
+
+
+def get(place: Remote) -> bytes:
+    """An object into memory."""
+
+    def fetch() -> bytes:
+        with place.s3.get(place.bucket, place.key) as reading:
+            return reading.read()
+
+    return on(place, fetch)
+
+
+def delete(place: Remote, keys: List[str]) -> None:
+    """Delete objects, a thousand a request."""
+    for start in range(0, len(keys), 1000):
+        on(place, partial(place.s3.delete_many, place.bucket, keys[start : start + 1000]))

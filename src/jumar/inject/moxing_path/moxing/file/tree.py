@@ -1,0 +1,259 @@
+"""Looking at and changing files and folders, wherever they are."""
+
+import fnmatch
+import os
+import shutil
+from datetime import datetime
+from glob import glob as local_glob
+from typing import Any, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+from . import remote
+from .objects import File
+from .places import Local, Place, Remote, Url, find, is_url, text_of
+
+
+class FileStat(NamedTuple):
+    """What `stat` tells."""
+
+    length: int
+    mtime_nsec: int
+    is_directory: bool
+
+    @property
+    def mtime(self) -> datetime:
+        """When it was changed."""
+        return datetime.fromtimestamp(self.mtime_nsec / 1e9)
+
+
+class Entry(NamedTuple):
+    """One row of `scan_dir`."""
+
+    name: str
+    path: str
+    is_folder: bool
+    size: int
+
+    def is_dir(self) -> bool:
+        """Whether it is a folder."""
+        return self.is_folder
+
+    def is_file(self) -> bool:
+        """Whether it is a file."""
+        return not self.is_folder
+
+
+def exists(url: Url) -> bool:
+    """Whether a file or a folder is there."""
+    place = find(url)
+    if isinstance(place, Local):
+        return os.path.exists(place.path)
+    return remote.head(place) is not None or remote.is_folder(place)
+
+
+def is_directory(url: Url) -> bool:
+    """Whether a folder is there."""
+    place = find(url)
+    if isinstance(place, Local):
+        return os.path.isdir(place.path)
+    return remote.is_folder(place)
+
+
+isdir = is_directory
+
+
+def read(url: Url, binary: bool = False, client_id: Optional[str] = None) -> Any:
+    """The content of a file, as text unless `binary`."""
+    with File(url, "rb" if binary else "r") as file:
+        return file.read()
+
+
+def write(url: Url, data: Any, binary: bool = False) -> None:
+    """Replace the content of a file."""
+    with File(url, "wb" if binary or isinstance(data, bytes) else "w") as file:
+        file.write(data)
+
+
+def append(url: Url, data: Any, binary: bool = False) -> None:
+    """Add to the end of a file."""
+    with File(url, "ab" if binary or isinstance(data, bytes) else "a") as file:
+        file.write(data)
+
+
+append_str = append
+
+
+def list_directory(
+    url: Url, recursive: bool = False, skip_file: bool = False, skip_dir: bool = False
+) -> List[str]:
+    """Names in a folder; with `recursive`, paths below it."""
+    place = find(url)
+    if not is_directory(url):
+        raise FileNotFoundError(2, "no such folder", text_of(url))
+    names = _names(place, recursive)
+    return [
+        name
+        for name, is_folder in names
+        if not (skip_dir and is_folder) and not (skip_file and not is_folder)
+    ]
+
+
+def _names(place: Place, recursive: bool) -> List[Tuple[str, bool]]:
+    found: List[Tuple[str, bool]] = []
+    if isinstance(place, Local):
+        top = place.path.rstrip("/") or "/"
+        for folder, folders, files in os.walk(top):
+            start = os.path.relpath(folder, top)
+            before = "" if start == "." else start + "/"
+            found.extend((before + name, True) for name in folders)
+            found.extend((before + name, False) for name in files)
+            if not recursive:
+                break
+        return sorted(found)
+    cut = len(place.prefix)
+    if not recursive:
+        objects, folders = remote.level(place)
+        found.extend((name[cut:].rstrip("/"), True) for name in folders)
+        found.extend((one.key[cut:], False) for one in objects)
+        return sorted(found)
+    above: Set[str] = set()
+    for one in remote.below(place):
+        name = one.key[cut:]
+        parts = name.split("/")
+        above.update("/".join(parts[:n]) for n in range(1, len(parts)))
+        if name and not name.endswith("/"):
+            found.append((name, False))
+    return sorted(found + [(name, True) for name in above])
+
+
+def scan_dir(url: Url) -> Iterator[Entry]:
+    """What is in a folder, with sizes."""
+    base = text_of(url).rstrip("/")
+    for name in list_directory(url):
+        path = f"{base}/{name}"
+        is_folder = is_directory(path)
+        yield Entry(name, path, is_folder, 0 if is_folder else stat(path).length)
+
+
+def walk(url: Url) -> Iterator[Tuple[str, List[str], List[str]]]:
+    """Like `os.walk`, from the top."""
+    base = text_of(url).rstrip("/")
+    place = find(url)
+    if isinstance(place, Local):
+        start = place.path.rstrip("/") or "/"
+        for folder, folders, files in os.walk(start):
+            yield base + folder[len(start) :], folders, files
+        return
+    names = _names(place, recursive=False)
+    folders = [name for name, is_folder in names if is_folder]
+    yield base, folders, [name for name, is_folder in names if not is_folder]
+    for name in folders:
+        yield from walk(f"{base}/{name}")
+
+
+def glob(pattern: Url) -> List[str]:
+    """Paths that match a shell pattern."""
+    text = text_of(pattern)
+    place = find(text)
+    if isinstance(place, Local):
+        # The pattern's own text is kept before what was found, also where a URL is a folder here.
+        fixed = place.path[: len(place.path) - len(_after_bucket(text))]
+        top = text[: len(text) - len(_after_bucket(text))]
+        return [top + path[len(fixed) :] for path in sorted(local_glob(place.path))]
+    top = text[: len(text) - len(place.key)]
+    fixed = place.key
+    for mark in "*?[":
+        fixed = fixed.split(mark, 1)[0]
+    folder = fixed.rpartition("/")[0]
+    wanted = place.key.split("/")
+    keys: Set[str] = set()
+    for one in remote.below(place.at(folder)):
+        parts = one.key.rstrip("/").split("/")
+        if len(parts) >= len(wanted) and all(
+            fnmatch.fnmatchcase(part, want) for part, want in zip(parts, wanted)
+        ):
+            keys.add("/".join(parts[: len(wanted)]))
+    return [top + key for key in sorted(keys)]
+
+
+def _after_bucket(text: str) -> str:
+    return text.split("://", 1)[1].partition("/")[2] if is_url(text) else text
+
+
+def stat(url: Url) -> FileStat:
+    """Size and time of a file."""
+    place = find(url)
+    if isinstance(place, Local):
+        found = os.stat(place.path)
+        folder = os.path.isdir(place.path)
+        return FileStat(0 if folder else found.st_size, found.st_mtime_ns, folder)
+    one = remote.head(place)
+    if one is not None:
+        return FileStat(one.size, int(one.mtime * 1e9), False)
+    if remote.is_folder(place):
+        return FileStat(0, 0, True)
+    raise FileNotFoundError(2, "no such file or folder", text_of(url))
+
+
+def get_size(url: Url, recursive: bool = False) -> int:
+    """Bytes of a file; of all below a folder when `recursive`."""
+    place = find(url)
+    if not recursive:
+        return stat(url).length
+    if isinstance(place, Local):
+        return sum(
+            os.path.getsize(os.path.join(folder, name))
+            for folder, _, files in os.walk(place.path)
+            for name in files
+        )
+    return sum(one.size for one in remote.below(place))
+
+
+def make_dirs(url: Url) -> None:
+    """Make a folder and those above it."""
+    place = find(url)
+    if isinstance(place, Local):
+        os.makedirs(place.path, exist_ok=True)
+    elif place.key:
+        remote.put(place.at(place.prefix), b"")
+
+
+def mk_dir(url: Url) -> None:
+    """Make a folder; the one above has to be there."""
+    place = find(url)
+    if isinstance(place, Local):
+        os.mkdir(place.path)
+        return
+    above = place.key.rstrip("/").rpartition("/")[0]
+    if above and not remote.is_folder(place.at(above)):
+        raise FileNotFoundError(2, "no such folder", above)
+    make_dirs(url)
+
+
+def remove(url: Url, recursive: bool = False) -> None:
+    """Delete a file, or with `recursive` a folder."""
+    place = find(url)
+    if isinstance(place, Local):
+        if os.path.isdir(place.path) and not os.path.islink(place.path):
+            if not recursive:
+                raise IsADirectoryError(21, "it is a folder: give recursive=True", place.path)
+            shutil.rmtree(place.path)
+        else:
+            os.unlink(place.path)
+        return
+    if recursive:
+        keys = [one.key for one in remote.below(place)]
+        if remote.head(place) is not None:
+            keys.append(place.key)
+        if not keys:
+            raise FileNotFoundError(2, "no such file or folder", text_of(url))
+        remote.delete(place, keys)
+        return
+    if remote.head(place) is None:
+        if remote.is_folder(place):
+            raise IsADirectoryError(21, "it is a folder: give recursive=True", text_of(url))
+        raise FileNotFoundError(2, "no such file", text_of(url))
+    _delete_one(place)
+
+
+def _delete_one(place: Remote) -> None:
+    remote.on(place, lambda: place.s3.delete(place.bucket, place.key))

@@ -1,0 +1,178 @@
+"""Who asks which server: keys of object stores, kept in a file that only its owner can read.
+
+`store.json` in the platform's home (or a user's own, `store-users/NAME.json`, on a server) has an
+account for `obs` and one for `s3`. A job gets such a file through `JUMAR_STORE_FILE`; moxing reads
+the same form. `AWS_*` variables stand in for an `s3` account. Secrets are in no repr and no error."""
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from jumar.errors import BadInput, HomeUnusable
+from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, S3Error
+from jumar.store.explain import NETWORK, explain_network, explain_s3
+
+ACCOUNTS_FILE = "store.json"
+STORE_FILE_VARIABLE = "JUMAR_STORE_FILE"
+KINDS = ("obs", "s3")
+_REGION = re.compile(r"[a-z]{2,8}(-[a-z0-9]+){1,4}", re.ASCII)
+_USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A key for one server."""
+
+    endpoint: str
+    region: str = "us-east-1"
+    access_key: str = field(default="", repr=False)
+    secret_key: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    path_style: bool = True
+
+    def wire(self) -> Endpoint:
+        """The account as the S3 client takes it."""
+        return Endpoint(
+            self.endpoint,
+            self.access_key,
+            self.secret_key,
+            self.region,
+            self.token,
+            self.path_style,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """Where the built-in store is and which accounts there are."""
+
+    builtin: Path
+    """The folder whose folders are the buckets of `obs://` where no account is given."""
+    state: Path
+    """Where unfinished uploads are remembered."""
+    obs: Account | None = None
+    s3: Account | None = None
+
+    def account(self, scheme: str) -> Account | None:
+        """Who asks for URLs of this scheme; None means the built-in store."""
+        return self.obs if scheme == "obs" else self.s3 or self.obs
+
+
+def obs_account(region: str, access_key: str, secret_key: str, endpoint: str = "") -> Account:
+    """The account of a Huawei Cloud region, or of another S3 server when `endpoint` is given."""
+    if endpoint:
+        return Account(endpoint.rstrip("/"), region or "us-east-1", access_key, secret_key)
+    if not _REGION.fullmatch(region):
+        raise BadInput(f"{region!r} is not a region", hint="such as cn-north-4")
+    address = f"https://obs.{region}.myhuaweicloud.com"
+    return Account(address, region, access_key, secret_key, path_style=False)
+
+
+def validate(account: Account) -> tuple[str, ...]:
+    """Ask the server whether it takes the key; gives the buckets, where the key may list them."""
+    what = "the list of buckets"
+    try:
+        return tuple(S3(account.wire(), timeout_s=20).buckets())
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    except S3Error as error:
+        if error.code == "AccessDenied":
+            # The signature was right; this key may only not list all buckets.
+            return ()
+        raise explain_s3(error, what, account.endpoint) from error
+    except NETWORK as error:
+        raise explain_network(error, what, account.endpoint) from error
+
+
+def load_config(
+    home: Path, environ: Mapping[str, str] | None = None, user: str | None = None
+) -> StoreConfig:
+    """The stores of this process: the job's file, the user's or the home's, then the environment."""
+    env = os.environ if environ is None else environ
+    given = env.get(STORE_FILE_VARIABLE)
+    path = Path(given) if given else accounts_path(home, user)
+    values = _read(path)
+    builtin = Path(str(values.get("builtin") or home / "store"))
+    return StoreConfig(
+        builtin=builtin,
+        state=home / "transfers",
+        obs=_account(values.get("obs"), path),
+        s3=_account(values.get("s3"), path) or _aws(env),
+    )
+
+
+def accounts_path(home: Path, user: str | None = None) -> Path:
+    """Where the accounts of the home, or of one of a server's users, are kept."""
+    if user is None:
+        return home / ACCOUNTS_FILE
+    if not _USER.fullmatch(user):
+        raise BadInput(f"{user!r} is not a user's name")
+    return home / "store-users" / f"{user}.json"
+
+
+def save_account(path: Path, kind: str, account: Account | None) -> None:
+    """Keep an account, or forget it, readable by the owner only."""
+    values = _read(path)
+    values.pop(kind, None)
+    if account is not None:
+        values[kind] = as_json(account)
+    write_private(path, values)
+
+
+def as_json(account: Account) -> dict[str, Any]:
+    """The account as its file has it."""
+    return {name: getattr(account, name) for name in Account.__dataclass_fields__}
+
+
+def write_private(path: Path, values: dict[str, Any]) -> None:
+    """A JSON file of mode 0600, written aside and renamed."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # mkstemp makes files that only their owner can read.
+        descriptor, aside = tempfile.mkstemp(prefix=".jumar-", dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(values, file)
+        os.replace(aside, path)
+    except OSError as error:
+        raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values: Any = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        raise HomeUnusable(f"cannot read {path}: {type(error).__name__}") from error
+    if not isinstance(values, dict):
+        raise HomeUnusable(f"{path} is not a mapping", hint="remove it, then: jumar login obs")
+    return cast("dict[str, Any]", values)
+
+
+def _account(value: object, path: Path) -> Account | None:
+    if value is None:
+        return None
+    try:
+        return Account(**cast("dict[str, Any]", value))
+    except TypeError:
+        raise HomeUnusable(
+            f"{path}: an account has wrong fields", hint="remove it, then: jumar login obs"
+        ) from None
+
+
+def _aws(env: Mapping[str, str]) -> Account | None:
+    endpoint = env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL")
+    access, secret = env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY")
+    if not access or not secret:
+        return None
+    region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or "us-east-1"
+    token = env.get("AWS_SESSION_TOKEN", "")
+    if not endpoint:
+        address = f"https://s3.{region}.amazonaws.com"
+        return Account(address, region, access, secret, token, path_style=False)
+    return Account(endpoint.rstrip("/"), region, access, secret, token)

@@ -1,0 +1,115 @@
+"""Objects kept on a node between jobs, by content: bounded in size, the longest unused go first.
+
+A cached file is handed out as a hard link where the file system allows, else as a copy. It is
+read-only, and one whose size or time has changed is thrown away and fetched again."""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from jumar.store.base import Entry
+from jumar.store.filecopy import copy_file
+from jumar.store.folder import FolderStore, explained
+from jumar.store.objects import ObjectStore
+from jumar.store.transfer.download import Download
+from jumar.store.transfer.records import Options, Progress
+
+
+@dataclass(frozen=True, slots=True)
+class ContentCache:
+    """A folder of objects, at most `most_bytes` large when nobody fetches."""
+
+    folder: Path
+    most_bytes: int
+
+    def bring(
+        self, store: ObjectStore, entry: Entry, target: str, options: Options, progress: Progress
+    ) -> bool:
+        """Put the object at `target`; whether it was in the cache."""
+        name = self._name(store, entry)
+        cached = self.folder / name
+        hit = self._is_sound(cached, entry)
+        if not hit:
+            Download(
+                store, entry, FolderStore(str(self.folder), "the cache"), name, options, progress
+            ).run()
+            cached.chmod(0o444)
+        else:
+            progress.resume(entry.size)
+        with suppress(OSError):
+            found = cached.stat()
+            os.utime(cached, ns=(_now_ns(), found.st_mtime_ns))
+        _hand_out(str(cached), target)
+        progress.add_file()
+        return hit
+
+    def _name(self, store: ObjectStore, entry: Entry) -> str:
+        what = f"{entry.etag}\0{entry.size}"
+        if not entry.etag:
+            what = f"{store.endpoint.url}\0{store.bucket}\0{entry.key}\0{entry.size}\0{entry.mtime}"
+        digest = hashlib.sha256(what.encode("utf-8", "surrogateescape")).hexdigest()
+        return f"{digest[:2]}/{digest}"
+
+    def _is_sound(self, cached: Path, entry: Entry) -> bool:
+        try:
+            found = cached.stat()
+        except FileNotFoundError:
+            return False
+        # The same bytes may lie at several keys, each with its time: only the mode and the size
+        # tell that nobody wrote to it.
+        if found.st_size == entry.size and not found.st_mode & 0o222:
+            return True
+        cached.unlink(missing_ok=True)
+        return False
+
+    @contextmanager
+    def held(self, what: str) -> Generator[None]:
+        """One process at a time brings the same thing; the next finds it here."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = hashlib.sha256(what.encode("utf-8", "surrogateescape")).hexdigest()[:24]
+        with (self.folder / f"lock-{name}").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def trim(self) -> int:
+        """Remove what was not used for longest until the rest fits; gives the bytes removed."""
+        with self.held("trim"):
+            files = [
+                (found.st_atime_ns, found.st_size, found.st_nlink, path)
+                for path in self.folder.glob("??/*")
+                if not path.name.startswith(".")
+                for found in [path.stat()]
+            ]
+            total = sum(size for _, size, _, _ in files)
+            removed = 0
+            for _, size, links, path in sorted(files):
+                if total - removed <= self.most_bytes:
+                    break
+                # One that a job still has linked frees nothing.
+                if links == 1:
+                    path.unlink(missing_ok=True)
+                    removed += size
+            return removed
+
+
+def _now_ns() -> int:
+    import time
+
+    return time.time_ns()
+
+
+def _hand_out(cached: str, target: str) -> None:
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(target)
+        try:
+            os.link(cached, target)
+        except OSError:
+            copy_file(cached, target)
+    except OSError as error:
+        raise explained(error, target) from error

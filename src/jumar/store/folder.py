@@ -1,0 +1,261 @@
+"""A folder as a store: keys are paths below it, and nothing gets out of it.
+
+Writes go to a file aside (`.jumar-…`, never listed) and are renamed."""
+
+import errno
+import itertools
+import logging
+import os
+import re
+import stat as stat_module
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from jumar.errors import BadInput, Conflict, JumarError, NotAllowed, NotFound, StorageFull
+from jumar.store.base import Entry, Listing
+from jumar.store.filecopy import copy_file
+
+logger = logging.getLogger(__name__)
+ASIDE = ".jumar-"
+_MOST_NAME_BYTES = 255
+_UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\0")
+# Files of cut downloads are not among them: those are taken up again.
+_LEFTOVER = re.compile(r"\.jumar-\d+-c?\d+")
+_OLD_S = 86_400
+_numbers = itertools.count()
+
+
+def check_path_key(key: str) -> str:
+    """`key`, if it can be a path below a folder and means the same there."""
+    if _UNSAFE.search(key) or any(
+        len(os.fsencode(name)) > _MOST_NAME_BYTES or name.startswith(ASIDE)
+        for name in key.split("/")
+    ):
+        raise BadInput(
+            f"the key {key!r} cannot be a path in a folder",
+            hint="folders hold no parts that are empty, '.', '..', or longer than 255 bytes",
+        )
+    return key
+
+
+def aside_name(path: str) -> str:
+    """A name next to `path` for what is not finished; listings never show it."""
+    folder = path.rpartition("/")[0]
+    return f"{folder}/{ASIDE}{os.getpid()}-{next(_numbers)}"
+
+
+def explained(error: OSError, what: str) -> JumarError:
+    """An error of the operating system in our words."""
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"{what}: no such file or folder")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFull(f"{what}: no space left", hint="free some space, then run it again")
+    if isinstance(error, PermissionError):
+        return NotAllowed(f"{what}: not allowed on this machine")
+    if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY):
+        return Conflict(f"{what}: {error.strerror}: a file is where a folder should be, or reverse")
+    return BadInput(f"{what}: {error.strerror or error}")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderStore:
+    """Files under `root`. `confined`: links that lead out of it are refused."""
+
+    root: str
+    name: str
+    confined: bool = False
+
+    def path(self, key: str) -> str:
+        """The path of a key."""
+        made = f"{self.root}/{check_path_key(key)}"
+        if self.confined and "/" in key:
+            self._refuse_escape(made.rpartition("/")[0], key)
+        return made
+
+    def _refuse_escape(self, path: str, key: str) -> None:
+        inside = os.path.realpath(self.root)
+        if not (os.path.realpath(path) + "/").startswith(inside + "/"):
+            raise NotAllowed(f"{self.name}: {key!r} leads out of the store")
+
+    def walk(self, prefix: str = "") -> Iterator[Entry]:
+        """All files below `prefix`; links are followed, loops are left out."""
+        start = self.root if not prefix else self.path(prefix.rstrip("/"))
+        try:
+            here = os.stat(start)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                return
+            raise explained(error, start) from error
+        yield from self._walk(start, prefix, frozenset({(here.st_dev, here.st_ino)}))
+
+    def _walk(self, folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[Entry]:
+        folders: list[os.DirEntry[str]] = []
+        for item in self._scan(folder):
+            if self._is_folder(item):
+                folders.append(item)
+            else:
+                found = _file_entry(item, prefix + item.name, follow=not self.confined)
+                if found is not None:
+                    yield found
+        for item in folders:
+            below = above
+            if item.is_symlink():
+                there = os.stat(item.path)
+                if (there.st_dev, there.st_ino) in above:
+                    logger.warning("%s is a link that leads back up: left out", item.path)
+                    continue
+            # A link further down may lead back here.
+            here = item.stat()
+            below = above | {(here.st_dev, here.st_ino)}
+            yield from self._walk(item.path, f"{prefix}{item.name}/", below)
+
+    def _is_folder(self, item: os.DirEntry[str]) -> bool:
+        try:
+            return item.is_dir(follow_symlinks=not self.confined)
+        except OSError:
+            # A link to itself: its entry is refused below, with a word.
+            return False
+
+    def _scan(self, folder: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as items:
+                return [item for item in items if not item.name.startswith(ASIDE)]
+        except OSError as error:
+            raise explained(error, folder) from error
+
+    def level(self, prefix: str = "") -> Listing:
+        """Files and folders directly under `prefix`."""
+        start = self.root if not prefix else self.path(prefix.rstrip("/"))
+        if not os.path.isdir(start):
+            return Listing((), ())
+        entries: list[Entry] = []
+        folders: list[str] = []
+        for item in sorted(self._scan(start), key=lambda item: item.name):
+            if self._is_folder(item):
+                folders.append(f"{prefix}{item.name}/")
+            else:
+                found = _file_entry(item, prefix + item.name, follow=not self.confined)
+                if found is not None:
+                    entries.append(found)
+        return Listing(tuple(entries), tuple(folders))
+
+    def stat(self, key: str) -> Entry:
+        """One file."""
+        path = self.path(key)
+        try:
+            found = os.stat(path, follow_symlinks=not self.confined)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotFound(f"{self.name}: there is no {key!r}") from None
+        except OSError as error:
+            raise explained(error, path) from error
+        if not stat_module.S_ISREG(found.st_mode):
+            raise NotFound(f"{self.name}: {key!r} is not a file")
+        return Entry(key, found.st_size, found.st_mtime)
+
+    def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
+        """Bytes of a file."""
+        self.stat(key)
+        try:
+            with open(self.path(key), "rb") as file:
+                file.seek(start)
+                return file.read(-1 if length is None else length)
+        except OSError as error:
+            raise explained(error, f"{self.name}: {key!r}") from error
+
+    def write(self, key: str, data: bytes) -> Entry:
+        """Make or replace a file, all at once."""
+        path = self.path(key)
+        aside = aside_name(path)
+        try:
+            with open_aside(aside, path) as file:
+                file.write(data)
+            os.replace(aside, path)
+        except OSError as error:
+            Path(aside).unlink(missing_ok=True)
+            raise explained(error, f"{self.name}: {key!r}") from error
+        return self.stat(key)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete files, and the folders that get empty by it."""
+        for key in keys:
+            path = self.path(key)
+            try:
+                os.unlink(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except IsADirectoryError:
+                raise Conflict(f"{self.name}: {key!r} is a folder") from None
+            except OSError as error:
+                raise explained(error, path) from error
+            if self.confined:
+                # A store of objects has no empty folders.
+                self._prune(path)
+
+    def delete_folders(self, prefix: str) -> None:
+        """Remove the empty folders at and below `prefix`; a store of objects has none to remove."""
+        top = self.root if not prefix else self.path(prefix.rstrip("/"))
+        for folder, _, _ in os.walk(top, topdown=False):
+            if folder != self.root:
+                try:
+                    os.rmdir(folder)
+                except OSError:
+                    continue
+
+    def _prune(self, path: str) -> None:
+        folder = path.rpartition("/")[0]
+        while len(folder) > len(self.root):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                return
+            folder = folder.rpartition("/")[0]
+
+    def copy(self, key: str, to: str) -> Entry:
+        """Copy a file inside the folder, in the kernel."""
+        self.stat(key)
+        copy_file(self.path(key), self.path(to))
+        return self.stat(to)
+
+    def make_folder(self, prefix: str) -> None:
+        """Make an empty folder."""
+        try:
+            os.makedirs(self.path(prefix.rstrip("/")), exist_ok=True)
+        except OSError as error:
+            raise explained(error, f"{self.name}: {prefix!r}") from error
+
+
+def sweep(folder: str) -> None:
+    """Remove what copies that were killed left here a day ago or more."""
+    with suppress(OSError), os.scandir(folder) as items:
+        for item in items:
+            if _LEFTOVER.fullmatch(item.name) and time.time() - item.stat().st_mtime > _OLD_S:
+                os.unlink(item.path)
+
+
+def open_aside(aside: str, path: str) -> BinaryIO:
+    """A new file next to `path`, and the folders above it where they are missing."""
+    try:
+        return open(aside, "xb")
+    except FileNotFoundError:
+        os.makedirs(path.rpartition("/")[0], exist_ok=True)
+        return open(aside, "xb")
+
+
+def _file_entry(item: os.DirEntry[str], key: str, *, follow: bool) -> Entry | None:
+    try:
+        found = item.stat(follow_symlinks=follow)
+    except FileNotFoundError:
+        logger.warning("%s is gone, or a link to nothing: left out", item.path)
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            logger.warning("%s is a link to itself: left out", item.path)
+            return None
+        raise explained(error, item.path) from error
+    if not stat_module.S_ISREG(found.st_mode):
+        return None
+    return Entry(key, found.st_size, found.st_mtime)

@@ -1,0 +1,223 @@
+"""A bucket of an S3 server (OBS is one) as a store.
+
+obstore carries the small objects: it is the quickest at many requests. Listings, ranges and
+uploads in parts go over our own small client: obstore has no resumable uploads, fails a whole
+listing for one key such as `a//b`, changes keys with `%` or `#`, and refuses servers that answer a
+range with the whole."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from importlib import import_module
+from itertools import islice
+from typing import Any, TypeVar
+
+from jumar.errors import BadInput, NotFound
+from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, Found, Page, S3Error
+from jumar.store.base import Entry, Listing
+from jumar.store.explain import NETWORK, explain_network, explain_s3
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+_PLAIN_KEY = re.compile(r"[^\x00-\x1f\x7f\\{}^%`\[\]\"<>~#|*?]+")
+_ODD_PART = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
+_MOST_KEY_BYTES = 1024
+TIMEOUT_S = 60.0
+
+
+class ObjectStore:
+    """One bucket."""
+
+    def __init__(self, endpoint: Endpoint, bucket: str, name: str) -> None:
+        try:
+            self.s3 = S3(endpoint, TIMEOUT_S)
+        except ValueError as error:
+            raise BadInput(
+                str(error), hint="such as https://obs.cn-north-4.myhuaweicloud.com"
+            ) from error
+        self.endpoint = endpoint
+        self.bucket = bucket
+        self._name = name
+        self._obstore, self._fast = _obstore(endpoint, bucket)
+        self._failures = (self._obstore.exceptions.BaseError, OSError)
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return self._name
+
+    def call(self, what: str, action: Callable[[], T]) -> T:
+        """`action()`, with errors in our words."""
+        try:
+            return action()
+        except S3Error as error:
+            raise explain_s3(error, f"{self._name}{what}", self.endpoint.url) from error
+        except NETWORK as error:
+            # A broken connection holds half an answer: the next request needs a new one.
+            self.s3.close()
+            raise explain_network(error, f"{self._name}{what}", self.endpoint.url) from error
+
+    def walk(self, prefix: str = "") -> Iterator[Entry]:
+        """All objects whose keys start with `prefix`, page by page; folder marks are left out."""
+        for page in self._pages(prefix, ""):
+            for found in page.objects:
+                if not (found.key.endswith("/") and found.size == 0):
+                    yield _entry(found)
+
+    def level(self, prefix: str = "") -> Listing:
+        """Objects and folders directly under `prefix`."""
+        entries: list[Entry] = []
+        folders: set[str] = set()
+        for page in self._pages(prefix, "/"):
+            entries += [_entry(found) for found in page.objects if not found.key.endswith("/")]
+            folders.update(page.prefixes)
+        return Listing(tuple(entries), tuple(sorted(folders)))
+
+    def _pages(self, prefix: str, delimiter: str) -> Iterator[Page]:
+        more: str | None = None
+        while True:
+            ask = partial(self.s3.page, self.bucket, prefix, delimiter, more)
+            page = self.call(prefix, ask)
+            yield page
+            if page.more is None or page.more == more:
+                return
+            more = page.more
+
+    def stat(self, key: str) -> Entry:
+        """One object."""
+        self.check(key)
+        return _entry(self.call(key, lambda: self.s3.head(self.bucket, key)))
+
+    def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
+        """Bytes of an object."""
+        self.check(key)
+        if start == 0 and length is None:
+            return self.get_small(key)[0]
+        if length == 0:
+            return b""
+        return self.call(key, lambda: self._read_range(key, start, length))
+
+    def _read_range(self, key: str, start: int, length: int | None) -> bytes:
+        size = self.s3.head(self.bucket, key).size
+        wanted = max(0, size - start) if length is None else max(0, min(length, size - start))
+        if not wanted:
+            return b""
+        with self.s3.get(self.bucket, key, start, wanted) as reading:
+            return reading.read()
+
+    def get_small(self, key: str) -> tuple[bytes, str]:
+        """A whole object in memory, and its tag."""
+        if _is_plain(key):
+            try:
+                answer = self._obstore.get(self._fast, key)
+                return bytes(answer.bytes()), (answer.meta["e_tag"] or "").strip('"')
+            except self._failures:
+                # Our own client below tells why, or copes.
+                self.s3.close()
+        return self.call(key, lambda: self._get_whole(key))
+
+    def _get_whole(self, key: str) -> tuple[bytes, str]:
+        with self.s3.get(self.bucket, key) as reading:
+            return reading.read(), reading.etag
+
+    def put_small(self, key: str, data: bytes) -> str:
+        """A whole object from memory; gives its tag."""
+        self.check(key)
+        if _is_plain(key):
+            try:
+                answer = self._obstore.put(self._fast, key, data, use_multipart=False)
+                return str(answer["e_tag"] or "").strip('"')
+            except self._failures:
+                self.s3.close()
+        return self.call(key, lambda: self.s3.put(self.bucket, key, data, len(data)))
+
+    def write(self, key: str, data: bytes) -> Entry:
+        """Make or replace an object."""
+        self.put_small(key, data)
+        return self.stat(key)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete, a thousand a request."""
+        left = iter(keys)
+        while batch := list(islice(left, 1000)):
+            for key in batch:
+                self.check(key)
+            if len(batch) == 1:
+                self._delete_one(batch[0])
+            else:
+                self.call("", partial(self.s3.delete_many, self.bucket, batch))
+
+    def _delete_one(self, key: str) -> None:
+        try:
+            self.call(key, lambda: self.s3.delete(self.bucket, key))
+        except NotFound as error:
+            logger.debug("nothing to delete: %s", error)
+
+    def copy(self, key: str, to: str) -> Entry:
+        """Copy inside the bucket, on the server."""
+        return self.copy_from(self, key, to)
+
+    def copy_from(self, other: "ObjectStore", key: str, to: str) -> Entry:
+        """Copy from a bucket of the same server, on the server."""
+        self.check(to)
+        self.call(key, lambda: self.s3.copy(other.bucket, key, self.bucket, to))
+        return self.stat(to)
+
+    def make_folder(self, prefix: str) -> None:
+        """Put the empty object that consoles show as a folder."""
+        self.call(prefix, lambda: self.s3.put(self.bucket, prefix, b"", 0))
+
+    def check(self, key: str) -> None:
+        """Refuse what no S3 server takes."""
+        if not key or "\0" in key or len(key.encode("utf-8", "surrogateescape")) > _MOST_KEY_BYTES:
+            raise BadInput(f"{self._name}: {key[:80]!r} cannot be a key: 1 to 1024 bytes, no NUL")
+        try:
+            key.encode("utf-8")
+        except UnicodeEncodeError:
+            raise BadInput(
+                f"{self._name}: {key!r} is not UTF-8", hint="rename the file, then run it again"
+            ) from None
+
+
+def _is_plain(key: str) -> bool:
+    return _PLAIN_KEY.fullmatch(key) is not None and _ODD_PART.search(key) is None
+
+
+def _entry(found: Found) -> Entry:
+    return Entry(found.key, found.size, found.mtime, found.etag)
+
+
+def _obstore(endpoint: Endpoint, bucket: str) -> tuple[Any, Any]:
+    try:
+        obstore: Any = import_module("obstore")
+        stores: Any = import_module("obstore.store")
+    except ImportError as error:
+        raise BadInput(
+            "object stores need obstore, which is not installed",
+            hint="pip install 'jumar[store]'",
+        ) from error
+    keys: dict[str, Any] = {"skip_signature": True}
+    if endpoint.access_key:
+        keys = {
+            "access_key_id": endpoint.access_key,
+            "secret_access_key": endpoint.secret_key,
+        }
+    if endpoint.token:
+        keys["session_token"] = endpoint.token
+    address = endpoint.url.rstrip("/")
+    if not endpoint.path_style:
+        scheme, _, host = address.partition("://")
+        address = f"{scheme}://{bucket}.{host}"
+    store = stores.S3Store(
+        bucket,
+        endpoint=address,
+        region=endpoint.region,
+        virtual_hosted_style_request=not endpoint.path_style,
+        # The checksum of what arrived is compared instead: see transfer.checksum.
+        unsigned_payload=True,
+        client_options={"allow_http": True, "timeout": "60s", "connect_timeout": "10s"},
+        retry_config={"max_retries": 0},
+        **keys,
+    )
+    return obstore, store

@@ -1,0 +1,49 @@
+"""Trying again: waits that double, with a limit on the whole."""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from jumar.store.errors import Damaged, StoreAway
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a store that is away is waited for, and how often damaged bytes are fetched again."""
+
+    limit_s: float = 120.0
+    first_s: float = 0.2
+    longest_s: float = 8.0
+    damaged_tries: int = 4
+
+
+def patiently(
+    action: Callable[[], T],
+    patience: Patience,
+    what: str,
+    stop: threading.Event | None = None,
+) -> T:
+    """`action()`, again and again while the store is away or what comes is damaged."""
+    began, pause_s, damaged = time.monotonic(), patience.first_s, 0
+    while True:
+        try:
+            return action()
+        except (StoreAway, Damaged) as error:
+            damaged += isinstance(error, Damaged)
+            over = time.monotonic() - began + pause_s > patience.limit_s
+            if over or damaged >= patience.damaged_tries or (stop is not None and stop.is_set()):
+                raise
+            logger.warning("%s: %s; trying again in %.1f s", what, error, pause_s)
+        wait_s = pause_s * random.uniform(0.8, 1.2)
+        if stop is None:
+            time.sleep(wait_s)
+        elif stop.wait(wait_s):
+            raise StoreAway(f"{what}: stopped while waiting for the store")
+        pause_s = min(pause_s * 2, patience.longest_s)

@@ -1,0 +1,323 @@
+"""An object to a local file: in one request, or in ranges that survive being cut.
+
+A big file grows aside (`.jumar-….part`) with a list of the ranges it has; run again, only the
+others are fetched. Size and checksum are compared before the file gets its name."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jumar.errors import StorageFull
+from jumar.inject.moxing_path.jumar_s3 import Reading
+from jumar.store.base import Entry
+from jumar.store.errors import Damaged, StoreAway
+from jumar.store.folder import ASIDE, FolderStore, aside_name, explained, open_aside
+from jumar.store.objects import ObjectStore
+from jumar.store.retry import patiently
+from jumar.store.transfer.checksum import is_md5, parts_in_tag, same_parts
+from jumar.store.transfer.records import BIG_BYTES, PART_BYTES, SMALL_BYTES, Options, Progress
+
+RANGE_WORKERS = 6
+_BUFFER_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """One download and what it needs."""
+
+    store: ObjectStore
+    entry: Entry
+    folder: FolderStore
+    target: str
+    options: Options
+    progress: Progress
+
+    def run(self) -> None:
+        """Fetch the object, verify it and give it its name."""
+        path = self.folder.path(self.target)
+        if self.entry.size <= SMALL_BYTES:
+            self._patiently(lambda: self._fetch_small(path))
+        elif self.entry.size <= BIG_BYTES or not self._ranges_work():
+            self._patiently(lambda: self._fetch_stream(path))
+        else:
+            _RangedDownload(self, path).run()
+
+    @property
+    def what(self) -> str:
+        """How messages call it."""
+        return f"{self.store.name}{self.entry.key}"
+
+    def _patiently(self, action: Callable[[], None]) -> None:
+        patiently(action, self.options.patience, self.what, self.progress.stop)
+
+    def _fetch_small(self, path: str) -> None:
+        data, etag = self.store.get_small(self.entry.key)
+        self.check_size(len(data))
+        if is_md5(etag) and hashlib.md5(data).hexdigest() != etag:
+            raise self.damaged()
+        aside = aside_name(path)
+        try:
+            with open_aside(aside, path) as file:
+                file.write(data)
+            self.finish(aside, path)
+        except OSError as error:
+            Path(aside).unlink(missing_ok=True)
+            raise explained(error, path) from error
+        self.progress.add_bytes(len(data))
+
+    def _fetch_stream(self, path: str) -> None:
+        self.check_space(path)
+        aside, digest, done = aside_name(path), hashlib.md5(), 0
+        buffer = memoryview(bytearray(_BUFFER_BYTES))
+        try:
+            with open_aside(aside, path) as file, self.open(0, None) as reading:
+                while got := self.store.call(self.entry.key, lambda: reading.readinto(buffer)):
+                    file.write(buffer[:got])
+                    digest.update(buffer[:got])
+                    done += got
+                    self.progress.add_bytes(got)
+            self.check_size(done)
+            if is_md5(self.entry.etag) and digest.hexdigest() != self.entry.etag:
+                raise self.damaged()
+            self.finish(aside, path)
+        except BaseException as error:
+            self.progress.add_bytes(-done)
+            Path(aside).unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise explained(error, path) from error
+            raise
+
+    def open(self, start: int, length: int | None) -> Reading:
+        """The object's bytes, from the server."""
+        return self.store.call(
+            self.entry.key,
+            lambda: self.store.s3.get(self.store.bucket, self.entry.key, start, length),
+        )
+
+    def _ranges_work(self) -> bool:
+        def ask() -> bool:
+            with self.open(1, 1) as reading:
+                return not reading.whole
+
+        return patiently(ask, self.options.patience, self.what, self.progress.stop)
+
+    def check_size(self, size: int) -> None:
+        """The size must be the one that was listed."""
+        if size != self.entry.size:
+            raise Damaged(
+                f"{self.what}: {size} bytes came instead of {self.entry.size}",
+                hint="the object may have been replaced meanwhile; run it again",
+            )
+
+    def check_space(self, path: str) -> None:
+        """Say at once when the file cannot fit."""
+        folder = path
+        while not os.path.isdir(folder):
+            folder = os.path.dirname(folder)
+        if shutil.disk_usage(folder).free < self.entry.size:
+            raise StorageFull(
+                f"{path}: no space left for {self.entry.size} bytes", hint="free some space first"
+            )
+
+    def finish(self, aside: str, path: str) -> None:
+        """Give the file its time and its name."""
+        os.utime(aside, (self.entry.mtime, self.entry.mtime))
+        os.replace(aside, path)
+
+    def damaged(self) -> Damaged:
+        """The error for a checksum that differs."""
+        return Damaged(
+            f"{self.what}: the checksum of what came is wrong",
+            hint="the network or the server changes bytes; run it again",
+        )
+
+
+class _RangedDownload:
+    """A big object in ranges, several at a time, each hashed on the way."""
+
+    def __init__(self, download: Download, path: str) -> None:
+        self._download = download
+        self._path = path
+        self._size = download.entry.size
+        self._part_bytes = self._choose_part_bytes()
+        self._count = -(-self._size // self._part_bytes)
+        name = hashlib.sha256(os.fsencode(path)).hexdigest()[:24]
+        self._aside = f"{os.path.dirname(path)}/{ASIDE}{name}.part"
+        self._journal = _Journal(
+            f"{os.path.dirname(path)}/{ASIDE}{name}.done",
+            f"{download.what} {download.entry.etag} {self._size} {self._part_bytes}",
+        )
+
+    def _choose_part_bytes(self) -> int:
+        """The parts that the object was made of, so that its tag can be verified."""
+        download = self._download
+        if parts_in_tag(download.entry.etag):
+            store, key = download.store, download.entry.key
+            found = patiently(
+                lambda: store.call(key, lambda: store.s3.part_bytes(store.bucket, key)),
+                download.options.patience,
+                download.what,
+                download.progress.stop,
+            )
+            if found:
+                return found
+        return PART_BYTES
+
+    def run(self) -> None:
+        """Fetch what is missing, verify the whole, rename."""
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        patiently(
+            self._fetch_all,
+            self._download.options.patience,
+            self._download.what,
+            self._download.progress.stop,
+        )
+        self._download.finish(self._aside, self._path)
+        self._journal.forget()
+
+    def _fetch_all(self) -> None:
+        progress = self._download.progress
+        file = os.open(self._aside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            _hold(file, self._path)
+            # A file aside that is new has nothing, whatever an old list says.
+            digests = self._journal.read() if os.fstat(file).st_size else {}
+            if not digests:
+                self._download.check_space(self._path)
+            progress.resume(sum(self._range(number)[1] for number in digests))
+            os.ftruncate(file, self._size)
+            self._journal.begin(digests)
+            self._fetch_missing(file, digests)
+            if self._is_damaged(file, digests):
+                self._journal.forget()
+                progress.add_bytes(-self._size)
+                raise self._download.damaged()
+        except OSError as error:
+            raise explained(error, self._path) from error
+        finally:
+            os.close(file)
+            self._journal.close()
+
+    def _fetch_missing(self, file: int, digests: dict[int, bytes]) -> None:
+        missing = [number for number in range(self._count) if number not in digests]
+        with ThreadPoolExecutor(RANGE_WORKERS, thread_name_prefix="jumar-range") as pool:
+            fetched = [(n, pool.submit(self._fetch_part, file, n)) for n in missing]
+            try:
+                for number, future in fetched:
+                    digests[number] = future.result()
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def _range(self, number: int) -> tuple[int, int]:
+        start = number * self._part_bytes
+        return start, min(self._part_bytes, self._size - start)
+
+    def _fetch_part(self, file: int, number: int) -> bytes:
+        download = self._download
+        what = f"{download.what} part {number + 1}"
+        digest = patiently(
+            lambda: self._fetch_range(file, number),
+            download.options.patience,
+            what,
+            download.progress.stop,
+        )
+        self._journal.add(number, digest)
+        return digest
+
+    def _fetch_range(self, file: int, number: int) -> bytes:
+        download = self._download
+        start, length = self._range(number)
+        digest, done = hashlib.md5(), 0
+        buffer = memoryview(bytearray(_BUFFER_BYTES))
+        try:
+            with download.open(start, length) as reading:
+                while got := download.store.call(
+                    download.entry.key, lambda: reading.readinto(buffer)
+                ):
+                    _write_at(file, buffer[:got], start + done, self._path)
+                    digest.update(buffer[:got])
+                    done += got
+                    download.progress.add_bytes(got)
+        except BaseException:
+            download.progress.add_bytes(-done)
+            raise
+        return digest.digest()
+
+    def _is_damaged(self, file: int, digests: dict[int, bytes]) -> bool:
+        etag = self._download.entry.etag
+        if not is_md5(etag):
+            return same_parts(etag, [digests[n] for n in range(self._count)]) is False
+        whole, start = hashlib.md5(), 0
+        while data := os.pread(file, 1 << 20, start):
+            whole.update(data)
+            start += len(data)
+        return whole.hexdigest() != etag
+
+
+@dataclass(slots=True)
+class _Journal:
+    """Which ranges are in the file aside: a line of identity, then a line each."""
+
+    path: str
+    identity: str
+    _file: int = -1
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def read(self) -> dict[int, bytes]:
+        """The ranges that are there, if the file is of the same object."""
+        try:
+            lines = Path(self.path).read_text("utf-8").split("\n")
+        except (OSError, UnicodeDecodeError):
+            return {}
+        if lines[0] != repr(self.identity):
+            return {}
+        # The last line is empty, or was cut while it was written.
+        rows = (line.split() for line in lines[1:-1])
+        return {int(row[0]): bytes.fromhex(row[1]) for row in rows if len(row) == 2}
+
+    def begin(self, digests: dict[int, bytes]) -> None:
+        """Start it anew with what is there."""
+        rows = [f"{number} {digest.hex()}" for number, digest in digests.items()]
+        text = "\n".join([repr(self.identity), *rows, ""])
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        self._file = os.open(self.path, flags, 0o666)
+        os.write(self._file, text.encode("utf-8"))
+
+    def add(self, number: int, digest: bytes) -> None:
+        """One more range is there."""
+        with self._lock:
+            os.write(self._file, f"{number} {digest.hex()}\n".encode())
+
+    def close(self) -> None:
+        """Close it; it stays for the next try."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def forget(self) -> None:
+        """Remove it."""
+        Path(self.path).unlink(missing_ok=True)
+
+
+def _hold(file: int, path: str) -> None:
+    """One process at a time writes the file aside."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StoreAway(f"{path}: another process is fetching it just now") from None
+
+
+def _write_at(file: int, data: memoryview, start: int, path: str) -> None:
+    try:
+        while data:
+            done = os.pwrite(file, data, start)
+            data, start = data[done:], start + done
+    except OSError as error:
+        raise explained(error, path) from error

@@ -1,0 +1,176 @@
+"""Carry out a transfer: small files by many threads, then the big ones, each in parts."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from jumar.errors import BadInput, JumarError, StorageFull
+from jumar.store.base import Place, Store
+from jumar.store.errors import StoreAway
+from jumar.store.folder import FolderStore, sweep
+from jumar.store.objects import ObjectStore
+from jumar.store.retry import patiently
+from jumar.store.transfer.between import copy_between
+from jumar.store.transfer.download import Download
+from jumar.store.transfer.local import copy_here, copy_one
+from jumar.store.transfer.plan import Copy, Plan, make_plan
+from jumar.store.transfer.records import BIG_BYTES, Failure, Options, Progress, Report
+from jumar.store.transfer.upload import Upload
+
+# What ends the whole transfer: the other files would meet it too.
+_FATAL = (StorageFull, StoreAway)
+_MOST_FAILURES = 1000
+_LISTING_PATIENCE_S = 15.0
+
+
+def transfer(
+    source: Place,
+    target: Place,
+    options: Options,
+    *,
+    state: Path,
+    progress: Progress | None = None,
+) -> Report:
+    """Make the target have what the source has."""
+    began = time.monotonic()
+    progress = progress or Progress()
+    # A store that does not even list may have a wrong address: told soon.
+    limit_s = min(options.patience.limit_s, _LISTING_PATIENCE_S)
+    plan = patiently(
+        lambda: make_plan(source, target, options),
+        replace(options.patience, limit_s=limit_s),
+        f"listing {source.url} and {target.url}",
+        progress.stop,
+    )
+    progress.plan(len(plan.copies), plan.bytes)
+    work = _Work(source.store, target.store, options, progress, state)
+    if not options.dry_run:
+        work.carry_out(plan)
+    return Report(
+        copied=len(plan.copies) if options.dry_run else progress.files,
+        skipped=plan.skipped,
+        deleted=len(plan.deletions) if options.dry_run else work.deleted,
+        bytes=plan.bytes if options.dry_run else progress.bytes,
+        seconds=time.monotonic() - began,
+        dry_run=options.dry_run,
+        resumed_bytes=progress.resumed_bytes,
+        failed=tuple(work.failures),
+        notes=tuple(work.notes),
+    )
+
+
+@dataclass
+class _Work:
+    source: Store
+    target: Store
+    options: Options
+    progress: Progress
+    state: Path
+    failures: list[Failure] = field(default_factory=list[Failure])
+    notes: list[str] = field(default_factory=list[str])
+    deleted: int = 0
+    _fatal: JumarError | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def carry_out(self, plan: Plan) -> None:
+        """Copy, then delete; nothing is deleted when something could not be copied."""
+        if isinstance(self.target, FolderStore):
+            for folder in {copy.target.rpartition("/")[0] for copy in plan.copies}:
+                sweep(f"{self.target.root}/{folder}")
+        if isinstance(self.source, FolderStore) and isinstance(self.target, FolderStore):
+            self._copy_here(self.source, self.target, plan)
+        else:
+            big = [copy for copy in plan.copies if copy.source.size > BIG_BYTES]
+            small = (copy for copy in plan.copies if copy.source.size <= BIG_BYTES)
+            self._in_threads(small, len(plan.copies) - len(big))
+            for copy in big:
+                self._copy(copy)
+        if self._fatal is not None:
+            raise self._fatal
+        if plan.deletions and not self.failures:
+            patiently(
+                lambda: self.target.delete(plan.deletions),
+                self.options.patience,
+                self.target.name,
+                self.progress.stop,
+            )
+            self.deleted = len(plan.deletions)
+
+    def _copy_here(self, source: FolderStore, target: FolderStore, plan: Plan) -> None:
+        for folder in {copy.target.rpartition("/")[0] for copy in plan.copies} - {""}:
+            # Also refuses links that lead out of a store.
+            target.path(f"{folder}/file")
+        if len(plan.copies) == 1:
+            copy = plan.copies[0]
+            places = (source.root, target.root, copy.source.key, copy.target)
+            copy_one(*places, self.progress, self._failed, link=self.options.link)
+            return
+        cut = len(plan.target_prefix)
+        copy_here(
+            f"{source.root}/{plan.source_prefix}".rstrip("/"),
+            f"{target.root}/{plan.target_prefix}".rstrip("/"),
+            [copy.target[cut:] for copy in plan.copies],
+            self.progress,
+            self._failed,
+            link=self.options.link,
+        )
+
+    def _in_threads(self, copies: Iterator[Copy], count: int) -> None:
+        lock = threading.Lock()
+
+        def work() -> None:
+            while not self.progress.stop.is_set():
+                with lock:
+                    copy = next(copies, None)
+                if copy is None:
+                    return
+                self._copy(copy)
+
+        threads = [
+            threading.Thread(target=work, name=f"jumar-copy-{n}")
+            for n in range(min(self.options.workers, count))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            self.progress.stop.set()
+            for thread in threads:
+                thread.join()
+            raise
+
+    def _copy(self, copy: Copy) -> None:
+        if self.progress.stop.is_set():
+            return
+        try:
+            self._copy_any(copy)
+        except JumarError as error:
+            self._failed(copy.source.key, error)
+
+    def _failed(self, key: str, error: JumarError) -> None:
+        with self._lock:
+            if isinstance(error, _FATAL) or len(self.failures) >= _MOST_FAILURES:
+                self._fatal = self._fatal or error
+                self.progress.stop.set()
+            else:
+                self.failures.append(Failure(key, error.message, error.hint))
+
+    def _copy_any(self, copy: Copy) -> None:
+        source, target = self.source, self.target
+        if isinstance(source, ObjectStore) and isinstance(target, ObjectStore):
+            copy_between(source, copy.source, target, copy.target, self.options, self.progress)
+        elif isinstance(source, ObjectStore) and isinstance(target, FolderStore):
+            Download(source, copy.source, target, copy.target, self.options, self.progress).run()
+        elif isinstance(source, FolderStore) and isinstance(target, ObjectStore):
+            path = source.path(copy.source.key)
+            note = Upload(target, copy.target, path, self.options, self.progress, self.state).run()
+            if note is not None:
+                with self._lock:
+                    self.notes.append(note)
+        else:
+            raise BadInput(f"{source.name} cannot be copied to {target.name}")
+        self.progress.add_file()

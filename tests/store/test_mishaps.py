@@ -1,0 +1,229 @@
+"""Servers, disks, keys, clocks and files that misbehave: nothing is lost, and it is told clearly."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jumar.errors import NotAllowed, StorageFull
+from jumar.store.accounts import Account, StoreConfig
+from jumar.store.door import Door
+from jumar.store.errors import StoreAway
+from jumar.store.places import make_bucket, open_place
+from jumar.store.retry import Patience
+from jumar.store.transfer.records import MIB, Options, Progress, Report
+from jumar.store.transfer.run import transfer
+
+QUICK = Patience(limit_s=20, first_s=0.05, longest_s=0.5)
+
+
+def copy(
+    source: str | Path,
+    target: str | Path,
+    config: StoreConfig,
+    *,
+    patience: Patience = QUICK,
+    progress: Progress | None = None,
+) -> Report:
+    return transfer(
+        open_place(str(source), config),
+        open_place(str(target), config),
+        Options(patience=patience),
+        state=config.state,
+        progress=progress,
+    )
+
+
+def test_the_server_killed_in_the_middle_and_back_later(tmp_path: Path, home: Path) -> None:
+    own = Door(tmp_path / "own", _free_port())
+    own.start()
+    try:
+        config = StoreConfig(home / "store", home / "transfers", obs=own.account)
+        make_bucket("obs", "lab", config)
+        folder = tmp_path / "from"
+        folder.mkdir()
+        for number in range(300):
+            (folder / str(number)).write_bytes(os.urandom(5000))
+        (folder / "big").write_bytes(os.urandom(80 * MIB))
+        progress = Progress()
+        reports: list[Report] = []
+        worker = threading.Thread(
+            target=lambda: reports.append(
+                copy(
+                    folder,
+                    "obs://lab/x",
+                    config,
+                    patience=Patience(limit_s=100),
+                    progress=progress,
+                )
+            )
+        )
+        worker.start()
+        _wait(lambda: progress.bytes > 10 * MIB)
+        away_until = time.monotonic() + 6
+        while time.monotonic() < away_until:
+            # The door starts it again, again and again.
+            with suppress(ProcessLookupError):
+                os.kill(json.loads((own.home / "pid.json").read_text())["pid"], signal.SIGKILL)
+            time.sleep(0.5)
+        worker.join(120)
+        assert not worker.is_alive()
+        assert reports[0].failed == ()
+        assert reports[0].copied == 301
+        back = copy("obs://lab/x", tmp_path / "back", config)
+        assert back.copied == 301
+        for path in folder.iterdir():
+            assert (tmp_path / "back" / path.name).read_bytes() == path.read_bytes()
+    finally:
+        own.stop()
+
+
+def test_a_server_away_for_good_is_told(home: Path, tmp_path: Path) -> None:
+    gone = Account(f"http://127.0.0.1:{_free_port()}", access_key="x", secret_key="y")
+    config = StoreConfig(home / "store", home / "transfers", obs=gone)
+    (tmp_path / "f").write_text("x")
+    with pytest.raises(StoreAway, match="did not answer"):
+        copy(tmp_path / "f", "obs://lab/f", config, patience=Patience(limit_s=1))
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(
+    door_config: StoreConfig, door_bucket: str, tmp_path: Path, small_disk: Path
+) -> None:
+    (tmp_path / "from").mkdir()
+    for number in range(10):
+        (tmp_path / "from" / str(number)).write_bytes(os.urandom(900_000))
+    copy(tmp_path / "from", f"obs://{door_bucket}/x", door_config)
+    for source in (f"obs://{door_bucket}/x", tmp_path / "from"):
+        with pytest.raises(StorageFull, match="no space left"):
+            copy(source, small_disk / "to", door_config)
+        for path in small_disk.rglob("*"):
+            assert path.is_dir() or path.stat().st_size == 900_000
+        subprocess.run(["rm", "-rf", str(small_disk / "to")], check=True, timeout=20)
+
+
+def test_wrong_keys_are_refused_in_words_without_the_secret(
+    door: Door, door_bucket: str, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "f").write_text("x")
+    for wrong in (
+        replace(door.account, access_key="NOBODY"),
+        replace(door.account, secret_key="s3cr3t-wrong"),
+    ):
+        config = StoreConfig(home / "store", home / "transfers", obs=wrong)
+        with pytest.raises(NotAllowed, match="refused") as caught:
+            copy(tmp_path / "f", f"obs://{door_bucket}/f", config)
+        assert "login obs" in str(caught.value.hint)
+        assert wrong.secret_key not in f"{caught.value}{wrong!r}{config!r}"
+
+
+def test_a_clock_twenty_minutes_off_is_told(
+    door_config: StoreConfig, door_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f").write_text("x")
+    real, real_gmtime = time.time, time.gmtime
+    monkeypatch.setattr(time, "time", lambda: real() + 1200)
+    monkeypatch.setattr(time, "gmtime", lambda: real_gmtime(real() + 1200))
+    with pytest.raises(NotAllowed, match="clock is 20 minutes ahead of the server"):
+        copy(tmp_path / "f", f"obs://{door_bucket}/f", door_config)
+
+
+def test_a_file_that_grows_is_sent_as_it_was_and_told(
+    door_config: StoreConfig, door_bucket: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_bytes(b"line\n" * 400_000)
+    stop = threading.Event()
+
+    def grow() -> None:
+        with log.open("ab") as file:
+            while not stop.is_set():
+                file.write(b"line\n" * 100)
+                file.flush()
+                time.sleep(0.002)
+
+    writer = threading.Thread(target=grow)
+    writer.start()
+    try:
+        report = copy(log, f"obs://{door_bucket}/train.log", door_config)
+    finally:
+        stop.set()
+        writer.join()
+    assert "changed while it was copied" in report.notes[0]
+    place = open_place(f"obs://{door_bucket}/train.log", door_config)
+    data = place.store.read(place.key)
+    assert len(data) >= 2_000_000
+    assert log.read_bytes().startswith(data)
+    copy(log, f"obs://{door_bucket}/train.log", door_config)
+    assert place.store.read(place.key) == log.read_bytes()
+
+
+def test_links_that_loop_are_left_out(folder_config: StoreConfig, tmp_path: Path) -> None:
+    folder = tmp_path / "from"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "real").write_text("real")
+    (folder / "sub" / "up").symlink_to(folder)
+    (folder / "self").symlink_to(folder / "self")
+    (folder / "nothing").symlink_to(folder / "gone")
+    (folder / "link").symlink_to(folder / "sub" / "real")
+    report = copy(folder, "obs://lab/x", folder_config)
+    assert report.copied == 2
+    assert (folder_config.builtin / "lab/x/link").read_text() == "real"
+
+
+def test_keys_that_cannot_be_paths_are_told_and_the_others_come(
+    moto_account: Account, home: Path, tmp_path: Path
+) -> None:
+    from jumar.inject.moxing_path.jumar_s3 import S3
+
+    bucket = f"odd{os.getpid()}"
+    client = S3(moto_account.wire())
+    client.create_bucket(bucket)
+    for key in ("x/../../escape", "x//double", "x/good 名.txt"):
+        client.put(bucket, key, b"!", 1)
+    config = StoreConfig(home / "store", home / "transfers", obs=moto_account)
+    report = copy(f"obs://{bucket}/x", tmp_path / "deep" / "to", config)
+    assert report.copied == 1
+    assert {failure.key for failure in report.failed} == {"x/../../escape", "x//double"}
+    assert all("cannot be a path" in failure.reason for failure in report.failed)
+    assert [path.name for path in (tmp_path / "deep").rglob("*") if path.is_file()] == [
+        "good 名.txt"
+    ]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Generator[Path]:
+    """A file system of 4 MiB, where the machine lets us mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
+        timeout=20,
+    )
+    if done.returncode != 0:
+        pytest.skip("only root can mount a small disk")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True, timeout=20)
+
+
+def _wait(ready: Callable[[], bool], limit_s: float = 60.0) -> None:
+    end = time.monotonic() + limit_s
+    while not ready():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

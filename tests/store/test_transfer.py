@@ -1,0 +1,267 @@
+"""Copies between all sides: what arrives, what is left, what is deleted."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jumar.errors import BadInput, NotFound
+from jumar.store.accounts import Account, StoreConfig
+from jumar.store.places import open_place
+from jumar.store.transfer.records import MIB, Options, Report
+from jumar.store.transfer.run import transfer
+
+
+def copy(source: str | Path, target: str | Path, config: StoreConfig, **wishes: object) -> Report:
+    options = Options(**wishes)  # pyright: ignore[reportArgumentType]
+    return transfer(
+        open_place(str(source), config),
+        open_place(str(target), config),
+        options,
+        state=config.state,
+    )
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    for name, size in {
+        "a.txt": 10,
+        "empty": 0,
+        "sub/b.bin": 3000,
+        "sub/deep/c.bin": 1 * MIB,
+        "sub/mid.bin": 2 * MIB + 1,
+        "数据/图 1.jpg": 77,
+        "odd #%[x].txt": 5,
+    }.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(size))
+    return folder
+
+
+@pytest.fixture(params=["folder", "door", "rclone", "moto"])
+def config(request: pytest.FixtureRequest, home: Path) -> StoreConfig:
+    if request.param == "folder":
+        return request.getfixturevalue("folder_config")
+    account: Account = (
+        request.getfixturevalue("door").account
+        if request.param == "door"
+        else request.getfixturevalue(f"{request.param}_account")
+    )
+    return StoreConfig(home / "store", home / "transfers", obs=account)
+
+
+@pytest.fixture
+def bucket(config: StoreConfig, request: pytest.FixtureRequest) -> str:
+    from jumar.store.places import make_bucket
+
+    name = f"t{os.getpid()}{abs(hash(request.node.name)) % 10**8}"
+    make_bucket("obs", name, config)
+    return f"obs://{name}"
+
+
+def test_a_folder_goes_up_and_comes_back_the_same(
+    config: StoreConfig, bucket: str, source: Path, tmp_path: Path
+) -> None:
+    up = copy(source, f"{bucket}/data", config)
+    assert (up.copied, up.skipped, up.failed) == (7, 0, ())
+    assert up.bytes == sum(len(data) for data in tree(source).values())
+    down = copy(f"{bucket}/data", tmp_path / "back", config)
+    assert down.copied == 7
+    assert tree(tmp_path / "back") == tree(source)
+
+
+def test_nothing_to_do_is_nothing_done(
+    config: StoreConfig, bucket: str, source: Path, tmp_path: Path
+) -> None:
+    copy(source, f"{bucket}/data", config)
+    again = copy(source, f"{bucket}/data", config)
+    assert (again.copied, again.skipped, again.bytes) == (0, 7, 0)
+    copy(f"{bucket}/data", tmp_path / "back", config)
+    again = copy(f"{bucket}/data", tmp_path / "back", config)
+    assert (again.copied, again.skipped) == (0, 7)
+
+
+def test_only_what_changed_goes(config: StoreConfig, bucket: str, source: Path) -> None:
+    copy(source, f"{bucket}/data", config)
+    (source / "a.txt").write_bytes(b"another ")
+    (source / "sub/b.bin").write_bytes(os.urandom(3000))
+    os.utime(source / "sub/b.bin", (2**31, 2**31))
+    report = copy(source, f"{bucket}/data", config)
+    assert (report.copied, report.skipped) == (2, 5)
+
+
+def test_delete_makes_both_alike_and_dry_run_changes_nothing(
+    config: StoreConfig, bucket: str, source: Path, tmp_path: Path
+) -> None:
+    copy(source, f"{bucket}/data", config)
+    (source / "a.txt").unlink()
+    (source / "new").write_bytes(b"new")
+    dry = copy(source, f"{bucket}/data", config, delete=True, dry_run=True)
+    assert (dry.copied, dry.deleted) == (1, 1)
+    done = copy(source, f"{bucket}/data", config, delete=True)
+    assert (done.copied, done.deleted) == (1, 1)
+    copy(f"{bucket}/data", tmp_path / "back", config)
+    assert tree(tmp_path / "back") == tree(source)
+
+
+def test_one_file_goes_to_a_key_or_into_a_folder(
+    config: StoreConfig, bucket: str, source: Path, tmp_path: Path
+) -> None:
+    copy(source / "a.txt", f"{bucket}/x/renamed.txt", config)
+    copy(source / "a.txt", f"{bucket}/y/", config)
+    copy(f"{bucket}/x/renamed.txt", tmp_path / "one", config)
+    (tmp_path / "into").mkdir()
+    copy(f"{bucket}/y/a.txt", tmp_path / "into", config)
+    wanted = (source / "a.txt").read_bytes()
+    assert (tmp_path / "one").read_bytes() == wanted
+    assert (tmp_path / "into" / "a.txt").read_bytes() == wanted
+
+
+def test_include_and_exclude(source: Path, folder_config: StoreConfig, tmp_path: Path) -> None:
+    copy(source, tmp_path / "bins", folder_config, include=("*.bin",))
+    assert sorted(tree(tmp_path / "bins")) == ["sub/b.bin", "sub/deep/c.bin", "sub/mid.bin"]
+    copy(source, tmp_path / "rest", folder_config, exclude=("sub", "empty"))
+    assert sorted(tree(tmp_path / "rest")) == ["a.txt", "odd #%[x].txt", "数据/图 1.jpg"]
+    copy(source, tmp_path / "path", folder_config, include=("sub/deep/*",))
+    assert sorted(tree(tmp_path / "path")) == ["sub/deep/c.bin"]
+
+
+def test_excluded_files_are_not_deleted(
+    source: Path, folder_config: StoreConfig, tmp_path: Path
+) -> None:
+    (tmp_path / "to" / "keep").mkdir(parents=True)
+    (tmp_path / "to" / "keep" / "mine").write_text("mine")
+    (tmp_path / "to" / "old").write_text("old")
+    report = copy(source, tmp_path / "to", folder_config, delete=True, exclude=("keep",))
+    assert report.deleted == 1
+    assert (tmp_path / "to" / "keep" / "mine").read_text() == "mine"
+
+
+def test_delete_from_an_empty_source_is_refused(folder_config: StoreConfig, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("x")
+    with pytest.raises(BadInput, match="would empty"):
+        copy(tmp_path / "empty", tmp_path / "full", folder_config, delete=True)
+    with pytest.raises(NotFound):
+        copy(tmp_path / "nowhere", tmp_path / "full", folder_config)
+    assert (tmp_path / "full" / "x").exists()
+
+
+def test_many_small_files_between_folders_keep_time_and_x_bits(
+    folder_config: StoreConfig, tmp_path: Path
+) -> None:
+    for number in range(600):
+        path = tmp_path / "from" / f"{number % 7}" / f"{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(number))
+    (tmp_path / "from" / "0" / "0").chmod(0o755)
+    os.utime(tmp_path / "from" / "1" / "1", ns=(1, 1_234_567_891_234_567_891))
+    report = copy(tmp_path / "from", tmp_path / "to", folder_config)
+    assert report.copied == 600
+    assert tree(tmp_path / "to") == tree(tmp_path / "from")
+    assert (tmp_path / "to" / "0" / "0").stat().st_mode & 0o100
+    assert (tmp_path / "to" / "1" / "1").stat().st_mtime_ns == 1_234_567_891_234_567_891
+    assert copy(tmp_path / "from", tmp_path / "to", folder_config).skipped == 600
+
+
+def test_what_a_killed_copy_left_is_swept_the_next_day(
+    folder_config: StoreConfig, source: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "to").mkdir()
+    for name, age_s in (("old", 90_000), ("new", 10)):
+        left = tmp_path / "to" / f".jumar-99-{1 if name == 'old' else 2}"
+        left.write_text(name)
+        os.utime(left, (time.time() - age_s, time.time() - age_s))
+    copy(source, tmp_path / "to", folder_config)
+    assert [path.name for path in (tmp_path / "to").glob(".jumar-*")] == [".jumar-99-2"]
+
+
+def test_hard_links_where_asked(folder_config: StoreConfig, source: Path, tmp_path: Path) -> None:
+    copy(source, tmp_path / "linked", folder_config, link=True)
+    assert (tmp_path / "linked" / "a.txt").stat().st_ino == (source / "a.txt").stat().st_ino
+
+
+def test_between_two_servers(
+    door_config: StoreConfig, door_bucket: str, moto_account: Account, source: Path, tmp_path: Path
+) -> None:
+    both = StoreConfig(door_config.builtin, door_config.state, obs=door_config.obs, s3=moto_account)
+    copy(source, f"obs://{door_bucket}/data", both)
+    assert copy(f"obs://{door_bucket}/data", f"s3://lab/{door_bucket}", both).copied == 7
+    assert copy(f"s3://lab/{door_bucket}", f"s3://lab/{door_bucket}-2", both).copied == 7
+    copy(f"s3://lab/{door_bucket}-2", tmp_path / "back", both)
+    assert tree(tmp_path / "back") == tree(source)
+
+
+def test_a_big_object_in_parts_is_the_same_and_its_checksum_is_known(
+    door_config: StoreConfig, door_bucket: str, tmp_path: Path
+) -> None:
+    big = tmp_path / "big"
+    big.write_bytes(os.urandom(70 * MIB + 5))
+    copy(big, f"obs://{door_bucket}/big", door_config)
+    copy(f"obs://{door_bucket}/big", tmp_path / "back", door_config)
+    assert (tmp_path / "back").read_bytes() == big.read_bytes()
+    assert [path.name for path in tmp_path.glob(".jumar-*")] == []
+
+
+def test_ten_thousand_keys_in_one_folder(
+    door_config: StoreConfig, door_bucket: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(10_000):
+        (folder / f"{number:05d}").write_bytes(b"x")
+    assert copy(folder, f"obs://{door_bucket}/many", door_config, workers=16).copied == 10_000
+    assert copy(folder, f"obs://{door_bucket}/many", door_config).skipped == 10_000
+    place = open_place(f"obs://{door_bucket}/many/", door_config)
+    assert len(place.store.level("many/").entries) == 10_000
+
+
+def run_jumar(home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", "from jumar.cli import main; main()", *arguments],
+        env={**os.environ, "JUMAR_HOME": str(home)},
+        capture_output=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_commands(home: Path, source: Path, tmp_path: Path) -> None:
+    pushed = run_jumar(home, "data", "push", str(source), "obs://lab/x", "--json")
+    assert pushed.returncode == 0, pushed.stderr
+    assert json.loads(pushed.stdout)["copied"] == 7
+    synced = json.loads(
+        run_jumar(home, "data", "sync", str(source), "obs://lab/x", "--json").stdout
+    )
+    assert (synced["copied"], synced["skipped"], synced["bytes"]) == (0, 7, 0)
+    cat = run_jumar(home, "data", "cat", "obs://lab/x/odd #%[x].txt")
+    assert cat.stdout.encode("utf-8", "surrogateescape") == (source / "odd #%[x].txt").read_bytes()
+    assert run_jumar(home, "data", "pull", "obs://lab/x", str(tmp_path / "b")).returncode == 0
+    assert tree(tmp_path / "b") == tree(source)
+    assert json.loads(run_jumar(home, "data", "du", "obs://lab/x", "--json").stdout)["files"] == 7
+    listed = json.loads(run_jumar(home, "data", "ls", "obs://lab/x/", "--json").stdout)
+    assert {row["key"] for row in listed} >= {"x/sub/", "x/a.txt"}
+    assert run_jumar(home, "data", "rm", "obs://lab/x/a.txt").returncode == 0
+    gone = run_jumar(home, "data", "cat", "obs://lab/x/a.txt")
+    assert gone.returncode == 2
+    assert gone.stderr.startswith("error: ")
+    assert run_jumar(home, "data", "rm", "-r", "obs://lab/x").returncode == 0
+    assert run_jumar(home, "data", "push", "nowhere", "obs://lab/y").returncode == 2
+    assert run_jumar(home, "data", "push", str(source), "ftp://lab/y").returncode == 2
