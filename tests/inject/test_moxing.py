@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.pythons import interpreters
 
 from jumar.inject.moxing_path import __file__ as path_file
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, S3Error
@@ -239,14 +240,10 @@ def test_the_recipe_with_checkpoints_adds_up_over_three_runs(
         assert saved["epochs"] == 2 * run
 
 
-def test_it_runs_on_the_oldest_python() -> None:
-    import shutil
-
-    old = shutil.which("python3.8")
-    if old is None or subprocess.run([old, "-V"], capture_output=True, check=False).returncode:
-        pytest.skip("no Python 3.8 here; vermin checks the syntax")
+@pytest.mark.parametrize("python", interpreters())
+def test_it_runs_on_every_python_it_promises(python: str) -> None:
     subprocess.run(
-        [old, "-c", f"import sys; sys.path.insert(0, {str(FOLDER)!r}); import moxing"],
+        [python, "-c", f"import sys; sys.path.insert(0, {str(FOLDER)!r}); import moxing"],
         check=True,
         timeout=60,
     )

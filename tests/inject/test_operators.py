@@ -2,14 +2,11 @@ import re
 import subprocess
 from collections.abc import Callable
 
-import pytest
-
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_torchs_own_samples_give_the_same_bits(simulated: Run) -> None:
     """A twelfth of torch's operators; the whole table: tests/inject/opinfo_table.py."""
-    pytest.importorskip("expecttest")
     done = simulated(
         "../opinfo_table.py",
         "--dtypes",

@@ -1,29 +1,13 @@
 """The launcher as one file, with every Python on this machine that it promises to run on."""
 
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.pythons import interpreters
 
 ROOT = Path(__file__).parents[2]
-
-
-def interpreters() -> list[str]:
-    names = [f"python3.{minor}" for minor in range(8, 20)]
-    found = [path for path in map(shutil.which, names) if path]
-    found += map(str, Path.home().glob(".pyenv/versions/3.*/bin/python3"))
-    versions: dict[str, str] = {}
-    for path in [sys.executable, *found]:
-        answer = subprocess.run(
-            [path, "-VV"], capture_output=True, text=True, check=False, timeout=20
-        )
-        match = re.match(r"Python (3\.(\d+))", answer.stdout)
-        if match and int(match[2]) >= 8:
-            versions.setdefault(match[1], path)
-    return list(versions.values())
 
 
 @pytest.fixture(scope="module")
