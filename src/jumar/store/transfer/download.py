@@ -23,8 +23,9 @@ from jumar.store.retry import patiently
 from jumar.store.transfer.checksum import is_md5, parts_in_tag, same_parts
 from jumar.store.transfer.records import BIG_BYTES, PART_BYTES, SMALL_BYTES, Options, Progress
 
-RANGE_WORKERS = 6
-_BUFFER_BYTES = 1 << 18
+# Writers of one file spin on its lock: more of them than cores cost more than they bring.
+RANGE_WORKERS = min(8, max(3, (os.cpu_count() or 1) + 1))
+_BUFFER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
