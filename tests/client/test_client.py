@@ -97,8 +97,11 @@ def test_stop_twice_is_once_and_a_finished_job_is_a_conflict(client: Client) -> 
     client.stop(job.id)
     client.stop(job.id)
     assert client.wait(job.id, timeout_s=30).state is JobState.STOPPED
+    assert client.stop(job.id).state is JobState.STOPPED
+    done = client.submit({"name": "short", "command": ["true"]})
+    assert client.wait(done.id, timeout_s=30).state is JobState.SUCCEEDED
     with pytest.raises(Conflict):
-        client.stop(job.id)
+        client.stop(done.id)
     assert client.get(client.rerun(job.id).id).name == "long"
     client.stop("long")
 

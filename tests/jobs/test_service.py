@@ -169,6 +169,14 @@ def test_stopping_twice_is_stopping_once(make: Callable[..., Platform]) -> None:
     assert platform.service.stop(job).state is S.STOPPING
     platform.engine.finish(job, S.STOPPED, reason="stopped")
     platform.wait(job, S.STOPPED)
+    assert platform.service.stop(job).state is S.STOPPED
+
+
+def test_a_job_that_ended_by_itself_cannot_be_stopped(platform: Platform) -> None:
+    job = platform.submit()
+    platform.wait(job, S.RUNNING)
+    platform.engine.finish(job)
+    platform.wait(job, S.SUCCEEDED)
     with pytest.raises(Conflict):
         platform.service.stop(job)
 

@@ -235,7 +235,7 @@ def ask_to_stop(connection: Connection, job_id: str, now: float) -> JobRow:
     row = find_job(connection, job_id)
     if row.state is JobState.QUEUED:
         _step(connection, row, JobState.STOPPED, finished_at=now, reason="stopped while it waited")
-    elif row.state is not JobState.STOPPING:
+    elif row.state not in (JobState.STOPPING, JobState.STOPPED):
         _step(connection, row, JobState.STOPPING)
         _write_attempt(connection, row.seq, row.attempt, state=JobState.STOPPING)
     return find_job(connection, job_id)

@@ -3,7 +3,9 @@
 Device tensors lie in the host's memory, so gloo takes them as they are; only its name changes. With
 CUDA as the backend gloo copies through the host."""
 
+import atexit
 import functools
+import time
 from typing import Any
 
 import torch
@@ -12,6 +14,8 @@ import torch.distributed as dist
 from torch_npu._sim import dtensor, refuse
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import SETTINGS
+
+_LAST_DROP_S = 0.1
 
 
 def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
@@ -36,10 +40,38 @@ def _check_host_tensors(function: Any) -> Any:
     return checked
 
 
+def _let_threads_go() -> None:
+    """Give gloo's threads the time to drop the tensors of the last collective.
+
+    Device tensors are objects of Python, so a thread needs the interpreter's lock to drop one. The
+    group's end joins its threads while it holds that lock, and the end of the interpreter kills
+    those that wait for it: the one hangs, the other aborts."""
+    if dist.is_initialized():
+        time.sleep(_LAST_DROP_S)
+
+
+def _settled(destroy: Any) -> Any:
+    @functools.wraps(destroy)
+    def destroy_settled(*args: Any, **kwargs: Any) -> Any:
+        _let_threads_go()
+        return destroy(*args, **kwargs)
+
+    return destroy_settled
+
+
+def _end_groups_gently() -> None:
+    module = dist.distributed_c10d
+    settled = _settled(module.destroy_process_group)
+    module.destroy_process_group = dist.destroy_process_group = settled
+    # For scripts that end without it.
+    atexit.register(_let_threads_go)
+
+
 def install() -> None:
     """Make `hccl` known."""
     if not dist.is_available():
         return
+    _end_groups_gently()
     devices = ["npu", "cpu"] if SETTINGS.backend == "cpu" else ["npu", "cpu", "cuda"]
     dist.Backend.register_backend("hccl", _create, devices=devices)
     dist.is_hccl_available = lambda: True
