@@ -53,6 +53,16 @@ class SubmitRefused(JumarError):
     status = 422
 
 
+class TooManyAttempts(JumarError):
+    """Wrong passwords, more than the server bears."""
+
+    status = 429
+
+    def __init__(self, message: str, *, hint: str | None = None, wait_s: int) -> None:
+        super().__init__(message, hint=hint)
+        self.wait_s = wait_s
+
+
 class StorageFull(JumarError):
     """No room left where the platform keeps its state."""
 

@@ -98,7 +98,7 @@ def test_a_call_that_may_not_be_repeated_is_not() -> None:
 
     with scripted(cut) as url, Client(url, "jm_x") as client:
         with pytest.raises(ServerUnreachable):
-            client.rerun("abc")
+            client.new_token("abc")
         assert len(seen) == 1
 
 

@@ -36,6 +36,14 @@ def test_the_same_idempotency_key_gives_the_same_job(running: Running) -> None:
     assert running.api("GET", "/jobs").json["total"] == 1
 
 
+def test_a_rerun_sent_twice_is_one_new_job(running: Running) -> None:
+    job = running.submit("ann")
+    headers = {"Idempotency-Key": "again"}
+    sent = [running.api("POST", f"/jobs/{job.id}/rerun", headers=headers).json for _ in range(2)]
+    assert sent[0]["id"] == sent[1]["id"] != job.id
+    assert running.api("GET", "/jobs").json["total"] == 2
+
+
 def test_the_list_is_narrowed_and_paged(running: Running) -> None:
     for number in range(5):
         running.submit("ann", name=f"a{number}")

@@ -155,8 +155,9 @@ class Client:
         return _decode(JobRecord, self._json(call))
 
     def rerun(self, job: str) -> JobRecord:
-        """Queue a new job with the same spec."""
-        return _decode(JobRecord, self._post(f"/jobs/{_part(job)}/rerun", None))
+        """Queue a new job with the same spec; sent again after a cut, it is the same new job."""
+        path = f"/jobs/{_part(job)}/rerun"
+        return _decode(JobRecord, self._post(path, None, key=secrets.token_hex(16)))
 
     def wait(self, job: str, timeout_s: float | None = None) -> JobRecord:
         """The job once it is over; TimeoutError when that takes longer than `timeout_s`."""

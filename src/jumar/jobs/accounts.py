@@ -131,6 +131,13 @@ class Accounts:
         )
         return token
 
+    def revoke(self, token: str) -> None:
+        """Take a token back; one that nobody holds is none already."""
+        digest = _digest(token)
+        self._database.write(lambda c: c.execute(delete(tokens).where(tokens.c.digest == digest)))
+        with self._lock:
+            self._known.pop(digest, None)
+
     def login_code(self, user: str) -> str:
         """A secret for one visit to the login page."""
         code = secrets.token_urlsafe(24)

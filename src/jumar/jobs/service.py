@@ -103,9 +103,9 @@ class JobService:
         if is_new:
             self._conductor.roster.reflect(row)
 
-    def rerun(self, job: str, *, user: str) -> JobRecord:
+    def rerun(self, job: str, *, user: str, key: str | None = None) -> JobRecord:
         """The same job once more, as a new one."""
-        return self.submit(self._row(job).spec, user=user)
+        return self.submit(self._row(job).spec, user=user, key=key)
 
     def stop(self, job: str) -> JobRecord:
         """Take a job out of the line or end it. Asking twice is asking once."""

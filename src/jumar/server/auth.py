@@ -16,7 +16,7 @@ COOKIE_DAYS = 30
 
 async def user_or_none(request: Request) -> UserRecord | None:
     """The user who asks, or None for a stranger."""
-    token = _token(request)
+    token = token_of(request)
     if not token:
         return None
     return await run_in_threadpool(site_of(request).accounts.user_of, token)
@@ -90,7 +90,8 @@ def set_cookie(response: Response, token: str, *, secure: bool) -> None:
     )
 
 
-def _token(request: Request) -> str:
+def token_of(request: Request) -> str:
+    """The secret that came with a request, or nothing."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return value.strip()

@@ -8,7 +8,7 @@ from pydantic_core import from_json, to_json
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jumar.errors import BadInput, JumarError
+from jumar.errors import BadInput, JumarError, TooManyAttempts
 from jumar.spec.document import validate_spec
 from jumar.spec.job import JobSpec
 
@@ -39,6 +39,8 @@ def error_answer(error: JumarError) -> Response:
     response = answer(body, error.status)
     if error.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, TooManyAttempts):
+        response.headers["Retry-After"] = str(error.wait_s)
     return response
 
 

@@ -15,6 +15,7 @@ from jumar.spec.states import JobState
 
 router = APIRouter(tags=["jobs"])
 MOST_ROWS = 500
+SubmitKey = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=128)]
 SPEC_BODY = {
     "requestBody": {
         "required": True,
@@ -34,7 +35,7 @@ async def submit(
     request: Request,
     site: SiteOf,
     user: Member,
-    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=128)] = None,
+    idempotency_key: SubmitKey = None,
 ) -> Response:
     """Put a job into the queue. When this answers, the job is on disk.
 
@@ -83,9 +84,15 @@ async def stop(opened: OpenedJob, site: SiteOf) -> Response:
 @router.post(
     "/jobs/{job}/rerun", status_code=201, response_model=JobRecord, summary="Run a job again"
 )
-async def rerun(opened: OpenedJob, site: SiteOf, user: Member) -> Response:
-    """Submit the same job once more, as a new job."""
-    return answer(await run_in_threadpool(site.service.rerun, opened.id, user=user.name), 201)
+async def rerun(
+    opened: OpenedJob, site: SiteOf, user: Member, idempotency_key: SubmitKey = None
+) -> Response:
+    """Submit the same job once more, as a new job.
+
+    With an `Idempotency-Key`, sending the same request again gives the same new job."""
+    again = site.service.rerun
+    record = await run_in_threadpool(again, opened.id, user=user.name, key=idempotency_key)
+    return answer(record, 201)
 
 
 @router.post("/plans", response_model=Plan, summary="What would be done", openapi_extra=SPEC_BODY)

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 
 from jumar.jobs.accounts import Accounts
 from jumar.jobs.service import JobService
+from jumar.server.patience import Patience
 from jumar.spec.records import ServerInfo
 
 API = "/api/v1"
@@ -22,6 +23,7 @@ class Site:
     info: ServerInfo
     loopback_only: bool
     """Whether it listens on this machine only; then strange Host headers are refused."""
+    patience: Patience = field(default_factory=Patience)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is asked to end: endless answers end by themselves."""
 

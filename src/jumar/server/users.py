@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from jumar.errors import NotSignedIn
 from jumar.server.auth import Admin, Member, SignedIn
 from jumar.server.exchange import answer
 from jumar.server.site import Site, SiteOf
@@ -56,9 +57,17 @@ class LoginCode:
     url: str
 
 
-async def sign_in(site: Site, name: str, password: str) -> str:
+async def sign_in(request: Request, site: Site, name: str, password: str) -> str:
     """A token for the user with this password."""
-    return await to_thread.run_sync(site.accounts.sign_in, name, password, limiter=_hashing)
+    address = request.client.host if request.client else ""
+    site.patience.ask(name, address)
+    try:
+        token = await to_thread.run_sync(site.accounts.sign_in, name, password, limiter=_hashing)
+    except NotSignedIn:
+        site.patience.wrong(name, address)
+        raise
+    site.patience.right(name, address)
+    return token
 
 
 async def register(site: Site, name: str, password: str) -> UserRecord:
@@ -91,9 +100,9 @@ async def change_role(site: SiteOf, _admin: Admin, name: str, change: RoleChange
 
 
 @router.post("/session", response_model=Token, summary="Sign in")
-async def create_session(site: SiteOf, credentials: Credentials) -> Response:
+async def create_session(request: Request, site: SiteOf, credentials: Credentials) -> Response:
     """A token for a name and a password."""
-    return answer(Token(await sign_in(site, credentials.name, credentials.password)))
+    return answer(Token(await sign_in(request, site, credentials.name, credentials.password)))
 
 
 @router.post("/tokens", status_code=201, response_model=Token, summary="Make a token")

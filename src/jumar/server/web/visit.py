@@ -7,8 +7,8 @@ from fastapi import APIRouter, Form, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from jumar.errors import BadInput, Conflict, NotSignedIn
-from jumar.server.auth import COOKIE, set_cookie, user_or_none
+from jumar.errors import BadInput, Conflict, NotSignedIn, TooManyAttempts
+from jumar.server.auth import COOKIE, set_cookie, token_of, user_or_none
 from jumar.server.site import SiteOf
 from jumar.server.users import register, sign_in
 from jumar.server.web.render import render
@@ -41,15 +41,18 @@ async def log_in(
     if code:
         return await _redeem(request, site, code, next)
     try:
-        token = await sign_in(site, name, password)
+        token = await sign_in(request, site, name, password)
     except NotSignedIn:
         return _form(request, next=next, name=name, problem="login.wrong", status=401)
+    except TooManyAttempts:
+        return _form(request, next=next, name=name, problem="login.too_many", status=429)
     return _signed_in(request, token, next)
 
 
 @router.post("/logout")
-async def log_out() -> Response:
-    """Forget the browser."""
+async def log_out(request: Request, site: SiteOf) -> Response:
+    """Forget the browser; a copy of its cookie is worth nothing from now on."""
+    await run_in_threadpool(site.accounts.revoke, token_of(request))
     response = RedirectResponse("/login", status_code=303)
     response.delete_cookie(COOKIE)
     return response
@@ -74,7 +77,7 @@ async def create_user(
         return _registration(request, name=name, problem="register.taken", status=409)
     except BadInput:
         return _registration(request, name=name, problem="register.name_rules", status=422)
-    return _signed_in(request, await sign_in(site, name, password), "/waiting")
+    return _signed_in(request, await sign_in(request, site, name, password), "/waiting")
 
 
 @router.get("/waiting")
