@@ -62,6 +62,7 @@ def test_single_card_to_many_makes_each_edit_in_its_place(tmp_path: Path) -> Non
         'world_size = int(os.environ["WORLD_SIZE"])',
         "device = torch.device('npu', local_rank)",
         'torch.distributed.init_process_group(backend="hccl")',
+        "atexit.register(torch.distributed.destroy_process_group)",
         "torch.npu.set_device(device)",
         "train_sampler = torch.utils.data.distributed.DistributedSampler(train_data)",
         "train_loader = DataLoader(train_data, batch_size=8, sampler=train_sampler)",
@@ -78,6 +79,7 @@ def test_single_card_to_many_makes_each_edit_in_its_place(tmp_path: Path) -> Non
     positions = [lines.index(line) for line in expected]
     assert positions == sorted(positions)
     assert "import os" in lines
+    assert "import atexit" in lines
     script = (out / "run_distributed_npu.sh").read_text()
     assert "torch.distributed.run" in script
     subprocess.run(["sh", "-n", out / "run_distributed_npu.sh"], check=True, timeout=10)

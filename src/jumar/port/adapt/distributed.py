@@ -1,7 +1,7 @@
 """A plain single-card training script, made to train on many cards.
 
-Local rank and process group, the device of the rank, a sampler, DistributedDataParallel, the
-loader, `set_epoch`, and saving by rank 0 only. Everything must be found in one function (or at the
+Local rank and process group (ended when the script does, however it ends), the device of the rank,
+a sampler, DistributedDataParallel, the loader, `set_epoch`, and saving by rank 0 only. Everything must be found in one function (or at the
 top level) and be the only one of its kind; else nothing is changed and the reason is reported."""
 
 import ast
@@ -233,6 +233,8 @@ def _edit(script: Script, tree: ast.Module, loop: _Loop) -> None:
         'world_size = int(os.environ["WORLD_SIZE"])',
         f"device = {device}",
         f"torch.distributed.init_process_group(backend={backend})",
+        # Threads of a group that nobody ends abort the process at times, after its last line.
+        "atexit.register(torch.distributed.destroy_process_group)",
         set_device,
     ]
     if loop.device is not None:
@@ -301,7 +303,7 @@ def _save_once(script: Script, tree: ast.Module, loop: _Loop) -> None:
 def _add_imports(script: Script, tree: ast.Module) -> None:
     wanted = [
         f"import {name}"
-        for name in ("os", "torch", "torch.utils.data.distributed")
+        for name in ("atexit", "os", "torch", "torch.utils.data.distributed")
         if not has_import(tree, name)
     ]
     last = list(imports(tree))
