@@ -53,6 +53,11 @@ def test_shell_lines_without_a_device_stay(line: str) -> None:
             'export ASCEND_RT_VISIBLE_DEVICES="$1"',
         ),
         ("python t.py --device cuda", "python t.py --device npu", "python t.py --device npu"),
+        (
+            'screen -X stuff "CUDA_VISIBLE_DEVICES=1 python3 t.py"',
+            'screen -X stuff "CUDA_VISIBLE_DEVICES=1 ASCEND_RT_VISIBLE_DEVICES=1 python3 t.py"',
+            'screen -X stuff "ASCEND_RT_VISIBLE_DEVICES=1 python3 t.py"',
+        ),
         ("python t.py --device=cuda:1", "python t.py --device=npu:1", "python t.py --device=npu:1"),
         (
             "python t.py --dist-backend 'nccl' \\",
@@ -183,3 +188,9 @@ def test_notebook_in_a_layout_that_cannot_be_repeated_is_left_and_reported() -> 
     assert (
         notebook.port("not json torch", ANY, "n.ipynb", Project(Path(), []))[0] == "not json torch"
     )
+
+
+def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
+    text = _book("import torch", "out = !CUDA_VISIBLE_DEVICES=0 python t.py \\\n  --x\nx.cuda()")
+    sources = ["".join(c["source"]) for c in json.loads(_port_book(text, NPU))["cells"]]
+    assert sources[2] == "out = !ASCEND_RT_VISIBLE_DEVICES=0 python t.py \\\n  --x\nx.npu()"

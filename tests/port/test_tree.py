@@ -308,3 +308,16 @@ def test_a_project_file_that_cannot_be_read_is_told(tmp_path: Path, text: str, w
     (source / "jumar-port.toml").write_text(text)
     with pytest.raises(BadInput, match=words):
         port_repository(source, Options(), target=Target(None))
+
+
+def test_an_object_named_after_a_class_with_its_own_cuda_keeps_the_call(tmp_path: Path) -> None:
+    (tmp_path / "embed.py").write_text(
+        "import torch\nclass SentenceEmbedder:\n    def cuda(self):\n        self.net.cuda()\n"
+    )
+    user = "import torch\ndef go(self, model):\n    self.embedder.cuda()\n    model.cuda()\n"
+    (tmp_path / "use.py").write_text(user)
+    result = port_tree(tmp_path, Options(mode=Mode.NPU_ONLY))
+    ported = {r.path: (r.ported or b"").decode() for r in result.results}
+    assert "self.embedder.cuda()" in ported["use.py"]
+    assert "model.npu()" in ported["use.py"]
+    assert "self.net.npu()" in ported["embed.py"]

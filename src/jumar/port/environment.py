@@ -1,5 +1,7 @@
 """Environment variables of CUDA and NCCL and what they are on NPUs."""
 
+import re
+
 from jumar.port.records import Words
 
 COUNTERPARTS = {
@@ -9,6 +11,13 @@ COUNTERPARTS = {
     "NCCL_SOCKET_IFNAME": "HCCL_SOCKET_IFNAME",
 }
 """Variables whose values mean the same under the other name."""
+
+COMMAND_IN_TEXT = re.compile(
+    r"(?:(?<=[\"'])|(?<=&& )|(?<=; ))(?P<name>"
+    + "|".join(COUNTERPARTS)
+    + r")=(?P<value>\{[^{}\"']*\}|[\w,$%]+)(?=\s+(?:python[\d.]*|torchrun|accelerate|deepspeed|bash|sh)\b)"
+)
+"""A shell command inside a quoted text: the variable is set for a program that is known to train."""
 
 _WITHOUT_EFFECT = {
     "NCCL_DEBUG": Words(
@@ -32,3 +41,9 @@ def remark_words(name: str) -> tuple[Words, Words] | None:
         "nothing to do; it may stay for NVIDIA cards", "无需处理，可保留给 NVIDIA 卡使用"
     )
     return why, _WITHOUT_EFFECT.get(name, nothing)
+
+
+def in_command(match: re.Match[str], *, npu_only: bool) -> str:
+    """The variable of a shell command with its counterpart, or the counterpart alone."""
+    target = f"{COUNTERPARTS[match['name']]}={match['value']}"
+    return target if npu_only else f"{match[0]} {target}"

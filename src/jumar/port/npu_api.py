@@ -22,6 +22,7 @@ SAME_NAME = frozenset(
         "current_blas_handle",
         "current_device",
         "current_stream",
+        "default_generators",
         "default_stream",
         "device",
         "device_count",

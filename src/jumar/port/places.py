@@ -167,6 +167,9 @@ def _keyword(keyword: ast.keyword, file: PythonFile) -> Role | None:
     name = file.name(call.func) or ""
     if keyword.arg == "type" and name == "torch.device":
         return Role.TEXT
+    if keyword.arg == "device_map":
+        # Mostly "auto" or a table of layers; a device's name puts the whole model there.
+        return Role.TEXT
     if not is_device_name(keyword.arg):
         return None
     takes_object = keyword.arg in ("device", "map_location") and (
@@ -295,7 +298,7 @@ def _beside_cpu(node: ast.expr) -> bool:
 def is_device(node: ast.AST, file: PythonFile) -> bool:
     """Whether an expression surely yields a device or its name."""
     if isinstance(node, ast.Name):
-        return is_device_name(node.id)
+        return is_device_name(node.id) or _is_target_of_to(node, file)
     if isinstance(node, ast.Attribute):
         if node.attr == "type":
             return True
@@ -306,6 +309,14 @@ def is_device(node: ast.AST, file: PythonFile) -> bool:
     if isinstance(node, ast.Call):
         return _call_yields_device(node, file)
     return False
+
+
+def _is_target_of_to(node: ast.Name, file: PythonFile) -> bool:
+    """Whether a name is the parameter of a method `to(self, target)`."""
+    function = file.enclosing_function(node)
+    if function is None or function.name != "to" or len(function.args.args) != 2:
+        return False
+    return function.args.args[1].arg == node.id
 
 
 def _call_yields_device(node: ast.Call, file: PythonFile) -> bool:

@@ -37,9 +37,23 @@ class Project:
         self._tops = {PurePosixPath(path).stem for path in self._files} | {
             PurePosixPath(folder).name for folder in self._folders
         }
+        self.cuda_classes: frozenset[str] = frozenset()
+        """Classes of the repository that define a `cuda` method themselves; see `look_around`."""
         self._surfaces: dict[str, Surface] = {}
         self._trees: dict[str, tuple[str, ast.Module]] = {}
         self._found: dict[tuple[str, str], str | None] = {}
+
+    def look_around(self) -> None:
+        """Note what rules must know of all files at once, before the first one is ported."""
+        found: set[str] = set()
+        for path in self._files:
+            try:
+                data = (self._root / path).read_bytes()
+                if b"def cuda(" in data:
+                    found |= _definers_of_cuda(ast.parse(data))
+            except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+        self.cuda_classes = frozenset(found)
 
     def take_tree(self, path: str, text: str) -> ast.Module | None:
         """The tree of a module that was followed into earlier; each is handed out once."""
@@ -143,6 +157,15 @@ class Project:
             # Such a file is reported when it is ported itself; here it only gives no names.
             return surface
         return surface
+
+
+def _definers_of_cuda(tree: ast.Module) -> set[str]:
+    return {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        and any(isinstance(f, ast.FunctionDef) and f.name == "cuda" for f in node.body)
+    }
 
 
 def _dotted(bound: Bound, surface: Surface) -> str | None:

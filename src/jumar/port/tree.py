@@ -44,6 +44,7 @@ def port_tree(
     """Port every file below a folder, in memory."""
     files = scan(root, options.exclude)
     project = Project(root, [f.path for f in files if f.kind is FileKind.PYTHON])
+    project.look_around()
     work = [f for f in files if f.kind is not FileKind.OTHER or f.problem]
     tell = progress or _silent
     weight = sum(f.size for f in work if f.kind is FileKind.PYTHON)

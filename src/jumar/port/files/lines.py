@@ -4,7 +4,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from jumar.port.environment import COUNTERPARTS, remark_words
+from jumar.port.environment import (
+    COMMAND_IN_TEXT,
+    COUNTERPARTS,
+    in_command,
+    remark_words,
+)
 from jumar.port.options import Options
 from jumar.port.places import is_device_name
 from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
@@ -88,6 +93,8 @@ def rewrite(
 def command(line: str, options: Options) -> str:
     """One shell line with its variables and options ported."""
     line = _VISIBLE.sub(lambda match: _variable(match, line, options), line)
+    if not any(f"{target}=" in line for target in COUNTERPARTS.values()):
+        line = COMMAND_IN_TEXT.sub(lambda m: in_command(m, npu_only=options.npu_only), line)
     if options.npu_only:
         line = _REFERENCE.sub(lambda m: m[0].replace(m["name"], COUNTERPARTS[m["name"]]), line)
     return _OPTION.sub(_option, line)

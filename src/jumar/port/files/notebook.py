@@ -4,6 +4,7 @@ Magics (`%`, `!`) are hidden from the parser. The file is written back only if w
 notebook gives the same bytes, so outputs and metadata cannot be harmed."""
 
 import json
+import re
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -52,12 +53,13 @@ def port(text: str, options: Options, path: str, project: Project) -> tuple[str,
 
 
 _MAGIC = "#jumar-magic "
+_COMMAND = re.compile(r"\s*(?:[\w, ]+=\s*)?!(?!=)")
 
 
 def _port_commands(source: str, options: Options) -> str:
-    """Lines that start with `!` are shell commands."""
+    """Lines that start with `!`, or assign what follows one, are shell commands."""
     return "".join(
-        command(line, options) if line.lstrip().startswith("!") else line
+        command(line, options) if _COMMAND.match(line) else line
         for line in source.splitlines(keepends=True)
     )
 
@@ -82,7 +84,7 @@ def _hide_magics(source: str) -> str:
         bare = line.lstrip()
         if goes_on:
             hidden.append(f"{_MAGIC}{line}")
-        elif bare.startswith(("%", "!", "?")):
+        elif bare.startswith(("%", "!", "?")) or _COMMAND.match(line):
             hidden.append(f"{line[: len(line) - len(bare)]}pass {_MAGIC}{bare}")
         else:
             hidden.append(line)

@@ -1,7 +1,7 @@
 """`x.cuda()` becomes `x.to(ACCELERATOR)`, or `x.npu()` under `--npu-only`.
 
 A class of the repository that defines its own `cuda` method keeps it, at the call and at the
-definition; attributes that are not called (`args.cuda`) are not looked at."""
+definition; a storage, as `map_location` functions get it, takes its device by name; attributes that are not called (`args.cuda`) are not looked at."""
 
 import ast
 import re
@@ -13,6 +13,8 @@ from jumar.port.records import Piece, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _MODULES = ("torch", "numba", "cupy", "jax", "pycuda", "tensorflow")
+_TELLING_LENGTH = 5
+"""Shorter names, such as `x` or `net`, say nothing about their class."""
 _INDEX = re.compile(
     r"(?:^|_)(?:rank|gpu|gpu_?id|gpu_?index|idx|index|i|id|ordinal)\d*$", re.IGNORECASE
 )
@@ -38,8 +40,19 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 def _has_own_cuda(receiver: ast.expr, file: PythonFile) -> bool:
     owner = file.own_class(receiver)
-    return owner is not None and any(
-        isinstance(f, ast.FunctionDef) and f.name == "cuda" for f in owner.body
+    if owner is None:
+        return _is_named_after_definer(receiver, file)
+    return any(isinstance(f, ast.FunctionDef) and f.name == "cuda" for f in owner.body)
+
+
+def _is_named_after_definer(receiver: ast.expr, file: PythonFile) -> bool:
+    """Whether an object of unknown kind bears the name of a class that has a `cuda` method.
+
+    `self.embedder` is taken for a `SentenceEmbedder`, however it came there."""
+    name = receiver.attr if isinstance(receiver, ast.Attribute) else getattr(receiver, "id", "")
+    plain = name.replace("_", "").lower()
+    return len(plain) >= _TELLING_LENGTH and any(
+        owner.lower().endswith(plain) for owner in file.project.cuda_classes
     )
 
 
@@ -58,10 +71,11 @@ def _portable(node: ast.Call, start: int, file: PythonFile) -> Outcomes:
         return
     first, last = file.span(device)
     if _is_index(device, file):
+        by_name = "device=" if _is_storage(node, file) and node.args else ""
         yield file.change(
             node,
             Piece(start, start + 4, "to"),
-            file.insert(first, f"{file.say.torch}.device({name}.type, "),
+            file.insert(first, f"{by_name}{file.say.torch}.device({name}.type, "),
             file.insert(last, ")"),
             needs=(ACCELERATOR,),
         )
@@ -122,7 +136,24 @@ def _without_device(
         )
         return
     rest = ", " if node.args or node.keywords else ""
-    yield file.change(node, Piece(start, opening + 1, f"to({name}{rest}"), needs=(ACCELERATOR,))
+    by_name = "device=" if _is_storage(node, file) else ""
+    yield file.change(
+        node, Piece(start, opening + 1, f"to({by_name}{name}{rest}"), needs=(ACCELERATOR,)
+    )
+
+
+def _is_storage(node: ast.Call, file: PythonFile) -> bool:
+    """Whether the call is on the first parameter of `lambda storage, location: …`."""
+    holder = file.parent(node)
+    method = node.func
+    return (
+        isinstance(holder, ast.Lambda)
+        and holder.body is node
+        and len(holder.args.args) == 2
+        and isinstance(method, ast.Attribute)
+        and isinstance(method.value, ast.Name)
+        and method.value.id == holder.args.args[0].arg
+    )
 
 
 def _device_argument(node: ast.Call) -> ast.expr | None:

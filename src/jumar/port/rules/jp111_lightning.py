@@ -1,6 +1,7 @@
-"""`Trainer(accelerator="gpu")` of Lightning is reported: Lightning itself knows no NPUs.
+"""A `Trainer` or `Fabric` of Lightning is reported: Lightning itself knows no NPUs.
 
-Only calls of Lightning's own classes; `accelerator="auto"` and `"cpu"` stay unmentioned."""
+Asked for a GPU it fails; left to choose (`accelerator="auto"`, or nothing said) it quietly trains on
+the CPU. One that names another accelerator, such as `"cpu"`, stays unmentioned."""
 
 import ast
 
@@ -9,33 +10,35 @@ from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _PACKAGES = ("lightning", "pytorch_lightning", "lightning_fabric")
+_MAKERS = ("Trainer", "Fabric", "Trainer.from_argparse_args")
+_OTHERS = frozenset({"cpu", "npu", "tpu", "mps", "hpu", "ipu"})
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Report one trainer that asks for CUDA."""
+    """Report one trainer that would use CUDA."""
     assert isinstance(node, ast.Call)
     name = file.name(node.func) or ""
-    if name.partition(".")[0] not in _PACKAGES:
+    package, _, rest = name.partition(".")
+    if package not in _PACKAGES or not f".{rest}".endswith(tuple(f".{m}" for m in _MAKERS)):
         return
-    for keyword in node.keywords:
-        value = keyword.value
-        asks = isinstance(value, ast.Constant) and value.value in ("gpu", "cuda", "ddp")
-        if keyword.arg == "accelerator" and asks:
-            yield file.remark(
-                keyword,
-                f"{name}(accelerator=…)",
-                Words(
-                    "Lightning has no accelerator for NPUs of its own.",
-                    "Lightning 本身没有 NPU accelerator。",
-                ),
-                Words(
-                    "install the vendor's lightning_npu and use its accelerator and strategy",
-                    "请安装昇腾 lightning_npu，并使用其 accelerator 与 strategy",
-                ),
-                severity=Severity.WORK,
-                effort=Effort.HOURS,
-                kind=Kind.PACKAGE,
-            )
+    asked = next((k for k in node.keywords if k.arg == "accelerator"), None)
+    if asked is not None and isinstance(asked.value, ast.Constant) and asked.value.value in _OTHERS:
+        return
+    yield file.remark(
+        asked or node.func,
+        name,
+        Words(
+            "Lightning has no accelerator for NPUs of its own, and by itself chooses the CPU there.",
+            "Lightning 本身没有 NPU accelerator，自动选择时会使用 CPU。",
+        ),
+        Words(
+            "install the vendor's lightning_npu and use its accelerator and strategy",
+            "请安装昇腾 lightning_npu，并使用其 accelerator 与 strategy",
+        ),
+        severity=Severity.WORK,
+        effort=Effort.HOURS,
+        kind=Kind.PACKAGE,
+    )
 
 
 RULE = Rule(

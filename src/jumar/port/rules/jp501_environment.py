@@ -1,12 +1,13 @@
 """`os.environ["CUDA_VISIBLE_DEVICES"]` has its NPU counterpart set or asked as well.
 
 Only the variables that have a counterpart, only through `os`. Others (`NCCL_*`) are reported as
-without effect. Hiding all cards (`""`, `"-1"`) stays."""
+without effect. Hiding all cards (`""`, `"-1"`) stays. A shell command that is written as a text
+gets the counterpart too."""
 
 import ast
 
 from jumar.port.context import PythonFile
-from jumar.port.environment import COUNTERPARTS, remark_words
+from jumar.port.environment import COMMAND_IN_TEXT, COUNTERPARTS, in_command, remark_words
 from jumar.port.records import Effort, Kind, Piece, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
@@ -15,8 +16,11 @@ _SETTERS = frozenset({"os.environ.setdefault", "os.putenv", "os.environ.pop", "o
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Port one literal that is the name of a variable."""
-    assert isinstance(node, ast.Constant)
+    """Port one literal that is the name of a variable, or a command that sets one."""
+    assert isinstance(node, (ast.Constant, ast.JoinedStr))
+    if isinstance(node, ast.JoinedStr) or (isinstance(node.value, str) and "=" in node.value):
+        yield from _command(node, file)
+        return
     if not isinstance(node.value, str) or not node.value.isupper():
         return
     parent = file.parent(node)
@@ -39,6 +43,20 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield file.change(node, Piece(start + 1, end - 1, target))
     else:
         yield from _portable(node, parent, target, file)
+
+
+def _command(node: ast.Constant | ast.JoinedStr, file: PythonFile) -> Outcomes:
+    """A shell command as a text: `f"CUDA_VISIBLE_DEVICES={card} python train.py"`."""
+    parent = file.parent(node)
+    if isinstance(parent, (ast.JoinedStr, ast.Expr)):
+        return
+    start, _ = file.span(node)
+    written = file.text(node)
+    if any(target in written for target in COUNTERPARTS.values()):
+        return
+    for match in COMMAND_IN_TEXT.finditer(written):
+        ported = in_command(match, npu_only=file.options.npu_only)
+        yield file.change(node, Piece(start + match.start(), start + match.end(), ported))
 
 
 def _is_variable(node: ast.Constant, parent: ast.AST | None, file: PythonFile) -> bool:
@@ -95,7 +113,7 @@ def _assigned(
 RULE = Rule(
     "JP501",
     Words("environment variable", "环境变量"),
-    (ast.Constant,),
+    (ast.Constant, ast.JoinedStr),
     ("CUDA_", "NCCL_"),
     check,
 )

@@ -38,9 +38,17 @@ def is_guarded(node: ast.AST, file: PythonFile) -> bool:
             for handler in ancestor.handlers:
                 caught = ast.unparse(handler.type) if handler.type is not None else "Exception"
                 if any(name in caught for name in _FORGIVEN):
-                    return True
+                    return not _gives_up(handler)
         child = ancestor
     return False
+
+
+def _gives_up(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler ends the script, with a better message at most."""
+    last = handler.body[-1]
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
+        return ast.unparse(last.value.func) in ("exit", "quit", "sys.exit", "os._exit")
+    return isinstance(last, ast.Raise)
 
 
 def _remark(node: ast.AST, package: Package, file: PythonFile) -> Remark:
