@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from jumar.errors import BadInput, Conflict, JumarError, NotAllowed, NotFound, StorageFull
 from jumar.inject.moxing_path.jumar_s3 import S3Error
-from jumar.store.errors import StoreAway
+from jumar.store.errors import Damaged, StoreAway
 
 MOST_SKEW_S = 300
 _AWAY = {408, 429, 500, 502, 503, 504}
@@ -21,6 +21,11 @@ def explain_s3(error: S3Error, what: str, endpoint: str) -> JumarError:
         return NotFound(f"{what}: not there")
     if error.status in (401, 403):
         return _refused(error, what, host)
+    if error.code in ("BadDigest", "XAmzContentChecksumMismatch"):
+        return Damaged(
+            f"{what}: the checksum of what arrived is wrong",
+            hint="the network changes bytes, or the file changes; run it again",
+        )
     if error.status in _AWAY:
         return StoreAway(f"{host} answered {error.status} ({error.code}) for {what}")
     if error.status == 507 or error.code == "InsufficientStorage":

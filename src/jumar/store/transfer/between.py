@@ -49,7 +49,7 @@ def _pass_whole(source: ObjectStore, entry: Entry, target: ObjectStore, key: str
 
 def _pass_parts(source: ObjectStore, entry: Entry, target: ObjectStore, key: str) -> None:
     step = part_bytes(entry.size)
-    upload = target.call(key, lambda: target.s3.create_upload(target.bucket, key))
+    upload = target.call(key, lambda: target.s3.create_upload(target.bucket, key)).id
 
     def carry(number: int) -> str:
         start = number * step

@@ -1,14 +1,82 @@
-"""The tags of S3 servers as checksums.
+"""What S3 servers tell about an object's bytes.
 
 The tag of an object that came in one piece is the MD5 of its bytes; of one that came in parts, the
 MD5 of the parts' MD5s, a dash and their number. Other tags (of encrypted objects, of some servers)
-say nothing about the bytes, and then sizes alone are compared."""
+say nothing about the bytes, and then sizes alone are compared. Newer servers keep a CRC-32 of all
+bytes too, if the sender asks: it costs a sixth of an MD5, and the checksums of any ranges can be
+joined."""
 
 import hashlib
 import re
+import zlib
+from collections.abc import Iterable
+from typing import Protocol
 
 _PLAIN = re.compile(r"[0-9a-f]{32}")
 _PARTS = re.compile(r"([0-9a-f]{32})-(\d{1,5})")
+
+
+# The polynomial of CRC-32, lowest power in the highest bit.
+_CRC32 = 0xEDB88320
+
+
+class Digest(Protocol):
+    """A checksum that grows."""
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Take in some bytes."""
+        ...
+
+    def digest(self) -> bytes:
+        """The checksum so far."""
+        ...
+
+
+class Crc32:
+    """CRC-32 in the shape of hashlib's digests."""
+
+    def __init__(self) -> None:
+        self._value = 0
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Take in some bytes."""
+        self._value = zlib.crc32(data, self._value)
+
+    def digest(self) -> bytes:
+        """Four bytes, the highest first, as S3 writes them."""
+        return self._value.to_bytes(4, "big")
+
+
+def joined_crc32(ranges: Iterable[tuple[bytes, int]]) -> bytes:
+    """The CRC-32 of bytes from those of the ranges that make them up, each with its length."""
+    whole = 0
+    shift, shifted_bytes = 0, -1
+    for digest, length in ranges:
+        if length != shifted_bytes:
+            shift, shifted_bytes = _power_of_x(8 * length), length
+        whole = _product(shift, whole) ^ int.from_bytes(digest, "big")
+    return whole.to_bytes(4, "big")
+
+
+def _product(left: int, right: int) -> int:
+    """Of two polynomials over GF(2), modulo the one of CRC-32."""
+    product = 0
+    for power in range(31, -1, -1):
+        if left >> power & 1:
+            product ^= right
+        right = right >> 1 ^ (_CRC32 if right & 1 else 0)
+    return product
+
+
+def _power_of_x(exponent: int) -> int:
+    """x to the power of `exponent`, modulo the polynomial."""
+    result, square = 1 << 31, 1 << 30
+    while exponent:
+        if exponent & 1:
+            result = _product(result, square)
+        square = _product(square, square)
+        exponent >>= 1
+    return result
 
 
 def is_md5(etag: str) -> bool:

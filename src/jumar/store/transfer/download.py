@@ -12,18 +12,27 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from jumar.errors import StorageFull
-from jumar.inject.moxing_path.jumar_s3 import Reading
+from jumar.inject.moxing_path.jumar_s3 import S3, Reading
 from jumar.store.base import Entry
 from jumar.store.errors import Damaged, StoreAway
+from jumar.store.filecopy import reserve
 from jumar.store.folder import ASIDE, FolderStore, aside_name, explained, open_aside
 from jumar.store.objects import ObjectStore
 from jumar.store.retry import patiently
-from jumar.store.transfer.checksum import is_md5, parts_in_tag, same_parts
+from jumar.store.transfer.checksum import (
+    Crc32,
+    Digest,
+    is_md5,
+    joined_crc32,
+    parts_in_tag,
+    same_parts,
+)
 from jumar.store.transfer.records import BIG_BYTES, PART_BYTES, SMALL_BYTES, Options, Progress
 
-# Writers of one file spin on its lock: more of them than cores cost more than they bring.
+T = TypeVar("T")
 RANGE_WORKERS = min(8, max(3, (os.cpu_count() or 1) + 1))
 _BUFFER_BYTES = 1 << 20
 
@@ -140,35 +149,42 @@ class Download:
 
 
 class _RangedDownload:
-    """A big object in ranges, several at a time, each hashed on the way."""
+    """A big object in ranges, several at a time, each with its checksum taken on the way."""
 
     def __init__(self, download: Download, path: str) -> None:
         self._download = download
         self._path = path
         self._size = download.entry.size
+        self._crc32 = self._ask(lambda s3, bucket, key: s3.crc32(bucket, key))
+        # Only the tag of an object in parts needs MD5s of the ranges, of just those parts.
+        self._by_parts = self._crc32 is None and parts_in_tag(download.entry.etag) is not None
         self._part_bytes = self._choose_part_bytes()
+        # Writers of one file wait for each other in the kernel, and burn a core while they do.
+        self._writing = threading.Lock()
         self._count = -(-self._size // self._part_bytes)
         name = hashlib.sha256(os.fsencode(path)).hexdigest()[:24]
         self._aside = f"{os.path.dirname(path)}/{ASIDE}{name}.part"
         self._journal = _Journal(
             f"{os.path.dirname(path)}/{ASIDE}{name}.done",
-            f"{download.what} {download.entry.etag} {self._size} {self._part_bytes}",
+            f"{download.what} {download.entry.etag} {self._size} {self._part_bytes} "
+            + ("md5" if self._by_parts else "crc32"),
         )
 
     def _choose_part_bytes(self) -> int:
-        """The parts that the object was made of, so that its tag can be verified."""
+        """The parts that the object was made of, where its tag is to be verified."""
+        if not self._by_parts:
+            return PART_BYTES
+        return self._ask(lambda s3, bucket, key: s3.part_bytes(bucket, key)) or PART_BYTES
+
+    def _ask(self, question: Callable[[S3, str, str], T]) -> T:
         download = self._download
-        if parts_in_tag(download.entry.etag):
-            store, key = download.store, download.entry.key
-            found = patiently(
-                lambda: store.call(key, lambda: store.s3.part_bytes(store.bucket, key)),
-                download.options.patience,
-                download.what,
-                download.progress.stop,
-            )
-            if found:
-                return found
-        return PART_BYTES
+        store, key = download.store, download.entry.key
+        return patiently(
+            lambda: store.call(key, lambda: question(store.s3, store.bucket, key)),
+            download.options.patience,
+            download.what,
+            download.progress.stop,
+        )
 
     def run(self) -> None:
         """Fetch what is missing, verify the whole, rename."""
@@ -192,6 +208,7 @@ class _RangedDownload:
             if not digests:
                 self._download.check_space(self._path)
             progress.resume(sum(self._range(number)[1] for number in digests))
+            reserve(file, self._size)
             os.ftruncate(file, self._size)
             self._journal.begin(digests)
             self._fetch_missing(file, digests)
@@ -235,14 +252,16 @@ class _RangedDownload:
     def _fetch_range(self, file: int, number: int) -> bytes:
         download = self._download
         start, length = self._range(number)
-        digest, done = hashlib.md5(), 0
+        digest: Digest = hashlib.md5() if self._by_parts else Crc32()
+        done = 0
         buffer = memoryview(bytearray(_BUFFER_BYTES))
         try:
             with download.open(start, length) as reading:
                 while got := download.store.call(
                     download.entry.key, lambda: reading.readinto(buffer)
                 ):
-                    _write_at(file, buffer[:got], start + done, self._path)
+                    with self._writing:
+                        _write_at(file, buffer[:got], start + done, self._path)
                     digest.update(buffer[:got])
                     done += got
                     download.progress.add_bytes(got)
@@ -252,9 +271,11 @@ class _RangedDownload:
         return digest.digest()
 
     def _is_damaged(self, file: int, digests: dict[int, bytes]) -> bool:
-        etag = self._download.entry.etag
+        etag, in_order = self._download.entry.etag, range(self._count)
+        if self._crc32 is not None:
+            return joined_crc32((digests[n], self._range(n)[1]) for n in in_order) != self._crc32
         if not is_md5(etag):
-            return same_parts(etag, [digests[n] for n in range(self._count)]) is False
+            return same_parts(etag, [digests[n] for n in in_order]) is False
         whole, start = hashlib.md5(), 0
         while data := os.pread(file, 1 << 20, start):
             whole.update(data)

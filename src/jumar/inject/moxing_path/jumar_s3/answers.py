@@ -64,6 +64,14 @@ class Part(NamedTuple):
     etag: str
 
 
+class Begun(NamedTuple):
+    """An upload in parts that has begun."""
+
+    id: str
+    crc32: bool
+    """Whether the server compares the parts' CRC-32 and keeps the whole object's."""
+
+
 class Answer:
     """An open response; leaving it unread closes the connection."""
 

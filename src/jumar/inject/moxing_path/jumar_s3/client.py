@@ -3,12 +3,13 @@
 import hashlib
 import threading
 import time
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 from urllib.parse import quote, urlsplit
 
 from .answers import (
     Answer,
+    Begun,
     Found,
     Page,
     Part,
@@ -82,6 +83,14 @@ class S3:
             if answer.headers.get("x-amz-mp-parts-count") is None:
                 return None
             return int(answer.headers.get("Content-Length") or 0) or None
+
+    def crc32(self, bucket: str, key: str) -> Optional[bytes]:
+        """The CRC-32 of all the object's bytes, where the server keeps it."""
+        asked = {"x-amz-checksum-mode": "ENABLED"}
+        with self._answer("HEAD", bucket, key, headers=asked) as answer:
+            text = answer.headers.get("x-amz-checksum-crc32") or ""
+        # Of an upload in parts it may be one over the parts' checksums: "AAAAAA==-7".
+        return b64decode(text) if len(text) == 8 else None
 
     def get(self, bucket: str, key: str, start: int = 0, length: Optional[int] = None) -> "Reading":
         """The object's bytes, or a range of them; to be used in `with`."""
@@ -167,17 +176,30 @@ class S3:
 
     # Uploads in parts
 
-    def create_upload(self, bucket: str, key: str) -> str:
-        """Begin an upload in parts; gives its id."""
-        with self._answer("POST", bucket, key, query={"uploads": ""}) as answer:
-            return field(answer.text(), "UploadId")
+    def create_upload(self, bucket: str, key: str, crc32: bool = False) -> Begun:
+        """Begin an upload in parts; with `crc32` the server is asked to compare checksums."""
+        headers = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "FULL_OBJECT"}
+        with self._answer(
+            "POST", bucket, key, query={"uploads": ""}, headers=headers if crc32 else None
+        ) as answer:
+            kept = all(answer.headers.get(name) == value for name, value in headers.items())
+            return Begun(field(answer.text(), "UploadId"), crc32 and kept)
 
     def put_part(
-        self, bucket: str, key: str, upload: str, number: int, body: Body, length: int
+        self,
+        bucket: str,
+        key: str,
+        upload: str,
+        number: int,
+        body: Body,
+        length: int,
+        crc32: Optional[bytes] = None,
     ) -> str:
         """Send one part; gives its tag."""
         query = {"partNumber": str(number), "uploadId": upload}
-        with self._answer("PUT", bucket, key, query=query, body=body, length=length) as answer:
+        with self._answer(
+            "PUT", bucket, key, query=query, headers=_checksum(crc32), body=body, length=length
+        ) as answer:
             answer.drain()
             return (answer.headers.get("ETag") or "").strip('"')
 
@@ -204,14 +226,23 @@ class S3:
                 return found
             marker = following
 
-    def complete_upload(self, bucket: str, key: str, upload: str, etags: Iterable[str]) -> str:
+    def complete_upload(
+        self,
+        bucket: str,
+        key: str,
+        upload: str,
+        etags: Iterable[str],
+        crc32: Optional[bytes] = None,
+    ) -> str:
         """Make the object of its parts; gives its tag."""
         rows = "".join(
             f"<Part><PartNumber>{number}</PartNumber><ETag>&quot;{etag}&quot;</ETag></Part>"
             for number, etag in enumerate(etags, 1)
         )
         body = (f"<CompleteMultipartUpload>{rows}</CompleteMultipartUpload>").encode()
-        with self._answer("POST", bucket, key, query={"uploadId": upload}, body=body) as answer:
+        with self._answer(
+            "POST", bucket, key, query={"uploadId": upload}, headers=_checksum(crc32), body=body
+        ) as answer:
             text = answer.text()
         root = parse(text)
         if root is not None and bare(root) == "Error":
@@ -342,6 +373,10 @@ class S3:
             made = http.client.HTTPConnection(name, self._port, timeout=self._timeout_s)
         self._local.kept = _Kept(host, made)
         return made
+
+
+def _checksum(crc32: Optional[bytes]) -> Optional[Dict[str, str]]:
+    return None if crc32 is None else {"x-amz-checksum-crc32": b64encode(crc32).decode("ascii")}
 
 
 def _escaped(text: str) -> str:

@@ -132,7 +132,7 @@ def upload(path: str, place: Remote) -> None:
         on(place, lambda: place.s3.put(place.bucket, place.key, _pieces(path, 0, size), size))
         return
     step = max(PART_BYTES, -(-size // _MOST_PARTS))
-    name = on(place, lambda: place.s3.create_upload(place.bucket, place.key))
+    name = on(place, lambda: place.s3.create_upload(place.bucket, place.key)).id
     tags: Dict[int, str] = {}
     try:
         for number, start in enumerate(range(0, size, step), 1):
