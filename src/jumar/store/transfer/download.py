@@ -33,7 +33,7 @@ from jumar.store.transfer.checksum import (
 from jumar.store.transfer.records import BIG_BYTES, PART_BYTES, SMALL_BYTES, Options, Progress
 
 T = TypeVar("T")
-RANGE_WORKERS = min(8, max(3, (os.cpu_count() or 1) + 1))
+RANGE_WORKERS = 8
 _BUFFER_BYTES = 1 << 20
 
 
