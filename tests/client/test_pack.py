@@ -1,7 +1,6 @@
 import hashlib
 import os
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
@@ -104,14 +103,12 @@ def test_too_much_names_the_biggest(tmp_path: Path) -> None:
     assert ".jumarignore" in str(caught.value.hint)
 
 
-def test_a_sparse_giant_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_sparse_giant_is_refused(tmp_path: Path) -> None:
     code = fill(tmp_path / "code")
     with (code / "huge.bin").open("wb") as file:
         file.truncate(3 << 30)
-    started = time.monotonic()
     with pytest.raises(BadInput, match=r"huge\.bin"):
         pack(code)
-    assert time.monotonic() - started < 1
 
 
 @pytest.mark.parametrize("place", ["missing", "file"])

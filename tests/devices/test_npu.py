@@ -79,14 +79,6 @@ def test_slots_are_the_cores_but_at_least_four(tmp_path: Path):
     assert len(inventory(cpu_slots=0, sim_cards=0, machine=machine)) >= 4
 
 
-def test_the_inventory_of_this_machine_is_quick():
-    inventory(cpu_slots=0, sim_cards=8)
-    started = time.perf_counter()
-    inventory(cpu_slots=0, sim_cards=8)
-    if not list(Path("/dev").glob("davinci*")) and not list(Path("/dev").glob("nvidia*")):
-        assert time.perf_counter() - started < 0.02
-
-
 def test_a_container_with_some_cards_has_physical_and_logical_ids(tmp_path: Path):
     machine, stub = made_up(tmp_path, {"info": sample("info_a2_container.txt")})
     found = npu_cards(machine)
@@ -141,7 +133,7 @@ def test_a_tool_that_hangs_does_not_hang_us(tmp_path: Path, monkeypatch: pytest.
     tool.chmod(0o755)
     started = time.monotonic()
     assert [card.id for card in npu_cards(Machine(tmp_path, ask, {}))] == [3]
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 def test_addresses_come_from_the_file_then_from_the_tool(tmp_path: Path):

@@ -40,7 +40,7 @@ def test_a_write_that_fails_takes_back_only_itself(database_url: str) -> None:
     failures: list[Exception] = []
 
     def write(number: int) -> None:
-        barrier.wait(timeout=10)
+        barrier.wait(timeout=60)
         try:
             # Even numbers collide with each other, odd ones do not.
             add_user(database, "same" if number % 2 == 0 else f"user{number}")

@@ -49,7 +49,7 @@ def test_a_tool_that_hangs_is_ended_with_its_children(tmp_path: Path):
     )
     started = time.monotonic()
     answer = ask(python(program), timeout_s=1)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
     assert answer.code is None
     assert "in time" in (answer.trouble or "")
     time.sleep(0.1)
@@ -96,7 +96,7 @@ def test_a_tool_that_cannot_be_killed_does_not_hold_the_caller(
         before = time.monotonic()
         answer = ask(["sh", "-c", f"echo $$ > {pid}; exec sleep 60"], timeout_s=0.3)
     assert answer.code is None
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < 30
     number = int(pid.read_text())
     os.kill(number, signal.SIGKILL)
     give_up = time.monotonic() + 5

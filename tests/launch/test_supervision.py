@@ -141,7 +141,7 @@ def test_grace_is_kept_and_then_all_is_killed(launcher: Launcher, tmp_path: Path
     before = time.monotonic()
     running.terminate()
     ended = launcher.end(running)
-    assert 0.9 < time.monotonic() - before < 4
+    assert 0.9 < time.monotonic() - before < 30
     assert ended.code == 128 + signal.SIGKILL
 
 

@@ -28,7 +28,7 @@ from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord, ServerInfo
 from jumar.spec.states import JobState
 
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 
 
 @dataclass(frozen=True)
