@@ -85,7 +85,7 @@ def test_top_in_json(call: Call):
     assert found[1]["processes"] == []
 
 
-def read_until(screen: int, words: bytes, limit_s: float = 30) -> bytes:
+def read_until(screen: int, words: bytes, limit_s: float = 60) -> bytes:
     """What the terminal shows up to `words`, or up to its end."""
     shown = b""
     deadline = time.monotonic() + limit_s

@@ -74,7 +74,7 @@ def make_attempt(
     )
 
 
-def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 20.0) -> None:
+def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 60) -> None:
     give_up = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > give_up:
@@ -82,7 +82,7 @@ def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 20.0) ->
         time.sleep(0.005)
 
 
-def wait_final(engine: Engine, attempt: Attempt, limit_s: float = 30.0) -> Observation:
+def wait_final(engine: Engine, attempt: Attempt, limit_s: float = 60) -> Observation:
     wait_for(
         lambda: engine.observe([attempt])[0].state.is_final,
         f"the end of {attempt.job_id}",

@@ -55,14 +55,14 @@ class Platform:
         values = {"name": "x", "command": "true", "device": device, **fields}
         return self.service.submit(JobSpec.model_validate(values), user=user).id
 
-    def wait(self, job: str, *states: JobState, limit_s: float = 10) -> JobRecord:
+    def wait(self, job: str, *states: JobState, limit_s: float = 60) -> JobRecord:
         until = time.monotonic() + limit_s
         while (record := self.service.get(job)).state not in states:
             assert time.monotonic() < until, f"{record.state} instead of {states}"
             time.sleep(0.005)
         return record
 
-    def wait_for_start(self, job: str, number: int, limit_s: float = 10) -> None:
+    def wait_for_start(self, job: str, number: int, limit_s: float = 60) -> None:
         until = time.monotonic() + limit_s
         while (job, number) not in self.engine.started():
             assert time.monotonic() < until, f"attempt {number} was not started"

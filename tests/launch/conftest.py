@@ -85,7 +85,7 @@ class Ended:
         return sorted(self.output.splitlines())
 
 
-def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 20.0) -> None:
+def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 60) -> None:
     give_up = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > give_up:

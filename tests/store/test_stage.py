@@ -45,7 +45,7 @@ def run(plan: StagePlan, tmp_path: Path, *command: str) -> "subprocess.Popen[byt
     )
 
 
-def wait_for(ready: "list[Path]", limit_s: float = 30) -> None:
+def wait_for(ready: "list[Path]", limit_s: float = 60) -> None:
     end = time.monotonic() + limit_s
     while not all(path.exists() for path in ready):
         assert time.monotonic() < end

@@ -174,7 +174,7 @@ def test_a_job_that_ended_while_there_was_no_server_is_seen_afterwards(
     assert "tail of it" in (ended.attempts[0].tail or "")
 
 
-def wait_for_state(client: Client, job_id: str, state: JobState, limit_s: float = 20) -> None:
+def wait_for_state(client: Client, job_id: str, state: JobState, limit_s: float = 60) -> None:
     until = time.monotonic() + limit_s
     while client.get(job_id).state is not state:
         assert time.monotonic() < until, client.get(job_id)
