@@ -31,6 +31,12 @@ class Settings:
     sim_cards: int = 8
     user_limit: int = 0
     """How many devices one user's running jobs may hold together; 0 means no limit."""
+    send_every_s: int = 180
+    """How often results of running jobs are sent to their store."""
+    send_patience_s: int = 120
+    """How long a store that is away is waited for, before and after a job."""
+    input_cache_gb: int = 100
+    """How much of inputs from stores is kept for later jobs."""
 
     @property
     def database(self) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from jumar.engine.base import Attempt, Engine, Observation
 from jumar.engine.local.engine import LocalEngine
+from jumar.engine.local.stages import Stages
 from jumar.launch import process
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
@@ -26,7 +27,9 @@ class Workshop:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.engine = LocalEngine(home, CARDS)
+        # Quick enough for tests: results are sent often, and a store that is away is given up soon.
+        self.stages = Stages(home, owner="ann", every_s=0.2, patience_s=1.0)
+        self.engine = LocalEngine(home, CARDS, stages=self.stages)
         self.attempts: list[Attempt] = []
 
     def attempt(self, command: list[str] | str, **fields: Any) -> Attempt:

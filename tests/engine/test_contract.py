@@ -109,7 +109,7 @@ def test_an_attempt_that_was_not_started_is_starting(
 def test_more_devices_than_there_are_is_refused_with_a_hint(case: tuple[Engine, Finish]) -> None:
     spec = JobSpec.model_validate({"name": "big", "command": ["true"], "device": "sim:5"})
     with pytest.raises(SubmitRefused) as refusal:
-        case[0].plan(spec)
+        case[0].plan(spec, user="ann")
     assert refusal.value.hint
 
 
@@ -117,7 +117,7 @@ def test_a_plan_names_its_engine_and_changes_nothing(
     case: tuple[Engine, Finish], tmp_path: Path
 ) -> None:
     spec = JobSpec.model_validate({"name": "small", "command": ["true"], "device": "sim:4"})
-    plan = case[0].plan(spec)
+    plan = case[0].plan(spec, user="ann")
     assert plan.engine == case[0].name
     assert plan.summary
     assert not list(tmp_path.iterdir())

@@ -15,7 +15,7 @@ def plan(
     workshop: Workshop, command: list[str] | str, archive: Path | None = None, **fields: Any
 ) -> Plan:
     spec = JobSpec.model_validate({"name": "x", "command": command, **fields})
-    return workshop.engine.plan(spec, archive=archive)
+    return workshop.engine.plan(spec, user="ann", archive=archive)
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,7 @@ def plan(
         (["true"], {"nodes": 2, "type": "distributed"}, "one machine"),
         (["true"], {"segments": 2}, "segments"),
         (["true"], {"code": "/somewhere"}, "folder of the client's machine"),
-        (["true"], {"inputs": {"data": "obs://bucket/data"}}, "later version"),
-        (["true"], {"outputs": {"out": "s3://bucket/out"}}, "later version"),
+        (["true"], {"inputs": {"data": "obs://bucket/data"}}, "obs://bucket/data is not there"),
         (["true"], {"outputs": {"out": "../out"}}, "leads outside"),
         (["true"], {"inputs": {"data": "/no/such/data"}}, "the input data is not there"),
         (["true"], {"inputs": {"data": "here/data"}}, "the input data is not there"),

@@ -27,6 +27,7 @@ grace: 45
 segments: 4
 inputs: {data_url: "obs://bucket/digits", pretrain_url: /data/model.ckpt}
 outputs: {train_url: "s3://bucket/out"}
+ckpt: obs://bucket/ckpt
 requirements: train/pip-requirements.txt
 environment: {OMP_NUM_THREADS: 4, HF_TOKEN: hf_secret}
 endpoints: [ssh, jupyter, tensorboard]

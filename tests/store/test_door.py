@@ -15,6 +15,7 @@ from jumar.store.accounts import (
     Account,
     StoreConfig,
     accounts_path,
+    job_config,
     load_config,
     obs_account,
     save_account,
@@ -200,7 +201,7 @@ def test_accounts_are_private_and_regions_are_checked(home: Path, door: Door) ->
         obs_account("nowhere/../x", "AK", "SK")
     save_account(accounts_path(home, "ann"), "obs", account)
     assert accounts_path(home, "ann").stat().st_mode & 0o777 == 0o600
-    assert load_config(home, {}, user="ann").obs == account
+    assert job_config(home, "ann", owner="root").obs == account
     assert load_config(home, {}).obs is None
     with pytest.raises(BadInput):
         accounts_path(home, "../ann")

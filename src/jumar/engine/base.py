@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
+from jumar.spec.records import StagingRecord
 from jumar.spec.states import JobState
 
 
@@ -27,6 +28,10 @@ class Attempt:
     """Ids of the cards (or CPU slots) this try holds on this machine."""
     archive: Path | None = None
     """The tar file that `spec.code` names, when it was uploaded."""
+
+
+SEND_LIMIT_S = 600.0
+"""How long an attempt may hold its cards after its ranks have ended, to send its results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,8 @@ class Observation:
     exit_code: int | None = None
     reason: str | None = None
     tail: str | None = None
+    not_uploaded: bool = False
+    """Of an attempt that has ended: whether its results are only here yet."""
 
 
 class Engine(Protocol):
@@ -64,7 +71,7 @@ class Engine(Protocol):
         """All that jobs may hold here, CPU slots included."""
         ...
 
-    def plan(self, spec: JobSpec, *, archive: Path | None = None) -> Plan:
+    def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """Check that the job can run here at all (else SubmitRefused) and say how it would."""
         ...
 
@@ -81,6 +88,14 @@ class Engine(Protocol):
 
     def stop(self, attempt: Attempt, why: JobState) -> None:
         """Ask the attempt to end as STOPPED, TIMED_OUT or PREEMPTED. Asking twice is once."""
+        ...
+
+    def staging(self, attempt: Attempt) -> StagingRecord | None:
+        """How far the attempt's data has been carried; None where there is none to carry."""
+        ...
+
+    def send_results(self, attempt: Attempt) -> None:
+        """Begin to send what an ended attempt has left here. Returns at once; twice is once."""
         ...
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from jumar.engine.base import Attempt, Observation, Plan
 from jumar.errors import EngineFailed, SubmitRefused
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
+from jumar.spec.records import StagingRecord
 from jumar.spec.states import JobState
 
 
@@ -26,6 +27,7 @@ class MemoryEngine:
         self._entries: dict[tuple[str, int], Observation] = {}
         self._lock = threading.Lock()
         self._failures: list[EngineFailed] = []
+        self._staging: dict[str, StagingRecord] = {}
         self.stops: list[tuple[str, int, JobState]] = []
         """Every stop that was asked for, in order."""
 
@@ -47,6 +49,11 @@ class MemoryEngine:
             key = max(key for key in self._entries if key[0] == job_id)
             self._end(key, state, exit_code, reason, tail)
 
+    def stage(self, job_id: str, record: StagingRecord) -> None:
+        """From now on the job's data stands so."""
+        with self._lock:
+            self._staging[job_id] = record
+
     def started(self) -> list[tuple[str, int]]:
         """Attempts that were started, in order."""
         with self._lock:
@@ -56,7 +63,7 @@ class MemoryEngine:
         """The cards it was made with."""
         return self._cards
 
-    def plan(self, spec: JobSpec, *, archive: Path | None = None) -> Plan:
+    def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """Refuses only more devices than there are."""
         have = sum(card.kind == spec.device.kind for card in self._cards)
         if spec.device.count > have:
@@ -91,6 +98,15 @@ class MemoryEngine:
             if self._obedient and key in self._entries:
                 self._end(key, why, None, f"ended: {why}", None)
 
+    def staging(self, attempt: Attempt) -> StagingRecord | None:
+        """As `stage` has left it."""
+        with self._lock:
+            return self._staging.get(attempt.job_id)
+
+    def send_results(self, attempt: Attempt) -> None:
+        """All arrives at once."""
+        self.stage(attempt.job_id, StagingRecord(phase="done", updated_at=time.time()))
+
     def close(self) -> None:
         """Nothing to let go of."""
 
@@ -108,11 +124,13 @@ class MemoryEngine:
     ) -> None:
         before = self._entries[key]
         if not before.state.is_final:
+            data = self._staging.get(key[0])
             self._entries[key] = replace(
                 before,
                 state=state,
                 exit_code=0 if state == JobState.SUCCEEDED else exit_code,
                 reason=reason,
                 tail=tail,
+                not_uploaded=data is not None and data.has_unsent,
                 finished_at=time.time(),
             )

@@ -17,6 +17,7 @@ from jumar.jobs import ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.database import Database
 from jumar.jobs.ledger import JobRow
+from jumar.jobs.results import Results
 from jumar.jobs.roster import NODE, ActiveJob, Roster
 from jumar.jobs.scheduling.records import Pool, Start
 from jumar.jobs.scheduling.schedule import schedule
@@ -52,6 +53,7 @@ class Conductor:
         self.roster = Roster(self.pool, on_change=self.wake)
         self._chances_seen = -1
         self._unstarted: set[str] = set()
+        self._results = Results(engine, folder)
         self._hints: set[str] = set()
         self._woken = threading.Condition()
         self._wants_pass = False
@@ -63,6 +65,7 @@ class Conductor:
         with self._database.read() as connection:
             waiting = ledger.queued_jobs(connection)
             active = ledger.active_jobs(connection)
+            unsent = ledger.unsent_jobs(connection)
         for row in waiting:
             self.roster.reflect(row)
         for row, record in active:
@@ -71,6 +74,7 @@ class Conductor:
             if row.state is not JobState.RUNNING:
                 # It may never have reached the engine. Starting twice is starting once.
                 self._unstarted.add(row.id)
+        self._results.watch(unsent)
         log.info("%d jobs wait, %d hold cards", len(waiting), len(active))
         self._thread.start()
 
@@ -133,6 +137,17 @@ class Conductor:
                 self._start(job.attempt)
         self._observe([job for job in active if only is None or job.row.id in only])
         self._start_what_may()
+        if only is None:
+            self._look_after_results()
+
+    def _look_after_results(self) -> None:
+        arrived = self._results.look()
+        if arrived:
+
+            def change(connection: Connection) -> list[JobRow]:
+                return [ledger.results_arrived(connection, job_id) for job_id in arrived]
+
+            self._database.write(change, then=self._reflect_all)
 
     def _observe(self, active: list[ActiveJob]) -> None:
         if not active:
@@ -156,6 +171,9 @@ class Conductor:
         for row in self._database.write(change, then=self._reflect_all):
             self._unstarted.discard(row.id)
             log.info("job %s is %s", row.id, row.state)
+            if row.not_uploaded:
+                log.warning("the results of job %s are not yet uploaded", row.id)
+                self._results.watch([row])
 
     def _reflect_all(self, rows: list[JobRow]) -> None:
         for row in rows:

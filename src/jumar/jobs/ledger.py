@@ -17,7 +17,7 @@ from jumar.errors import BadInput, NotFound
 from jumar.jobs.lifecycle import check_step
 from jumar.jobs.tables import attempts, jobs
 from jumar.spec.job import JobSpec
-from jumar.spec.records import AttemptRecord, JobRecord, JobSummary, Waiting
+from jumar.spec.records import AttemptRecord, JobRecord, JobSummary, StagingRecord, Waiting
 from jumar.spec.states import ACTIVE, JobState
 
 # Made once: putting a statement together costs more than running it.
@@ -46,6 +46,7 @@ class JobRow:
     started_at: float | None
     finished_at: float | None
     attempt: int
+    not_uploaded: bool = False
 
     def summary(self) -> JobSummary:
         """The job as lists show it."""
@@ -62,10 +63,16 @@ class JobRow:
             finished_at=self.finished_at,
             reason=self.reason,
             attempt=self.attempt,
+            not_uploaded=self.not_uploaded,
         )
 
     def record(
-        self, *, attempts: tuple[AttemptRecord, ...], waiting: Waiting | None, directory: Path
+        self,
+        *,
+        attempts: tuple[AttemptRecord, ...],
+        waiting: Waiting | None,
+        directory: Path,
+        staging: StagingRecord | None,
     ) -> JobRecord:
         """All about the job as it is shown to people."""
         summary = self.summary()
@@ -76,6 +83,7 @@ class JobRow:
             waiting=waiting,
             directory=str(directory),
             notes=self.notes,
+            staging=staging,
         )
 
 
@@ -178,6 +186,18 @@ def active_jobs(connection: Connection) -> list[tuple[JobRow, AttemptRecord]]:
     rows = connection.execute(select(jobs).where(jobs.c.state.in_(ACTIVE))).all()
     found = [_job_row(row) for row in rows]
     return [(row, attempts_of(connection, row.seq)[-1]) for row in found]
+
+
+def unsent_jobs(connection: Connection) -> list[JobRow]:
+    """All that have ended and whose results are not uploaded."""
+    rows = connection.execute(select(jobs).where(jobs.c.not_uploaded))
+    return [_job_row(row) for row in rows]
+
+
+def results_arrived(connection: Connection, job_id: str) -> JobRow:
+    """The job's results are where they belong."""
+    connection.execute(update(jobs).where(jobs.c.id == job_id).values(not_uploaded=False))
+    return find_job(connection, job_id)
 
 
 def attempts_of(connection: Connection, seq: int) -> tuple[AttemptRecord, ...]:
@@ -284,6 +304,7 @@ def _end_job(connection: Connection, row: JobRow, seen: Observation, now: float)
         reason=seen.reason,
         started_at=started_at,
         finished_at=seen.finished_at or now,
+        not_uploaded=seen.not_uploaded,
     )
 
 
@@ -325,6 +346,7 @@ def _job_row(row: Row[Any]) -> JobRow:
         started_at=row.started_at,
         finished_at=row.finished_at,
         attempt=row.attempt,
+        not_uploaded=row.not_uploaded,
     )
 
 
@@ -342,6 +364,7 @@ def _summary(row: Row[Any]) -> JobSummary:
         finished_at=row.finished_at,
         reason=row.reason,
         attempt=row.attempt,
+        not_uploaded=row.not_uploaded,
     )
 
 

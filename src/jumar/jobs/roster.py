@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from jumar.engine.base import Attempt
+from jumar.engine.base import SEND_LIMIT_S, Attempt
 from jumar.jobs.ledger import JobRow
 from jumar.jobs.scheduling.line import Line
 from jumar.jobs.scheduling.records import CardRef, Pool, QueuedJob, RunningJob
@@ -29,7 +29,7 @@ class ActiveJob:
     def ends_by(self) -> float | None:
         """When its cards are surely free again; None without a time limit."""
         limit_s = self.row.spec.time_limit
-        return limit_s and self.since + limit_s + self.row.spec.grace + _CLEAN_UP_S
+        return limit_s and self.since + limit_s + _grace_s(self.row)
 
     def running(self) -> RunningJob:
         """As the scheduler sees it."""
@@ -138,5 +138,11 @@ def queued(row: JobRow) -> QueuedJob:
         order=row.seq,
         time_limit_s=spec.time_limit,
         preemptible=spec.preemptible,
-        grace_s=spec.grace + _CLEAN_UP_S,
+        grace_s=_grace_s(row),
     )
+
+
+def _grace_s(row: JobRow) -> float:
+    """How long it may hold its cards after it was asked to end."""
+    sending_s = SEND_LIMIT_S if row.spec.sends_results else 0.0
+    return row.spec.grace + sending_s + _CLEAN_UP_S

@@ -5,13 +5,14 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from jumar.engine.base import Engine, Plan
-from jumar.errors import BadInput, NotFound, SubmitRefused
+from jumar.errors import BadInput, Conflict, NotFound, SubmitRefused
 from jumar.jobs import ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.database import Database
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.ledger import JobRow, PageQuery
+from jumar.jobs.results import last_attempt
 from jumar.jobs.roster import queued
 from jumar.jobs.scheduling.forecast import explain
 from jumar.spec.job import ArchivedCode, JobSpec
@@ -22,6 +23,7 @@ from jumar.spec.records import (
     JobRecord,
     JobSummary,
     LogFile,
+    StagingRecord,
     Waiting,
 )
 from jumar.spec.states import JobState
@@ -75,7 +77,7 @@ class JobService:
         self._engine.close()
         self._database.close()
 
-    def plan(self, spec: JobSpec) -> Plan:
+    def plan(self, spec: JobSpec, *, user: str) -> Plan:
         """What the engine would do, or why it never can."""
         if isinstance(spec.code, str):
             raise SubmitRefused(
@@ -85,11 +87,11 @@ class JobService:
         archive = None
         if isinstance(spec.code, ArchivedCode):
             archive = self._archives.path(spec.code.archive)
-        return self._engine.plan(spec, archive=archive)
+        return self._engine.plan(spec, archive=archive, user=user)
 
     def submit(self, spec: JobSpec, *, user: str, key: str | None = None) -> JobRecord:
         """Put a job in line. The same key from the same user gives the same job again."""
-        notes = self.plan(spec).notes
+        notes = self.plan(spec, user=user).notes
         now = time.time()
         row, is_new = self._database.write(
             lambda c: ledger.insert_job(c, user=user, spec=spec, notes=notes, key=key, now=now),
@@ -115,6 +117,31 @@ class JobService:
             then=self._conductor.roster.reflect,
         )
         return self.get(job_id)
+
+    def upload(self, job: str) -> JobRecord:
+        """Begin to send the results that an ended job has left on its machine; twice is once."""
+        row = self._row(job)
+        if not row.spec.sends_results:
+            raise Conflict(
+                f"job {row.id} has nothing to upload: its outputs are paths of its machine",
+                hint="outputs that are obs:// or s3:// addresses are uploaded",
+            )
+        if not row.state.is_final:
+            raise Conflict(
+                f"job {row.id} is {row.state}: its results are sent while it runs and at its end"
+            )
+        if row.not_uploaded:
+            self._engine.send_results(last_attempt(row, self._folder))
+        return self.get(row.id)
+
+    def staging(self, job: JobSummary) -> StagingRecord | None:
+        """How far the data of a job's last attempt has been carried."""
+        return self._staging(self._row(job.id))
+
+    def _staging(self, row: JobRow) -> StagingRecord | None:
+        if row.attempt == 0 or not row.spec.stages_data:
+            return None
+        return self._engine.staging(last_attempt(row, self._folder))
 
     def glance(self, job: str) -> JobSummary:
         """Whose a job is and how it stands, without asking why it waits."""
@@ -228,4 +255,9 @@ class JobService:
     def _record(
         self, row: JobRow, attempts: tuple[AttemptRecord, ...] = (), waiting: Waiting | None = None
     ) -> JobRecord:
-        return row.record(attempts=attempts, waiting=waiting, directory=self._folder / row.id)
+        return row.record(
+            attempts=attempts,
+            waiting=waiting,
+            directory=self._folder / row.id,
+            staging=self._staging(row),
+        )

@@ -2,6 +2,7 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -12,6 +13,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 metadata = MetaData()
@@ -64,6 +66,8 @@ jobs = Table(
     Column("started_at", Float),
     Column("finished_at", Float),
     Column("attempt", Integer, nullable=False),
+    # Results of an ended job that are only on its machine yet.
+    Column("not_uploaded", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("user", "submit_key", name="uq_jobs_user_submit_key"),
     Index("ix_jobs_state_seq", "state", "seq"),
     Index("ix_jobs_user_seq", "user", "seq"),

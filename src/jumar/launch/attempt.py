@@ -9,17 +9,17 @@ import socket
 import time
 from typing import Dict, Optional
 
-from jumar.launch import cgroup, code, fixed_paths, guard, jobdir, process, requirements
+from jumar.launch import cgroup, code, fixed_paths, guard, jobdir, process, requirements, staging
 from jumar.launch.ascend import cann_variables, hccl_variables
 from jumar.launch.control import Control, Interrupted, Stop
-from jumar.launch.environment import inherited, simulation_path
+from jumar.launch.environment import inherited, moxing_path, simulation_path
 from jumar.launch.job import Job, Request, read_job, read_request
 from jumar.launch.job_ranks import Prepared, link_data, marks, plan_ranks
 from jumar.launch.jobdir import Claim, Ending, JobDir, Journal
 from jumar.launch.outcome import LogTail, SetupFailed, describe, ending_of, ending_of_stop
 from jumar.launch.platform_files import write_platform_files
 from jumar.launch.steps import Steps
-from jumar.launch.supervise import SCHEDULER, Exit, Listener, supervise
+from jumar.launch.supervise import SCHEDULER, SENDER, Exit, Listener, supervise
 from jumar.launch.tree import Tree
 
 ALREADY_CLAIMED = 3
@@ -61,6 +61,7 @@ def end_lost(directory: JobDir, claim: Claim, reason: str) -> Ending:
     """End what an attempt without supervisor has left, and write its result."""
     group = cgroup.Cgroup(claim.cgroup) if claim.cgroup else None
     Tree(group).dissolve()
+    jobdir.forget_keys(directory)
     ending = Ending(
         "lost",
         "supervisor-killed",
@@ -100,6 +101,7 @@ def _supervise(
     attempt = _Attempt(directory, job, request, control, tree, journal)
     ending = attempt.run()
     tree.dissolve()
+    jobdir.forget_keys(directory)
     ending = ending._replace(started_at=started_at, finished_at=time.time())
     journal.add("attempt-finished", state=ending.state, reason=ending.reason)
     jobdir.write_ending(directory, ending)
@@ -150,11 +152,15 @@ class _Attempt(Listener):
         environment = {**inherited(), **job.environment, **marks(directory, job)}
         folder = code.bring_code(directory, job, self._request, steps, environment)
         environment = self._with_requirements(folder, steps, environment)
+        if self._request.staging is not None:
+            self._journal.add("inputs")
+            staging.bring(self._request.staging, directory, steps, marks(directory, job))
         if job.device_kind == "npu":
             environment.update(hccl_variables(environment))
             environment.update(cann_variables(environment))
         elif job.device_kind == "sim":
             environment.update(simulation_path(environment))
+        environment.update(moxing_path(environment, directory.store_file))
         files = write_platform_files(directory, job, self._request, environment)
         data = link_data(directory, job)
         fixed = fixed_paths.provide(directory, job, data, environment.get("HOME"), folder)
@@ -165,10 +171,23 @@ class _Attempt(Listener):
         ranks = plan_ranks(directory, job, self._request, environment, prepared)
         tails = {rank.rank: LogTail(rank.program.log) for rank in ranks}
         self._control.check()
+        if self._request.staging is not None:
+            ranks += staging.sender(self._request.staging, directory, marks(directory, job))
         outcome = supervise(ranks, self._control, self._tree, grace_s=job.grace_s, listener=self)
         if outcome.left_over:
             self._journal.add("warning", words="some processes could not be ended")
-        return ending_of(outcome, tails, self._journal.disk_full or _no_room(directory.root))
+        ending = ending_of(outcome, tails, self._journal.disk_full or _no_room(directory.root))
+        self._send_results()
+        return ending
+
+    def _send_results(self) -> None:
+        wanted = self._request.staging
+        if wanted is None or wanted.send is None:
+            return
+        self._journal.add("sending")
+        names = marks(self._directory, self._job)
+        sent = staging.send(wanted, self._directory, self._control, self._tree, names)
+        self._journal.add("sent" if sent else "not-uploaded")
 
     def _with_requirements(
         self, folder: str, steps: Steps, environment: Dict[str, str]
@@ -181,6 +200,7 @@ class _Attempt(Listener):
 
     def started(self, pids: Dict[int, int]) -> None:
         """Let the engine see that the ranks run."""
+        pids = {rank: pid for rank, pid in pids.items() if rank != SENDER}
         try:
             jobdir.write_json(
                 self._directory.ranks, {"started_at": time.time(), "pids": list(pids.values())}

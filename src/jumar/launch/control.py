@@ -48,6 +48,7 @@ class Control:
         self.deadline = deadline
         """On the monotonic clock."""
         self._asked_to_stop = asked_to_stop
+        self._is_deaf = False
         self._passed_on: List[int] = []
         self._selector = selectors.DefaultSelector()
         self._wake, self._wake_end = os.pipe()
@@ -106,6 +107,13 @@ class Control:
         if self.stop is not None and self.stop.why == "peer-failed":
             self.stop = None
 
+    def finish(self) -> None:
+        """The ranks have ended. The time limit was theirs, and a stop that they have obeyed is not
+        heard again; one that comes only now is."""
+        self.deadline = None
+        if self.stop is not None and self.stop.why != "guard-killed":
+            self.stop, self._is_deaf = None, True
+
     def take_passed_on(self) -> List[int]:
         """Signals to pass on to the ranks, each once."""
         taken, self._passed_on = self._passed_on, []
@@ -130,6 +138,8 @@ class Control:
                 self._asked_by_signal(number)
 
     def _asked_by_signal(self, number: int) -> None:
+        if self._is_deaf:
+            return
         if self.stop is not None and number == signal.SIGINT:
             self.impatient = True
         why = self._asked_to_stop() if self._asked_to_stop else None
@@ -143,7 +153,7 @@ class Control:
         self.impatient = True
 
     def _look(self) -> None:
-        if self.stop is not None:
+        if self.stop is not None or self._is_deaf:
             return
         why = self._asked_to_stop() if self._asked_to_stop else None
         if why is not None:

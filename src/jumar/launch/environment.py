@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import sys
-from typing import Dict, Mapping, Optional, Sequence
+from typing import Dict, List, Mapping, Optional, Sequence
 
 from jumar.launch.facts import CardFacts
 
@@ -16,7 +16,9 @@ VISIBLE = {"npu": "ASCEND_RT_VISIBLE_DEVICES", "gpu": "CUDA_VISIBLE_DEVICES"}
 SIM_DEVICES = "JUMAR_SIM_DEVICES"
 """How many simulated NPUs there are; which ones makes no difference."""
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
-_SIM_PATH = os.path.join(os.path.dirname(_OWN_FOLDER), "inject", "sim_path")
+_INJECT = os.path.join(os.path.dirname(_OWN_FOLDER), "inject")
+_SIM_PATH = os.path.join(_INJECT, "sim_path")
+_MOXING_PATH = os.path.join(_INJECT, "moxing_path")
 
 
 def inherited(environ: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
@@ -59,8 +61,19 @@ def simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:
     Where the launcher travels alone, as one file, there is none to find."""
     if not os.path.isdir(_SIM_PATH):
         return {}
-    before = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    return {"PYTHONPATH": os.pathsep.join([_SIM_PATH, *before])}
+    return {"PYTHONPATH": os.pathsep.join([_SIM_PATH, *_python_path(environ)])}
+
+
+def moxing_path(environ: Mapping[str, str], store_file: str) -> Dict[str, str]:
+    """PYTHONPATH on which `import moxing` finds ours last, and the stores that it then knows."""
+    if not os.path.isdir(_MOXING_PATH) or not os.path.exists(store_file):
+        return {}
+    entries = [*_python_path(environ), _MOXING_PATH]
+    return {"PYTHONPATH": os.pathsep.join(entries), "JUMAR_STORE_FILE": store_file}
+
+
+def _python_path(environ: Mapping[str, str]) -> List[str]:
+    return [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
 
 
 def rank_variables(

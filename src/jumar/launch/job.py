@@ -34,6 +34,23 @@ class Job(NamedTuple):
     endpoints: Tuple[str, ...]
     grace_s: float
     env_cache: str
+    ckpt: Optional[str] = None
+    """Where checkpoints go, when that is not the job directory."""
+
+
+class Staging(NamedTuple):
+    """The platform's own programs that carry data to and from the node; what they carry is not
+    known here. Each is an argument vector."""
+
+    bring: List[str]
+    """Before the ranks start."""
+    keep: Optional[List[str]]
+    """Beside the ranks; there when something has to be sent back."""
+    send: Optional[List[str]]
+    """After them."""
+    status: str
+    """Where they tell how far they are: JSON, with `error` in words."""
+    send_limit_s: float
 
 
 class Request(NamedTuple):
@@ -46,6 +63,7 @@ class Request(NamedTuple):
     archive: Optional[str]
     facts: Tuple[CardFacts, ...] = ()
     """What the engine knows of the cards."""
+    staging: Optional[Staging] = None
 
     @property
     def card_facts(self) -> List[CardFacts]:
@@ -81,6 +99,7 @@ def read_job(directory: JobDir) -> Job:
             endpoints=tuple(value.get("endpoints") or ()),
             grace_s=float(value["grace_s"]),
             env_cache=str(value["env_cache"]),
+            ckpt=value.get("ckpt"),
         )
 
     return _built(directory.job, build)
@@ -97,8 +116,15 @@ def read_request(directory: JobDir) -> Request:
             notify=value.get("notify"),
             archive=value.get("archive"),
             facts=tuple(CardFacts.from_json(card) for card in value.get("facts") or ()),
+            staging=_staging(value.get("staging")),
         ),
     )
+
+
+def _staging(value: Optional[Dict[str, Any]]) -> Optional[Staging]:
+    if value is None:
+        return None
+    return Staging(**{name: value[name] for name in Staging._fields})
 
 
 def _read(path: str) -> Dict[str, Any]:

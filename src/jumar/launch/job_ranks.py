@@ -139,6 +139,9 @@ def link_data(directory: JobDir, job: Job) -> Dict[str, str]:
             os.makedirs(target, exist_ok=True)
             _link(target, own)
         paths[name] = target or own
+    if job.ckpt is not None:
+        os.makedirs(job.ckpt, exist_ok=True)
+        _link(job.ckpt, directory.path("ckpt"))
     os.makedirs(directory.path("ckpt"), exist_ok=True)
     return paths
 

@@ -64,6 +64,12 @@ class JobDir(NamedTuple):
         """How this attempt ended."""
         return os.path.join(self.attempt, "result.json")
 
+    @property
+    def store_file(self) -> str:
+        """The stores and keys of the job's user, while this attempt runs; the ranks know it as
+        JUMAR_STORE_FILE."""
+        return os.path.join(self.attempt, "store.json")
+
     def log(self, node: int, rank: int) -> str:
         """What one rank writes, over all attempts."""
         return self.path("logs", f"node{node}", f"rank{rank}.log")
@@ -71,6 +77,10 @@ class JobDir(NamedTuple):
     def setup_log(self, node: int) -> str:
         """What git and pip write while the attempt is prepared."""
         return self.path("logs", f"node{node}", "setup.log")
+
+    def staging_log(self, node: int) -> str:
+        """What the programs write that carry data."""
+        return self.path("logs", f"node{node}", "staging.log")
 
 
 class Claim(NamedTuple):
@@ -177,6 +187,11 @@ def read_stop(directory: JobDir) -> Optional[str]:
     except Unusable:
         # The file is there: whatever it holds, somebody wants an end.
         return "stopped"
+
+
+def forget_keys(directory: JobDir) -> None:
+    """The attempt needs its user's keys no more."""
+    _remove(directory.store_file)
 
 
 def reserve_result(directory: JobDir) -> None:

@@ -23,10 +23,15 @@ class Rank(NamedTuple):
     program: Program
     is_service: bool = False
     """A helper, such as a scheduler: when all others are done it is ended too."""
+    is_aside: bool = False
+    """One whose own end, however it comes, means nothing for the others."""
 
 
 SCHEDULER = -1
 """The rank of the helper process that a MindSpore cluster needs."""
+
+SENDER = -2
+"""The rank of the helper process that sends results while the others run."""
 
 RUN_AGAIN = 75
 """The exit code of a rank that has saved and wants to be run again."""
@@ -137,6 +142,8 @@ class _Group:
             try:
                 self._running[spawn(rank.program)] = rank
             except CannotStart as error:
+                if rank.is_aside:
+                    continue
                 self._ask(signal.SIGTERM)
                 return rank.rank, error
         self._listener.started({rank.rank: pid for pid, rank in self._running.items()})
@@ -159,7 +166,7 @@ class _Group:
         ended: List[Tuple[float, Exit]] = []
         for pid, status in _ended_children():
             rank = self._running.pop(pid, None)
-            if rank is not None:
+            if rank is not None and not rank.is_aside:
                 ended.append((_last_write(rank.program.log), self._exit_of(rank, status)))
         # Several may have ended since the last look; who wrote last died last.
         for _, exit_ in sorted(ended, key=lambda pair: pair[0]):

@@ -96,7 +96,7 @@ async def rerun(
 
 
 @router.post("/plans", response_model=Plan, summary="What would be done", openapi_extra=SPEC_BODY)
-async def plan(request: Request, site: SiteOf, _user: Member) -> Response:
+async def plan(request: Request, site: SiteOf, user: Member) -> Response:
     """Check a job and say how it would run, without running it."""
     spec = await read_spec(request)
-    return answer(await run_in_threadpool(site.service.plan, spec))
+    return answer(await run_in_threadpool(site.service.plan, spec, user=user.name))

@@ -20,6 +20,7 @@ import uvicorn
 
 from jumar.devices.cards import inventory
 from jumar.engine.local.engine import LocalEngine
+from jumar.engine.local.stages import Stages
 from jumar.errors import HomeUnusable
 from jumar.jobs.accounts import Accounts
 from jumar.jobs.database import open_database
@@ -90,7 +91,14 @@ def _engine(settings: Settings) -> LocalEngine:
             hint="start it on a Linux machine and set JUMAR_SERVER here to its address",
         )
     cards = inventory(cpu_slots=settings.cpu_slots, sim_cards=settings.sim_cards)
-    return LocalEngine(settings.home, cards)
+    stages = Stages(
+        settings.home,
+        owner=_user_name(),
+        cache_bytes=settings.input_cache_gb * 10**9,
+        every_s=max(1, settings.send_every_s),
+        patience_s=settings.send_patience_s,
+    )
+    return LocalEngine(settings.home, cards, stages=stages)
 
 
 def _write_client(home: Path, accounts: Accounts, url: str) -> None:

@@ -24,11 +24,23 @@ _NAME = re.compile(r"[^\W_][\w.\- ]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _GIT_SCHEMES = ("https://", "http://", "ssh://", "git://", "file://", "git@", "/")
-_STORE_SCHEMES = ("obs", "s3", "file")
+_REMOTE_SCHEMES = ("obs", "s3")
+_STORE_SCHEMES = (*_REMOTE_SCHEMES, "file")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
 MASK = "***"
 
 Endpoint = Literal["ssh", "jupyter", "tensorboard"]
+
+
+def is_remote(url: str) -> bool:
+    """Whether an input or output lies in an object store, so that it has to be staged."""
+    return url.startswith(tuple(f"{scheme}://" for scheme in _REMOTE_SCHEMES))
+
+
+def _check_url(name: str, url: str) -> None:
+    scheme = url.split("://", 1)[0] if "://" in url else "file"
+    if not url or "\0" in url or scheme not in _STORE_SCHEMES:
+        raise ValueError(f"{name}: {url!r} is not a path, file://, obs:// or s3:// address")
 
 
 def _device(value: object) -> object:
@@ -178,6 +190,10 @@ class JobSpec(_Strict):
     segments: Annotated[int, Field(ge=1, le=10000)] = 1
     inputs: dict[str, str] = Field(default_factory=dict)
     outputs: dict[str, str] = Field(default_factory=dict)
+    ckpt: str | None = Field(
+        default=None,
+        description="where checkpoints are kept between jobs; the job finds them in JUMAR_CKPT_DIR",
+    )
     requirements: str | None = Field(
         default=None,
         description="a requirements file inside the code; pip-requirements.txt beside the boot "
@@ -219,9 +235,14 @@ class JobSpec(_Strict):
         for name, url in value.items():
             if not _VARIABLE.fullmatch(name) or len(name) > 64:
                 raise ValueError(f"{name!r} is not a name; use letters, digits and '_'")
-            scheme = url.split("://", 1)[0] if "://" in url else "file"
-            if not url or "\0" in url or scheme not in _STORE_SCHEMES:
-                raise ValueError(f"{name}: {url!r} is not a path, file://, obs:// or s3:// address")
+            _check_url(name, url)
+        return value
+
+    @field_validator("ckpt")
+    @classmethod
+    def _ckpt_url(cls, value: str | None) -> str | None:
+        if value is not None:
+            _check_url("ckpt", value)
         return value
 
     @field_validator("requirements")
@@ -261,6 +282,16 @@ class JobSpec(_Strict):
         if both:
             raise ValueError(f"{sorted(both)[0]!r} is an input and an output")
         return self
+
+    @property
+    def stages_data(self) -> bool:
+        """Whether something has to be carried to or from the node."""
+        return self.sends_results or any(map(is_remote, self.inputs.values()))
+
+    @property
+    def sends_results(self) -> bool:
+        """Whether something has to be carried away when it ends."""
+        return any(map(is_remote, filter(None, (*self.outputs.values(), self.ckpt))))
 
     def dump(self) -> dict[str, Any]:
         """As JSON values, defaults left out; secrets are in it."""

@@ -35,6 +35,39 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """How much of a job's data was carried, of how much."""
+
+    files: int = 0
+    total_files: int = 0
+    bytes: int = 0
+    total_bytes: int = 0
+    cached_bytes: int = 0
+    """Of `bytes`, what was there from before."""
+    bytes_per_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagingRecord:
+    """How far an attempt's inputs and results have been carried, as its status file tells it."""
+
+    phase: str
+    """bringing, brought, running, sending, done, not-uploaded or failed."""
+    inputs: Carried | None = None
+    outputs: Carried | None = None
+    """What the last sending carried."""
+    sent_at: float | None = None
+    """When all that was there had arrived."""
+    error: str | None = None
+    updated_at: float = 0.0
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether, now that the job has ended, results are only on its machine."""
+        return self.phase in ("running", "sending", "not-uploaded")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSummary:
     """One row of the list of jobs."""
 
@@ -51,6 +84,8 @@ class JobSummary:
     reason: str | None = None
     attempt: int = 0
     """How many attempts there were; 0 while none was started."""
+    not_uploaded: bool = False
+    """Whether it has ended and results of it are only on its machine yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +98,8 @@ class JobRecord(JobSummary):
     directory: str
     notes: tuple[str, ...] = ()
     """What the engine will not do of what the spec asks, in words."""
+    staging: StagingRecord | None = None
+    """None where nothing has to be carried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,17 +89,17 @@ def validate(account: Account) -> tuple[str, ...]:
         raise explain_network(error, what, account.endpoint) from error
 
 
-def load_config(
-    home: Path, environ: Mapping[str, str] | None = None, user: str | None = None
-) -> StoreConfig:
-    """The stores of this process: the job's file, the user's or the home's, then the environment."""
+def load_config(home: Path, environ: Mapping[str, str] | None = None) -> StoreConfig:
+    """The stores of this process: the job's file or the home's, then the environment."""
     env = os.environ if environ is None else environ
     given = env.get(STORE_FILE_VARIABLE)
-    path = Path(given) if given else accounts_path(home, user)
-    values = _read(path)
-    builtin = Path(str(values.get("builtin") or home / "store"))
+    path = Path(given) if given else accounts_path(home)
+    return _config(home, _read(path), path, env)
+
+
+def _config(home: Path, values: dict[str, Any], path: Path, env: Mapping[str, str]) -> StoreConfig:
     return StoreConfig(
-        builtin=builtin,
+        builtin=Path(str(values.get("builtin") or home / "store")),
         state=home / "transfers",
         obs=_account(values.get("obs"), path),
         s3=_account(values.get("s3"), path) or _aws(env),
@@ -113,6 +113,27 @@ def accounts_path(home: Path, user: str | None = None) -> Path:
     if not _USER.fullmatch(user):
         raise BadInput(f"{user!r} is not a user's name")
     return home / "store-users" / f"{user}.json"
+
+
+def job_store(home: Path, user: str, owner: str) -> dict[str, Any]:
+    """What the stores are to a job of `user`, in the form of its own file, which moxing reads.
+
+    The keys of the home are its owner's alone; but the door is everybody's built-in store."""
+    values = _read(accounts_path(home, None if user == owner else user))
+    site = _read(accounts_path(home)).get("obs")
+    if site is not None and "obs" not in values and _is_door(home, site):
+        values["obs"] = site
+    return {"builtin": str(home / "store"), **values}
+
+
+def job_config(home: Path, user: str, owner: str) -> StoreConfig:
+    """The stores as a job of `user` has them, whatever variables this process has."""
+    return _config(home, job_store(home, user, owner), accounts_path(home, user), {})
+
+
+def _is_door(home: Path, account: dict[str, Any]) -> bool:
+    keys = _read(home / "door" / "users.json").values()
+    return any(account.get("access_key") == pair.get("access_key") for pair in keys)
 
 
 def save_account(path: Path, kind: str, account: Account | None) -> None:

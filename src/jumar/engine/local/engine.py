@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from jumar.engine.base import Attempt, Observation, Plan
@@ -10,11 +11,13 @@ from jumar.engine.local.card_book import CardBook
 from jumar.engine.local.files import job_dir, write_files
 from jumar.engine.local.observing import Observer
 from jumar.engine.local.planning import make_plan
+from jumar.engine.local.stages import Stages
 from jumar.engine.local.starter import Starter
 from jumar.errors import EngineFailed
 from jumar.launch import jobdir, process
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
+from jumar.spec.records import StagingRecord
 from jumar.spec.states import JobState
 
 _REASONS = frozenset({JobState.STOPPED, JobState.TIMED_OUT, JobState.PREEMPTED})
@@ -31,12 +34,14 @@ class LocalEngine:
         cards: tuple[Card, ...] | Callable[[], tuple[Card, ...]],
         *,
         notify: Path | None = None,
+        stages: Stages | None = None,
     ) -> None:
         self._home = home
         self._cards = cards
         self._notify = notify or home / "notify.sock"
         self._book = CardBook()
         self._starter = Starter(home / "launch.log")
+        self._stages = stages or Stages(home)
         self._observer = Observer(self._starter)
 
     @property
@@ -52,8 +57,9 @@ class LocalEngine:
         """All that jobs may hold here."""
         return self._cards() if callable(self._cards) else self._cards
 
-    def plan(self, spec: JobSpec, *, archive: Path | None = None) -> Plan:
+    def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run; raises SubmitRefused when it never could."""
+        self._stages.check(spec, user)
         return make_plan(spec, archive=archive, cards=self.cards(), home=self._home)
 
     def start(self, attempt: Attempt) -> None:
@@ -66,12 +72,27 @@ class LocalEngine:
             env_cache=self._home / "envs",
             notify=self._notify,
             facts=self._book.facts(attempt.spec.device.kind, attempt.cards, self.cards()),
+            staging=self._stages.prepare(attempt),
         )
         self._starter.start(directory)
 
     def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:
         """How the attempts stand now."""
-        return [self._observer.look(attempt) for attempt in attempts]
+        return [self._with_results(attempt, self._observer.look(attempt)) for attempt in attempts]
+
+    def _with_results(self, attempt: Attempt, seen: Observation) -> Observation:
+        if not seen.state.is_final or not attempt.spec.sends_results:
+            return seen
+        record = self._stages.read(attempt)
+        return replace(seen, not_uploaded=record is not None and record.has_unsent)
+
+    def staging(self, attempt: Attempt) -> StagingRecord | None:
+        """As the attempt's status file tells it."""
+        return self._stages.read(attempt)
+
+    def send_results(self, attempt: Attempt) -> None:
+        """Have another process send them; one that does already goes on alone."""
+        self._starter.run_aside(self._stages.resend(attempt), job_dir(attempt).staging_log(0))
 
     def stop(self, attempt: Attempt, why: JobState) -> None:
         """Ask by file, and by a signal so that it is seen at once."""

@@ -10,7 +10,7 @@ from jumar.engine.base import Attempt
 from jumar.engine.local.card_book import CardFacts
 from jumar.errors import EngineFailed, StorageFull
 from jumar.launch.jobdir import FORMAT, JobDir, create_json
-from jumar.spec.job import ArchivedCode, GitCode, JobSpec
+from jumar.spec.job import ArchivedCode, GitCode, JobSpec, is_remote
 
 
 def job_dir(attempt: Attempt) -> JobDir:
@@ -19,7 +19,12 @@ def job_dir(attempt: Attempt) -> JobDir:
 
 
 def write_files(
-    attempt: Attempt, *, env_cache: Path, notify: Path, facts: Sequence[CardFacts] = ()
+    attempt: Attempt,
+    *,
+    env_cache: Path,
+    notify: Path,
+    facts: Sequence[CardFacts] = (),
+    staging: dict[str, Any] | None = None,
 ) -> None:
     """Both files, each whole or not at all; what is there already stays."""
     directory = job_dir(attempt)
@@ -28,7 +33,7 @@ def write_files(
         if not Path(directory.job).exists():
             create_json(directory.job, _job(attempt, env_cache))
         if not Path(directory.request).exists():
-            create_json(directory.request, _request(attempt, notify, facts))
+            create_json(directory.request, {**_request(attempt, notify, facts), "staging": staging})
     except OSError as error:
         raise _explained(attempt, error) from error
 
@@ -58,6 +63,7 @@ def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "environment": spec.environment,
         "inputs": input_paths(spec, attempt.directory),
         "outputs": output_paths(spec, attempt.directory),
+        "ckpt": ckpt_path(spec, attempt.directory),
         "requirements": spec.requirements,
         "endpoints": spec.endpoints,
         "time_limit_s": spec.time_limit,
@@ -93,14 +99,27 @@ def code_kind(spec: JobSpec) -> str:
 
 
 def input_paths(spec: JobSpec, directory: Path) -> dict[str, str]:
-    """Each input's path; a relative one is inside the code."""
+    """Each input's path; a relative one is inside the code, a remote one is brought."""
     folder = Path(spec.workdir) if spec.workdir else directory / "code"
-    return {name: str(folder / local_path(url)) for name, url in spec.inputs.items()}
+    return {
+        name: str(directory / "inputs" / name if is_remote(url) else folder / local_path(url))
+        for name, url in spec.inputs.items()
+    }
 
 
-def output_paths(spec: JobSpec, directory: Path) -> dict[str, str | None]:
-    """Each output's path; a relative one is below the job's own `out` folder."""
-    return {name: str(directory / "out" / local_path(url)) for name, url in spec.outputs.items()}
+def output_paths(spec: JobSpec, directory: Path) -> dict[str, str]:
+    """Each output's path; a relative one, or one to be sent, is below the job's own `out` folder."""
+    return {
+        name: str(directory / "out" / (name if is_remote(url) else local_path(url)))
+        for name, url in spec.outputs.items()
+    }
+
+
+def ckpt_path(spec: JobSpec, directory: Path) -> str | None:
+    """Where checkpoints go when that is not the job's own `ckpt` folder."""
+    if spec.ckpt is None or is_remote(spec.ckpt):
+        return None
+    return str((Path(spec.workdir) if spec.workdir else directory / "code") / local_path(spec.ckpt))
 
 
 def local_path(url: str) -> str:

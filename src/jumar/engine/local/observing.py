@@ -116,6 +116,7 @@ def _take(directory: JobDir) -> bool:
 
 
 def _never_started(directory: JobDir) -> Ending:
+    jobdir.forget_keys(directory)
     ending = Ending(
         "lost",
         "supervisor-killed",
@@ -130,6 +131,7 @@ def _lost(attempt: Attempt, directory: JobDir, claim: Claim) -> Ending:
     restarted = claim.supervisor.boot_id != process.boot_id()
     if not restarted:
         _end_leftovers(attempt, claim)
+    jobdir.forget_keys(directory)
     ending = Ending(
         "lost",
         "supervisor-killed",

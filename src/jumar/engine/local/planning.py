@@ -20,7 +20,7 @@ from jumar.launch.job_ranks import arguments
 from jumar.launch.requirements import FILE_NAME, boot_file
 from jumar.launch.spawn import find
 from jumar.spec.devices import Card
-from jumar.spec.job import JobSpec
+from jumar.spec.job import JobSpec, is_remote
 
 _SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"'*?[]#~=%{}\n!")
 _BUILTINS = frozenset(
@@ -103,10 +103,7 @@ def make_plan(spec: JobSpec, *, archive: Path | None, cards: Sequence[Card], hom
 
 
 def _details(spec: JobSpec, directory: Path, count: int) -> dict[str, Any]:
-    data = {
-        name: path or str(directory / "out" / name)
-        for name, path in {**input_paths(spec, directory), **output_paths(spec, directory)}.items()
-    }
+    data = {**input_paths(spec, directory), **output_paths(spec, directory)}
     variable = VISIBLE.get(spec.device.kind.value)
     return {
         "argv": arguments(spec.command, data, inherited()),
@@ -115,7 +112,17 @@ def _details(spec: JobSpec, directory: Path, count: int) -> dict[str, Any]:
         "devices": variable or "none: CPU slots only limit how many jobs run at once",
         "directory": str(directory),
         "processes": count,
+        "staging": _staging(spec, data, directory),
     }
+
+
+def _staging(spec: JobSpec, data: dict[str, str], directory: Path) -> list[str]:
+    """What is carried, each in one line."""
+    made = [f"{url} to {data[name]}" for name, url in spec.inputs.items() if is_remote(url)]
+    made += [f"{data[name]} to {url}" for name, url in spec.outputs.items() if is_remote(url)]
+    if spec.ckpt is not None and is_remote(spec.ckpt):
+        made.append(f"{spec.ckpt} to {directory / 'ckpt'} and back")
+    return made
 
 
 def _notes(spec: JobSpec) -> tuple[str, ...]:
@@ -194,19 +201,15 @@ def _parents(name: str) -> list[str]:
 
 
 def _check_data(spec: JobSpec, files: _Files) -> None:
-    for name, url in (*spec.inputs.items(), *spec.outputs.items()):
-        if url.startswith(("obs://", "s3://")):
-            raise SubmitRefused(
-                f"{name}: {url} is in an object store; the store comes with a later version",
-                hint="copy it to this machine and give its path",
-            )
     for name, url in spec.inputs.items():
+        if is_remote(url):
+            continue
         path = local_path(url)
         missing = not os.path.exists(path) if path.startswith("/") else not files.has(path)
         if missing and (path.startswith("/") or files.are_known):
             raise SubmitRefused(f"the input {name} is not there: {path}")
     for name, url in spec.outputs.items():
-        if ".." in local_path(url).split("/"):
+        if not is_remote(url) and ".." in local_path(url).split("/"):
             raise SubmitRefused(f"the output {name} leads outside: {url}")
 
 

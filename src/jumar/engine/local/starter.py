@@ -47,6 +47,15 @@ class Starter:
             logger.warning("no warm process answers; cold start of %s", directory.root)
             self._start_cold(directory)
 
+    def run_aside(self, words: list[str], log: str) -> None:
+        """Run one of our modules to its end, whatever becomes of this process."""
+        with self._lock:
+            self._reap()
+            try:
+                self._spawn(words, None, log)
+            except OSError as error:
+                raise EngineFailed(f"cannot start {words[0]}: {error}") from error
+
     def close(self) -> None:
         """Let the warm process end when its children have."""
         with self._lock:
@@ -78,10 +87,11 @@ class Starter:
         except OSError as error:
             raise EngineFailed(f"cannot start a supervisor: {error}") from error
 
-    def _spawn(self, words: list[str], connection: int | None) -> int:
+    def _spawn(self, words: list[str], connection: int | None, log: str | None = None) -> int:
+        path = log or str(self._log)
         actions: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = [
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(self._log), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600),
+            (os.POSIX_SPAWN_OPEN, 1, path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ]
         if connection is not None:

@@ -19,7 +19,7 @@ class Row:
     is_code: bool = False
 
 
-_PLAIN = ("workdir", "framework", "image", "time_limit", "requirements")
+_PLAIN = ("workdir", "framework", "image", "time_limit", "requirements", "ckpt")
 _PAIRS = ("inputs", "outputs", "environment")
 
 

@@ -1,7 +1,9 @@
 """What a transfer has to do, from a listing of the source and one of the target."""
 
 import hashlib
+import math
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -92,10 +94,11 @@ def _is_folder(place: Place) -> bool:
 def _plan_folder(source: Place, target: Place, options: Options) -> Plan:
     keeps = make_filter(options.include, options.exclude)
     cut = len(source.prefix)
+    newest = time.time() - options.settled_s if options.settled_s else math.inf
     wanted = [
         entry
         for entry in source.store.walk(source.prefix)
-        if keeps is None or keeps(entry.key[cut:])
+        if (keeps is None or keeps(entry.key[cut:])) and entry.mtime <= newest
     ]
     if not wanted and not _exists(source):
         raise NotFound(f"there is nothing at {source.url}")

@@ -34,6 +34,8 @@ class Options:
     """Hard links instead of copies, between folders of one file system."""
     again: bool = False
     """Copy also what the target has already."""
+    settled_s: float = 0.0
+    """Leave for later what was written to within so many seconds."""
     workers: int = 32
     patience: Patience = field(default_factory=Patience)
 

@@ -1,0 +1,68 @@
+"""Results that could not be uploaded when their job ended: looked after until they have arrived."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from jumar.engine.base import Attempt, Engine
+from jumar.errors import JumarError
+from jumar.jobs.ledger import JobRow
+
+log = logging.getLogger(__name__)
+RESEND_EVERY_S = 300.0
+"""A store that was away is asked again so often, without anybody saying so."""
+
+
+class Results:
+    """Which jobs have some; thread-safe."""
+
+    def __init__(self, engine: Engine, folder: Path) -> None:
+        self._engine = engine
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._waiting: dict[str, tuple[Attempt, float]] = {}
+
+    def watch(self, rows: Iterable[JobRow]) -> None:
+        """Look after these from now on."""
+        with self._lock:
+            for row in rows:
+                attempt = last_attempt(row, self._folder)
+                self._waiting[row.id] = (attempt, time.monotonic() + RESEND_EVERY_S)
+
+    def look(self) -> list[str]:
+        """The jobs whose results have arrived meanwhile; sends others again when it is time."""
+        with self._lock:
+            waiting = list(self._waiting.values())
+        arrived = [attempt.job_id for attempt, due in waiting if self._has_arrived(attempt, due)]
+        with self._lock:
+            for job_id in arrived:
+                self._waiting.pop(job_id, None)
+        return arrived
+
+    def _has_arrived(self, attempt: Attempt, due: float) -> bool:
+        try:
+            record = self._engine.staging(attempt)
+            if record is None or not record.has_unsent:
+                return True
+            if time.monotonic() >= due:
+                with self._lock:
+                    next_due = time.monotonic() + RESEND_EVERY_S
+                    self._waiting[attempt.job_id] = (attempt, next_due)
+                self._engine.send_results(attempt)
+        except JumarError as error:
+            log.warning("the results of job %s wait: %s", attempt.job_id, error)
+        return False
+
+
+def last_attempt(row: JobRow, folder: Path) -> Attempt:
+    """The last attempt of a job, as far as its files need it."""
+    return Attempt(
+        job_id=row.id,
+        number=row.attempt,
+        user=row.user,
+        spec=row.spec,
+        directory=folder / row.id,
+        cards=(),
+    )

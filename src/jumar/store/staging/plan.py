@@ -1,0 +1,64 @@
+"""What is to be staged on one node: a JSON file without secrets, written by an engine."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from jumar.errors import BadInput
+from jumar.store.accounts import StoreConfig, job_config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """One input or output: a URL of a store and a path of this node."""
+
+    url: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagePlan:
+    """What is to be staged, and with whose keys."""
+
+    home: str
+    """The platform's home: built-in store, cache of inputs, unfinished uploads."""
+    user: str
+    owner: str
+    """The user whose keys are those of the home."""
+    status: str
+    inputs: tuple[Staged, ...] = ()
+    outputs: tuple[Staged, ...] = ()
+    ckpt: Staged | None = None
+    """Brought to be written to, and sent like an output."""
+    cache_bytes: int = 100 * 10**9
+    every_s: float = 180.0
+    patience_s: float = 120.0
+    """How long a store that is away is waited for."""
+
+    @property
+    def sent(self) -> tuple[Staged, ...]:
+        """All that is carried back."""
+        return self.outputs if self.ckpt is None else (*self.outputs, self.ckpt)
+
+    def config(self) -> StoreConfig:
+        """The stores as the job's user has them now: a key may be renewed while a job runs."""
+        return job_config(Path(self.home), self.user, self.owner)
+
+
+def plan_json(plan: StagePlan) -> dict[str, Any]:
+    """The plan as its file has it."""
+    return asdict(plan)
+
+
+def read_plan(path: Path) -> StagePlan:
+    """The plan in a file."""
+    try:
+        values = cast("dict[str, Any]", json.loads(path.read_text("utf-8")))
+        for side in ("inputs", "outputs"):
+            values[side] = tuple(Staged(**staged) for staged in values.get(side, ()))
+        if values.get("ckpt") is not None:
+            values["ckpt"] = Staged(**values["ckpt"])
+        return StagePlan(**values)
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(f"{path} is not a staging plan: {error}") from error

@@ -1,0 +1,95 @@
+"""Results from the node to where they belong: every few minutes while the job runs, and at the end.
+
+Results that cannot be sent never make a job fail: they stay where they are, and the status says so."""
+
+import fcntl
+import logging
+import os
+import time
+from pathlib import Path
+
+from jumar.errors import JumarError
+from jumar.store.accounts import StoreConfig
+from jumar.store.errors import TransferFailed
+from jumar.store.folder import FolderStore
+from jumar.store.places import open_place
+from jumar.store.retry import Patience
+from jumar.store.staging.plan import Staged, StagePlan
+from jumar.store.staging.status import StatusFile
+from jumar.store.transfer.records import Options, Progress
+from jumar.store.transfer.run import transfer
+
+logger = logging.getLogger(__name__)
+_SHORT_PATIENCE_S = 30.0
+# A file that was written to just now may be half a checkpoint, and would take the place of a whole
+# one in the store.
+_SETTLED_S = 10.0
+
+
+def keep_sending(plan: StagePlan) -> None:
+    """Send what is new every few minutes, until this process is ended."""
+    status = StatusFile(Path(plan.status))
+    status.tell(phase="running", error=None)
+    while True:
+        time.sleep(plan.every_s)
+        began = time.time()
+        try:
+            # A store that is away now is asked again at the next turn.
+            _send(plan, min(_SHORT_PATIENCE_S, plan.every_s), [], settled_s=_SETTLED_S)
+        except JumarError as error:
+            logger.warning("results could not be sent just now: %s", error)
+            status.tell(error=error.message)
+        except Exception as error:  # the next turn may work, and the last one is another process
+            logger.exception("sending broke off")
+            status.tell(error=str(error))
+        else:
+            status.tell(sent_at=began, error=None)
+
+
+def send_finally(plan: StagePlan) -> bool:
+    """Send all there is; whether it arrived. What did not is marked and kept."""
+    status, parts = StatusFile(Path(plan.status)), list[Progress]()
+    with Path(f"{plan.status}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.info("the results are being sent already")
+            return True
+        began = time.time()
+        try:
+            with status.telling("sending", "outputs", parts):
+                _send(plan, plan.patience_s, parts)
+        except JumarError as error:
+            logger.error("results are not yet uploaded: %s", error)
+            status.tell(phase="not-uploaded", error=error.message)
+            return False
+        status.tell(phase="done", sent_at=began, error=None)
+        return True
+
+
+def _send(
+    plan: StagePlan, patience_s: float, parts: list[Progress], *, settled_s: float = 0.0
+) -> None:
+    """All outputs; TransferFailed or StoreAway when something stays behind."""
+    config = plan.config()
+    options = Options(patience=Patience(limit_s=patience_s), settled_s=settled_s)
+    for staged in plan.sent:
+        parts.append(Progress())
+        _send_one(staged, config, options, parts[-1])
+
+
+def _send_one(staged: Staged, config: StoreConfig, options: Options, progress: Progress) -> None:
+    target = open_place(staged.url.rstrip("/") + "/", config)
+    source = open_place(f"{staged.path}/", config)
+    if isinstance(target.store, FolderStore):
+        real = os.path.realpath(f"{target.store.root}/{target.prefix}")
+        if real == os.path.realpath(staged.path):
+            return
+    if next(source.store.walk(source.prefix), None) is None:
+        return
+    report = transfer(source, target, options, state=config.state, progress=progress)
+    for note in report.notes:
+        logger.warning("%s", note)
+    if report.failed:
+        first = report.failed[0]
+        raise TransferFailed(f"{staged.url}: {first.key}: {first.reason}", hint=first.hint)

@@ -1,0 +1,83 @@
+"""How far staging is: a small file, written aside and renamed, that anybody may read at any time."""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from jumar.errors import BadInput
+from jumar.spec.records import Carried, StagingRecord
+from jumar.spec.wire import decode, encode
+from jumar.store.transfer.records import Progress
+
+_TELL_EVERY_S = 1.0
+Side = Literal["inputs", "outputs"]
+
+
+def read_status(path: Path) -> StagingRecord | None:
+    """How far staging is; None before it began."""
+    try:
+        return decode(StagingRecord, json.loads(path.read_text("utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise BadInput(f"{path} is not a staging status: {error}") from error
+
+
+class StatusFile:
+    """Written by one process at a time; each goes on from what the one before has told."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+
+    def tell(self, **changes: Any) -> None:
+        """Change some fields of the record."""
+        with self._lock:
+            known = read_status(self._path) or StagingRecord(phase="bringing")
+            record = replace(known, **changes, updated_at=time.time())
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            aside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+            aside.write_text(json.dumps(encode(record)), "utf-8")
+            aside.replace(self._path)
+
+    @contextmanager
+    def telling(self, phase: str, side: Side, parts: Sequence[Progress]) -> Generator[None]:
+        """Tell every second how far `parts` are together, and once more at the end."""
+        began, over = time.monotonic(), threading.Event()
+
+        def tell_now() -> None:
+            self.tell(phase=phase, **{side: _sum(parts, time.monotonic() - began)})
+
+        def tell_often() -> None:
+            while not over.wait(_TELL_EVERY_S):
+                tell_now()
+
+        self.tell(phase=phase, error=None)
+        thread = threading.Thread(target=tell_often, name="jumar-status")
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            tell_now()
+
+
+def _sum(parts: Sequence[Progress], seconds: float) -> Carried:
+    parts = tuple(parts)
+    carried = sum(part.bytes for part in parts)
+    cached = sum(part.resumed_bytes for part in parts)
+    return Carried(
+        files=sum(part.files for part in parts),
+        total_files=sum(part.total_files for part in parts),
+        bytes=carried,
+        total_bytes=sum(part.total_bytes for part in parts),
+        cached_bytes=cached,
+        bytes_per_s=max(0, carried - cached) / max(seconds, 0.001),
+    )

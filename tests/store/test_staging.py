@@ -1,0 +1,217 @@
+"""The steps of staging: inputs by content, results while a job runs and after, nothing lost."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jumar.errors import NotFound
+from jumar.spec.records import StagingRecord
+from jumar.store.accounts import Account, StoreConfig, save_account, write_private
+from jumar.store.cache import ContentCache
+from jumar.store.door import Door
+from jumar.store.places import open_place
+from jumar.store.staging.__main__ import STAGE_FAILED
+from jumar.store.staging.bring import bring
+from jumar.store.staging.plan import Staged, StagePlan, plan_json, read_plan
+from jumar.store.staging.send import send_finally
+from jumar.store.staging.status import read_status
+
+
+def plan_of(home: Path, tmp_path: Path, **wishes: object) -> StagePlan:
+    fields = {
+        "home": str(home),
+        "user": "ann",
+        "owner": "ann",
+        "status": str(tmp_path / "status.json"),
+        "patience_s": 1.0,
+    }
+    return StagePlan(**{**fields, **wishes})  # pyright: ignore[reportArgumentType]
+
+
+def status_of(plan: StagePlan) -> StagingRecord:
+    status = read_status(Path(plan.status))
+    assert status is not None
+    return status
+
+
+def step(name: str, plan: StagePlan, tmp_path: Path) -> "subprocess.Popen[bytes]":
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan_json(plan)))
+    assert read_plan(path) == plan
+    return subprocess.Popen([sys.executable, "-m", "jumar.store.staging", name, str(path)])
+
+
+def wait_for(path: Path, limit_s: float = 60) -> None:
+    end = time.monotonic() + limit_s
+    while not path.exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_local_inputs_are_linked_and_linked_anew(
+    home: Path, tmp_path: Path, folder_config: StoreConfig
+) -> None:
+    open_place("obs://lab/", folder_config).store.write("data/x", b"x")
+    target = tmp_path / "inputs" / "data_url"
+    target.parent.mkdir()
+    target.symlink_to(tmp_path / "gone")
+    bring(plan_of(home, tmp_path, inputs=(Staged(url="obs://lab/data", path=str(target)),)))
+    assert target.is_symlink()
+    assert (target / "x").read_bytes() == b"x"
+
+
+def test_inputs_come_once_and_then_from_the_cache(
+    home: Path, tmp_path: Path, door_config: StoreConfig, door_bucket: str
+) -> None:
+    store = open_place(f"obs://{door_bucket}/", door_config).store
+    for number in range(20):
+        store.write(f"data/{number % 3}/{number}", os.urandom(1000))
+    for turn in range(2):
+        target = tmp_path / f"job{turn}" / "data_url"
+        inputs = (Staged(url=f"obs://{door_bucket}/data", path=str(target)),)
+        plan = plan_of(home, tmp_path, inputs=inputs)
+        bring(plan)
+        assert sum(1 for path in target.rglob("*") if path.is_file()) == 20
+        told = status_of(plan).inputs
+        assert told is not None
+        assert (told.files, told.total_files, told.bytes) == (20, 20, 20_000)
+        assert told.cached_bytes == (0 if turn == 0 else 20_000)
+    brought = tmp_path / "job1" / "data_url" / "0" / "0"
+    assert brought.read_bytes() == store.read("data/0/0")
+
+
+def test_the_cache_is_bounded_and_the_longest_unused_goes(
+    home: Path, tmp_path: Path, door_config: StoreConfig, door_bucket: str
+) -> None:
+    store = open_place(f"obs://{door_bucket}/", door_config).store
+    cache = home / "cache" / "inputs"
+    for name in ("old", "new"):
+        for number in range(5):
+            store.write(f"{name}/{number}", os.urandom(1000))
+    for name in ("old", "new"):
+        target = tmp_path / name
+        bring(
+            plan_of(
+                home,
+                tmp_path,
+                inputs=(Staged(url=f"obs://{door_bucket}/{name}", path=str(target)),),
+            )
+        )
+        subprocess.run(["rm", "-rf", str(target)], check=True, timeout=20)
+        time.sleep(0.02)
+    removed = ContentCache(cache, 5000).trim()
+    assert removed == 5000
+    left = {path.read_bytes() for path in cache.glob("??/*")}
+    assert left == {store.read(f"new/{number}") for number in range(5)}
+
+
+def test_a_missing_input_is_told(home: Path, tmp_path: Path) -> None:
+    plan = plan_of(home, tmp_path, inputs=(Staged(url="obs://lab/none", path=str(tmp_path / "i")),))
+    with pytest.raises(NotFound):
+        bring(plan)
+    assert step("bring", plan, tmp_path).wait(30) == STAGE_FAILED
+    told = status_of(plan)
+    assert (told.phase, told.error) == ("failed", "the input obs://lab/none is not there")
+
+
+def test_a_bucket_that_results_cannot_go_to_is_told_before_the_training(
+    home: Path, tmp_path: Path, door_config: StoreConfig
+) -> None:
+    out = Staged(url="obs://no-such-bucket/o", path=str(tmp_path))
+    with pytest.raises(NotFound, match="no-such-bucket"):
+        bring(plan_of(home, tmp_path, outputs=(out,)))
+
+
+def test_results_go_while_the_job_runs_but_for_what_is_being_written(
+    home: Path, tmp_path: Path, folder_config: StoreConfig
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "old").write_text("a")
+    os.utime(out / "old", (1, 1))
+    # Written to in the future: nobody can say that it has come to rest.
+    (out / "half").write_text("b")
+    os.utime(out / "half", (2**32, 2**32))
+    plan = plan_of(
+        home, tmp_path, outputs=(Staged(url="obs://lab/out", path=str(out)),), every_s=0.2
+    )
+    process = step("keep", plan, tmp_path)
+    wait_for(home / "store/lab/out/old")
+    end = time.monotonic() + 30
+    while status_of(plan).sent_at is None:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(10) != 0
+    assert not (home / "store/lab/out/half").exists()
+    assert status_of(plan).has_unsent
+    assert send_finally(plan)
+    assert (home / "store/lab/out/half").exists()
+    assert not status_of(plan).has_unsent
+
+
+def test_checkpoints_are_copied_here_and_what_is_here_stays(
+    home: Path, tmp_path: Path, folder_config: StoreConfig
+) -> None:
+    store = open_place("obs://lab/", folder_config).store
+    store.write("ckpt/last", b"1")
+    local = tmp_path / "ckpt"
+    plan = plan_of(home, tmp_path, ckpt=Staged(url="obs://lab/ckpt", path=str(local)))
+    bring(plan)
+    assert (local / "last").read_bytes() == b"1"
+    (local / "last").write_bytes(b"22")
+    assert store.read("ckpt/last") == b"1"
+    # A second attempt of the same job, after one that could not send.
+    bring(plan)
+    assert (local / "last").read_bytes() == b"22"
+    assert send_finally(plan)
+    assert store.read("ckpt/last") == b"22"
+
+
+def test_the_first_of_the_jobs_finds_no_checkpoints(home: Path, tmp_path: Path) -> None:
+    local = tmp_path / "ckpt"
+    bring(plan_of(home, tmp_path, ckpt=Staged(url="obs://lab/ckpt", path=str(local))))
+    assert list(local.iterdir()) == []
+
+
+def test_results_stay_and_are_marked_while_the_store_is_away(
+    home: Path, tmp_path: Path, door_config: StoreConfig, door_bucket: str
+) -> None:
+    assert door_config.obs is not None
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "model").write_bytes(b"weights")
+    plan = plan_of(home, tmp_path, outputs=(Staged(url=f"obs://{door_bucket}/o", path=str(out)),))
+    save_account(home / "store.json", "obs", Account("http://127.0.0.1:1"))
+    assert step("send", plan, tmp_path).wait(60) == 1
+    assert status_of(plan).phase == "not-uploaded"
+    assert (out / "model").exists()
+    save_account(home / "store.json", "obs", door_config.obs)
+    assert send_finally(plan)
+    assert status_of(plan).phase == "done"
+    assert (
+        open_place(f"obs://{door_bucket}/o/model", door_config).store.read("o/model") == b"weights"
+    )
+
+
+def test_keys_are_used_for_their_own_users_jobs_only(home: Path, tmp_path: Path) -> None:
+    save_account(home / "store.json", "obs", Account("http://owner:1", access_key="AKOWNER"))
+    save_account(home / "store-users" / "bob.json", "s3", Account("http://bob:1"))
+    owners = plan_of(home, tmp_path, user="ann", owner="ann").config()
+    bobs = plan_of(home, tmp_path, user="bob", owner="ann").config()
+    eves = plan_of(home, tmp_path, user="eve", owner="ann").config()
+    assert owners.obs is not None
+    assert (bobs.obs, bobs.s3 and bobs.s3.endpoint) == (None, "http://bob:1")
+    assert (eves.obs, eves.s3, eves.builtin) == (None, None, home / "store")
+
+
+def test_the_door_is_everybodys_built_in_store(home: Path, tmp_path: Path, door: Door) -> None:
+    save_account(home / "store.json", "obs", door.account)
+    keys = {"jumar": {"access_key": door.account.access_key, "secret_key": "x"}}
+    write_private(home / "door" / "users.json", keys)
+    assert plan_of(home, tmp_path, user="eve", owner="ann").config().obs == door.account
