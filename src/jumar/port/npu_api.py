@@ -106,8 +106,8 @@ _NO_COUNTERPART = Words(
 
 WAY_OUT = {
     "nvtx": Words(
-        "use torch_npu.npu.mstx (mark, range_start, range_end), or remove it",
-        "请改用 torch_npu.npu.mstx（mark、range_start、range_end），或删除",
+        "use torch.profiler.record_function as a context, or torch_npu.npu.mstx",
+        "请改用 torch.profiler.record_function（with 语句）或 torch_npu.npu.mstx",
     ),
     "cudart": Words(
         "profile with torch_npu.profiler instead of cudaProfilerStart and Stop",

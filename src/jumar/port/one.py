@@ -80,7 +80,7 @@ def _python(found: Found, source: Source, options: Options, project: Project) ->
             result.ported,
             result.uses,
             result.imports,
-            result.helper_root,
+            result.helpers,
         )
     return result
 
@@ -95,7 +95,7 @@ def _result(
         source.encode(text) if text != source.text else None,
         ported.uses,
         ported.imports,
-        project.import_root(found.path) if ported.needs_helper else None,
+        tuple((project.import_root(found.path), module) for module in ported.helpers),
     )
 
 

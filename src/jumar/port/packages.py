@@ -98,8 +98,8 @@ PACKAGES: tuple[Package, ...] = (
         "nvtx",
         _WORK,
         _MINUTES,
-        "use torch_npu.npu.mstx, or remove the marks",
-        "请改用 torch_npu.npu.mstx 或删除",
+        "use torch.profiler.record_function as a context, or torch_npu.npu.mstx",
+        "请改用 torch.profiler.record_function（with 语句）或 torch_npu.npu.mstx",
     ),
     _package(
         "JP608",

@@ -8,6 +8,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from jumar.port import helpers
 from jumar.port.names import Names
 from jumar.port.options import Options
 from jumar.port.records import Piece
@@ -19,7 +20,6 @@ DIST_BACKEND = "DIST_BACKEND"
 """Only the helper module has it; torch with `torch.accelerator` answers by itself."""
 TORCH = "torch"
 TORCH_NPU = "torch_npu"
-HELPER_MODULE = "torch_device"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def _free(names: Names, wanted: str) -> str:
 
 def _is_ours(value: object) -> bool:
     if isinstance(value, str):
-        return value.startswith(f"{HELPER_MODULE}.")
+        return value.startswith(f"{helpers.DEVICE}.")
     return isinstance(value, ast.AST) and "current_accelerator" in ast.unparse(value)
 
 
@@ -71,7 +71,7 @@ def pieces(
     torch_known = any("torch" in bound for bound in names.module.names.values())
     if not constants and (TORCH not in first or torch_known):
         return
-    use = min(first[n] for n in first if n != TORCH_NPU)
+    use = min(first[n] for n in first if n in (*constants, TORCH))
     lines = list(_lines(constants, names, options, torch_known))
     if lines:
         yield _place(lines, tree, source, use), ACCELERATOR
@@ -95,7 +95,7 @@ def _lines(
             )
             if c in constants
         )
-        yield f"from {HELPER_MODULE} import {imported}"
+        yield f"from {helpers.DEVICE} import {imported}"
         return
     torch = spelled.torch
     if not torch_known:
@@ -166,31 +166,3 @@ def _root(statement: ast.Import | ast.ImportFrom) -> str:
         ),
         "",
     )
-
-
-HELPER_TEXT = '''"""The accelerator of this machine, for a torch that has no torch.accelerator.
-
-ACCELERATOR is the device to compute on: an Ascend NPU, an NVIDIA GPU or the CPU.
-DEVICE_MODULE is torch.npu where there are NPUs, else torch.cuda."""
-
-# jumar: ignore-file
-
-import torch
-
-try:
-    import torch_npu  # noqa: F401  (makes the device "npu" known to torch)
-except ImportError:
-    pass
-
-_npu = getattr(torch, "npu", None)
-DEVICE_MODULE = _npu if _npu is not None and _npu.is_available() else torch.cuda
-
-if DEVICE_MODULE is _npu:
-    ACCELERATOR = torch.device("npu")
-elif torch.version.cuda or getattr(torch.version, "hip", None):
-    ACCELERATOR = torch.device("cuda")
-else:
-    ACCELERATOR = torch.device("cpu")
-
-DIST_BACKEND = {"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}[ACCELERATOR.type]
-'''

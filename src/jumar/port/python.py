@@ -3,11 +3,11 @@
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from jumar.port import edits, prelude, suppress
+from jumar.port import edits, helpers, prelude, suppress
 from jumar.port.context import PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
@@ -27,6 +27,7 @@ from jumar.port.records import (
 )
 from jumar.port.rules import RULES, own_rules
 from jumar.port.rules.base import Rule
+from jumar.port.rules.jp600_packages import IMPORTED
 from jumar.port.source import Source
 
 TRACES = re.compile(
@@ -46,7 +47,8 @@ class PortedText:
     findings: tuple[Finding, ...] = ()
     uses: tuple[ApiUse, ...] = ()
     imports: tuple[str, ...] = ()
-    needs_helper: bool = False
+    helpers: tuple[str, ...] = ()
+    """Helper modules that the text imports now."""
 
 
 def port_text(
@@ -137,11 +139,11 @@ def _port(
     accepted = edits.accept(proposals)
     # An import that was replaced needs no word about its package any more.
     done = {(one.proposal.start, one.proposal.end) for one in accepted}
-    remarks = [
+    remarks = _once_a_package(
         (code, r)
         for code, r in remarks
         if r.kind is not Kind.PACKAGE or (r.start, r.end) not in done
-    ]
+    )
     pieces = [p for one in accepted for p in one.proposal.pieces]
     needs = [(need, a.proposal.start) for a in accepted for need in a.proposal.needs]
     added = list(prelude.pieces(needs, file.tree, file.names, source, options))
@@ -157,9 +159,27 @@ def _port(
         tuple(sorted((finding(source, c, r) for c, r in remarks), key=lambda f: (f.line, f.code))),
         torch_uses(file),
         top_packages(file),
-        needs_helper=not options.has_accelerator
-        and any(need != prelude.TORCH_NPU for _, need in added),
+        tuple(sorted(_helpers(needs, added, options))),
     )
+
+
+def _once_a_package(remarks: Iterable[tuple[str, Remark]]) -> list[tuple[str, Remark]]:
+    """A package is told of where it is first imported; the other imports say nothing new."""
+    first: dict[tuple[str, str], int] = {}
+    remarks = list(remarks)
+    for code, remark in remarks:
+        if code.startswith(IMPORTED):
+            key = code, remark.subject
+            first[key] = min(remark.start, first.get(key, remark.start))
+    return [(code, r) for code, r in remarks if first.get((code, r.subject), r.start) == r.start]
+
+
+def _helpers(
+    needs: list[tuple[str, int]], added: list[tuple[Piece, str]], options: Options
+) -> Iterator[str]:
+    yield from {need for need, _ in needs} & set(helpers.HELPERS)
+    if not options.has_accelerator and any(need != prelude.TORCH_NPU for _, need in added):
+        yield helpers.DEVICE
 
 
 def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Proposal | Remark]]:

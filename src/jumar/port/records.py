@@ -126,7 +126,7 @@ class FileResult:
     uses: tuple[ApiUse, ...] = ()
     imports: tuple[str, ...] = ()
     """Top-level packages that the file imports."""
-    helper_root: str | None = None
-    """Folder from which the file imports the helper module, when it needs it."""
+    helpers: tuple[tuple[str, str], ...] = ()
+    """Helper modules that the file imports: (folder to import from, module)."""
     extra: tuple[tuple[str, bytes], ...] = field(default=())
     """Further files to write, such as a launch script: (path, content)."""

@@ -143,15 +143,15 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 def extra_files(result: "TreeResult") -> list[tuple[str, bytes]]:
     """Files that the port adds: the helper module where it is imported, launch scripts."""
-    from jumar.port.prelude import HELPER_MODULE, HELPER_TEXT
+    from jumar.port import helpers
 
     extra = {path: data for r in result.results for path, data in r.extra}
-    roots = {r.helper_root for r in result.results if r.helper_root is not None}
-    if roots and any("/" not in f.path and f.path.endswith(".py") for f in result.files):
+    wanted = {pair for r in result.results for pair in r.helpers}
+    if any("/" not in f.path and f.path.endswith(".py") for f in result.files):
         # Scripts of the top folder may import modules of folders that are no packages.
-        roots.add(".")
-    for root in roots:
-        extra[os.path.normpath(os.path.join(root, f"{HELPER_MODULE}.py"))] = HELPER_TEXT.encode()
+        wanted |= {(".", module) for _, module in wanted}
+    for root, module in wanted:
+        extra[os.path.normpath(os.path.join(root, f"{module}.py"))] = helpers.text(module).encode()
     return sorted(extra.items())
 
 

@@ -9,6 +9,7 @@ from jumar.port.context import PythonFile
 from jumar.port.npu_api import RENAMED, SAME_NAME, TENSOR_TYPES, way_out
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
+from jumar.port.rules.jp206_nvtx_range import is_plain_range
 
 _ELSEWHERE = frozenset({"amp", "OutOfMemoryError", "DoubleTensor"})
 _NOT_API = ("_", "__")
@@ -19,7 +20,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if isinstance(node, ast.Attribute):
         head, _, member = (file.name(node) or "").rpartition(".")
         if head == "torch.cuda" and isinstance(node.ctx, ast.Load):
-            yield from _report(node, member, file)
+            used = file.parent(node)
+            if used is None or not is_plain_range(file.parent(used), file):
+                yield from _report(node, member, file)
     elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
         if node.module == "torch.cuda" or node.module.startswith("torch.cuda."):
             part = node.module.split(".")[2:3]

@@ -1,62 +1,283 @@
-"""apex's fused layers and optimisers become torch's own, under the names the script uses.
+"""apex's fused layers and optimisers, its DistributedDataParallel and SyncBatchNorm become torch's.
 
-`from apex.normalization import FusedLayerNorm` becomes `from torch.nn import LayerNorm as
-FusedLayerNorm`. Only where every use has arguments that torch's class has too; an import that the
-script guards against failing stays, and so does everything else of apex (JP603 tells about it)."""
+`FusedAdam(p, lr=1)` becomes `AdamW(p, lr=1, weight_decay=0.0)`: where the defaults differ the call
+says what apex meant. Only where every use in the file is a call whose arguments torch has too; an
+import that the script guards against failing stays, and so does everything else of apex (JP603)."""
 
 import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from jumar.port.context import PythonFile
-from jumar.port.records import Words
+from jumar.port.prelude import TORCH
+from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp600_packages import is_guarded
 
-_ADAM = frozenset({"params", "lr", "betas", "eps", "weight_decay", "amsgrad"})
-_SGD = frozenset({"params", "lr", "momentum", "dampening", "weight_decay", "nesterov"})
-_NORM = frozenset({"normalized_shape", "eps", "elementwise_affine"})
-_PARTS = {
-    "apex.normalization.FusedLayerNorm": ("torch.nn", "LayerNorm", _NORM),
-    "apex.normalization.MixedFusedLayerNorm": ("torch.nn", "LayerNorm", _NORM),
-    "apex.normalization.FusedRMSNorm": ("torch.nn", "RMSNorm", _NORM),
-    "apex.normalization.fused_layer_norm.FusedLayerNorm": ("torch.nn", "LayerNorm", _NORM),
-    "apex.optimizers.FusedAdam": ("torch.optim", "AdamW", _ADAM),
-    "apex.optimizers.FusedSGD": ("torch.optim", "SGD", _SGD),
+_ANY = object()
+"""An argument whose value does not matter, because torch does the same without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What stands for one name of apex: `from module import name`, called as `name` + `method`."""
+
+    module: str
+    name: str
+    same: frozenset[str]
+    """Arguments that both have."""
+    method: str = ""
+    dropped: dict[str, object] = field(default_factory=dict[str, object])
+    """Arguments that torch does not have, with the value that it stands for."""
+    renamed: dict[str, str] = field(default_factory=dict[str, str])
+    stated: dict[str, str] = field(default_factory=dict[str, str])
+    """Arguments whose defaults differ, as apex has them."""
+    positional: int = 2
+
+    @property
+    def path(self) -> str:
+        """The dotted name after torch's own."""
+        return f"{self.module}.{self.name}{self.method}".removeprefix("torch.")
+
+
+_ADAM_ARGUMENTS = frozenset({"params", "lr", "betas", "eps", "weight_decay"})
+_ADAM_W = _Part(
+    "torch.optim",
+    "AdamW",
+    _ADAM_ARGUMENTS,
+    dropped={"bias_correction": True, "adam_w_mode": True, "amsgrad": False, "set_grad_none": _ANY},
+    stated={"weight_decay": "0.0"},
+)
+_ADAM = _Part(
+    "torch.optim",
+    "Adam",
+    _ADAM_ARGUMENTS,
+    dropped={
+        "bias_correction": True,
+        "adam_w_mode": False,
+        "amsgrad": False,
+        "set_grad_none": _ANY,
+    },
+)
+_SGD = _Part(
+    "torch.optim",
+    "SGD",
+    frozenset({"params", "lr", "momentum", "dampening", "weight_decay", "nesterov"}),
+    dropped={
+        "wd_after_momentum": False,
+        "materialize_master_grads": _ANY,
+        "set_grad_none": _ANY,
+    },
+    positional=6,
+)
+_NORM_ARGUMENTS = frozenset({"normalized_shape", "eps", "elementwise_affine"})
+_LAYER_NORM = _Part(
+    "torch.nn",
+    "LayerNorm",
+    _NORM_ARGUMENTS,
+    dropped={"memory_efficient": _ANY},
+    positional=3,
+)
+_RMS_NORM = _Part(
+    "torch.nn",
+    "RMSNorm",
+    _NORM_ARGUMENTS,
+    dropped={"memory_efficient": _ANY},
+    stated={"eps": "1e-5"},
+    positional=1,
+)
+_DATA_PARALLEL = _Part(
+    "torch.nn.parallel",
+    "DistributedDataParallel",
+    frozenset({"module"}),
+    # apex waits for the whole backward pass, so that parameters may go unused.
+    renamed={"delay_allreduce": "find_unused_parameters"},
+    dropped={"message_size": _ANY, "gradient_average": True},
+    positional=1,
+)
+_CONVERT = _Part(
+    "torch.nn",
+    "SyncBatchNorm",
+    frozenset({"module", "process_group"}),
+    ".convert_sync_batchnorm",
+    dropped={"channel_last": _ANY},
+)
+_SYNC_NORM = _Part(
+    "torch.nn",
+    "SyncBatchNorm",
+    frozenset(
+        {"num_features", "eps", "momentum", "affine", "track_running_stats", "process_group"}
+    ),
+    dropped={"channel_last": _ANY, "fuse_relu": False},
+    positional=6,
+)
+_PARTS: dict[str, tuple[_Part, ...]] = {
+    "apex.normalization.FusedLayerNorm": (_LAYER_NORM,),
+    "apex.normalization.fused_layer_norm.FusedLayerNorm": (_LAYER_NORM,),
+    "apex.normalization.FusedRMSNorm": (_RMS_NORM,),
+    "apex.optimizers.FusedAdam": (_ADAM_W, _ADAM),
+    "apex.optimizers.FusedSGD": (_SGD,),
+    "apex.parallel.DistributedDataParallel": (_DATA_PARALLEL,),
+    "apex.parallel.convert_syncbn_model": (_CONVERT,),
+    "apex.parallel.SyncBatchNorm": (_SYNC_NORM,),
 }
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Port one import whose names are all known and used in a known way."""
-    assert isinstance(node, ast.ImportFrom)
+    """Port one import, or one call of what was imported."""
+    if isinstance(node, ast.ImportFrom):
+        yield from _import_from(node, file)
+    elif isinstance(node, ast.Import):
+        yield from _import(node, file)
+    elif isinstance(node, ast.Call):
+        yield from _call(node, file)
+
+
+def _import_from(node: ast.ImportFrom, file: PythonFile) -> Outcomes:
     if node.level or not (node.module or "").startswith("apex.") or is_guarded(node, file):
         return
-    parts = [_PARTS.get(f"{node.module}.{alias.name}") for alias in node.names]
     lines: list[str] = []
-    for alias, part in zip(node.names, parts, strict=True):
+    for alias in node.names:
+        part = _part(f"{node.module}.{alias.name}", file)
         if part is None:
             return
-        module, name, allowed = part
-        local = alias.asname or alias.name
-        if not _uses_fit(local, allowed, file):
-            return
-        lines.append(f"from {module} import {name} as {local}")
+        local = _local_name(alias.name, alias.asname or alias.name, part, file)
+        line = f"from {part.module} import {part.name}"
+        if local != f"{part.name}{part.method}":
+            line += f" as {local}"
+        if line not in lines:
+            lines.append(line)
     start, _ = file.span(node)
     indent = file.source.text[file.source.starts[node.lineno - 1] : start]
     yield file.replace(node, f"{file.source.newline}{indent}".join(lines))
 
 
-def _uses_fit(local: str, allowed: frozenset[str], file: PythonFile) -> bool:
-    for call in file.names.found[ast.Call]:
-        assert isinstance(call, ast.Call)
-        mine = isinstance(call.func, ast.Name) and call.func.id == local
-        if mine and (len(call.args) > 2 or any(k.arg not in allowed for k in call.keywords)):
+def _import(node: ast.Import, file: PythonFile) -> Outcomes:
+    """`import apex` goes when nothing of apex is left."""
+    alone = len(node.names) == 1 and not node.names[0].asname
+    if not alone or node.names[0].name.partition(".")[0] != "apex" or is_guarded(node, file):
+        return
+    used = [n for n in _names_of_apex(file) if not isinstance(file.parent(n), ast.Attribute)]
+    if used and all(_part(file.name(n) or "", file) is not None for n in used):
+        start, end = file.span(node)
+        line_start = file.source.starts[node.lineno - 1]
+        next_line = file.source.starts[node.lineno] if node.lineno < len(file.source.starts) else 0
+        own_line = not file.source.text[line_start:start].strip() and next_line
+        if own_line and not file.source.text[end:next_line].strip() and start == line_start:
+            yield file.change(node, Piece(line_start, next_line, ""))
+
+
+def _call(node: ast.Call, file: PythonFile) -> Outcomes:
+    part = _part(file.name(node.func) or "", file)
+    if part is None or not _is_ported(node.func, file):
+        return
+    arguments = list(_arguments(node, part, file))
+    if isinstance(node.func, ast.Attribute):
+        start, end = file.span(node.func)
+        name = Piece(start, end, f"{file.say.torch}.{part.path}")
+        yield file.change(node, name, *arguments, needs=(TORCH,))
+        return
+    start, end = file.span(node.func)
+    imported = (file.name(node.func) or "").rpartition(".")[2]
+    local = _local_name(imported, file.text(node.func), part, file)
+    pieces = [Piece(start, end, local)] if local != file.text(node.func) else []
+    if pieces or arguments:
+        yield file.change(node, *pieces, *arguments)
+
+
+def _local_name(imported: str, local: str, part: _Part, file: PythonFile) -> str:
+    """How the file calls it from now on: an alias stays, a plain name becomes torch's."""
+    bound = file.names.module.names.get(part.name, [f"{part.module}.{part.name}"])
+    is_free = all(value == f"{part.module}.{part.name}" for value in bound)
+    if part.method or (local == imported and is_free):
+        return f"{part.name}{part.method}"
+    return local
+
+
+def _is_ported(function: ast.expr, file: PythonFile) -> bool:
+    """Whether the import that brought a name is one that is ported."""
+    root: ast.AST = function
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    statements = [*file.names.found[ast.Import], *file.names.found[ast.ImportFrom]]
+    dotted = file.name(function) or ""
+    for statement in statements:
+        if isinstance(statement, ast.Import) and isinstance(function, ast.Attribute):
+            found = any(a.name.partition(".")[0] == "apex" for a in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and isinstance(function, ast.Name):
+            found = any(f"{statement.module}.{a.name}" == dotted for a in statement.names)
+            siblings = all(_part(f"{statement.module}.{a.name}", file) for a in statement.names)
+            found = found and siblings
+        else:
+            continue
+        if found:
+            return not is_guarded(statement, file)
+    return False
+
+
+def _part(dotted: str, file: PythonFile) -> _Part | None:
+    """What replaces a name of apex, if every use of it in the file allows that."""
+    parts = _PARTS.get(dotted, ())
+    if not parts:
+        return None
+    uses = [n for n in _names_of_apex(file) if file.name(n) == dotted]
+    if not uses:
+        # Other modules may take the name from here.
+        return None
+    calls: list[ast.Call] = []
+    for use in uses:
+        call = file.parent(use)
+        if not isinstance(call, ast.Call) or call.func is not use:
+            return None
+        calls.append(call)
+    return next((p for p in parts if all(_fits(call, p) for call in calls)), None)
+
+
+def _names_of_apex(file: PythonFile) -> Iterator[ast.expr]:
+    for kind in (ast.Name, ast.Attribute):
+        for node in file.names.found[kind]:
+            assert isinstance(node, (ast.Name, ast.Attribute))
+            name = file.name(node) or ""
+            if name.startswith("apex.") and isinstance(node.ctx, ast.Load):
+                yield node
+
+
+def _fits(call: ast.Call, part: _Part) -> bool:
+    if len(call.args) > part.positional or any(isinstance(a, ast.Starred) for a in call.args):
+        return False
+    for keyword in call.keywords:
+        name = keyword.arg or "**"
+        if name in part.same:
+            continue
+        wanted = part.dropped.get(name, "")
+        value = keyword.value.value if isinstance(keyword.value, ast.Constant) else _ANY
+        if name not in part.renamed and wanted is not _ANY and value is not wanted:
             return False
-    return True
+    # Which algorithm it is must be said, unless it is the default.
+    said = {k.arg for k in call.keywords}
+    return part is not _ADAM or "adam_w_mode" in said
+
+
+def _arguments(call: ast.Call, part: _Part, file: PythonFile) -> Iterator[Piece]:
+    every = [*call.args, *call.keywords]
+    end = file.span(every[0])[0] if every else file.span(call)[1] - 1
+    for argument in every:
+        start, stop = file.span(argument)
+        if isinstance(argument, ast.keyword) and argument.arg in part.dropped:
+            yield Piece(end, stop, "")
+        elif isinstance(argument, ast.keyword) and argument.arg in part.renamed:
+            yield Piece(start, start + len(argument.arg), part.renamed[argument.arg])
+        end = stop
+    said = {k.arg for k in call.keywords}
+    missing = ", ".join(f"{n}={v}" for n, v in part.stated.items() if n not in said)
+    if missing and every:
+        yield file.insert(end, f", {missing}")
 
 
 RULE = Rule(
     "JP303",
-    Words("fused layers and optimisers of apex", "apex 融合层与优化器"),
-    (ast.ImportFrom, ast.Call),
+    Words("parts of apex that torch has", "torch 已有的 apex 组件"),
+    (ast.Import, ast.ImportFrom, ast.Call, ast.Name, ast.Attribute),
     ("apex",),
-    lambda node, file: check(node, file) if isinstance(node, ast.ImportFrom) else (),
+    check,
 )

@@ -1,7 +1,7 @@
 """Imports of packages that are tied to CUDA are reported with a way out (JP601 and on).
 
-An import that the script itself guards against failing is only mentioned. Nothing is changed: what
-replaces a package depends on how it is used."""
+An import that the script itself guards against failing is only mentioned. Nothing is changed here:
+what replaces a package depends on how it is used (JP303, JP631)."""
 
 import ast
 
@@ -10,6 +10,8 @@ from jumar.port.packages import PACKAGES, Package, package_of
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
+IMPORTED = "JP6"
+"""How the codes of these rules begin."""
 _FORGIVEN = frozenset(
     {"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "OSError"}
 )
@@ -22,12 +24,6 @@ def _imported(node: ast.AST) -> list[str]:
     if node.level or not node.module:
         return []
     return [f"{node.module}.{alias.name}" for alias in node.names]
-
-
-def _first_mention(node: ast.AST, package: Package, file: PythonFile) -> bool:
-    statements = [*file.names.found[ast.Import], *file.names.found[ast.ImportFrom]]
-    mine = [s for s in statements if any(package_of(d) == package for d in _imported(s))]
-    return min(mine, key=lambda s: getattr(s, "lineno", 0)) is node
 
 
 def is_guarded(node: ast.AST, file: PythonFile) -> bool:
@@ -82,7 +78,7 @@ def _rule(code: str) -> Rule:
     def only(node: ast.AST, file: PythonFile) -> Outcomes:
         for dotted in _imported(node):
             package = package_of(dotted)
-            if package is not None and package in mine and _first_mention(node, package, file):
+            if package is not None and package in mine:
                 yield _remark(node, package, file)
                 return
 
