@@ -118,7 +118,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         assert "Traceback" not in done.stdout, done.stdout
         return done.stdout.replace(home, HOME)

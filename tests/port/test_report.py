@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from jumar.port import Options, port_tree
-from jumar.port.proof import RunResult, compare
 from jumar.port.records import Change, FileResult
-from jumar.port.report import as_html, as_json, as_sarif, files, vendor
+from jumar.port.report import as_html, as_json, as_sarif, vendor
 from jumar.port.report.summary import Report, make
 from jumar.port.rules import titles
 
@@ -129,43 +128,3 @@ def test_every_code_that_can_be_reported_has_a_title(report: Report) -> None:
     known = titles()
     assert all(f.code in known for _, f in report.findings())
     assert all(words.en and words.zh for words in known.values())
-
-
-def test_equal_runs_give_a_certificate_and_it_is_in_every_report(report: Report) -> None:
-    run = RunResult("cpu", ("python", "t.py"), (2.0, 1.5), {"w": (1.0, 2.0)})
-    certificate = compare(run, replace(run, device="npu (simulated)"))
-    assert certificate.equal
-    assert (certificate.steps, certificate.parameters) == (2, 1)
-    told = dict(files.every(replace(report, proof=certificate)))
-    assert json.loads(told["report.json"])["proof"]["equal"] is True
-    assert "2 losses and 1 parameters" in told["report.html"]
-
-
-@pytest.mark.parametrize(
-    ("changed", "what"),
-    [
-        ({"losses": (2.0, 1.6)}, "loss of step 2"),
-        ({"losses": (2.0,)}, "number of steps"),
-        ({"parameters": {"w": (1.0, 2.5)}}, "parameter w"),
-        ({"losses": (2.0, float("nan"))}, "loss of step 2"),
-    ],
-)
-def test_the_first_difference_is_told_with_its_place(
-    report: Report, changed: dict[str, object], what: str
-) -> None:
-    run = RunResult("cpu", ("python",), (2.0, 1.5), {"w": (1.0, 2.0)}, lines=("t.py:3", "t.py:9"))
-    certificate = compare(run, replace(run, **changed))  # pyright: ignore[reportArgumentType]
-    assert not certificate.equal
-    assert certificate.difference is not None
-    assert certificate.difference.what == what
-    page = as_html.render(replace(report, proof=certificate))
-    assert f"First difference: {what}" in page
-    assert ("t.py:9" in page) == (what == "loss of step 2")
-
-
-def test_a_run_that_failed_is_no_proof(report: Report) -> None:
-    run = RunResult("cpu", ("python",), (2.0,))
-    certificate = compare(run, replace(run, losses=(), failure="Traceback: boom <x>"))
-    assert not certificate.equal
-    assert "boom &lt;x&gt;" in as_html.render(replace(report, proof=certificate))
-    assert compare(replace(run, losses=()), replace(run, losses=())).failure

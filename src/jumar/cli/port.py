@@ -1,7 +1,7 @@
 """`jumar port`: CUDA training code to Ascend.
 
 stdout is data (the verdict, a diff, JSON), progress goes to stderr. Exit codes: 0 ported, 1 ported
-with places that need work under `--check`, 2 bad input."""
+with places that need work under `--check` or without a proof under `--prove`, 2 bad input."""
 
 import sys
 import time
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jumar.cli.proving import is_unproven, tell_proof, witness
 from jumar.errors import BadInput
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ _BAR = 30
 
 @click.command()
 @click.argument("source", metavar="SRC", type=FOLDER)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.option("-o", "--out", type=FOLDER, metavar="OUT", help="A new folder for the port.")
 @click.option("--in-place", is_flag=True, help="Change SRC itself.")
 @click.option("--diff", is_flag=True, help="Print a patch; write nothing.")
@@ -50,8 +52,43 @@ _BAR = 30
 )
 @click.option("--modelarts", is_flag=True, help="Add ModelArts arguments and path mapping.")
 @click.option("--xihe", is_flag=True, help="Add Xihe arguments and pip-requirements.txt.")
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Run original and port with COMMAND and compare what they compute.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(1, 10_000),
+    default=10,
+    show_default=True,
+    help="With --prove: optimizer steps of each run.",
+)
+@click.option(
+    "--time",
+    "time_limit",
+    default="10m",
+    show_default=True,
+    metavar="TIME",
+    help="With --prove: the longest that a run may take.",
+)
+@click.option(
+    "--devices",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="With --prove: simulated NPUs.",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1),
+    default=1e-5,
+    show_default=True,
+    help="With --prove: relative difference that still counts as equal.",
+)
 def command(
     source: Path,
+    words: tuple[str, ...],
     out: Path | None,
     in_place: bool,
     diff: bool,
@@ -67,6 +104,11 @@ def command(
     distributed: str,
     modelarts: bool,
     xihe: bool,
+    prove: bool,
+    steps: int,
+    time_limit: str,
+    devices: int,
+    tolerance: float,
 ) -> int:
     """Port CUDA training code to Ascend NPUs, with a report.
 
@@ -75,6 +117,7 @@ def command(
       jumar port my-training -o my-training-npu
       jumar port my-training --diff
       jumar port . --check
+      jumar port my-training -o my-training-npu --prove -- python train.py --epochs 1
     """
     # Imported here: `jumar port --help` needs none of it.
     from jumar.port.options import Mode, Options, chip, torch_version
@@ -93,10 +136,22 @@ def command(
     )
     target = _target(out, in_place=in_place, dry=diff or check)
     outcome = port_repository(
-        source, options, target=target, report_dir=report, progress=_progress()
+        source,
+        options,
+        target=target,
+        report_dir=report,
+        progress=_progress(),
+        witness=witness(
+            words,
+            wanted=prove,
+            steps=steps,
+            time_limit=time_limit,
+            devices=devices,
+            tolerance=tolerance,
+        ),
     )
     _tell(outcome, diff=diff, as_json=as_json)
-    return 1 if check and outcome.needs_attention else 0
+    return 1 if (check and outcome.needs_attention) or is_unproven(outcome) else 0
 
 
 def _target(out: Path | None, *, in_place: bool, dry: bool) -> "Target":
@@ -143,5 +198,6 @@ def _tell(outcome: "Outcome", *, diff: bool, as_json: bool) -> None:
     else:
         counted = f"{outcome.changes} edits in {outcome.changed_files} files"
         print(f"{outcome.verdict}  ({counted}, {outcome.seconds:.2f} s)")
+        tell_proof(outcome)
         if outcome.report_dir is not None:
             print(f"report: {outcome.report_dir / 'report.html'}")

@@ -1,32 +1,21 @@
 """`jumar try`: a script on simulated NPUs, here and now, with no server and no card."""
 
 import os
-import shutil
-import signal
-import subprocess
-import time
-from dataclasses import dataclass
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from jumar.cli.output import note
+from jumar.cli.output import note, print_json
+from jumar.cli.seconds import whole_seconds
 from jumar.errors import BadInput
-from jumar.inject.simulated import MODES, environment
-from jumar.spec.duration import format_duration, parse_duration
+from jumar.inject.simulated import MODES
+from jumar.settings import load
+from jumar.spec.duration import format_duration
 
-# The script ends by itself at its next step; these are for one that does not come to a step.
-_GRACE_S = 10
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What to run, and how far."""
-
-    command: tuple[str, ...]
-    environ: dict[str, str]
-    time_s: int
+if TYPE_CHECKING:
+    from jumar.trial.attempt import Tried
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -38,106 +27,99 @@ class Trial:
     show_default=True,
     help="strict: refuse what a real NPU refuses; warn: run and list it; fast: check nothing.",
 )
+@click.option("--port", "port_first", is_flag=True, help="Port this folder first; run a copy.")
+@click.option(
+    "--mini", "minis", multiple=True, metavar="DATA[=N]", help="Use N files of each class.  [4]"
+)
 @click.option("--steps", type=click.IntRange(1), help="End after so many optimizer steps.")
 @click.option("--time", "time_limit", metavar="TIME", help="End after a time, like 60s or 5m.")
-@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Also as JSON.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the report there; FILE.json for the JSON alone.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.argument("words", nargs=-1, required=True, metavar="-- COMMAND…")
 def command(
     devices: int,
     mode: str,
+    port_first: bool,
+    minis: tuple[str, ...],
     steps: int | None,
     time_limit: str | None,
     report: Path | None,
+    as_json: bool,
     words: tuple[str, ...],
 ) -> int:
     """Try a script on simulated NPUs.
 
     `import torch_npu` works in the command and its children. What matters on a real card is
-    reported on stderr at the end; the exit code is the command's own.
+    reported on stderr at the end; the exit code is the command's own. With --json the command's own
+    output goes to stderr.
 
     \b
-    Example:
+    Examples:
       jumar try --steps 20 -- python train.py --epochs 1
+      jumar try --port --mini data=4 --report trial -- python train.py --data data
     """
-    time_s = _seconds(time_limit)
-    environ = environment(
-        os.environ,
+    # Imported here: `jumar try --help` needs none of it.
+    from jumar.store.accounts import load_config
+    from jumar.trial import mini
+    from jumar.trial.attempt import Wish, attempt, attempt_ported
+
+    file, folder = _places(report)
+    time_s = whole_seconds("--time", time_limit) if time_limit is not None else 0
+    wish = Wish(
+        words=words,
         devices=devices,
         mode=mode,
-        report=_writable(report),
         steps=steps or 0,
         time_s=time_s,
+        report=file,
+        reports=folder,
+        minis=tuple(mini.parse(text) for text in minis),
+        stdout=sys.stderr.fileno() if as_json else None,
     )
-    return run(Trial(command=_resolved(words), environ=environ, time_s=time_s))
+    tried = (attempt_ported if port_first else attempt)(
+        wish, Path.cwd(), load_config(load().home), note
+    )
+    if tried.ended.stopped:
+        note(f"jumar: {format_duration(time_s)} are over, the command is stopped")
+    if tried.document is None and mode != "fast":
+        note("jumar: the command used no simulated NPU, so there is no report")
+    if as_json:
+        print_json(_summary(tried))
+    elif folder is not None and tried.document is not None:
+        note(f"report: {folder / 'report.html'}")
+    return 0 if tried.ended.stopped else tried.ended.code
 
 
-def _seconds(text: str | None) -> int:
-    if text is None:
-        return 0
-    try:
-        seconds = parse_duration(text)
-    except ValueError as error:
-        raise BadInput(f"--time: {error}") from None
-    if not isinstance(seconds, int) or seconds <= 0:
-        raise BadInput(f"--time: {text!r} is no time at all", hint="write 60s or 5m")
-    return seconds
-
-
-def _writable(report: Path | None) -> Path | None:
+def _places(report: Path | None) -> tuple[Path | None, Path | None]:
+    """The file of the simulation's own report, and the folder of the pages."""
     if report is None:
-        return None
-    folder = report.absolute().parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise BadInput(f"--report: cannot write into {folder}")
-    return report.absolute()
-
-
-def _resolved(words: tuple[str, ...]) -> tuple[str, ...]:
-    program = shutil.which(words[0])
-    if program is None:
-        raise BadInput(
-            f"{words[0]!r} is not a program on this machine",
-            hint="write: jumar try -- python train.py",
-        )
-    return (program, *words[1:])
-
-
-def run(trial: Trial) -> int:
-    """Run the command to its end or its limit, and give its exit code."""
-    # A session of its own, so that the limit and Ctrl-C reach the children too.
-    process = subprocess.Popen(trial.command, env=trial.environ, start_new_session=True)
-    limit_s = trial.time_s + _GRACE_S if trial.time_s else None
-    stopped = False
+        return None, None
+    report = report.absolute()
+    folder = report.parent if report.suffix == ".json" else report
     try:
-        code = process.wait(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        note(f"jumar: {format_duration(trial.time_s)} are over, the command is stopped")
-        stopped = True
-        code = _end(process)
-    except KeyboardInterrupt:
-        _end(process)
-        raise
-    finally:
-        _signal_group(process.pid, signal.SIGKILL)
-    if stopped:
-        return 0
-    return code if code >= 0 else 128 - code
+        if report.suffix != ".json":
+            folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError
+    except OSError:
+        raise BadInput(f"--report: cannot write into {folder}") from None
+    if report.suffix == ".json":
+        return report, None
+    return report / "trial.json", report
 
 
-def _end(process: "subprocess.Popen[bytes]") -> int:
-    """Ask the whole session to end, then make it."""
-    for number in _SIGNALS:
-        _signal_group(process.pid, number)
-        deadline = time.monotonic() + _GRACE_S
-        try:
-            return process.wait(timeout=max(deadline - time.monotonic(), 0.1))
-        except subprocess.TimeoutExpired:
-            continue
-    return process.wait()
+def _summary(tried: "Tried") -> dict[str, object]:
+    import json
 
-
-def _signal_group(group: int, number: int) -> None:
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return
+    return {
+        "exit_code": tried.ended.code,
+        "stopped": tried.ended.stopped,
+        "seconds": round(tried.ended.seconds, 3),
+        "trial": tried.document,
+        "port": json.loads(tried.port.json) if tried.port is not None else None,
+    }

@@ -3,9 +3,10 @@
 A job or a command gets these variables and one entry at the front of PYTHONPATH; nothing else is
 needed, and without them nothing of this is ever imported."""
 
-import os
 from pathlib import Path
 from typing import Dict, Mapping, Optional
+
+from jumar.inject.starting import first_on_path
 
 SIM_PATH = Path(__file__).resolve().parent / "sim_path"
 MODES = ("warn", "strict", "fast")
@@ -21,10 +22,7 @@ def environment(
     time_s: float = 0,
 ) -> Dict[str, str]:
     """`environ` with simulated NPUs; what is not given keeps the value that it has there."""
-    changed = dict(environ)
-    before = environ.get("PYTHONPATH", "")
-    entries = [entry for entry in before.split(os.pathsep) if entry and entry != str(SIM_PATH)]
-    changed["PYTHONPATH"] = os.pathsep.join([str(SIM_PATH), *entries])
+    changed = first_on_path(environ, SIM_PATH)
     changed["JUMAR_SIM_DEVICES"] = str(devices)
     if mode is not None:
         changed["JUMAR_SIM_MODE"] = mode

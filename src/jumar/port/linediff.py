@@ -33,6 +33,18 @@ def blocks(a: list[str], b: list[str]) -> Iterator[Block]:
         j += dj
 
 
+def line_before(a: list[str], b: list[str], line: int) -> int:
+    """The line of `a` that became line `line` of `b`, both counted from 1; a new line's neighbour."""
+    shift = 0
+    for block in blocks(a, b):
+        if line - 1 < block.b1:
+            break
+        if line - 1 < block.b2:
+            return max(1, min(block.a1 + line - block.b1, block.a2 or 1))
+        shift = block.a2 - block.b2
+    return line + shift
+
+
 def _next_match(a: list[str], b: list[str], i: int, j: int) -> tuple[int, int]:
     """How many lines to pass on each side until both go on alike."""
     for total in range(1, 2 * _LOOK_AHEAD):

@@ -1,11 +1,63 @@
 """Whether the port computes what the original computed: two runs compared, told as a certificate.
 
 This room only compares; whoever runs the two (the original on the CPU, the port on simulated NPUs)
-hands over what each of them logged."""
+hands over what each of them noted, in the order in which it happened."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+TOLERANCE = 1e-5
+
+
+class Kind(StrEnum):
+    """What a number is of."""
+
+    OUTPUT = "output"
+    LOSS = "loss"
+    PARAMETER = "parameter"
+    STEP = "step"
+
+
+class Verdict(StrEnum):
+    """What the comparison says."""
+
+    PROVEN = "proven"
+    DIFFERS = "differs"
+    NOT_DETERMINISTIC = "not-deterministic"
+    NO_STEPS = "no-steps"
+    NO_DEVICE = "no-device"
+    """The port trained on the CPU, so nothing was tried."""
+    ORIGINAL_FAILED = "original-failed"
+    PORT_FAILED = "port-failed"
+    BOTH_FAILED = "both-failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Some figures that a run left behind, and the line of the script that made them."""
+
+    kind: Kind
+    what: str
+    values: tuple[float, ...] = ()
+    """A loss; the sum and the norm of a parameter or of what a module gave back."""
+    digest: str = ""
+    """Of every bit of a parameter."""
+    where: str = ""
+    """`file:line`."""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a run broke."""
+
+    what: str
+    where: str = ""
+    source: str = ""
+    tail: str = ""
+    """The last lines of its error output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,94 +66,246 @@ class RunResult:
 
     device: str
     command: tuple[str, ...]
-    losses: tuple[float, ...]
-    parameters: Mapping[str, tuple[float, ...]] = field(
-        default_factory=dict[str, tuple[float, ...]]
-    )
-    """A few numbers a parameter, such as its sum and its norm, in the same order on both sides."""
-    lines: tuple[str, ...] = ()
-    """Where each loss was made, as `file:line`, when that is known."""
-    failure: str = ""
-    """The last lines of the error output of a run that did not end well."""
+    ranks: tuple[tuple[Mark, ...], ...]
+    used: frozenset[str] = frozenset()
+    """The kinds of device that held parameters."""
+    cut: bool = False
+    """Ended by the time limit, so it may have come less far."""
+    failure: Failure | None = None
+    seconds: float = 0.0
+
+    @property
+    def steps(self) -> int:
+        """How many optimizer steps rank 0 took."""
+        return sum(mark.kind is Kind.STEP for marks in self.ranks[:1] for mark in marks)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first place where the two runs part."""
+    """A place where the two runs part."""
 
     what: str
+    original: str
+    ported: str
+    where: str = ""
+    """In the port."""
+    source: str = ""
+    original_where: str = ""
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LossPair:
+    """One loss of rank 0 in both runs."""
+
+    step: int
     original: float
     ported: float
-    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """What the comparison says; it is part of the report."""
 
-    equal: bool
-    steps: int
-    parameters: int
-    tolerance: float
-    largest: float
-    """The largest relative difference that was seen."""
+    verdict: Verdict
     original: str
     ported: str
+    command: tuple[str, ...]
+    tolerance: float
+    steps: int
+    ranks: int
+    parameters: int
+    losses: tuple[LossPair, ...]
+    largest: float
+    """The largest relative difference that was seen."""
+    bitwise: bool
+    """All that was compared is equal to the last bit."""
     difference: Difference | None = None
-    failure: str = ""
+    origin: Difference | None = None
+    """The first module whose output differs, where that comes before the difference."""
+    failure: Failure | None = None
+    seconds: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def equal(self) -> bool:
+        """Whether the port is proven to compute the same."""
+        return self.verdict is Verdict.PROVEN
 
 
-def compare(original: RunResult, ported: RunResult, *, tolerance: float = 1e-5) -> Certificate:
-    """Compare two runs: losses step by step, then parameters."""
-    steps = min(len(original.losses), len(ported.losses))
-    shared = [name for name in original.parameters if name in ported.parameters]
-    failure = original.failure or ported.failure
-    if not failure and not steps:
-        failure = "no loss was logged by either run"
-    largest = 0.0
-    first: Difference | None = None
-    for what, left, right, where in _pairs(original, ported, steps, shared):
-        gap = _relative(left, right)
-        largest = max(largest, gap)
-        if gap > tolerance and first is None:
-            first = Difference(what, left, right, where)
-    if first is None and len(original.losses) != len(ported.losses) and not failure:
-        counts = float(len(original.losses)), float(len(ported.losses))
-        first = Difference("number of steps", *counts)
+def compare(original: RunResult, ported: RunResult, *, tolerance: float = TOLERANCE) -> Certificate:
+    """Compare two runs in the order of what they did: losses, and parameters after each step."""
+    found = _Comparison(tolerance)
+    for rank, (left, right) in enumerate(zip(original.ranks, ported.ranks, strict=False)):
+        found.walk(rank, left, right, may_be_short=original.cut or ported.cut)
+    if len(original.ranks) != len(ported.ranks) and found.difference is None:
+        counts = str(len(original.ranks)), str(len(ported.ranks))
+        found.difference = Difference("number of processes that trained", *counts)
+    failure = ported.failure or original.failure
+    # Where a run broke, the other one went on: how far it came is no difference of its own.
+    difference = None if failure and found.ended_early else found.difference
     return Certificate(
-        equal=first is None and not failure,
-        steps=steps,
-        parameters=len(shared),
-        tolerance=tolerance,
-        largest=largest,
+        verdict=_verdict(original, ported, difference, found.steps),
         original=original.device,
         ported=ported.device,
-        difference=first,
+        command=original.command,
+        tolerance=tolerance,
+        steps=found.steps,
+        ranks=min(len(original.ranks), len(ported.ranks)),
+        parameters=len(found.parameters),
+        losses=tuple(found.losses),
+        largest=found.largest,
+        bitwise=found.bitwise,
+        difference=difference,
+        origin=found.origin if difference is not None else None,
         failure=failure,
+        seconds=(original.seconds, ported.seconds),
     )
 
 
-def _pairs(
-    original: RunResult, ported: RunResult, steps: int, shared: list[str]
-) -> list[tuple[str, float, float, str]]:
-    pairs = [
-        (
-            f"loss of step {step + 1}",
-            original.losses[step],
-            ported.losses[step],
-            ported.lines[step] if step < len(ported.lines) else "",
-        )
-        for step in range(steps)
-    ]
-    for name in shared:
-        for left, right in zip(original.parameters[name], ported.parameters[name], strict=False):
-            pairs.append((f"parameter {name}", left, right, ""))
-    return pairs
+def with_second_original(first: Certificate, original: RunResult, again: RunResult) -> Certificate:
+    """Where the original differs from itself, its difference from the port says nothing."""
+    if compare(original, again, tolerance=first.tolerance).verdict is not Verdict.DIFFERS:
+        return first
+    return replace(first, verdict=Verdict.NOT_DETERMINISTIC)
 
 
-def _relative(left: float, right: float) -> float:
-    if math.isnan(left) or math.isnan(right):
-        return 0.0 if math.isnan(left) and math.isnan(right) else math.inf
-    if left == right:
-        return 0.0
-    return abs(left - right) / max(abs(left), abs(right))
+def _verdict(
+    original: RunResult, ported: RunResult, difference: Difference | None, steps: int
+) -> Verdict:
+    if original.failure and ported.failure:
+        return Verdict.BOTH_FAILED
+    if original.failure:
+        return Verdict.ORIGINAL_FAILED
+    if ported.failure:
+        return Verdict.PORT_FAILED
+    if difference is not None:
+        return Verdict.DIFFERS
+    if not steps:
+        return Verdict.NO_STEPS
+    return Verdict.PROVEN if ported.used - {"cpu"} else Verdict.NO_DEVICE
+
+
+class _Comparison:
+    """Goes along two lists of marks and keeps what it saw."""
+
+    def __init__(self, tolerance: float) -> None:
+        self.tolerance = tolerance
+        self.largest = 0.0
+        self.bitwise = True
+        self.steps = 0
+        self.parameters: set[str] = set()
+        self.losses: list[LossPair] = []
+        self.difference: Difference | None = None
+        self.origin: Difference | None = None
+        self.ended_early = False
+
+    def walk(
+        self, rank: int, left: tuple[Mark, ...], right: tuple[Mark, ...], *, may_be_short: bool
+    ) -> None:
+        had_one = self.difference is not None
+        a, b = _without_outputs(left), _without_outputs(right)
+        steps = losses = 0
+        for mine, theirs in zip(a, b, strict=False):
+            if (mine.kind, mine.what) != (theirs.kind, theirs.what):
+                self._part(rank, "what happens", _words(mine), _words(theirs), mine, theirs)
+                break
+            if mine.kind is Kind.STEP:
+                steps += 1
+                continue
+            if mine.kind is Kind.LOSS:
+                losses += 1
+                if rank == 0:
+                    pair = LossPair(steps + 1, mine.values[0], theirs.values[0])
+                    self.losses.append(pair)
+            else:
+                self.parameters.add(f"{rank} {mine.what}")
+            self._figures(rank, _label(mine, losses, steps), mine, theirs)
+        else:
+            if len(a) != len(b) and not may_be_short:
+                self._count(rank, a, b)
+        if rank == 0:
+            self.steps = steps
+        if self.difference is not None and not had_one:
+            self._locate(rank, left, right)
+
+    def _figures(self, rank: int, label: str, mine: Mark, theirs: Mark) -> None:
+        apart = gap(mine.values, theirs.values)
+        self.largest = max(self.largest, apart)
+        self.bitwise = self.bitwise and apart == 0 and mine.digest == theirs.digest
+        if apart > self.tolerance:
+            self._part(rank, label, _shown(mine), _shown(theirs), mine, theirs)
+
+    def _count(self, rank: int, a: list[Mark], b: list[Mark]) -> None:
+        shorter = min(len(a), len(b))
+        last = (a if len(a) > len(b) else b)[shorter]
+        self.ended_early = self.difference is None
+        self._part(rank, "number of steps", _steps(a), _steps(b), last, last)
+
+    def _part(
+        self, rank: int, what: str, original: str, ported: str, mine: Mark, theirs: Mark
+    ) -> None:
+        if self.difference is None:
+            self.difference = Difference(
+                what, original, ported, theirs.where, theirs.source, mine.where, rank
+            )
+
+    def _locate(self, rank: int, left: tuple[Mark, ...], right: tuple[Mark, ...]) -> None:
+        """Find the first module that gave back something else: the cause is there or above."""
+        outputs = (_outputs(left), _outputs(right))
+        for mine, theirs in zip(*outputs, strict=False):
+            if mine.what != theirs.what:
+                return
+            if gap(mine.values, theirs.values) > self.tolerance:
+                self.origin = Difference(
+                    f"output of {mine.what}",
+                    _shown(mine),
+                    _shown(theirs),
+                    theirs.where,
+                    theirs.source,
+                    mine.where,
+                    rank,
+                )
+                return
+
+
+def _without_outputs(marks: Iterable[Mark]) -> list[Mark]:
+    return [mark for mark in marks if mark.kind is not Kind.OUTPUT]
+
+
+def _steps(marks: Iterable[Mark]) -> str:
+    return str(sum(mark.kind is Kind.STEP for mark in marks))
+
+
+def _outputs(marks: Iterable[Mark]) -> list[Mark]:
+    return [mark for mark in marks if mark.kind is Kind.OUTPUT]
+
+
+def _words(mark: Mark) -> str:
+    return str(mark.kind) if mark.kind is Kind.LOSS else f"{mark.kind} {mark.what}"
+
+
+def _label(mark: Mark, losses: int, steps: int) -> str:
+    if mark.kind is Kind.LOSS:
+        return f"loss {losses}"
+    return f"parameter {mark.what} after step {steps + 1}"
+
+
+def _shown(mark: Mark) -> str:
+    if len(mark.values) == 1:
+        return repr(mark.values[0])
+    return ", ".join(f"{name} {v!r}" for name, v in zip(("sum", "norm"), mark.values, strict=False))
+
+
+def gap(left: tuple[float, ...], right: tuple[float, ...]) -> float:
+    """The largest difference of figures that belong together, measured by the largest of them.
+
+    So the sum of a parameter, which may be next to nothing, is measured by its norm."""
+    scale = max((abs(v) for v in (*left, *right) if math.isfinite(v)), default=0.0)
+    worst = 0.0
+    for one, other in zip(left, right, strict=False):
+        if one == other or (math.isnan(one) and math.isnan(other)):
+            continue
+        if not (math.isfinite(one) and math.isfinite(other)):
+            return math.inf
+        worst = max(worst, abs(one - other) / scale)
+    return worst

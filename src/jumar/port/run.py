@@ -17,12 +17,14 @@ from jumar.port.records import Severity
 from jumar.port.scan import REPORT_FOLDER, Found, scan
 
 if TYPE_CHECKING:
-    from jumar.port.report.summary import Report
+    from jumar.port.report.summary import Evidence, Report
     from jumar.port.tree import TreeResult
 
 Progress = Callable[[int, int], None]
 RULES_EDITION = 3
 """Raised whenever a rule changes what it does, so that earlier results are not taken again."""
+Witness = Callable[["TreeResult"], "Evidence"]
+"""Tries a port before it is written, and says what came of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,9 @@ def port_repository(
     target: Target,
     report_dir: Path | None = None,
     progress: Progress | None = None,
+    witness: Witness | None = None,
 ) -> Outcome:
-    """Port a repository and write what was asked for."""
+    """Port a repository and write what was asked for; what a witness saw goes into the reports."""
     started = time.perf_counter()
     found = scan(source, options.exclude)
     options = _with_project_file(source, options)
@@ -69,7 +72,7 @@ def port_repository(
         write.check_target(source, target.folder)
     key = _key(source, options, found)
     reports = report_dir or (target.folder / REPORT_FOLDER if target.folder is not None else None)
-    if target.folder is not None and report_dir is None:
+    if target.folder is not None and report_dir is None and witness is None:
         earlier = _taken_again(target.folder, key, started)
         if earlier is not None:
             return earlier
@@ -80,7 +83,8 @@ def port_repository(
     from jumar.port.tree import port_tree
 
     result = adaptations(port_tree(source, options, progress=progress))
-    report = make(result, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    report = make(result, seconds, witness(result) if witness is not None else None)
     _write(result, report, target, reports, report_dir, key)
     return Outcome(
         report.verdict.en,

@@ -76,7 +76,8 @@ def write_tree(
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
-        written = _fill(result, aside)
+        write_copy(result, aside, ported=True)
+        written = {path: _stamp(aside / path) for path in _listed(result, aside)}
         write_reports(aside / REPORT_FOLDER, reports, {**manifest, "written": written})
         aside.chmod(0o755)
         _swap(aside, target)
@@ -98,8 +99,9 @@ def _swap(aside: Path, target: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _fill(result: "TreeResult", folder: Path) -> dict[str, tuple[int, int]]:
-    ported = {r.path: r.ported for r in result.results if r.ported is not None}
+def write_copy(result: "TreeResult", folder: Path, *, ported: bool) -> None:
+    """Fill a folder with the files of the source, as they are or ported."""
+    changed = {r.path: r.ported for r in result.results if ported and r.ported is not None}
     made: set[str] = set()
     for found in result.files:
         place = folder / found.path
@@ -112,15 +114,14 @@ def _fill(result: "TreeResult", folder: Path) -> dict[str, tuple[int, int]]:
             os.symlink(os.readlink(source), place)
         elif found.problem:
             continue
-        elif found.path in ported:
-            place.write_bytes(ported[found.path])
+        elif found.path in changed:
+            place.write_bytes(changed[found.path])
             shutil.copymode(source, place)
         else:
             _copy(source, place)
-    for path, data in extra_files(result):
+    for path, data in extra_files(result) if ported else ():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
-    return {path: _stamp(folder / path) for path in _listed(result, folder)}
 
 
 def _copy(source: Path, place: Path) -> None:

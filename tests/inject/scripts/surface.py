@@ -190,4 +190,16 @@ optimizer = torch_npu.optim.NpuFusedAdamW(layer.parameters(), 1e-3)
 optimizer.npu_fused_clip_grad_norm_(1.0)
 optimizer.step()
 assert torch.compile(layer) is layer
+
+# torch.accelerator, which portable code uses
+with torch.accelerator.device_index(2):
+    assert torch.accelerator.current_device_index() == torch.npu.current_device() == 2
+torch.accelerator.set_device_index(1)
+assert torch.npu.current_device() == 1
+torch.accelerator.set_device_index(0)
+torch.accelerator.synchronize()
+torch.accelerator.empty_cache()
+assert torch.accelerator.memory_allocated() == torch.npu.memory_allocated() > 0
+assert torch.accelerator.get_memory_info() == torch.npu.mem_get_info()
+assert torch.accelerator.current_stream() == torch.npu.current_stream()
 print("all is well")

@@ -12,8 +12,10 @@ from pathlib import Path
 
 def _next_sitecustomize() -> None:
     here = Path(__file__).resolve().parent
-    path = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
+    entries = [Path(entry or ".").resolve() for entry in sys.path]
+    # Those before this one have had their turn.
+    behind = sys.path[entries.index(here) + 1 :] if here in entries else []
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
     if spec is not None and spec.loader is not None:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 

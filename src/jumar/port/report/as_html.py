@@ -1,6 +1,4 @@
-"""The report as one self-contained page: the verdict first, then what to do, then what was done.
-
-Both languages are in the page and a button switches; nothing is loaded from anywhere."""
+"""The report as one self-contained page: the verdict first, then what to do, then what was done."""
 
 from collections.abc import Iterator
 from html import escape
@@ -9,6 +7,8 @@ from pathlib import Path
 from jumar.port.catalogue import State
 from jumar.port.linediff import Block, blocks
 from jumar.port.records import Effort, FileResult, Finding, Severity, Words
+from jumar.port.report import evidence_html
+from jumar.port.report.html_page import LANGUAGE_BUTTON, both, page, say, search_bar
 from jumar.port.report.summary import Report
 
 _CONTEXT = 2
@@ -35,29 +35,15 @@ _STATE = {
 
 def render(report: Report) -> str:
     """The page."""
-    here = Path(__file__).parent
-    return "".join(
-        [
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(report.name)}: {escape(report.verdict.en)}</title>",
-            f"<style>{(here / 'page.css').read_text('utf-8')}</style></head><body><main>",
-            *_head(report),
-            *_proof(report),
-            *_findings(report),
-            *_changes(report),
-            *_apis(report),
-            f"</main><script>{(here / 'page.js').read_text('utf-8')}</script></body></html>",
-        ]
-    )
-
-
-def _say(words: Words) -> str:
-    return f'<span class="en">{escape(words.en)}</span><span class="zh">{escape(words.zh)}</span>'
-
-
-def _both(en: str, zh: str) -> str:
-    return _say(Words(en, zh))
+    parts = [
+        *_head(report),
+        *(evidence_html.proof(report.proof) if report.proof else ()),
+        *_findings(report),
+        *_changes(report),
+        *(evidence_html.trial(report.trial) if report.trial else ()),
+        *_apis(report),
+    ]
+    return page(f"{report.name}: {report.verdict.en}", parts)
 
 
 def _head(report: Report) -> Iterator[str]:
@@ -67,8 +53,8 @@ def _head(report: Report) -> Iterator[str]:
     version = f"torch {options.torch[0]}.{options.torch[1]}"
     yield f"<header><h1>{escape(report.name)}</h1><span class='soft'>jumar port · {options.mode} · "
     yield f"{version} · {escape(options.chip)}</span>"
-    yield "<button id='lang' type='button'>中文 / English</button></header>"
-    yield f"<p class='verdict {tone}'>{_say(report.verdict)}</p>"
+    yield f"{LANGUAGE_BUTTON}</header>"
+    yield f"<p class='verdict {tone}'>{say(report.verdict)}</p>"
     yield "<div class='tiles'>"
     for number, words in (
         (report.changes, Words("edits", "处修改")),
@@ -78,51 +64,20 @@ def _head(report: Report) -> Iterator[str]:
         (limits, _SEVERITY[Severity.LIMIT]),
         (report.count(Severity.INFO), _SEVERITY[Severity.INFO]),
     ):
-        yield f"<div class='tile'><b>{number}</b>{_say(words)}</div>"
+        yield f"<div class='tile'><b>{number}</b>{say(words)}</div>"
     yield "</div>"
-    yield "<div class='bar'><input id='search' type='search' aria-label='search' placeholder='search · 搜索'>"
-    for severity in (Severity.WORK, Severity.LIMIT, Severity.INFO):
-        yield f"<button type='button' data-severity='{severity}' aria-pressed='true'>{_say(_SEVERITY[severity])}</button>"
-    yield (
-        "</div><p id='none' class='soft' hidden>"
-        + _both("Nothing fits.", "没有匹配的内容。")
-        + "</p>"
+    yield search_bar(
+        f"<button type='button' data-severity='{severity}' aria-pressed='true'>"
+        f"{say(_SEVERITY[severity])}</button>"
+        for severity in (Severity.WORK, Severity.LIMIT, Severity.INFO)
     )
 
 
-def _proof(report: Report) -> Iterator[str]:
-    proof = report.proof
-    if proof is None:
-        return
-    yield f"<h2>{_both('Proof', '一致性证明')}</h2>"
-    if proof.equal:
-        en = (
-            f"{proof.steps} losses and {proof.parameters} parameters of {proof.ported} equal those of "
-            f"{proof.original} within {proof.tolerance:g} (largest difference {proof.largest:.2g})."
-        )
-        zh = (
-            f"{proof.ported} 与 {proof.original} 的 {proof.steps} 步损失、{proof.parameters} 个参数一致"
-            f"（容差 {proof.tolerance:g}，最大差异 {proof.largest:.2g}）。"
-        )
-        yield f"<article class='info' data-text='proof'>{_both(en, zh)}</article>"
-        return
-    if proof.failure:
-        yield f"<article class='work' data-text='proof'>{_both('A run failed.', '运行失败。')}"
-        yield f"<pre>{escape(proof.failure)}</pre></article>"
-        return
-    assert proof.difference is not None
-    d = proof.difference
-    where = f" ({d.where})" if d.where else ""
-    en = f"First difference: {d.what}{where}: {d.original!r} became {d.ported!r}."
-    zh = f"首个差异：{d.what}{where}：{d.original!r} 变为 {d.ported!r}。"
-    yield f"<article class='work' data-text='proof'>{_both(en, zh)}</article>"
-
-
 def _findings(report: Report) -> Iterator[str]:
-    yield f"<h2>{_both('What to look at', '需要关注')}</h2>"
+    yield f"<h2>{both('What to look at', '需要关注')}</h2>"
     found = list(report.findings())
     if not found:
-        yield f"<p class='soft'>{_both('Nothing.', '无。')}</p>"
+        yield f"<p class='soft'>{both('Nothing.', '无。')}</p>"
     for path, finding in found:
         yield from _finding(path, finding)
 
@@ -132,15 +87,15 @@ def _finding(path: str, f: Finding) -> Iterator[str]:
         f"{f.code} {path}:{f.line} {f.subject} {f.source} {f.why.en} {f.why.zh}", quote=True
     )
     yield f"<article class='{f.severity}' data-severity='{f.severity}' data-text=\"{text}\">"
-    yield f"<span class='tag'>{_say(_SEVERITY[f.severity])}</span> <b>{escape(f.subject)}</b> "
-    yield f"<code class='soft'>{escape(path)}:{f.line}</code> <span class='soft'>{f.code} · {_say(_EFFORT[f.effort])}</span>"
+    yield f"<span class='tag'>{say(_SEVERITY[f.severity])}</span> <b>{escape(f.subject)}</b> "
+    yield f"<code class='soft'>{escape(path)}:{f.line}</code> <span class='soft'>{f.code} · {say(_EFFORT[f.effort])}</span>"
     if f.source:
         yield f"<pre>{escape(f.source)}</pre>"
-    yield f"<div>{_say(f.why)}</div><div><b>→</b> {_say(f.advice)}</div></article>"
+    yield f"<div>{say(f.why)}</div><div><b>→</b> {say(f.advice)}</div></article>"
 
 
 def _changes(report: Report) -> Iterator[str]:
-    yield f"<h2>{_both('What was changed', '修改内容')}</h2>"
+    yield f"<h2>{both('What was changed', '修改内容')}</h2>"
     for result in report.results:
         if result.ported is not None:
             yield from _file(report.root, result)
@@ -192,9 +147,9 @@ def _row(a: int, before: list[str], b: int, after: list[str], tone: str) -> str:
 
 def _apis(report: Report) -> Iterator[str]:
     rows = [r for r in report.apis if r.api.state is not State.SUPPORTED]
-    yield f"<h2>{_both('torch APIs in use', '使用的 torch 接口')}</h2>"
-    yield f"<p class='soft'>{_both('States from ', '状态来源：')}{escape(report.source_of_states)}</p>"
-    yield "<details><summary>" + _both(
+    yield f"<h2>{both('torch APIs in use', '使用的 torch 接口')}</h2>"
+    yield f"<p class='soft'>{both('States from ', '状态来源：')}{escape(report.source_of_states)}</p>"
+    yield "<details><summary>" + both(
         f"{len(report.apis)} names, {len(rows)} not plainly supported",
         f"共 {len(report.apis)} 个接口，其中 {len(rows)} 个非完全支持",
     )
@@ -205,6 +160,6 @@ def _apis(report: Report) -> Iterator[str]:
             if row.api.dtypes
             else ""
         )
-        yield f"<tr data-text=''><td><code>{escape(row.api.name)}</code></td><td>{_say(_STATE[row.api.state])}</td>"
+        yield f"<tr data-text=''><td><code>{escape(row.api.name)}</code></td><td>{say(_STATE[row.api.state])}</td>"
         yield f"<td>{dtypes}</td><td class='soft'>{escape(row.file)}:{row.line} × {row.count}</td></tr>"
     yield "</table></details>"

@@ -1,10 +1,12 @@
 """The report as JSON: stable names, one object a finding."""
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
 from jumar.port.catalogue import State
+from jumar.port.proof import Certificate
 from jumar.port.records import Change, Finding, Severity
 from jumar.port.report.summary import Report
 
@@ -58,8 +60,19 @@ def document(report: Report) -> dict[str, Any]:
             for r in report.apis
         ],
         "states_from": report.source_of_states,
-        "proof": asdict(report.proof) if report.proof else None,
+        "proof": _proof(report.proof) if report.proof else None,
+        "trial": asdict(report.trial) if report.trial else None,
     }
+
+
+def _proof(proof: Certificate) -> dict[str, Any]:
+    # JSON has no word for a number that is none; a loss may be one.
+    losses = [
+        {name: v if math.isfinite(v) else repr(v) for name, v in asdict(pair).items()}
+        for pair in proof.losses
+    ]
+    largest = proof.largest if math.isfinite(proof.largest) else repr(proof.largest)
+    return {**asdict(proof), "equal": proof.equal, "losses": losses, "largest": largest}
 
 
 def _change(change: Change) -> dict[str, Any]:

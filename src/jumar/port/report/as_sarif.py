@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from jumar.port.records import Finding, Severity
+from jumar.port.report.evidence_sarif import evidence
 from jumar.port.report.summary import Report
 from jumar.port.rules import titles
 
@@ -15,7 +16,8 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def render(report: Report) -> str:
     """The findings as one SARIF run."""
     findings = list(report.findings())
-    codes = sorted({f.code for _, f in findings})
+    seen = list(evidence(report))
+    codes = sorted({f.code for _, f in findings} | {result["ruleId"] for result in seen})
     known = titles()
     rules = [
         {"id": code, "shortDescription": {"text": known[code].en if code in known else code}}
@@ -24,7 +26,8 @@ def render(report: Report) -> str:
     run = {
         "tool": {"driver": {"name": "jumar port", "rules": rules}},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(path, found, codes.index(found.code)) for path, found in findings],
+        "results": [_result(path, found, codes.index(found.code)) for path, found in findings]
+        + [{**result, "ruleIndex": codes.index(result["ruleId"])} for result in seen],
     }
     return json.dumps({"version": "2.1.0", "$schema": _SCHEMA, "runs": [run]}, indent=1)
 

@@ -10,6 +10,7 @@ from jumar.port.options import Options
 from jumar.port.proof import Certificate
 from jumar.port.records import FileResult, Finding, Severity, Words
 from jumar.port.tree import TreeResult
+from jumar.port.trial import TrialReport
 
 _ORDER = {Severity.WORK: 0, Severity.LIMIT: 1, Severity.INFO: 2}
 
@@ -25,6 +26,14 @@ class ApiRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """What running the port has shown."""
+
+    proof: Certificate | None = None
+    trial: TrialReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """All that the reports show."""
 
@@ -37,6 +46,7 @@ class Report:
     apis: tuple[ApiRow, ...]
     seconds: float
     proof: Certificate | None = None
+    trial: TrialReport | None = None
 
     @property
     def changes(self) -> int:
@@ -75,8 +85,9 @@ class Report:
         return f"torch {version[0]}.{version[1]}: {SOURCE}"
 
 
-def make(result: TreeResult, seconds: float, proof: Certificate | None = None) -> Report:
+def make(result: TreeResult, seconds: float, evidence: Evidence | None = None) -> Report:
     """Gather a report from what became of the files."""
+    evidence = evidence or Evidence()
     return Report(
         result.root.resolve().name,
         result.root,
@@ -86,7 +97,8 @@ def make(result: TreeResult, seconds: float, proof: Certificate | None = None) -
         result.results,
         tuple(_inventory(result)),
         seconds,
-        proof,
+        evidence.proof,
+        evidence.trial,
     )
 
 

@@ -7,6 +7,7 @@ import sys
 import torch
 
 from torch_npu._sim import (
+    accelerator,
     autograd,
     distributed,
     factories,
@@ -46,6 +47,7 @@ def install() -> None:
     from torch_npu import npu
 
     register("npu", backend_module=npu)
+    accelerator.install(npu)
     _alias_modules()
     factories.install()
     optimizers.install()

@@ -1,0 +1,68 @@
+"""The part of `jumar port` that is about `--prove`."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from jumar.cli.output import note
+from jumar.cli.seconds import whole_seconds
+from jumar.errors import BadInput
+
+if TYPE_CHECKING:
+    from jumar.port.report.summary import Evidence
+    from jumar.port.run import Outcome, Witness
+    from jumar.port.tree import TreeResult
+
+
+def witness(
+    words: tuple[str, ...],
+    *,
+    wanted: bool,
+    steps: int,
+    time_limit: str,
+    devices: int,
+    tolerance: float,
+) -> "Witness | None":
+    """Who tries the port before it is written; nobody unless a proof is wanted."""
+    if not wanted:
+        if words:
+            raise BadInput(
+                "a command is only for --prove", hint="write: jumar port SRC -o OUT --prove -- …"
+            )
+        return None
+    if not words:
+        raise BadInput(
+            "--prove needs the command that trains",
+            hint="put it after --, as in: jumar port SRC -o OUT --prove -- python train.py",
+        )
+    from jumar.inject.starting import Limits
+    from jumar.trial.prove import Wish, prove
+
+    limits = Limits(steps, whole_seconds("--time", time_limit))
+    wish = Wish(words=words, limits=limits, devices=devices, tolerance=tolerance)
+
+    def try_it(result: "TreeResult") -> "Evidence":
+        return prove(result, wish, note)
+
+    return try_it
+
+
+def tell_proof(outcome: "Outcome") -> None:
+    """The verdict and the first difference on stdout."""
+    from jumar.port.report import proof_text
+
+    proof = outcome.report.proof if outcome.report is not None else None
+    if proof is None:
+        return
+    print(proof_text.headline(proof).en)
+    for words in proof_text.details(proof):
+        print(f"  {words.en}")
+    for place in (proof.origin, proof.difference, proof.failure):
+        if place is not None and place.source:
+            print(f"    {place.where}  {place.source}")
+    sys.stdout.flush()
+
+
+def is_unproven(outcome: "Outcome") -> bool:
+    """Whether a proof was wanted and there is none."""
+    proof = outcome.report.proof if outcome.report is not None else None
+    return proof is not None and not proof.equal

@@ -1,0 +1,247 @@
+"""Runs code written for CUDA on the CPU, unedited: `cuda` means the CPU in this process.
+
+For the proof of a port, whose measure is the original. Every place where torch takes a device reads
+cuda as cpu; what moves between host and device copies, as it does with a card; random numbers come
+from the generator of the host, as with simulated NPUs, so that both runs draw the same ones."""
+
+import functools
+import importlib
+import re
+import sys
+from typing import Any, Callable, Iterator, Tuple
+
+import torch
+from torch.utils.weak import WeakIdKeyDictionary
+
+from jumar_start import cuda_names
+
+_CUDA = re.compile(r"cuda(:\d+)?")
+_KEYWORDS = ("device", "device_type", "map_location")
+_moved: Any = WeakIdKeyDictionary()
+"""Tensors that were put on the device; putting them there again is nothing."""
+_Host = torch._C.Generator
+
+
+def _cpu(value: Any) -> Any:
+    """`value` with cuda read as cpu; whatever is no device comes back as it is."""
+    if isinstance(value, str):
+        if _CUDA.fullmatch(value):
+            return "cpu"
+        return value.replace("torch.cuda.", "torch.")
+    if isinstance(value, torch.device):
+        return torch.device("cpu") if value.type == "cuda" else value
+    if isinstance(value, dict):
+        return {_cpu(key): _cpu(item) for key, item in value.items()}
+    return value
+
+
+def _index(value: Any) -> Any:
+    """As `_cpu`, where a number is a device too."""
+    return torch.device("cpu") if type(value) is int else _cpu(value)
+
+
+def _reads_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for name in _KEYWORDS:
+            if kwargs.get(name) is not None:
+                kwargs[name] = _index(kwargs[name])
+        return function(*[_cpu(arg) for arg in args], **kwargs)
+
+    return call
+
+
+def _made_there(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes tensors: those asked for on cuda are there."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is None:
+            return function(*args, **kwargs)
+        kwargs["device"] = _index(device)
+        made = function(*args, **kwargs)
+        if kwargs["device"] != device:
+            _moved[made] = True
+        return made
+
+    return call
+
+
+_tensor_to: Any = torch.Tensor.to
+
+
+def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
+    asked = kwargs.get("device", args[0] if args else None)
+    there = [_index(args[0]), *args[1:]] if args else []
+    if "device" in kwargs:
+        kwargs["device"] = _index(kwargs["device"])
+    result = _tensor_to(self, *there, **kwargs)
+    moves = isinstance(asked, (str, int, torch.device)) and not isinstance(asked, bool)
+    return _copied(self, result, is_cuda=_index(asked) != asked) if moves else result
+
+
+def _copied(source: Any, result: Any, *, is_cuda: bool) -> Any:
+    """What a move gives: another tensor, unless the source is there already."""
+    if result is source and not (is_cuda and source in _moved):
+        result = source.clone()
+    if is_cuda:
+        _moved[result] = True
+    return result
+
+
+def _tensor_cuda(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return _copied(self, self, is_cuda=True)
+
+
+def _tensor_cpu(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return _copied(self, self, is_cuda=False)
+
+
+def _itself(value: Any, *args: Any, **kwargs: Any) -> Any:
+    return value
+
+
+def _replace_functions() -> None:
+    from torch.utils import _device
+
+    makers = {function.__name__ for function in _device._device_constructors()}
+    makers |= {name for name in dir(torch) if name.endswith("_like")}
+    for name in makers:
+        if hasattr(torch, name):
+            setattr(torch, name, _made_there(getattr(torch, name)))
+    for name in ("new_empty", "new_full", "new_ones", "new_zeros", "new_tensor"):
+        setattr(torch.Tensor, name, _made_there(getattr(torch.Tensor, name)))
+    for owner, name in _readers():
+        if hasattr(owner, name):
+            setattr(owner, name, _reads_cpu(getattr(owner, name)))
+    torch.Tensor.to = _to
+    torch.Tensor.cuda = _tensor_cuda
+    torch.Tensor.cpu = _tensor_cpu
+    torch.Tensor.pin_memory = _itself
+    torch.UntypedStorage.cuda = torch.TypedStorage.cuda = _itself
+    torch.load = _loads_on_cpu(torch.load)
+
+
+def _readers() -> Iterator[Tuple[Any, str]]:
+    """Functions that read a device and make no tensor."""
+    from torch.utils import _device
+
+    yield from ((torch, name) for name in ("set_default_device", "set_default_tensor_type"))
+    yield from ((torch, name) for name in ("get_autocast_dtype", "set_autocast_dtype"))
+    yield from ((torch, name) for name in ("is_autocast_enabled", "set_autocast_enabled"))
+    yield torch.Tensor, "type"
+    yield torch.nn.Module, "to_empty"
+    yield _device.DeviceContext, "__init__"
+    yield torch.amp.GradScaler, "__init__"
+    yield torch.random, "fork_rng"
+
+
+def _loads_on_cpu(load: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load)
+    def call(file: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        there = "cpu" if map_location is None else _index(map_location)
+        return load(file, there, *args, **kwargs)
+
+    return call
+
+
+def _replace_autocast() -> None:
+    """On cuda the dtype is float16 unless another is named; on the CPU it would be bfloat16."""
+    autocast = torch.amp.autocast_mode.autocast
+    begin = autocast.__init__
+
+    @functools.wraps(begin)
+    def init(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
+        if device_type == "cuda" and dtype is None:
+            dtype = torch.float16
+        begin(self, _cpu(device_type), dtype, *args, **kwargs)
+
+    autocast.__init__ = init
+    is_enabled = torch.is_autocast_enabled
+    torch.is_autocast_enabled = lambda device_type="cpu": is_enabled(device_type)
+    torch.get_autocast_gpu_dtype = lambda: torch.get_autocast_dtype("cpu")
+
+
+class _Kind(type(_Host)):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, _Host)
+
+
+class _Generator(_Host, metaclass=_Kind):
+    def __new__(cls, device: Any = "cpu") -> Any:
+        return _Host(_index(device))
+
+
+def _replace_parallel() -> None:
+    # Torch's own way for a machine without cards: the module as it is.
+    data_parallel: Any = importlib.import_module("torch.nn.parallel.data_parallel")
+    data_parallel._get_available_device_type = lambda: None
+    if not torch.distributed.is_available():
+        return
+    from torch.distributed import device_mesh
+
+    dist = torch.distributed
+    for name in ("init_process_group", "new_group"):
+        setattr(dist, name, _over_gloo(getattr(dist, name)))
+    dist.is_nccl_available = lambda: True
+    dist.init_device_mesh = device_mesh.init_device_mesh = _reads_cpu(device_mesh.init_device_mesh)
+    parallel = torch.nn.parallel.DistributedDataParallel
+    parallel.__init__ = _without_devices(parallel.__init__)
+
+
+def _over_gloo(function: Callable[..., Any]) -> Callable[..., Any]:
+    def renamed(value: Any) -> Any:
+        if not isinstance(value, str) or "nccl" not in value:
+            return value
+        return "gloo"
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("device_id", None)
+        if "backend" in kwargs:
+            kwargs["backend"] = renamed(kwargs["backend"])
+        return function(*[renamed(arg) for arg in args], **kwargs)
+
+    return call
+
+
+def _without_devices(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(
+        self: Any,
+        module: Any,
+        device_ids: Any = None,
+        output_device: Any = None,
+        *args: Any,
+        **kw: Any,
+    ) -> Any:
+        return function(self, module, None, None, *args, **kw)
+
+    return call
+
+
+def _compile(model: Any = None, **kwargs: Any) -> Any:
+    """The model as it is, as on simulated NPUs."""
+    return _itself if model is None else model
+
+
+def install() -> None:
+    """Make cuda the CPU."""
+    _replace_functions()
+    _replace_autocast()
+    _replace_parallel()
+    torch.Generator = _Generator
+    torch.compile = _compile
+    names = cuda_names.names()
+    for module in [torch.cuda, *_parts()]:
+        for name, value in names.items():
+            if hasattr(module, name):
+                setattr(module, name, value)
+
+
+def _parts() -> Iterator[Any]:
+    for name in ("memory", "random", "streams", "nvtx"):
+        part = sys.modules.get(f"torch.cuda.{name}")
+        if part is not None:
+            yield part

@@ -1,0 +1,277 @@
+"""Notes what a training script computes, for the proof of a port: every loss, the parameters after
+every step, what each module gave back, and the error that ended it. The script is not changed.
+
+Variables: JUMAR_PROOF (a folder for the notes, one file a process), JUMAR_PROOF_ROOT (where the
+script's own source is), JUMAR_PROOF_STEPS and JUMAR_PROOF_TIME_S (end with success after so many
+optimizer steps or seconds), JUMAR_PROOF_CPU (cuda means the CPU)."""
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import random
+import sys
+import time
+import weakref
+from typing import Any, Dict, Generator, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+
+from jumar_start.after_import import after_import
+
+SEED = 0
+_OWN = os.path.dirname(os.path.abspath(__file__))
+_MOST_OUTPUTS = 20000
+
+
+class Wanted(NamedTuple):
+    """What was asked of this process."""
+
+    folder: str
+    root: str
+    steps: int
+    time_s: float
+    on_cpu: bool
+
+
+def wanted(environ: Mapping[str, str]) -> Wanted:
+    """Read the variables."""
+    return Wanted(
+        folder=environ["JUMAR_PROOF"],
+        root=os.path.join(os.path.abspath(environ["JUMAR_PROOF_ROOT"]), ""),
+        steps=int(environ.get("JUMAR_PROOF_STEPS", "0")),
+        time_s=float(environ.get("JUMAR_PROOF_TIME_S", "0")),
+        on_cpu=environ.get("JUMAR_PROOF_CPU") == "1",
+    )
+
+
+def install(environ: Mapping[str, str]) -> None:
+    """Begin as soon as torch is imported."""
+    notes = Notes(wanted(environ))
+    notes.watch_errors()
+    after_import("torch", lambda: _begin(notes))
+
+
+def _begin(notes: "Notes") -> None:
+    if notes.wanted.on_cpu:
+        from jumar_start import cuda_on_cpu
+
+        cuda_on_cpu.install()
+    _seed()
+    Recorder(notes).install()
+
+
+def _seed() -> None:
+    """The same numbers in every run of a script that chooses no seed itself."""
+    import torch
+
+    torch.manual_seed(SEED)
+    random.seed(SEED)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(SEED)
+
+
+class Notes:
+    """The file of this process: one JSON object a line, whole after every line."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self._pid = 0
+        self._file: Any = None
+
+    def add(self, kind: str, what: str, where: str, **more: Any) -> None:
+        """Write one line."""
+        if self._pid != os.getpid():
+            # A forked child has notes of its own.
+            self._pid = os.getpid()
+            path = os.path.join(self.wanted.folder, f"{self._pid}.jsonl")
+            self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - open until the end
+        line = {"rank": _rank(), "kind": kind, "what": what, "where": where, **more}
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+    def place(self, frames: Iterator[Tuple[str, int]]) -> str:
+        """The innermost line of the script's own source, as `file:line`."""
+        for name, line in frames:
+            path = os.path.abspath(name)
+            if path.startswith(self.wanted.root):
+                return f"{path[len(self.wanted.root) :]}:{line}"
+        return ""
+
+    def here(self) -> str:
+        """The line of the script that is being run."""
+        return self.place(_frames(sys._getframe(1)))
+
+    def watch_errors(self) -> None:
+        """Note the exception that ends the process."""
+        before = sys.excepthook
+
+        def hook(kind: Any, value: Any, trace: Any) -> None:
+            if not issubclass(kind, KeyboardInterrupt):
+                frames: List[Tuple[str, int]] = []
+                while trace is not None:
+                    frames.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+                    trace = trace.tb_next
+                where = self.place(reversed(frames))
+                self.add("error", kind.__name__, where, message=str(value)[:2000])
+            before(kind, value, value.__traceback__)
+
+        sys.excepthook = hook
+
+
+def _frames(frame: Any) -> Iterator[Tuple[str, int]]:
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_OWN):
+            yield frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+
+
+def _rank() -> int:
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank()
+    return int(os.environ.get("RANK", "0"))
+
+
+class Recorder:
+    """Hooks into torch; reads numbers past every plug-in, and draws no random ones."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._started = time.time()
+        self._steps = 0
+        self._outputs = 0
+        self._depth = 0
+        self._in_backward = False
+        self._ended = False
+        self._roots: Any = weakref.WeakSet()
+        self._names: Dict[int, str] = {}
+
+    def install(self) -> None:
+        """Put the hooks in place."""
+        import torch
+        from torch.nn.modules import module
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        self._watch_backward(torch)
+        register_optimizer_step_post_hook(self._after_step)
+        module.register_module_forward_pre_hook(self._before_forward)
+        # Called also when forward raises, so that the depth stays right.
+        module.register_module_forward_hook(self._after_forward, always_call=True)
+
+    def _watch_backward(self, torch: Any) -> None:
+        run = torch.autograd.backward
+
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            # A pass inside a pass (checkpointing, a plug-in's own way) is no new loss.
+            if self._in_backward:
+                return run(tensors, *args, **kwargs)
+            for root in tensors if isinstance(tensors, (list, tuple)) else [tensors]:
+                if isinstance(root, torch.Tensor):
+                    values = _figures(torch, root)[:1]
+                    self._notes.add("loss", "loss", self._notes.here(), values=values)
+            self._in_backward = True
+            try:
+                return run(tensors, *args, **kwargs)
+            finally:
+                self._in_backward = False
+
+        torch.autograd.backward = backward
+
+    def _before_forward(self, module: Any, inputs: Any) -> None:
+        is_new = self._depth == 0 and module not in self._roots
+        if is_new and next(module.parameters(), None) is not None:
+            self._roots.add(module)
+            self._names.clear()
+        self._depth += 1
+
+    def _after_forward(self, module: Any, inputs: Any, output: Any) -> None:
+        import torch
+
+        self._depth = max(0, self._depth - 1)
+        found = _first_floats(torch, output)
+        if found is None or self._outputs >= _MOST_OUTPUTS or self._in_backward:
+            return
+        self._outputs += 1
+        values = _figures(torch, found)
+        self._notes.add("output", type(module).__name__, self._notes.here(), values=values)
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        import torch
+
+        self._steps += 1
+        where = self._notes.here()
+        number, device = 0, ""
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                number += 1
+                device = str(parameter.device)
+                name = self._name(parameter) or f"number {number}"
+                values, digest = _figures(torch, parameter), _digest(torch, parameter)
+                self._notes.add("parameter", name, where, values=values, digest=digest)
+        self._notes.add("step", type(optimizer).__name__, where, device=device)
+        self._end_if_enough()
+
+    def _name(self, parameter: Any) -> Optional[str]:
+        if not self._names:
+            for root in self._roots:
+                for name, own in root.named_parameters():
+                    self._names.setdefault(id(own), name)
+        return self._names.get(id(parameter))
+
+    def _end_if_enough(self) -> None:
+        limits = self._notes.wanted
+        is_late = limits.time_s and time.time() - self._started >= limits.time_s
+        if is_late:
+            self._notes.add("time", "time", "")
+        if is_late or (limits.steps and self._steps >= limits.steps):
+            if self._ended:
+                # The script caught the first one and goes on.
+                sys.stdout.flush()
+                os._exit(0)
+            self._ended = True
+            raise SystemExit(0)
+
+
+def _first_floats(torch: Any, output: Any) -> Any:
+    if isinstance(output, torch.Tensor):
+        return output if output.is_floating_point() else None
+    if isinstance(output, Mapping):
+        output = list(output.values())
+    if isinstance(output, (list, tuple)):
+        for item in output:
+            found = _first_floats(torch, item)
+            if found is not None:
+                return found
+    return None
+
+
+@contextlib.contextmanager
+def _unseen(torch: Any) -> Generator[None, None, None]:
+    """Reading does not count as the script's own: past modes, gradients and simulated devices."""
+    modes = torch.utils._python_dispatch._disable_current_modes
+    with torch._C.DisableTorchFunctionSubclass(), torch.no_grad(), modes():
+        yield
+
+
+def _plain(torch: Any, tensor: Any) -> Any:
+    """The numbers of a tensor on the CPU; what a process holds of one that is spread over many."""
+    local = getattr(tensor, "to_local", None)
+    tensor = (local() if callable(local) else tensor).detach()
+    return tensor if tensor.device.type == "cpu" else tensor.cpu()
+
+
+def _figures(torch: Any, tensor: Any) -> List[float]:
+    with _unseen(torch):
+        wide = _plain(torch, tensor).to(torch.float64)
+        if wide.is_sparse:
+            wide = wide.to_dense()
+        return [float(wide.sum()), float(wide.norm())] if wide.numel() else [0.0, 0.0]
+
+
+def _digest(torch: Any, tensor: Any) -> str:
+    with _unseen(torch):
+        plain = _plain(torch, tensor).contiguous()
+        size = plain.numel() * plain.element_size()
+        data = ctypes.string_at(plain.data_ptr(), size) if size else b""
+        return hashlib.blake2b(data, digest_size=16).hexdigest()

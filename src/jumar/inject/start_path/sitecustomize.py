@@ -1,0 +1,35 @@
+"""Python runs this at start while the folder is on PYTHONPATH: what jumar does before a script's own
+first line.
+
+JUMAR_AUTO_PORT reads cuda as npu, JUMAR_PROOF notes losses and parameters. Both wait for the import of
+torch; a process that never imports it is left as it is. A sitecustomize further down the path runs
+too, as it would without this one."""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+
+def _next_sitecustomize() -> None:
+    here = os.path.dirname(os.path.realpath(__file__))
+    entries = [os.path.realpath(entry or ".") for entry in sys.path]
+    behind = sys.path[entries.index(here) + 1 :] if here in entries else []
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def _start() -> None:
+    if "JUMAR_PROOF" in os.environ:
+        from jumar_start import proof
+
+        proof.install(os.environ)
+    if os.environ.get("JUMAR_AUTO_PORT") == "1":
+        from jumar_start import transfer
+
+        transfer.install()
+
+
+_start()
+_next_sitecustomize()

@@ -1,0 +1,51 @@
+"""The environment of a process in which jumar does something before the script's own first line:
+run-time porting, and the notes that a proof compares."""
+
+import os
+from pathlib import Path
+from typing import Dict, Mapping, NamedTuple
+
+START_PATH = Path(__file__).resolve().parent / "start_path"
+
+
+def first_on_path(environ: Mapping[str, str], folder: Path) -> Dict[str, str]:
+    """`environ` with `folder` at the front of PYTHONPATH."""
+    before = environ.get("PYTHONPATH", "").split(os.pathsep)
+    entries = [entry for entry in before if entry and entry != str(folder)]
+    return {**environ, "PYTHONPATH": os.pathsep.join([str(folder), *entries])}
+
+
+def auto_port(environ: Mapping[str, str]) -> Dict[str, str]:
+    """`environ` with cuda read as npu."""
+    return {**first_on_path(environ, START_PATH), "JUMAR_AUTO_PORT": "1"}
+
+
+class Limits(NamedTuple):
+    """How far a run goes."""
+
+    steps: int
+    time_s: int
+
+
+def noted(environ: Mapping[str, str], *, notes: Path, root: Path, limits: Limits) -> Dict[str, str]:
+    """`environ` with notes of what the source in `root` computes, written into the folder `notes`."""
+    return {
+        **first_on_path(environ, START_PATH),
+        "JUMAR_PROOF": str(notes),
+        "JUMAR_PROOF_ROOT": str(root),
+        "JUMAR_PROOF_STEPS": str(limits.steps),
+        "JUMAR_PROOF_TIME_S": str(limits.time_s),
+        # The order of sets, the same in every run.
+        "PYTHONHASHSEED": "0",
+    }
+
+
+def cuda_on_cpu(environ: Mapping[str, str], *, devices: int) -> Dict[str, str]:
+    """`environ` of a noted run in which cuda means the CPU; no plug-in and no card is seen."""
+    return {
+        **environ,
+        "JUMAR_PROOF_CPU": "1",
+        "JUMAR_PROOF_DEVICES": str(devices),
+        "CUDA_VISIBLE_DEVICES": "",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+    }

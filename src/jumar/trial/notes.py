@@ -1,0 +1,112 @@
+"""Reads what the processes of a run noted (`inject/start_path`) as the record that is compared."""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jumar.port.proof import Failure, Kind, Mark, RunResult
+from jumar.trial.process import Ended
+
+_TAIL_LINES = 20
+_KINDS = frozenset(Kind)
+
+
+@dataclass
+class _Process:
+    """The notes of one process."""
+
+    rank: int = 0
+    marks: list[Mark] = field(default_factory=list[Mark])
+    used: set[str] = field(default_factory=set[str])
+    error: Failure | None = None
+    cut: bool = False
+
+
+def read_run(
+    notes: Path, root: Path, ended: Ended, *, device: str, command: tuple[str, ...], output: Path
+) -> RunResult:
+    """What a run of the source in `root` left behind."""
+    processes = [_read(path, root) for path in sorted(notes.glob("*.jsonl"))]
+    cut = ended.stopped or any(process.cut for process in processes)
+    failure = None
+    if ended.code and not cut:
+        errors = [process.error for process in processes if process.error is not None]
+        failure = _failure(errors, ended.code, _tail(output, root))
+    return RunResult(
+        device=device,
+        command=command,
+        ranks=_by_rank(processes),
+        used=frozenset(kind for process in processes for kind in process.used),
+        cut=cut,
+        failure=failure,
+        seconds=ended.seconds,
+    )
+
+
+def _by_rank(processes: list[_Process]) -> tuple[tuple[Mark, ...], ...]:
+    """One list a rank: that of the process which trained, where several have the same rank."""
+    found: dict[int, list[Mark]] = defaultdict(list)
+    for process in processes:
+        if len(process.marks) > len(found[process.rank]):
+            found[process.rank] = process.marks
+    return tuple(tuple(found[rank]) for rank in sorted(found) if found[rank])
+
+
+def _read(path: Path, root: Path) -> _Process:
+    process = _Process()
+    for line in path.read_text("utf-8").splitlines():
+        try:
+            note: dict[str, Any] = json.loads(line)
+        except ValueError:
+            # The last line of a process that was killed while it wrote.
+            break
+        _take(process, note, root)
+    return process
+
+
+def _take(process: _Process, note: dict[str, Any], root: Path) -> None:
+    where: str = note["where"]
+    source = _source_line(root, where)
+    process.rank = note["rank"]
+    if note["kind"] in _KINDS:
+        values = tuple(float(value) for value in note.get("values", ()))
+        mark = Mark(Kind(note["kind"]), note["what"], values, note.get("digest", ""), where, source)
+        process.marks.append(mark)
+        if "device" in note:
+            process.used.add(note["device"].partition(":")[0])
+    elif note["kind"] == "error":
+        message = note["message"].replace(str(root), "").strip()
+        process.error = Failure(f"{note['what']}: {message}", where, source)
+    else:
+        process.cut = True
+
+
+def _source_line(root: Path, where: str) -> str:
+    file, _, number = where.rpartition(":")
+    lines = _lines(root / file) if file else []
+    return lines[int(number) - 1].strip() if 0 < int(number or 0) <= len(lines) else ""
+
+
+@cache
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8", errors="replace").split("\n")
+    except OSError:
+        return []
+
+
+def _tail(output: Path, root: Path) -> str:
+    """The last lines, with paths as they are in the source."""
+    lines = output.read_text("utf-8", errors="replace").rstrip("\n").split("\n")
+    return "\n".join(lines[-_TAIL_LINES:]).replace(f"{root}/", "")
+
+
+def _failure(errors: list[Failure], code: int, tail: str) -> Failure:
+    # The innermost place that is known says most: a parent only tells that a child has failed.
+    known = next((error for error in errors if error.where), errors[0] if errors else None)
+    if known is None:
+        return Failure(f"exit code {code}", tail=tail)
+    return Failure(known.what, known.where, known.source, tail)

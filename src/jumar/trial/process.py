@@ -1,0 +1,111 @@
+"""One command in a session of its own, to its end or its limit."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from jumar.errors import BadInput
+
+# The script ends by itself at its next step; these are for one that does not come to a step.
+_GRACE_S = 10
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What to run, where, and how far."""
+
+    words: tuple[str, ...]
+    environ: Mapping[str, str]
+    folder: Path | None = None
+    time_s: int = 0
+    output: IO[bytes] | None = None
+    """Takes stdout and stderr together; without it both are the caller's."""
+    stdout: int | None = None
+    """A file descriptor in the place of the caller's stdout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How it went."""
+
+    code: int
+    """As a shell tells it: 128 and the signal's number where one ended it."""
+    stopped: bool
+    """By the time limit."""
+    seconds: float
+
+
+def with_own_python(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` with a PATH on which `python` is at least the one jumar runs with."""
+    own = os.path.dirname(sys.executable)
+    folders = environ.get("PATH", os.defpath)
+    if own not in folders.split(os.pathsep):
+        folders = os.pathsep.join((folders, own))
+    return {**environ, "PATH": folders}
+
+
+def resolved(words: Sequence[str], environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
+    """`words` with a program that is there; one with a slash is looked for in `folder`."""
+    name = words[0]
+    if "/" in name:
+        found = name if os.access(folder / name, os.X_OK) else None
+    else:
+        found = shutil.which(name, path=environ.get("PATH"))
+    if found is None:
+        raise BadInput(
+            f"{name!r} is not a program on this machine", hint="write: -- python train.py"
+        )
+    return (found, *words[1:])
+
+
+def run(command: Command) -> Ended:
+    """Run the command; whatever it has started ends with it."""
+    started = time.monotonic()
+    # A session of its own, so that the limit and Ctrl-C reach the children too.
+    process = subprocess.Popen(
+        command.words,
+        env=command.environ,
+        cwd=command.folder,
+        stdin=None if command.output is None else subprocess.DEVNULL,
+        stdout=command.output if command.output is not None else command.stdout,
+        stderr=command.output,
+        start_new_session=True,
+    )
+    stopped = False
+    try:
+        code = process.wait(timeout=command.time_s + _GRACE_S if command.time_s else None)
+    except subprocess.TimeoutExpired:
+        stopped = True
+        code = _end(process)
+    except KeyboardInterrupt:
+        _end(process)
+        raise
+    finally:
+        _signal_group(process.pid, signal.SIGKILL)
+    return Ended(code if code >= 0 else 128 - code, stopped, time.monotonic() - started)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> int:
+    """Ask the whole session to end, then make it."""
+    for number in _SIGNALS:
+        _signal_group(process.pid, number)
+        try:
+            return process.wait(timeout=_GRACE_S)
+        except subprocess.TimeoutExpired:
+            continue
+    return process.wait()
+
+
+def _signal_group(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return

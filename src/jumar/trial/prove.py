@@ -1,0 +1,127 @@
+"""The proof of a port: the original on the CPU and the port on simulated NPUs, side by side.
+
+Each runs in a copy of its own, with the same seeds, for some steps. The original's text is not
+changed: in its process cuda means the CPU (`inject/start_path`)."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from jumar.errors import BadInput
+from jumar.inject.simulated import environment
+from jumar.inject.starting import Limits, cuda_on_cpu, noted
+from jumar.port import trial as trial_report
+from jumar.port.proof import Certificate, RunResult, Verdict, compare, with_second_original
+from jumar.port.report.summary import Evidence
+from jumar.port.tree import TreeResult
+from jumar.trial.notes import read_run
+from jumar.trial.process import Command, resolved, run, with_own_python
+from jumar.trial.scratch import check_room, make_copy, placed
+
+Tell = Callable[[str], None]
+_ORIGINAL = "CPU"
+_PORTED = "simulated NPU"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What to run, and how far."""
+
+    words: tuple[str, ...]
+    limits: Limits
+    devices: int
+    tolerance: float
+
+
+def prove(result: TreeResult, wish: Wish, tell: Tell) -> Evidence:
+    """Run the original and the port, and compare."""
+    environ = with_own_python(os.environ)
+    words = resolved(wish.words, environ, result.root)
+    _check_script(words, result.root)
+    with tempfile.TemporaryDirectory(prefix="jumar-proof-") as place:
+        scratch = Path(place).resolve()
+        check_room(result, scratch, copies=3)
+        stage = _Stage(result, wish, words, environ, scratch, tell)
+        original = stage.run("original", _ORIGINAL)
+        ported = stage.run("port", _PORTED)
+        certificate = compare(original, ported, tolerance=wish.tolerance)
+        if certificate.verdict is Verdict.DIFFERS:
+            again = stage.run("original-again", _ORIGINAL)
+            certificate = with_second_original(certificate, original, again)
+        return Evidence(_as_asked(certificate, wish), stage.trial())
+
+
+def _as_asked(certificate: Certificate, wish: Wish) -> Certificate:
+    """The command as the person wrote it, not as it ran in scratch."""
+    from dataclasses import replace
+
+    return replace(certificate, command=wish.words)
+
+
+def _check_script(words: tuple[str, ...], root: Path) -> None:
+    """A script that is not in the source is a mistake that both runs would share."""
+    for word in words[1:]:
+        if word in ("-m", "-c"):
+            return
+        if word.endswith((".py", ".sh")) and not word.startswith("-"):
+            if not (root / word).exists():
+                raise BadInput(
+                    f"there is no {word} in {root}", hint="the command runs inside SRC itself"
+                )
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    result: TreeResult
+    wish: Wish
+    words: tuple[str, ...]
+    environ: dict[str, str]
+    scratch: Path
+    tell: Tell
+
+    def run(self, name: str, device: str) -> RunResult:
+        """One run in a copy of its own."""
+        folder, notes, output = (self.scratch / f"{name}{end}" for end in ("", ".notes", ".log"))
+        is_port = device == _PORTED
+        make_copy(self.result, folder, ported=is_port)
+        notes.mkdir()
+        words = placed(self.words, self.result.root, folder)
+        self.tell(f"proof: {name.replace('-', ' ')} on the {device}, at most {self._limits()}")
+        environ = noted(self.environ, notes=notes, root=folder, limits=self.wish.limits)
+        with output.open("wb") as file:
+            ended = run(
+                Command(
+                    words=words,
+                    environ=self._simulated(environ)
+                    if is_port
+                    else cuda_on_cpu(environ, devices=self.wish.devices),
+                    folder=folder,
+                    time_s=self.wish.limits.time_s,
+                    output=file,
+                )
+            )
+        found = read_run(notes, folder, ended, device=device, command=words, output=output)
+        how = "failed" if found.failure else "done"
+        self.tell(
+            f"proof: {name.replace('-', ' ')} {how}: {found.steps} steps, {found.seconds:.1f} s"
+        )
+        return found
+
+    def _limits(self) -> str:
+        return f"{self.wish.limits.steps} steps or {self.wish.limits.time_s} s"
+
+    def _simulated(self, environ: dict[str, str]) -> dict[str, str]:
+        report = self.scratch / "trial.json"
+        return environment(environ, devices=self.wish.devices, mode="warn", report=report)
+
+    def trial(self) -> trial_report.TrialReport | None:
+        """The report of the simulation, where the port came so far as to use it."""
+        try:
+            document = json.loads((self.scratch / "trial.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        return trial_report.read(document, self.scratch / "port")
