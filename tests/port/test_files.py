@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jumar.port import Mode, Options
-from jumar.port.files import config, document, notebook, requirements, shell
+from jumar.port.files import config, docker, document, notebook, requirements, shell
 from jumar.port.project import Project
 
 NPU = Options(mode=Mode.NPU_ONLY)
@@ -194,3 +194,43 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
     text = _book("import torch", "out = !CUDA_VISIBLE_DEVICES=0 python t.py \\\n  --x\nx.cuda()")
     sources = ["".join(c["source"]) for c in json.loads(_port_book(text, NPU))["cells"]]
     assert sources[2] == "out = !ASCEND_RT_VISIBLE_DEVICES=0 python t.py \\\n  --x\nx.npu()"
+
+
+@pytest.mark.parametrize(
+    ("line", "subject"),
+    [
+        ("#SBATCH --gres=gpu:8", "--gres=gpu"),
+        ("#SBATCH --gpus-per-node=8", "--gres=gpu"),
+        ("module load cuda/12.1", "module load cuda"),
+        ("docker run --gpus all -it image", "docker --gpus"),
+        ("#SBATCH --nodes=2", ""),
+        ("# module load cuda", ""),
+        ("docker run -it image", ""),
+    ],
+)
+def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str) -> None:
+    ported, edits = shell.port(f"#!/bin/sh\n{line}\n", ANY)
+    assert ported == f"#!/bin/sh\n{line}\n"
+    assert [f.subject for f in edits.findings] == ([subject] if subject else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "ported", "subject"),
+    [
+        ("distributed_type: MULTI_GPU", "distributed_type: MULTI_NPU", ""),
+        ("distributed_type: FSDP", "distributed_type: FSDP", ""),
+        ("    nvidia.com/gpu: 1", "    nvidia.com/gpu: 1", "nvidia.com/gpu"),
+        ("  - driver: nvidia", "  - driver: nvidia", "nvidia"),
+        ("_target_: lightning.pytorch.Trainer", "_target_: lightning.pytorch.Trainer", "lightning.Trainer"),
+        ("_target_: mine.Trainer", "_target_: mine.Trainer", ""),
+    ],
+)  # fmt: skip
+def test_configurations_of_other_tools(line: str, ported: str, subject: str) -> None:
+    text, edits = config.port(f"a: 1\n{line}\n", ANY, ".yaml")
+    assert text == f"a: 1\n{ported}\n"
+    assert [f.subject for f in edits.findings] == ([subject] if subject else [])
+
+
+def test_an_image_that_is_built_on_cuda_is_told() -> None:
+    text = "FROM nvidia/cuda:12.1-devel AS base\nFROM python:3.11\nFROM x/pytorch:2.1-cuda12\n"
+    assert [f.line for f in docker.findings(text).findings] == [1, 3]

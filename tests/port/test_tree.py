@@ -321,3 +321,15 @@ def test_an_object_named_after_a_class_with_its_own_cuda_keeps_the_call(tmp_path
     assert "self.embedder.cuda()" in ported["use.py"]
     assert "model.npu()" in ported["use.py"]
     assert "self.net.npu()" in ported["embed.py"]
+
+
+def test_torch_that_comes_through_a_star_is_torch(tmp_path: Path) -> None:
+    """Even where the repository has a module of that name behind the star."""
+    make(
+        tmp_path,
+        utils__torch_py="import torch\n",
+        train_py="from utils import *\ntorch.cuda.empty_cache()\n",
+    )
+    (tmp_path / "utils/__init__.py").write_text("from utils.torch import *\n")
+    ported = result_of(tmp_path, "train.py").decode()
+    assert "torch.npu.empty_cache()" in ported

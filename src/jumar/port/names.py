@@ -99,8 +99,8 @@ class Names:
         """The dotted name that a plain name stands for in a scope."""
         home = scope.find(name)
         if home is None:
-            # A snippet may leave the import out; nothing else is called torch.
-            return self._from_stars(name) or ("torch" if name == "torch" else None)
+            # A snippet may leave the import out, or get it through a star; nothing else is called so.
+            return "torch" if name == "torch" else self._from_stars(name)
         key = id(home), name
         if key not in self._memo:
             # A name assigned from itself must not be followed for ever.
@@ -139,7 +139,7 @@ class Names:
                 for value in bound:
                     if isinstance(value, str) and (value == package or value.startswith(dotted)):
                         return True
-        return self._from_stars(package) == package
+        return any(self.external(f"{module}.{package}") == package for module in self.stars)
 
     def values(self, name: str, scope: Scope) -> list[Bound]:
         """All that a name was ever bound to in the scope that holds it."""

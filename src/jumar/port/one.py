@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from jumar.port.files import config, document, notebook, requirements, shell
+from jumar.port.files import config, docker, document, notebook, requirements, shell
 from jumar.port.files.lines import LineEdits
 from jumar.port.options import Options
 from jumar.port.project import Project
@@ -15,7 +15,7 @@ from jumar.port.source import Source, Undecodable, read
 
 MAX_PYTHON_BYTES = 4_000_000
 MAX_TEXT_BYTES = 1_000_000
-_PLAIN_TRACES = re.compile(rb"cuda|CUDA|nccl|NCCL|nvidia-smi")
+_PLAIN_TRACES = re.compile(rb"cuda|CUDA|nccl|NCCL|nvidia|gpu|GPU|lightning")
 
 
 def port_file(root: Path, found: Found, options: Options, project: Project) -> FileResult | None:
@@ -109,6 +109,8 @@ def _plain(found: Found, source: Source, options: Options) -> FileResult | None:
         text, edits = document.port(text, options)
     elif found.kind is FileKind.REQUIREMENTS and options.wants(requirements.CODE):
         edits = requirements.findings(text)
+    elif found.kind is FileKind.DOCKER and options.wants(docker.CODE):
+        edits = docker.findings(text)
     if not edits.changes and not edits.findings:
         return None
     return FileResult(

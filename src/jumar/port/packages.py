@@ -1,8 +1,9 @@
 """Third-party packages that are tied to CUDA, and what to use on NPUs instead.
 
-One record a package: how much stands in the way, and the way out. What is not listed here is not
-known to be tied to CUDA and is not reported."""
+One record a package: how much stands in the way, and the way out. What is neither listed here nor
+named for CUDA (`knn_cuda`) is not known to be tied to it and is not reported."""
 
+import re
 from dataclasses import dataclass
 
 from jumar.port.records import Effort, Severity, Words
@@ -39,6 +40,9 @@ def _package(
 
 _WORK, _LIMIT = Severity.WORK, Severity.LIMIT
 _MINUTES, _HOURS, _REWRITE = Effort.MINUTES, Effort.HOURS, Effort.REWRITE
+
+NAMED_FOR_CUDA = "JP626"
+_NAMED_FOR_CUDA = re.compile(r"_cuda$|(?:^|_)cuda_(?:ext|lib|kernel|op)s?$")
 
 PACKAGES: tuple[Package, ...] = (
     _package(
@@ -358,11 +362,25 @@ PACKAGES: tuple[Package, ...] = (
 
 def package_of(dotted: str) -> Package | None:
     """The record that an imported name falls under."""
-    for package in _BY_ROOT.get(dotted.partition(".")[0], ()):
+    root = dotted.partition(".")[0]
+    for package in _BY_ROOT.get(root, ()):
         if dotted == package.module or dotted.startswith(f"{package.module}."):
             harmless = package.module == "torchvision.ops" and not _is_compiled(dotted)
             return None if harmless else package
-    return None
+    return _named_for_cuda(root) if _NAMED_FOR_CUDA.search(root) else None
+
+
+def _named_for_cuda(module: str) -> Package:
+    return _package(
+        NAMED_FOR_CUDA,
+        module,
+        _WORK,
+        _HOURS,
+        "use an equivalent of torch or torch_npu, or write the operator in Ascend C",
+        "请改用 torch 或 torch_npu 的等价算子，或用 Ascend C 重写",
+        f"{module} is named for CUDA: compiled kernels, which NPUs cannot run.",
+        f"{module} 是 CUDA 编译的算子，NPU 无法运行。",
+    )
 
 
 def _is_compiled(dotted: str) -> bool:

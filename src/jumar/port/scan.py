@@ -34,6 +34,7 @@ class FileKind(Enum):
     CONFIG = auto()
     DOCUMENT = auto()
     REQUIREMENTS = auto()
+    DOCKER = auto()
     CUDA = auto()
     OTHER = auto()
 
@@ -118,4 +119,6 @@ def kind_of(path: str) -> FileKind:
         return FileKind.REQUIREMENTS if "requirement" in name else FileKind.OTHER
     if name in ("environment.yml", "environment.yaml", "conda.yml", "conda.yaml"):
         return FileKind.REQUIREMENTS
+    if name.startswith("dockerfile") or name.endswith(".dockerfile"):
+        return FileKind.DOCKER
     return _SUFFIXES.get(os.path.splitext(name)[1], FileKind.OTHER)

@@ -9,6 +9,8 @@ from jumar.port.environment import COUNTERPARTS
 from jumar.port.files.lines import LineEdits, command, numbered, rewrite
 from jumar.port.options import Options
 from jumar.port.places import is_device_name
+from jumar.port.records import Severity, Words
+from jumar.port.rules.jp111_lightning import ACCELERATOR_WORDS
 
 CODE = "JP503"
 _ENTRY = re.compile(
@@ -20,6 +22,7 @@ _VARIABLE = re.compile(
     + "|".join(COUNTERPARTS)
     + r")(?P=q)(?P<rest>\s*[:=]\s*\S.*)$"
 )
+_ACCELERATE = re.compile(r"(?P<head>^\s*[\"']?distributed_type[\"']?\s*:\s*[\"']?)MULTI_GPU\b")
 _LAUNCH = re.compile(r"\b(?:python3?|torchrun|accelerate|deepspeed)\b")
 _COMMENT = re.compile(r"^\s*(?:#|//|;)")
 
@@ -31,12 +34,41 @@ def port(text: str, options: Options, suffix: str) -> tuple[str, LineEdits]:
     known = any(target in text for target in COUNTERPARTS.values())
 
     def one(line: str) -> str:
-        line = _ENTRY.sub(_value, line)
+        line = _ACCELERATE.sub(r"\g<head>MULTI_NPU", _ENTRY.sub(_value, line))
         if _LAUNCH.search(line) and suffix != ".json":
             return command(line, options)
         return line if known else _variable(line, options, suffix)
 
-    return rewrite(text, lines, one, CODE, edits), edits
+    ported = rewrite(text, lines, one, CODE, edits)
+    for number, line in lines:
+        for pattern, (subject, why, advice) in _ASKED.items():
+            if pattern.search(line):
+                edits.find(CODE, number + 1, line, subject, why, advice, severity=Severity.WORK)
+    return ported, edits
+
+
+_ASKED = {
+    re.compile(r"^\s*-?\s*[\"']?nvidia\.com/gpu[\w.-]*[\"']?\s*:"): (
+        "nvidia.com/gpu",
+        Words("This asks Kubernetes for GPUs.", "此处向 Kubernetes 申请 GPU。"),
+        Words(
+            "ask for NPUs by the name of the device plug-in, such as huawei.com/Ascend910",
+            "请按设备插件的资源名申请 NPU，例如 huawei.com/Ascend910",
+        ),
+    ),
+    re.compile(r"^\s*-?\s*(?:driver|runtime)\s*:\s*[\"']?nvidia\b"): (
+        "nvidia",
+        Words("This gives NVIDIA cards to a container.", "此处为容器挂载 NVIDIA 卡。"),
+        Words(
+            "use Ascend Docker Runtime with ASCEND_VISIBLE_DEVICES",
+            "请使用 Ascend Docker Runtime 与 ASCEND_VISIBLE_DEVICES",
+        ),
+    ),
+    re.compile(r"^\s*_target_\s*:\s*[\"']?(?:pytorch_)?lightning\.(?:\w+\.)*Trainer\b"): (
+        "lightning.Trainer",
+        *ACCELERATOR_WORDS,
+    ),
+}
 
 
 def _value(match: re.Match[str]) -> str:

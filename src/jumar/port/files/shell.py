@@ -11,6 +11,9 @@ from jumar.port.records import Effort, Severity, Words
 
 CODE = "JP502"
 _SMI = re.compile(r"(?:^|[;&|(`]\s*|\bwatch\s+(?:-\S+\s+)*)nvidia-smi\b")
+_GRES = re.compile(r"^#SBATCH\s.*--(?:gres|gpus)\S*[= ]\S*(?:gpu|\d)|\bsrun\b.*--gres=gpu")
+_MODULE = re.compile(r"^\s*(?:module|ml)\s+(?:load|add)\s.*\b(?:cuda|cudnn|nccl)\b", re.IGNORECASE)
+_CONTAINER = re.compile(r"\bnvidia-docker\b|\bdocker\s+run\b.*--(?:gpus|runtime[= ]nvidia)\b")
 _PROSE = re.compile(r"^\s*(?:#|echo\b|printf\b)")
 
 
@@ -32,4 +35,42 @@ def port(text: str, options: Options) -> tuple[str, LineEdits]:
                 severity=Severity.LIMIT,
                 effort=Effort.MINUTES,
             )
+    _surroundings(text, edits)
     return ported, edits
+
+
+def _surroundings(text: str, edits: LineEdits) -> None:
+    """What is asked of the machine around the script: cards, modules, containers."""
+    for number, line in numbered(text):
+        for pattern, (subject, why, advice) in _ASKED.items():
+            commented = _PROSE.match(line) and not line.startswith("#SBATCH")
+            if not commented and pattern.search(line):
+                edits.find(CODE, number + 1, line, subject, why, advice)
+
+
+_ASKED = {
+    _GRES: (
+        "--gres=gpu",
+        Words("This asks Slurm for GPUs.", "此处向 Slurm 申请 GPU。"),
+        Words(
+            "ask for NPUs by the name that the cluster gives them, such as --gres=npu:8",
+            "请按集群中 NPU 的资源名申请，例如 --gres=npu:8",
+        ),
+    ),
+    _MODULE: (
+        "module load cuda",
+        Words("This loads CUDA's libraries.", "此处加载 CUDA 库。"),
+        Words(
+            "load CANN instead: source its set_env.sh",
+            "请改为加载 CANN：source set_env.sh",
+        ),
+    ),
+    _CONTAINER: (
+        "docker --gpus",
+        Words("This gives NVIDIA cards to a container.", "此处为容器挂载 NVIDIA 卡。"),
+        Words(
+            "use Ascend Docker Runtime with -e ASCEND_VISIBLE_DEVICES=0, or --device /dev/davinci0",
+            "请使用 Ascend Docker Runtime 并设置 -e ASCEND_VISIBLE_DEVICES=0，或 --device /dev/davinci0",
+        ),
+    ),
+}

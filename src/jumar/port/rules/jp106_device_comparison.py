@@ -19,7 +19,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     found = literals.literal(node, file)
     if found is None or literals.role(found, file) is not places.Role.COMPARED:
         return
-    if _has_npu_beside(found.node, file):
+    if _has_npu_beside(found.node, file) or _is_about_cudnn(found.node, file):
         return
     if file.options.npu_only:
         yield literals.npu(found, file)
@@ -47,6 +47,12 @@ def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
         for test in _tests_around(node, file)
         for n in ast.walk(test)
     )
+
+
+def _is_about_cudnn(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the function decides about cuDNN, which NPUs do not have."""
+    function = file.enclosing_function(node)
+    return function is not None and "cudnn.enabled" in file.text(function)
 
 
 def _tests_around(node: ast.AST, file: PythonFile) -> Iterator[ast.expr]:

@@ -4,18 +4,34 @@ Asked for a GPU it fails; left to choose (`accelerator="auto"`, or nothing said)
 the CPU. One that names another accelerator, such as `"cpu"`, stays unmentioned."""
 
 import ast
+import re
 
 from jumar.port.context import PythonFile
-from jumar.port.records import Effort, Kind, Severity, Words
+from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _PACKAGES = ("lightning", "pytorch_lightning", "lightning_fabric")
 _MAKERS = ("Trainer", "Fabric", "Trainer.from_argparse_args")
+ACCELERATOR_WORDS = (
+    Words(
+        "Lightning has no accelerator for NPUs of its own, and by itself chooses the CPU there.",
+        "Lightning 本身没有 NPU accelerator，自动选择时会使用 CPU。",
+    ),
+    Words(
+        "install the vendor's lightning_npu and use its accelerator and strategy",
+        "请安装昇腾 lightning_npu，并使用其 accelerator 与 strategy",
+    ),
+)
+_TARGET = re.compile(r"(?:pytorch_lightning|lightning)(?:\.\w+)*\.Trainer")
 _OTHERS = frozenset({"cpu", "npu", "tpu", "mps", "hpu", "ipu"})
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Report one trainer that would use CUDA."""
+    """Report one trainer that would use CUDA, made here or named for hydra to make."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, str) and _TARGET.fullmatch(node.value):
+            yield _remark(node, node.value, file)
+        return
     assert isinstance(node, ast.Call)
     name = file.name(node.func) or ""
     package, _, rest = name.partition(".")
@@ -24,17 +40,14 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     asked = next((k for k in node.keywords if k.arg == "accelerator"), None)
     if asked is not None and isinstance(asked.value, ast.Constant) and asked.value.value in _OTHERS:
         return
-    yield file.remark(
-        asked or node.func,
-        name,
-        Words(
-            "Lightning has no accelerator for NPUs of its own, and by itself chooses the CPU there.",
-            "Lightning 本身没有 NPU accelerator，自动选择时会使用 CPU。",
-        ),
-        Words(
-            "install the vendor's lightning_npu and use its accelerator and strategy",
-            "请安装昇腾 lightning_npu，并使用其 accelerator 与 strategy",
-        ),
+    yield _remark(asked or node.func, name, file)
+
+
+def _remark(node: ast.AST, subject: str, file: PythonFile) -> Remark:
+    return file.remark(
+        node,
+        subject,
+        *ACCELERATOR_WORDS,
         severity=Severity.WORK,
         effort=Effort.HOURS,
         kind=Kind.PACKAGE,
@@ -42,5 +55,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 RULE = Rule(
-    "JP111", Words("Lightning accelerator", "Lightning 加速器"), (ast.Call,), ("lightning",), check
+    "JP111",
+    Words("Lightning accelerator", "Lightning 加速器"),
+    (ast.Call, ast.Constant),
+    ("lightning",),
+    check,
 )

@@ -6,11 +6,12 @@ what replaces a package depends on how it is used (JP303, JP631)."""
 import ast
 
 from jumar.port.context import PythonFile
-from jumar.port.packages import PACKAGES, Package, package_of
+from jumar.port.packages import NAMED_FOR_CUDA, PACKAGES, Package, package_of
+from jumar.port.project import OWN
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-IMPORTED = "JP6"
+IMPORTED = ("JP60", "JP61", "JP62")
 """How the codes of these rules begin."""
 _FORGIVEN = frozenset(
     {"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "OSError"}
@@ -92,4 +93,22 @@ def _rule(code: str) -> Rule:
     )
 
 
-RULES = tuple(_rule(code) for code in sorted({p.code for p in PACKAGES}))
+def _named_for_cuda(node: ast.AST, file: PythonFile) -> Outcomes:
+    for dotted in _imported(node):
+        package = package_of(dotted)
+        is_own = (file.project.follow(dotted, file.path) or OWN).startswith(OWN)
+        if package is not None and package.code == NAMED_FOR_CUDA and not is_own:
+            yield _remark(node, package, file)
+            return
+
+
+RULES = (
+    *(_rule(code) for code in sorted({p.code for p in PACKAGES})),
+    Rule(
+        NAMED_FOR_CUDA,
+        Words("package that is named for CUDA", "以 CUDA 命名的包"),
+        (ast.Import, ast.ImportFrom),
+        ("cuda",),
+        _named_for_cuda,
+    ),
+)

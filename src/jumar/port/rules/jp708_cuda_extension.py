@@ -7,6 +7,7 @@ from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _EXTENSIONS = "torch.utils.cpp_extension."
+_OLD_MAKER = "torch.utils.ffi.create_extension"
 _CUDA_ONLY = frozenset({"CUDAExtension", "CUDA_HOME"})
 _LOADERS = frozenset({"load", "load_inline", "CppExtension"})
 
@@ -15,10 +16,14 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one extension."""
     assert isinstance(node, ast.Call)
     name = file.name(node.func) or ""
-    if not name.startswith(_EXTENSIONS):
+    if name != _OLD_MAKER and not name.startswith(_EXTENSIONS):
         return
     member = name.removeprefix(_EXTENSIONS)
-    if member in _CUDA_ONLY or (member in _LOADERS and _has_cuda_source(node)):
+    if (
+        name == _OLD_MAKER
+        or member in _CUDA_ONLY
+        or (member in _LOADERS and _has_cuda_source(node))
+    ):
         yield file.remark(
             node.func,
             name,
@@ -49,6 +54,6 @@ RULE = Rule(
     "JP708",
     Words("CUDA extension", "CUDA 扩展算子"),
     (ast.Call,),
-    ("Extension", "cpp_extension"),
+    ("Extension", "cpp_extension", "create_extension"),
     check,
 )

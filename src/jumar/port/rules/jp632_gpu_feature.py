@@ -1,0 +1,120 @@
+"""Features of packages that otherwise run on NPUs, but whose kernels are CUDA's, are reported.
+
+8-bit and 4-bit loading and optimisers of transformers (bitsandbytes does them), `flash_attention_2`
+of transformers, GPU indexes of faiss, xformers switched on in diffusers."""
+
+import ast
+import re
+
+from jumar.port.context import PythonFile
+from jumar.port.records import Effort, Kind, Remark, Severity, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_QUANTISED = (
+    Words("This is computed by bitsandbytes.", "该功能由 bitsandbytes 实现。"),
+    Words(
+        "use a bitsandbytes that has kernels for NPUs, or train in bfloat16",
+        "请使用支持 NPU 的 bitsandbytes，或使用 bfloat16 训练",
+    ),
+)
+_FLASH = (
+    Words(
+        "transformers takes this from the package flash_attn.",
+        "transformers 的该实现来自 flash_attn 包。",
+    ),
+    Words(
+        'use a transformers that knows NPUs for it, or attn_implementation="sdpa"',
+        '请使用支持 NPU 的 transformers，或 attn_implementation="sdpa"',
+    ),
+)
+_FAISS = (
+    Words("The GPU indexes of faiss are CUDA's.", "faiss 的 GPU 索引依赖 CUDA。"),
+    Words("use the index on the CPU", "请使用 CPU 索引"),
+)
+_DIFFUSERS = (
+    Words("xformers is built on CUDA.", "xformers 依赖 CUDA。"),
+    Words(
+        "leave it out: diffusers uses torch's attention by itself, which is fused on NPUs",
+        "请删除：diffusers 默认使用 torch 注意力，在 NPU 上已融合",
+    ),
+)
+_FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
+_OPTIMISERS = re.compile(
+    r"paged_\w*adamw?_\d+bit|adamw_bnb_8bit|adamw_8bit|lion_8bit|paged_lion\w*"
+)
+_SWITCHES = frozenset({"load_in_8bit", "load_in_4bit"})
+_FLASH_NAME = "flash_attention_2"
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Report one use."""
+    if isinstance(node, ast.Call):
+        yield from _call(node, file)
+    elif isinstance(node, ast.keyword):
+        yield from _keyword(node, file)
+    elif _names_optimiser(node) and not isinstance(file.parent(node), ast.Compare):
+        yield _remark(node, file.text(node), _QUANTISED, file)
+
+
+def _names_optimiser(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and _OPTIMISERS.fullmatch(node.value) is not None
+    )
+
+
+def _call(node: ast.Call, file: PythonFile) -> Outcomes:
+    name = file.name(node.func) or ""
+    method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if name.startswith("transformers.") and name.endswith(".BitsAndBytesConfig"):
+        yield _remark(node.func, name, _QUANTISED, file)
+    elif _FAISS_GPU.fullmatch(name):
+        yield _remark(node.func, name, _FAISS, file)
+    elif method == "enable_xformers_memory_efficient_attention":
+        yield _remark(node.func, method, _DIFFUSERS, file)
+
+
+def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
+    is_off = isinstance(node.value, ast.Constant) and not node.value.value
+    call = file.parent(node)
+    inside = isinstance(call, ast.Call) and (file.name(call.func) or "").endswith(
+        "BitsAndBytesConfig"
+    )
+    if node.arg in _SWITCHES and not is_off and not inside:
+        yield _remark(node, node.arg or "", _QUANTISED, file)
+    elif node.arg == "attn_implementation":
+        if isinstance(node.value, ast.Constant) and node.value.value == _FLASH_NAME:
+            yield _remark(node, _FLASH_NAME, _FLASH, file, Severity.LIMIT)
+    elif node.arg == "use_flash_attention_2" and not is_off:
+        yield _remark(node, _FLASH_NAME, _FLASH, file, Severity.LIMIT)
+
+
+def _remark(
+    node: ast.AST,
+    subject: str,
+    words: tuple[Words, Words],
+    file: PythonFile,
+    severity: Severity = Severity.WORK,
+) -> Remark:
+    return file.remark(
+        node, subject, *words, severity=severity, effort=Effort.MINUTES, kind=Kind.PACKAGE
+    )
+
+
+RULE = Rule(
+    "JP632",
+    Words("CUDA feature of a package", "第三方包的 CUDA 功能"),
+    (ast.Call, ast.keyword, ast.Constant),
+    (
+        "BitsAndBytesConfig",
+        "load_in_",
+        "flash_attention_2",
+        "faiss",
+        "enable_xformers",
+        "_8bit",
+        "_32bit",
+        "paged_lion",
+    ),
+    check,
+)
