@@ -184,7 +184,7 @@ def ls(url: str, recursive: bool, as_json: bool) -> None:
         for name in names if not as_json else ():
             print(f"{url}{name}/")
         return
-    rows = list(_rows(_place(url, config), recursive))
+    rows = sorted(_rows(_place(url, config), recursive), key=lambda row: row[0])
     if as_json:
         print_json([{"key": key, "size": size, "mtime": mtime} for key, size, mtime in rows])
     elif rows:
