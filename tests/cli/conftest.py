@@ -27,7 +27,7 @@ def caller(program: str, home: Path, folder: Path) -> Jumar:
             input=text,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
         )
         assert "Traceback" not in done.stderr, done.stderr
         assert rc is None or done.returncode == rc, (done.returncode, done.stdout, done.stderr)

@@ -20,6 +20,7 @@ device: npu:8
 nodes: 2
 type: distributed
 ranks: device
+auto_port: true
 preemptible: true
 priority: 900
 time_limit: 1h30m

@@ -40,6 +40,7 @@ from jumar.spec.states import JobState
 @click.option(
     "--preemptible", is_flag=True, help="May give way to more urgent jobs; nothing asks it to yet."
 )
+@click.option("--auto-port", is_flag=True, help="Run a CUDA script on NPUs without editing it.")
 @click.option("--framework", help="What it is written for, for example pytorch.")
 @click.option("--image", help="Container image; kept with the job, not used yet.")
 @click.option(
@@ -75,11 +76,13 @@ def command(
     \b
     Examples:
       jumar run --device npu:2 --distributed -- python train.py --epochs 3
+      jumar run --device sim:2 --auto-port --follow -- python train_on_cuda.py
       jumar run -f job.yaml --priority 500 --follow
       jumar run --code . --input data_url=/data/digits --dry-run -- python train.py
     """
     fields["endpoints"] = list(fields["endpoints"]) or None
-    fields["preemptible"] = fields["preemptible"] or None
+    for flag in ("auto_port", "preemptible"):
+        fields[flag] = fields[flag] or None
     flags = Flags(
         file=file,
         command=words,

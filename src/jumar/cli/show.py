@@ -91,6 +91,8 @@ def _facts(job: JobRecord) -> list[tuple[str, str]]:
     found.extend(("note", note) for note in job.notes)
     found.extend((name, _value(value)) for name, value in job.spec.items() if _worth(name, value))
     found.append(("directory", job.directory))
+    if job.trial is not None:
+        found.append(("trial", job.trial))
     return found
 
 
@@ -102,6 +104,8 @@ def _last_lines(job: JobRecord) -> str:
 
 
 def _worth(name: str, value: object) -> bool:
+    if value is False:
+        return False
     return name not in ("name", "device", "nodes", "environment") and value not in (
         None,
         [],

@@ -73,6 +73,7 @@ class JobRow:
         waiting: Waiting | None,
         directory: Path,
         staging: StagingRecord | None,
+        trial: str | None,
     ) -> JobRecord:
         """All about the job as it is shown to people."""
         summary = self.summary()
@@ -84,6 +85,7 @@ class JobRow:
             directory=str(directory),
             notes=self.notes,
             staging=staging,
+            trial=trial,
         )
 
 

@@ -1,5 +1,6 @@
 """What the platform does with jobs, as its server offers it: submit, list, show, stop, run again."""
 
+import os
 import time
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from jumar.jobs.ledger import JobRow, PageQuery
 from jumar.jobs.results import last_attempt
 from jumar.jobs.roster import queued
 from jumar.jobs.scheduling.forecast import explain
+from jumar.launch.jobdir import JobDir
 from jumar.spec.job import ArchivedCode, JobSpec
 from jumar.spec.records import (
     AttemptRecord,
@@ -255,9 +257,12 @@ class JobService:
     def _record(
         self, row: JobRow, attempts: tuple[AttemptRecord, ...] = (), waiting: Waiting | None = None
     ) -> JobRecord:
+        directory = self._folder / row.id
+        trial = JobDir(str(directory), row.attempt).trial
         return row.record(
             attempts=attempts,
             waiting=waiting,
-            directory=self._folder / row.id,
+            directory=directory,
             staging=self._staging(row),
+            trial=trial if os.path.exists(trial) else None,
         )

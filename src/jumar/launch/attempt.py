@@ -12,7 +12,7 @@ from typing import Dict, Optional
 from jumar.launch import cgroup, code, fixed_paths, guard, jobdir, process, requirements, staging
 from jumar.launch.ascend import cann_variables, hccl_variables
 from jumar.launch.control import Control, Interrupted, Stop
-from jumar.launch.environment import inherited, moxing_path, simulation_path
+from jumar.launch.environment import auto_port, inherited, moxing_path, simulation_path
 from jumar.launch.job import Job, Request, read_job, read_request
 from jumar.launch.job_ranks import Prepared, link_data, marks, plan_ranks
 from jumar.launch.jobdir import Claim, Ending, JobDir, Journal
@@ -160,6 +160,9 @@ class _Attempt(Listener):
             environment.update(cann_variables(environment))
         elif job.device_kind == "sim":
             environment.update(simulation_path(environment))
+            environment.setdefault("JUMAR_SIM_REPORT", directory.trial)
+        if job.auto_port:
+            environment.update(auto_port(environment))
         environment.update(moxing_path(environment, directory.store_file))
         files = write_platform_files(directory, job, self._request, environment)
         data = link_data(directory, job)

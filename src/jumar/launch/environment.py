@@ -18,6 +18,7 @@ SIM_DEVICES = "JUMAR_SIM_DEVICES"
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 _INJECT = os.path.join(os.path.dirname(_OWN_FOLDER), "inject")
 _SIM_PATH = os.path.join(_INJECT, "sim_path")
+_START_PATH = os.path.join(_INJECT, "start_path")
 _MOXING_PATH = os.path.join(_INJECT, "moxing_path")
 
 
@@ -62,6 +63,16 @@ def simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:
     if not os.path.isdir(_SIM_PATH):
         return {}
     return {"PYTHONPATH": os.pathsep.join([_SIM_PATH, *_python_path(environ)])}
+
+
+def auto_port(environ: Mapping[str, str]) -> Dict[str, str]:
+    """What makes a script and its children read cuda as npu.
+
+    Where the launcher travels alone newer plug-ins still do it themselves."""
+    if not os.path.isdir(_START_PATH):
+        return {"TORCH_TRANSFER_TO_NPU": "1"}
+    entries = [_START_PATH, *_python_path(environ)]
+    return {"PYTHONPATH": os.pathsep.join(entries), "JUMAR_AUTO_PORT": "1"}
 
 
 def moxing_path(environ: Mapping[str, str], store_file: str) -> Dict[str, str]:

@@ -36,6 +36,8 @@ class Job(NamedTuple):
     env_cache: str
     ckpt: Optional[str] = None
     """Where checkpoints go, when that is not the job directory."""
+    auto_port: bool = False
+    """Whether cuda is read as npu."""
 
 
 class Staging(NamedTuple):
@@ -100,6 +102,7 @@ def read_job(directory: JobDir) -> Job:
             grace_s=float(value["grace_s"]),
             env_cache=str(value["env_cache"]),
             ckpt=value.get("ckpt"),
+            auto_port=bool(value.get("auto_port")),
         )
 
     return _built(directory.job, build)

@@ -70,6 +70,11 @@ class JobDir(NamedTuple):
         JUMAR_STORE_FILE."""
         return os.path.join(self.attempt, "store.json")
 
+    @property
+    def trial(self) -> str:
+        """What a run on simulated NPUs has shown."""
+        return self.path("trial.json")
+
     def log(self, node: int, rank: int) -> str:
         """What one rank writes, over all attempts."""
         return self.path("logs", f"node{node}", f"rank{rank}.log")

@@ -183,6 +183,10 @@ class JobSpec(_Strict):
     ranks: Literal["node", "device"] = Field(
         default="node", description="start the command once a node, or once a device"
     )
+    auto_port: bool = Field(
+        default=False,
+        description="read cuda as npu while it runs: a CUDA script on npu or sim devices, unedited",
+    )
     preemptible: bool = False
     priority: Annotated[int, Field(ge=1, le=1000)] = 100
     time_limit: Seconds | None = None
@@ -276,6 +280,8 @@ class JobSpec(_Strict):
     def _fields_that_go_together(self) -> "JobSpec":
         if self.code is not None and self.workdir is not None:
             raise ValueError("give code or workdir, not both: code is copied, workdir is not")
+        if self.auto_port and self.device.kind not in (DeviceKind.NPU, DeviceKind.SIM):
+            raise ValueError(f"auto_port needs npu or sim devices, not {self.device}")
         if self.nodes > 1 and self.type == "regular":
             raise ValueError("a regular job has one node; write type: distributed")
         both = set(self.inputs) & set(self.outputs)

@@ -100,6 +100,8 @@ class JobRecord(JobSummary):
     """What the engine will not do of what the spec asks, in words."""
     staging: StagingRecord | None = None
     """None where nothing has to be carried."""
+    trial: str | None = None
+    """The file with what a run on simulated NPUs has shown, once there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,7 @@ def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "nodes": spec.nodes,
         "ranks": spec.ranks,
         "framework": spec.framework,
+        "auto_port": spec.auto_port,
         "environment": spec.environment,
         "inputs": input_paths(spec, attempt.directory),
         "outputs": output_paths(spec, attempt.directory),
