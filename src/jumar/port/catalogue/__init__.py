@@ -71,6 +71,16 @@ class State(StrEnum):
 _STATES = {"s": State.SUPPORTED, "l": State.LIMITED, "u": State.UNSUPPORTED}
 
 
+LIMITED_ARGUMENTS: dict[str, dict[str, tuple[object, ...]]] = {
+    "torch.nn.LSTM": {"dropout": (0, 0.0), "proj_size": (0,)},
+    "torch.nn.GRU": {"dropout": (0, 0.0)},
+    "torch.nn.KLDivLoss": {"log_target": (False,)},
+    "torch.nn.functional.kl_div": {"log_target": (False,)},
+    "torch.nn.functional.max_pool1d": {"dilation": (1,)},
+}
+"""Arguments with the values that the vendor's list allows, the same in all listed versions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """One row of the catalogue, for one chip."""

@@ -45,6 +45,7 @@ from jumar.port.rules import (
     jp802_runs_on_cpu,
     jp803_unsupported_method,
     jp804_not_torch,
+    jp805_limited_argument,
     jp951_mindspore,
     jp961_tensorflow,
     own,
@@ -94,6 +95,7 @@ RULES: tuple[Rule, ...] = (
     jp802_runs_on_cpu.RULE,
     jp803_unsupported_method.RULE,
     jp804_not_torch.RULE,
+    jp805_limited_argument.RULE,
 )
 
 OTHER_TITLES: dict[str, Words] = {
