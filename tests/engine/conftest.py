@@ -16,6 +16,7 @@ from jumar.engine.local.stages import Stages
 from jumar.launch import process
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
+from jumar.store.users import UserStores
 
 CARDS = tuple(
     Card(kind, number) for kind in (DeviceKind.CPU, DeviceKind.SIM) for number in range(4)
@@ -28,7 +29,7 @@ class Workshop:
     def __init__(self, home: Path) -> None:
         self.home = home
         # Quick enough for tests: results are sent often, and a store that is away is given up soon.
-        self.stages = Stages(home, owner="ann", every_s=0.2, patience_s=1.0)
+        self.stages = Stages(UserStores(home, owner="ann"), every_s=0.2, patience_s=1.0)
         self.engine = LocalEngine(home, CARDS, stages=self.stages)
         self.attempts: list[Attempt] = []
 

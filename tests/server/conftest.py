@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.store.conftest import moto_account as moto_account
 
 from jumar.engine.memory import MemoryEngine
 from jumar.jobs.accounts import Accounts
@@ -27,6 +28,7 @@ from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord, ServerInfo
 from jumar.spec.states import JobState
+from jumar.store.users import UserStores
 
 LIMIT_S = 60.0
 
@@ -210,6 +212,7 @@ def serving(folder: Path, *, obedient: bool = True) -> Generator[Running]:
     site = Site(
         service=service,
         accounts=accounts,
+        stores=UserStores(home, owner="root"),
         loopback_only=listener.loopback_only,
         info=ServerInfo(
             name="test",

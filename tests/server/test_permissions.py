@@ -21,6 +21,7 @@ TABLE = [
     ("GET", "/jobs/{job}", None, (401, 403, 200, 403, 200)),
     ("POST", "/jobs/{job}/stop", None, (401, 403, 200, 403, 200)),
     ("POST", "/jobs/{job}/rerun", None, (401, 403, 201, 403, 201)),
+    ("POST", "/jobs/{job}/upload", None, (401, 403, 409, 403, 409)),
     ("GET", "/jobs/{job}/logs", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{job}/logs/0/0", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{done}/logs/0/0/stream", None, (401, 403, 200, 403, 200)),
@@ -30,6 +31,9 @@ TABLE = [
     ("GET", "/users", None, (401, 403, 403, 403, 200)),
     ("PATCH", "/users/eve", {"role": "member"}, (401, 403, 403, 403, 200)),
     ("POST", "/tokens", {"label": "ci"}, (401, 403, 201, 201, 201)),
+    ("GET", "/stores", None, (401, 403, 200, 200, 200)),
+    ("PUT", "/stores/obs", {"access_key": "AK"}, (401, 403, 422, 422, 422)),
+    ("DELETE", "/stores/s3", None, (401, 403, 204, 204, 204)),
     ("POST", "/login-codes", None, (401, 403, 201, 201, 201)),
 ]
 

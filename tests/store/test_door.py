@@ -15,7 +15,6 @@ from jumar.store.accounts import (
     Account,
     StoreConfig,
     accounts_path,
-    job_config,
     load_config,
     obs_account,
     save_account,
@@ -28,6 +27,7 @@ from jumar.store.places import buckets, make_bucket, open_place
 from jumar.store.transfer.records import MIB, Options
 from jumar.store.transfer.run import transfer
 from jumar.store.url import parse_url
+from jumar.store.users import UserStores
 
 KEY = "深 度/learning #1.bin"
 
@@ -201,7 +201,7 @@ def test_accounts_are_private_and_regions_are_checked(home: Path, door: Door) ->
         obs_account("nowhere/../x", "AK", "SK")
     save_account(accounts_path(home, "ann"), "obs", account)
     assert accounts_path(home, "ann").stat().st_mode & 0o777 == 0o600
-    assert job_config(home, "ann", owner="root").obs == account
+    assert UserStores(home, owner="root").job_config("ann").obs == account
     assert load_config(home, {}).obs is None
     with pytest.raises(BadInput):
         accounts_path(home, "../ann")

@@ -32,6 +32,9 @@ JOBS, SERVER, DATA, MACHINE, TOOLS = "Jobs", "Server", "Data", "This machine", "
 COMMANDS: dict[str, Entry] = {
     "run": Entry("jumar.cli.run", "Submit a job.", JOBS),
     "jobs": Entry("jumar.cli.jobs", "List jobs.", JOBS),
+    "jobs upload": Entry(
+        "jumar.cli.jobs_upload", "Upload results that a job could not send.", JOBS
+    ),
     "show": Entry("jumar.cli.show", "Show all about one job.", JOBS),
     "logs": Entry("jumar.cli.logs", "Print a job's log, or follow it.", JOBS),
     "stop": Entry("jumar.cli.stop", "Stop jobs.", JOBS),

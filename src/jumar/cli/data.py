@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jumar.cli.amounts import bytes_text
 from jumar.cli.output import complain, note, print_json, print_table
 from jumar.settings import load
+from jumar.spec.amounts import bytes_text
 
 if TYPE_CHECKING:
     from jumar.store.accounts import StoreConfig

@@ -59,6 +59,8 @@ def follow_to_end(
 def summarise(job: JobRecord) -> None:
     """One line on stderr, and for a job that failed: why, the last lines and where the log is."""
     note(f"{job.name} ({job.id}) {job.state} after {span(job.started_at, job.finished_at)}")
+    if job.not_uploaded:
+        note(f"its results are not yet uploaded; send them with: jumar jobs upload {job.id}")
     if job.state is JobState.SUCCEEDED:
         return
     last = job.attempts[-1] if job.attempts else None

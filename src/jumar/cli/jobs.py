@@ -85,7 +85,7 @@ def _print(found: list[JobSummary]) -> None:
             job.user,
             ago(job.created_at, now),
             span(job.started_at, job.finished_at) if job.started_at else "-",
-            " ".join((job.reason or "").split()),
+            _remarks(job),
         )
         for job in found
     ]
@@ -93,3 +93,10 @@ def _print(found: list[JobSummary]) -> None:
     # In a terminal a job is one line; elsewhere nothing is cut.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print_table(header, rows, width=width)
+
+
+def _remarks(job: JobSummary) -> str:
+    reason = " ".join((job.reason or "").split())
+    if not job.not_uploaded:
+        return reason
+    return "; ".join(filter(None, ("results not yet uploaded", reason)))

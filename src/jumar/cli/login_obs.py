@@ -1,42 +1,81 @@
 """`jumar login obs`: keep the key of an object store, after asking the server whether it is valid."""
 
+from collections.abc import Sequence
+
 import click
 
 from jumar.cli.output import note
-from jumar.settings import load
+from jumar.client import Client
+from jumar.client.config import Address, find
+from jumar.errors import BadInput
+from jumar.settings import Settings, load
 
 
 @click.command()
 @click.option("--region", default="", help="Huawei Cloud region, such as cn-north-4.")
 @click.option("--endpoint", default="", metavar="URL", help="Another S3 server instead.")
 @click.option("--s3", "for_s3", is_flag=True, help="For s3:// URLs only, not for obs://.")
+@click.option("--local", is_flag=True, help="Keep it on this machine, whatever server is in use.")
 @click.option("--forget", is_flag=True, help="Forget the key; obs:// is the built-in store again.")
-def command(region: str, endpoint: str, for_s3: bool, forget: bool) -> None:
+def command(region: str, endpoint: str, for_s3: bool, local: bool, forget: bool) -> None:
     """Keep the key of OBS or of another S3 server.
 
     The keys are asked for, or read from stdin, one a line; never taken from the command line, where
-    others could see them. They are kept in store.json in the home, for you only.
+    others could see them. They are kept in store.json in the home, for you only; after jumar login
+    URL, on that server, for your jobs there (--local: for jumar data on this machine).
 
     \b
     Examples:
       jumar login obs --region cn-north-4
       jumar login obs --endpoint http://trainer:7480
     """
-    from jumar.errors import BadInput
-    from jumar.store.accounts import accounts_path, obs_account, save_account, validate
-
+    settings = load()
+    address = None if local else find(settings)
+    server = None if address is None or address.embedded else address
     kind = "s3" if for_s3 else "obs"
-    path = accounts_path(load().home)
     if forget:
-        save_account(path, kind, None)
+        _forget(settings, server, kind)
         note(f"forgot the key for {kind}://")
         return
     if not region and not endpoint:
         raise BadInput("which region?", hint="jumar login obs --region cn-north-4")
     access = str(click.prompt("Access Key ID (AK)", err=True)).strip()
     secret = str(click.prompt("Secret Access Key (SK)", hide_input=True, err=True)).strip()
+    if server is None:
+        place, buckets = _keep_here(settings, kind, region, endpoint, access, secret)
+    else:
+        place, buckets = _keep_there(server, kind, region, endpoint, access, secret)
+    note("the credential is valid")
+    note(f"kept for {kind}:// {place}; buckets: {', '.join(buckets) or 'none that it may list'}")
+
+
+def _keep_here(
+    settings: Settings, kind: str, region: str, endpoint: str, access: str, secret: str
+) -> tuple[str, Sequence[str]]:
+    from jumar.store.accounts import accounts_path, obs_account, save_account, validate
+
     account = obs_account(region, access, secret, endpoint)
     found = validate(account)
+    path = accounts_path(settings.home)
     save_account(path, kind, account)
-    note("the credential is valid")
-    note(f"kept for {kind}:// in {path}; buckets: {', '.join(found) or 'none that it may list'}")
+    return f"in {path}", found
+
+
+def _keep_there(
+    server: Address, kind: str, region: str, endpoint: str, access: str, secret: str
+) -> tuple[str, Sequence[str]]:
+    with Client(server.url, server.token) as client:
+        kept = client.give_store_key(
+            kind, region=region, endpoint=endpoint, access_key=access, secret_key=secret
+        )
+    return f"on {server.url}, for your jobs there", kept.buckets or ()
+
+
+def _forget(settings: Settings, server: Address | None, kind: str) -> None:
+    from jumar.store.accounts import accounts_path, save_account
+
+    if server is None:
+        save_account(accounts_path(settings.home), kind, None)
+        return
+    with Client(server.url, server.token) as client:
+        client.forget_store_key(kind)

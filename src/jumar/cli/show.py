@@ -7,6 +7,7 @@ import click
 
 from jumar.cli.connect import connected
 from jumar.cli.output import ago, print_json, span, wants_colour
+from jumar.cli.staging_text import staging_facts
 from jumar.spec.records import AttemptRecord, JobRecord
 from jumar.spec.states import JobState
 
@@ -87,6 +88,7 @@ def _facts(job: JobRecord) -> list[tuple[str, str]]:
     found.append(("submitted", ago(job.created_at)))
     if job.started_at is not None:
         found.append(("ran", span(job.started_at, job.finished_at)))
+    found.extend(staging_facts(job))
     found.extend(("attempt", _attempt(job, attempt)) for attempt in job.attempts)
     found.extend(("note", note) for note in job.notes)
     found.extend((name, _value(value)) for name, value in job.spec.items() if _worth(name, value))

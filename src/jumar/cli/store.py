@@ -2,9 +2,9 @@
 
 import click
 
-from jumar.cli.amounts import bytes_text
 from jumar.cli.output import note, print_json
 from jumar.settings import load
+from jumar.spec.amounts import bytes_text
 
 
 @click.group(no_args_is_help=True)

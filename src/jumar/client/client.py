@@ -20,6 +20,7 @@ from jumar.spec.records import (
     JobSummary,
     LogFile,
     ServerInfo,
+    StoreAccount,
     UserRecord,
 )
 from jumar.spec.states import JobState
@@ -152,6 +153,11 @@ class Client:
     def stop(self, job: str) -> JobRecord:
         """Ask a job to end; asking twice is once."""
         call = Call(method="POST", path=f"/jobs/{_part(job)}/stop", repeatable=True)
+        return _decode(JobRecord, self._json(call))
+
+    def upload_results(self, job: str) -> JobRecord:
+        """Have the results sent that an ended job left on its machine; `staging` tells how far."""
+        call = Call(method="POST", path=f"/jobs/{_part(job)}/upload", repeatable=True)
         return _decode(JobRecord, self._json(call))
 
     def rerun(self, job: str) -> JobRecord:
@@ -294,6 +300,27 @@ class Client:
     def login_url(self) -> str:
         """An address that opens the pages signed in as this user, once."""
         return _text(self._post("/login-codes", None), "url")
+
+    def stores(self) -> tuple[StoreAccount, ...]:
+        """Where the platform has keys of this user for."""
+        return _decode(tuple[StoreAccount, ...], self._get("/stores"))
+
+    def give_store_key(
+        self, kind: str, *, region: str = "", endpoint: str = "", access_key: str, secret_key: str
+    ) -> StoreAccount:
+        """Have this user's jobs use a key for `obs://` or `s3://`, once the store has taken it."""
+        body = {
+            "region": region,
+            "endpoint": endpoint,
+            "access_key": access_key,
+            "secret_key": secret_key,
+        }
+        call = Call(method="PUT", path=f"/stores/{_part(kind)}", body=body, repeatable=True)
+        return _decode(StoreAccount, self._json(call))
+
+    def forget_store_key(self, kind: str) -> None:
+        """Take the key back."""
+        self._json(Call(method="DELETE", path=f"/stores/{_part(kind)}", repeatable=True))
 
     def _get(self, path: str) -> Any:
         return self._json(Call(method="GET", path=path, repeatable=True))

@@ -136,9 +136,9 @@ class JobService:
             self._engine.send_results(last_attempt(row, self._folder))
         return self.get(row.id)
 
-    def staging(self, job: JobSummary) -> StagingRecord | None:
+    def staging(self, job: str) -> StagingRecord | None:
         """How far the data of a job's last attempt has been carried."""
-        return self._staging(self._row(job.id))
+        return self._staging(self._row(job))
 
     def _staging(self, row: JobRow) -> StagingRecord | None:
         if row.attempt == 0 or not row.spec.stages_data:

@@ -95,6 +95,12 @@ async def rerun(
     return answer(record, 201)
 
 
+@router.post("/jobs/{job}/upload", response_model=JobRecord, summary="Upload left results")
+async def upload(opened: OpenedJob, site: SiteOf) -> Response:
+    """Begin to send what an ended job could not; `staging` tells how far it is. Twice is once."""
+    return answer(await run_in_threadpool(site.service.upload, opened.id))
+
+
 @router.post("/plans", response_model=Plan, summary="What would be done", openapi_extra=SPEC_BODY)
 async def plan(request: Request, site: SiteOf, user: Member) -> Response:
     """Check a job and say how it would run, without running it."""

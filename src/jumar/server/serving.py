@@ -38,6 +38,7 @@ from jumar.server.listen import Listener, listen
 from jumar.server.site import Site
 from jumar.settings import Settings
 from jumar.spec.records import ServerInfo
+from jumar.store.users import UserStores
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,8 @@ def serve_until_told(settings: Settings, on_ready: Ready = lambda info: None) ->
 
 @contextlib.contextmanager
 def _site(settings: Settings, listener: Listener) -> Generator[Site]:
-    engine = _engine(settings)
+    stores = UserStores(settings.home, owner=_user_name())
+    engine = _engine(settings, stores)
     database = open_database(settings.database)
     accounts = Accounts(database)
     service = JobService(
@@ -70,6 +72,7 @@ def _site(settings: Settings, listener: Listener) -> Generator[Site]:
         yield Site(
             service=service,
             accounts=accounts,
+            stores=stores,
             loopback_only=listener.loopback_only,
             info=ServerInfo(
                 name=socket.gethostname(),
@@ -84,7 +87,7 @@ def _site(settings: Settings, listener: Listener) -> Generator[Site]:
         service.close()
 
 
-def _engine(settings: Settings) -> LocalEngine:
+def _engine(settings: Settings, stores: UserStores) -> LocalEngine:
     if not sys.platform.startswith("linux"):
         raise HomeUnusable(
             f"the server runs jobs on Linux only, not on {sys.platform}",
@@ -92,8 +95,7 @@ def _engine(settings: Settings) -> LocalEngine:
         )
     cards = inventory(cpu_slots=settings.cpu_slots, sim_cards=settings.sim_cards)
     stages = Stages(
-        settings.home,
-        owner=_user_name(),
+        stores,
         cache_bytes=settings.input_cache_gb * 10**9,
         every_s=max(1, settings.send_every_s),
         patience_s=settings.send_patience_s,

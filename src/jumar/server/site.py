@@ -10,6 +10,7 @@ from jumar.jobs.accounts import Accounts
 from jumar.jobs.service import JobService
 from jumar.server.patience import Patience
 from jumar.spec.records import ServerInfo
+from jumar.store.users import UserStores
 
 API = "/api/v1"
 
@@ -20,6 +21,7 @@ class Site:
 
     service: JobService
     accounts: Accounts
+    stores: UserStores
     info: ServerInfo
     loopback_only: bool
     """Whether it listens on this machine only; then strange Host headers are refused."""

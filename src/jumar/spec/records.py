@@ -148,6 +148,18 @@ class UserRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreAccount:
+    """An object store that the platform has a key of the user for."""
+
+    kind: str
+    """`obs` or `s3`: the addresses that it is used for."""
+    endpoint: str
+    region: str
+    buckets: tuple[str, ...] | None = None
+    """Those that the key may list; told only when the key is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInfo:
     """Which server answered."""
 

@@ -94,10 +94,13 @@ def load_config(home: Path, environ: Mapping[str, str] | None = None) -> StoreCo
     env = os.environ if environ is None else environ
     given = env.get(STORE_FILE_VARIABLE)
     path = Path(given) if given else accounts_path(home)
-    return _config(home, _read(path), path, env)
+    return config_of(home, read_accounts(path), path, env)
 
 
-def _config(home: Path, values: dict[str, Any], path: Path, env: Mapping[str, str]) -> StoreConfig:
+def config_of(
+    home: Path, values: dict[str, Any], path: Path, env: Mapping[str, str]
+) -> StoreConfig:
+    """The stores that the values of a file name; `path` is for words."""
     return StoreConfig(
         builtin=Path(str(values.get("builtin") or home / "store")),
         state=home / "transfers",
@@ -115,30 +118,9 @@ def accounts_path(home: Path, user: str | None = None) -> Path:
     return home / "store-users" / f"{user}.json"
 
 
-def job_store(home: Path, user: str, owner: str) -> dict[str, Any]:
-    """What the stores are to a job of `user`, in the form of its own file, which moxing reads.
-
-    The keys of the home are its owner's alone; but the door is everybody's built-in store."""
-    values = _read(accounts_path(home, None if user == owner else user))
-    site = _read(accounts_path(home)).get("obs")
-    if site is not None and "obs" not in values and _is_door(home, site):
-        values["obs"] = site
-    return {"builtin": str(home / "store"), **values}
-
-
-def job_config(home: Path, user: str, owner: str) -> StoreConfig:
-    """The stores as a job of `user` has them, whatever variables this process has."""
-    return _config(home, job_store(home, user, owner), accounts_path(home, user), {})
-
-
-def _is_door(home: Path, account: dict[str, Any]) -> bool:
-    keys = _read(home / "door" / "users.json").values()
-    return any(account.get("access_key") == pair.get("access_key") for pair in keys)
-
-
 def save_account(path: Path, kind: str, account: Account | None) -> None:
     """Keep an account, or forget it, readable by the owner only."""
-    values = _read(path)
+    values = read_accounts(path)
     values.pop(kind, None)
     if account is not None:
         values[kind] = as_json(account)
@@ -163,7 +145,8 @@ def write_private(path: Path, values: dict[str, Any]) -> None:
         raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_accounts(path: Path) -> dict[str, Any]:
+    """What a file of accounts holds; nothing when it is not there."""
     try:
         values: Any = json.loads(path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):

@@ -19,6 +19,7 @@ from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord
 from jumar.spec.states import JobState
+from jumar.store.users import UserStores
 
 _REASONS = frozenset({JobState.STOPPED, JobState.TIMED_OUT, JobState.PREEMPTED})
 
@@ -41,7 +42,7 @@ class LocalEngine:
         self._notify = notify or home / "notify.sock"
         self._book = CardBook()
         self._starter = Starter(home / "launch.log")
-        self._stages = stages or Stages(home)
+        self._stages = stages or Stages(UserStores(home))
         self._observer = Observer(self._starter)
 
     @property

@@ -13,20 +13,19 @@ from jumar.errors import SubmitRefused
 from jumar.launch.jobdir import JobDir, write_json
 from jumar.spec.job import JobSpec, is_remote
 from jumar.spec.records import StagingRecord
-from jumar.store.accounts import job_config, job_store, write_private
+from jumar.store.accounts import write_private
 from jumar.store.folder import FolderStore
 from jumar.store.places import open_place
 from jumar.store.staging.plan import Staged, StagePlan, plan_json
 from jumar.store.staging.status import read_status
+from jumar.store.users import UserStores
 
 
 @dataclass
 class Stages:
     """How the data of one home's jobs is carried."""
 
-    home: Path
-    owner: str = ""
-    """The user whose keys are those of the home."""
+    stores: UserStores
     cache_bytes: int = 100 * 10**9
     every_s: float = 180.0
     patience_s: float = 120.0
@@ -36,7 +35,7 @@ class Stages:
         urls = [*spec.inputs.values(), *spec.outputs.values(), *filter(None, [spec.ckpt])]
         if not any(map(is_remote, urls)):
             return
-        config = job_config(self.home, user, self.owner)
+        config = self.stores.job_config(user)
         for url in filter(is_remote, urls):
             place = open_place(url, config)
             if not isinstance(place.store, FolderStore):
@@ -53,8 +52,7 @@ class Stages:
         nothing to carry."""
         directory = job_dir(attempt)
         os.makedirs(directory.attempt, exist_ok=True)
-        store = job_store(self.home, attempt.user, self.owner)
-        write_private(Path(directory.store_file), store)
+        write_private(Path(directory.store_file), self.stores.job_values(attempt.user))
         plan = self._plan(attempt)
         if not plan.inputs and not plan.sent:
             return None
@@ -84,9 +82,9 @@ class Stages:
         if spec.ckpt is not None and is_remote(spec.ckpt):
             ckpt = Staged(url=spec.ckpt, path=str(directory / "ckpt"))
         return StagePlan(
-            home=str(self.home),
+            home=str(self.stores.home),
             user=attempt.user,
-            owner=self.owner,
+            owner=self.stores.owner,
             status=_status_file(job_dir(attempt)),
             inputs=_staged(spec.inputs, input_paths(spec, directory)),
             outputs=_staged(spec.outputs, output_paths(spec, directory)),

@@ -15,6 +15,7 @@ from jumar.server.logfile import OpenLog
 from jumar.server.site import Site, SiteOf
 from jumar.server.web.render import is_fragment, render
 from jumar.server.web.spec_view import spec_rows
+from jumar.server.web.staging_view import data_rows, told_at
 from jumar.server.web.terminal import plain
 from jumar.spec.records import JobRecord
 from jumar.spec.states import ACTIVE, JobState
@@ -91,12 +92,17 @@ async def job_page(
     user: Member,
     log: Annotated[str, Query(pattern=r"^\d{1,6}-\d{1,7}$")] = "0-0",
     seen: int | None = None,
+    carried: str = "",
 ) -> Response:
-    """One job with the end of its log; with `seen`, only its state, and only if it changed."""
+    """One job with the end of its log; with `seen`, only its state, and only if it changed.
+
+    `carried` is when the visitor last saw how far the job's data is."""
     # Whatever happens while the page is put together is news to the next question.
     version = site.service.version
     if is_fragment(request) and seen == version:
-        return Response(status_code=_NO_CONTENT)
+        data = await run_in_threadpool(site.service.staging, opened.id)
+        if carried == told_at(data):
+            return Response(status_code=_NO_CONTENT)
     record = await run_in_threadpool(site.service.get, opened.id)
     values: dict[str, object] = {
         "job": record,
@@ -105,6 +111,8 @@ async def job_page(
         "failed": record.state.is_final and record.state is not JobState.SUCCEEDED,
         "last_attempt": record.attempts[-1] if record.attempts else None,
         "is_active": record.state in ACTIVE,
+        "carried": told_at(record.staging),
+        "data": data_rows(record),
     }
     if is_fragment(request):
         return render(request, "_job_news.html", values, user=user)
@@ -119,6 +127,13 @@ async def job_page(
 async def stop(opened: OpenedJob, site: SiteOf) -> Response:
     """Stop the job and show it."""
     await run_in_threadpool(site.service.stop, opened.id)
+    return RedirectResponse(f"/jobs/{opened.id}", status_code=303)
+
+
+@router.post("/jobs/{job}/upload")
+async def upload(opened: OpenedJob, site: SiteOf) -> Response:
+    """Send the results that the job left on its machine, and show it."""
+    await run_in_threadpool(site.service.upload, opened.id)
     return RedirectResponse(f"/jobs/{opened.id}", status_code=303)
 
 

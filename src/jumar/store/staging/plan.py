@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from jumar.errors import BadInput
-from jumar.store.accounts import StoreConfig, job_config
+from jumar.store.accounts import StoreConfig
+from jumar.store.users import UserStores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ class StagePlan:
 
     def config(self) -> StoreConfig:
         """The stores as the job's user has them now: a key may be renewed while a job runs."""
-        return job_config(Path(self.home), self.user, self.owner)
+        return UserStores(Path(self.home), self.owner).job_config(self.user)
 
 
 def plan_json(plan: StagePlan) -> dict[str, Any]:

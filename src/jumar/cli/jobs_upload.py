@@ -1,0 +1,71 @@
+"""`jumar jobs upload`: send results that a job left on its machine because the store was away."""
+
+import sys
+import time
+
+import click
+
+from jumar.cli.connect import connected
+from jumar.cli.output import complain, note, print_json
+from jumar.cli.staging_text import progress_text
+from jumar.client import Client
+from jumar.spec.records import JobRecord, StagingRecord
+
+_LOOK_EVERY_S = 0.3
+# Whoever sends tells every second how far it is.
+_SILENCE_S = 60.0
+
+
+@click.command()
+@click.argument("job")
+@click.option("--json", "as_json", is_flag=True, help="Print the job as JSON when it is done.")
+def command(job: str, as_json: bool) -> int:
+    """Upload results that a job could not send.
+
+    For a job that is marked "results not yet uploaded": the store was away when it ended, or the
+    machine went down. Exit code 1 when they could not be sent this time either. Ctrl-C leaves the
+    sending to the server.
+
+    \b
+    Example:
+      jumar jobs upload k7x2m9q4tb
+    """
+    with connected() as client:
+        before = client.get(job)
+        ended = _sent(client, client.upload_results(before.id), before.staging)
+    if as_json:
+        print_json(ended)
+    if ended.not_uploaded:
+        why = ended.staging.error if ended.staging else None
+        complain(
+            f"the results of {ended.name} are not yet uploaded: {why or 'the sending broke off'}",
+            hint=f"they are kept in {ended.directory}; try again when the store is back",
+        )
+        return 1
+    if not as_json:
+        note(f"all results of {ended.name} ({ended.id}) are uploaded")
+    return 0
+
+
+def _sent(client: Client, job: JobRecord, before: StagingRecord | None) -> JobRecord:
+    """The job once this sending is over, well or not."""
+    seen, heard_at = before, time.monotonic()
+    while job.not_uploaded:
+        now = job.staging
+        if now is not None and now != seen:
+            seen, heard_at = now, time.monotonic()
+            if now.phase == "not-uploaded":
+                break
+            _draw(now)
+        if time.monotonic() - heard_at > _SILENCE_S:
+            break
+        time.sleep(_LOOK_EVERY_S)
+        job = client.get(job.id)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    return job
+
+
+def _draw(record: StagingRecord) -> None:
+    if sys.stderr.isatty() and record.outputs is not None:
+        print(f"\r\033[K{progress_text(record.outputs)}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,54 @@
+"""How far a job's data has been carried, as rows of the page's words."""
+
+from dataclasses import dataclass, field
+
+from jumar.spec.amounts import bytes_text
+from jumar.spec.records import Carried, JobRecord, StagingRecord
+
+
+@dataclass(frozen=True, slots=True)
+class DataRow:
+    """One line: its label, words of the catalogue with what is put in, and a moment behind them."""
+
+    label: str
+    words: str
+    values: dict[str, str] = field(default_factory=dict[str, str])
+    at: float | None = None
+
+
+def told_at(record: StagingRecord | None) -> str:
+    """When something was last told, as it stands in the page's address."""
+    return "" if record is None else f"{record.updated_at:.3f}"
+
+
+def data_rows(job: JobRecord) -> list[DataRow]:
+    """What there is to say."""
+    record = job.staging
+    if record is None:
+        return []
+    rows: list[DataRow] = []
+    if record.inputs is not None and record.inputs.total_files:
+        rows.append(_carried("data.brought", record.inputs))
+    if record.phase == "sending" and record.outputs is not None:
+        rows.append(_carried("data.results", record.outputs))
+    elif record.sent_at is not None:
+        rows.append(DataRow("data.results", "data.sent", at=record.sent_at))
+    elif record.phase == "running" and not job.state.is_final:
+        rows.append(DataRow("data.results", "data.not_sent"))
+    return rows
+
+
+def _carried(label: str, part: Carried) -> DataRow:
+    done = part.files >= part.total_files
+    words = "data.all" if done else "data.progress"
+    if done and part.cached_bytes:
+        words = "data.all_cached"
+    values = {
+        "files": f"{part.files:,}",
+        "total_files": f"{part.total_files:,}",
+        "bytes": bytes_text(part.bytes),
+        "total_bytes": bytes_text(part.total_bytes),
+        "cached": bytes_text(part.cached_bytes),
+        "rate": bytes_text(part.bytes_per_s),
+    }
+    return DataRow(label, words, values)

@@ -1,0 +1,66 @@
+"""Whose keys are used for whom: each user's own, on a platform that several share.
+
+The keys of the home are its owner's alone; but the door, when it is in use, is everybody's built-in
+store. What is kept here is never given out again, but to the user's own jobs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jumar.spec.records import StoreAccount
+from jumar.store.accounts import (
+    KINDS,
+    Account,
+    StoreConfig,
+    accounts_path,
+    config_of,
+    read_accounts,
+    save_account,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UserStores:
+    """The stores of one home's users."""
+
+    home: Path
+    owner: str = ""
+    """The user who owns the home; empty means: nobody of them."""
+
+    def keep(self, user: str, kind: str, account: Account) -> None:
+        """Use this key for the user's jobs from now on."""
+        save_account(self._path(user), kind, account)
+
+    def forget(self, user: str, kind: str) -> None:
+        """Use no key of the user's any more."""
+        save_account(self._path(user), kind, None)
+
+    def known(self, user: str) -> tuple[StoreAccount, ...]:
+        """Where the user has keys for; not the keys."""
+        values = read_accounts(self._path(user))
+        return tuple(
+            StoreAccount(
+                kind=kind, endpoint=values[kind]["endpoint"], region=values[kind]["region"]
+            )
+            for kind in KINDS
+            if kind in values
+        )
+
+    def job_values(self, user: str) -> dict[str, Any]:
+        """The stores of a job of `user`, in the form of its own file, which moxing reads."""
+        values = read_accounts(self._path(user))
+        site = read_accounts(accounts_path(self.home)).get("obs")
+        if site is not None and "obs" not in values and self._is_door(site):
+            values["obs"] = site
+        return {"builtin": str(self.home / "store"), **values}
+
+    def job_config(self, user: str) -> StoreConfig:
+        """The stores of a job of `user`, whatever variables this process has."""
+        return config_of(self.home, self.job_values(user), self._path(user), {})
+
+    def _path(self, user: str) -> Path:
+        return accounts_path(self.home, None if user == self.owner else user)
+
+    def _is_door(self, account: dict[str, Any]) -> bool:
+        keys = read_accounts(self.home / "door" / "users.json").values()
+        return any(account.get("access_key") == pair.get("access_key") for pair in keys)
