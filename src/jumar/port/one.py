@@ -10,18 +10,19 @@ from jumar.port.options import Options
 from jumar.port.project import Project
 from jumar.port.python import TRACES, PortedText, port_text
 from jumar.port.records import Effort, FileResult, Finding, Kind, Severity, Words
-from jumar.port.scan import FileKind, Found
+from jumar.port.scan import CANNOT_BE_READ, NOT_A_PLAIN_FILE, FileKind, Found
 from jumar.port.source import Source, Undecodable, read
 
 MAX_PYTHON_BYTES = 4_000_000
 MAX_TEXT_BYTES = 1_000_000
+_IN_CHINESE = {CANNOT_BE_READ: "无法读取", NOT_A_PLAIN_FILE: "不是普通文件"}
 _PLAIN_TRACES = re.compile(rb"cuda|CUDA|nccl|NCCL|nvidia|gpu|GPU|lightning")
 
 
 def port_file(root: Path, found: Found, options: Options, project: Project) -> FileResult | None:
     """Port one file; None when there is nothing to say about it."""
     if found.problem:
-        return _problem(found, "JP005", found.problem, found.problem)
+        return _problem(found, "JP005", found.problem, _IN_CHINESE[found.problem])
     if found.kind is FileKind.OTHER or found.is_link:
         return None
     if found.kind is FileKind.CUDA:
@@ -129,7 +130,9 @@ def _finding(
 
 def _problem(found: Found, code: str, en: str, zh: str) -> FileResult:
     why = Words(f"{found.path} {en}.", f"{found.path} {zh}。")
-    advice = Words("it was copied as it is where possible", "已尽可能原样复制")
+    advice = Words(
+        "it was copied as it is, or left out where it cannot be", "已原样复制，无法复制的已跳过"
+    )
     return FileResult(found.path, findings=(_finding(code, Severity.LIMIT, why, advice),))
 
 

@@ -23,6 +23,8 @@ SKIPPED_FOLDERS = frozenset(
     }
 )
 REPORT_FOLDER = "jumar-report"
+CANNOT_BE_READ = "cannot be read"
+NOT_A_PLAIN_FILE = "is not a plain file"
 
 
 class FileKind(Enum):
@@ -98,11 +100,14 @@ def _walk(folder: str, prefix: str, exclude: tuple[str, ...]) -> Iterator[Found]
                     folders.append((entry.path, f"{path}/"))
             elif entry.is_file():
                 yield _found(entry, path, exclude)
+            else:
+                # A pipe would block whoever reads it; a device or a socket is nobody's code.
+                yield Found(path, FileKind.OTHER, 0, 0, problem=NOT_A_PLAIN_FILE)
     for path, below in folders:
         try:
             yield from _walk(path, below, exclude)
         except PermissionError:
-            yield Found(below.rstrip("/"), FileKind.OTHER, 0, 0, problem="folder cannot be read")
+            yield Found(below.rstrip("/"), FileKind.OTHER, 0, 0, problem=CANNOT_BE_READ)
 
 
 def _found(entry: os.DirEntry[str], path: str, exclude: tuple[str, ...]) -> Found:

@@ -73,8 +73,13 @@ def write_tree(
     result: "TreeResult", target: Path, reports: Iterable[tuple[str, str]], manifest: dict[str, Any]
 ) -> None:
     """Write the port and its reports beside the target, then rename it into place."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise BadInput(
+            f"cannot write {target}: {error.strerror}", hint="choose a folder that you may write to"
+        ) from error
     try:
         write_copy(result, aside, ported=True)
         written = {path: _stamp(aside / path) for path in _listed(result, aside)}
