@@ -30,6 +30,11 @@ def test_what_code_in_the_field_calls_answers_as_a_real_npu(simulated: Run, tmp_
     assert "simulated NPUs run the model as it is" in done.stderr
 
 
+def test_what_public_training_code_does_works(simulated: Run) -> None:
+    done = simulated("field.py")
+    assert done.stdout == "all is well\n", done.stderr
+
+
 def test_saved_files_load_without_the_simulation(
     simulated: Run, plain: Run, tmp_path: Path
 ) -> None:

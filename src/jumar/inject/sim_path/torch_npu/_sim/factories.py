@@ -43,6 +43,13 @@ _WRAPPED = [
     "triu_indices",
     "_efficientzerotensor",
     "range",
+    # Of a tensor on the meta device these lose the class too.
+    "empty_like",
+    "full_like",
+    "ones_like",
+    "rand_like",
+    "randn_like",
+    "zeros_like",
 ]
 _WRAPPED_FFT = ("fftfreq", "rfftfreq")
 _WRAPPED_METHODS = ("new_tensor",)
@@ -135,6 +142,16 @@ def _default_device(factory: Any) -> Any:
     return default if factory in torch.utils._device._device_constructors() else None
 
 
+def _wrap(name: str) -> None:
+    """Put a factory that knows the devices behind a name of torch; scripts compile it as before."""
+    factory = getattr(torch, name)
+    wrapped = _on_device(factory)
+    operator = torch.jit._builtins._find_builtin(factory)
+    if operator is not None:
+        torch.jit._builtins._register_builtin(wrapped, operator)
+    setattr(torch, name, wrapped)
+
+
 def install() -> None:
     """Register the backend's kernels and wrap what needs it."""
     library = torch.library.Library("aten", "IMPL")
@@ -144,7 +161,7 @@ def install() -> None:
     torch.utils._device._device_constructors()
     for name in _WRAPPED:
         if hasattr(torch, name):
-            setattr(torch, name, _on_device(getattr(torch, name)))
+            _wrap(name)
     for name in _WRAPPED_FFT:
         setattr(torch.fft, name, _on_device(getattr(torch.fft, name)))
     for name in _WRAPPED_METHODS:

@@ -141,14 +141,23 @@ def _resize(self: Any, size: int) -> Any:
     return result
 
 
-@functools.wraps(torch.compile)
-def _compile(model: Any = None, **kwargs: Any) -> Any:
+def _tell_not_compiled() -> None:
     logger.warning(
         "torch.compile: simulated NPUs run the model as it is; whether it compiles for an NPU was not tried"
     )
+
+
+@functools.wraps(torch.compile)
+def _compile(model: Any = None, **kwargs: Any) -> Any:
+    _tell_not_compiled()
     if model is None:
-        return lambda function: function
-    return model
+        return _compile_nothing
+    return _compile_nothing(model)
+
+
+def _compile_nothing(model: Any) -> Any:
+    """Modules come back in the wrapper that compiled ones have, for `_orig_mod` and saved names."""
+    return torch.compiler.disable(model) if isinstance(model, torch.nn.Module) else model
 
 
 def install() -> None:
@@ -159,4 +168,4 @@ def install() -> None:
     if SETTINGS.checks:
         torch.UntypedStorage.resize_ = _resize
     torch.compile = _compile
-    torch.nn.Module.compile = lambda self, *args, **kwargs: _compile(self) and None
+    torch.nn.Module.compile = lambda self, *args, **kwargs: _tell_not_compiled()

@@ -118,6 +118,7 @@ _MAY_MIX = [
     "ctc_loss",
     "_has_compatible_shallow_copy_type",
     "_foreach_copy_",
+    "_make_dual",
     "swap_tensors",
     "cosine_embedding_loss",
     "result_type",
@@ -212,6 +213,12 @@ class _Methods:
         text = "t" + text[1:] if text.startswith("Tensor(") else text
         return "Parameter containing:\n" + text if getattr(self, "_is_param", False) else text
 
+    def __format__(self: Any, spec: str) -> str:
+        # Torch's own formats the value of exactly its class only.
+        if self.dim() == 0:
+            return self.item().__format__(spec)
+        return object.__format__(self, spec)
+
     def __deepcopy__(self: Any, memo: Dict[int, Any]) -> Any:
         if id(self) in memo:
             return memo[id(self)]
@@ -284,9 +291,14 @@ def type_of(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     if isinstance(dtype, torch.dtype):
         return to(self, dtype, non_blocking)
     name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
-    module, _, short = name.rpartition(".")
+    module = name.rpartition(".")[0]
     there = self.device if ".npu" in module or module == "npu" else "cpu"
-    return to(self, there, _DTYPES[short], non_blocking)
+    return to(self, there, dtype_named(name), non_blocking)
+
+
+def dtype_named(name: str) -> torch.dtype:
+    """The dtype of `FloatTensor`, `torch.npu.HalfTensor` and their like."""
+    return _DTYPES[name.rpartition(".")[2]]
 
 
 def _flag(value: bool) -> Any:

@@ -9,14 +9,17 @@ import torch
 from torch_npu._sim import (
     accelerator,
     autograd,
+    data_parallel,
     distributed,
     factories,
     generators,
     host,
     methods,
     moves,
+    opaque,
     optimizers,
     serialization,
+    tensor_types,
 )
 from torch_npu._sim import tensor as device_tensor
 
@@ -52,6 +55,9 @@ def install() -> None:
     factories.install()
     optimizers.install()
     distributed.install()
+    data_parallel.install()
+    tensor_types.install()
+    opaque.install()
     module.npu = npu
 
 
