@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import BadInput, Conflict, JumarError, NotFound, SubmitRefused
+from jumar.jobs import results
 from jumar.jobs.archives import CodeTooLarge
 from jumar.jobs.database import open_database
 from jumar.jobs.lifecycle import STEPS, check_step
 from jumar.jobs.service import JobService
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
-from jumar.spec.records import JobRecord
+from jumar.spec.records import JobRecord, StagingRecord
 from jumar.spec.states import FINAL, JobState
 
 CARDS = tuple(Card(DeviceKind.SIM, number) for number in range(8))
@@ -366,6 +367,30 @@ def test_many_threads_submit_and_every_job_runs_once(platform: Platform) -> None
             platform.engine.finish(job.id)
         time.sleep(0.01)
     assert sorted(platform.engine.started()) == sorted((job, 1) for job in jobs)
+
+
+@pytest.mark.parametrize("chance", ["time passes", "the server starts again"])
+def test_results_that_could_not_be_uploaded_are_sent_again_without_asking(
+    make: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, chance: str
+) -> None:
+    if chance == "time passes":
+        monkeypatch.setattr(results, "RESEND_EVERY_S", 0.5)
+    platform = make()
+    job = platform.submit(outputs={"train_url": "obs://lab/out"})
+    platform.wait_for_start(job, 1)
+    platform.engine.stage(job, StagingRecord(phase="not-uploaded"))
+    platform.engine.finish(job)
+    platform.wait(job, S.SUCCEEDED)
+    if chance == "the server starts again":
+        assert platform.service.get(job).not_uploaded
+        platform.start_again()
+    until = time.monotonic() + 60
+    while platform.service.get(job).not_uploaded:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    record = platform.service.get(job).staging
+    assert record is not None
+    assert record.phase == "done"
 
 
 def test_logs_are_found_in_the_job_directory(platform: Platform) -> None:

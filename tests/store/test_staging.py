@@ -110,6 +110,21 @@ def test_the_cache_is_bounded_and_the_longest_unused_goes(
     assert left == {store.read(f"new/{number}") for number in range(5)}
 
 
+def test_what_a_job_wrote_into_its_input_reaches_no_other_job(
+    home: Path, tmp_path: Path, door_config: StoreConfig, door_bucket: str
+) -> None:
+    open_place(f"obs://{door_bucket}/", door_config).store.write("data/x", b"right")
+    targets = [tmp_path / name for name in ("first", "second")]
+    for target in targets:
+        inputs = (Staged(url=f"obs://{door_bucket}/data", path=str(target)),)
+        bring(plan_of(home, tmp_path, inputs=inputs))
+        assert (target / "x").read_bytes() == b"right"
+        # As root, or after chmod, a job can do this: the same file, the same size.
+        (target / "x").chmod(0o644)
+        (target / "x").write_bytes(b"wrong")
+        (target / "x").chmod(0o444)
+
+
 def test_a_missing_input_is_told(home: Path, tmp_path: Path) -> None:
     plan = plan_of(home, tmp_path, inputs=(Staged(url="obs://lab/none", path=str(tmp_path / "i")),))
     with pytest.raises(NotFound):

@@ -74,7 +74,7 @@ class Conductor:
             if row.state is not JobState.RUNNING:
                 # It may never have reached the engine. Starting twice is starting once.
                 self._unstarted.add(row.id)
-        self._results.watch(unsent)
+        self._results.watch(unsent, soon=True)
         log.info("%d jobs wait, %d hold cards", len(waiting), len(active))
         self._thread.start()
 

@@ -24,12 +24,12 @@ class Results:
         self._lock = threading.Lock()
         self._waiting: dict[str, tuple[Attempt, float]] = {}
 
-    def watch(self, rows: Iterable[JobRow]) -> None:
-        """Look after these from now on."""
+    def watch(self, rows: Iterable[JobRow], *, soon: bool = False) -> None:
+        """Look after these from now on; `soon`: whoever tried last is not of this life."""
+        due = time.monotonic() + (0.0 if soon else RESEND_EVERY_S)
         with self._lock:
             for row in rows:
-                attempt = last_attempt(row, self._folder)
-                self._waiting[row.id] = (attempt, time.monotonic() + RESEND_EVERY_S)
+                self._waiting[row.id] = (last_attempt(row, self._folder), due)
 
     def look(self) -> list[str]:
         """The jobs whose results have arrived meanwhile; sends others again when it is time."""

@@ -6,6 +6,7 @@ read-only, and one whose size or time has changed is thrown away and fetched aga
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,39 +33,29 @@ class ContentCache:
         """Put the object at `target`; whether it was in the cache."""
         name = self._name(store, entry)
         cached = self.folder / name
-        hit = self._is_sound(cached, entry)
-        if not hit:
-            Download(
-                store, entry, FolderStore(str(self.folder), "the cache"), name, options, progress
-            ).run()
-            cached.chmod(0o444)
-        else:
+        hit = _is_sound(cached, entry.size)
+        if hit:
             progress.resume(entry.size)
-        with suppress(OSError):
-            found = cached.stat()
-            os.utime(cached, ns=(_now_ns(), found.st_mtime_ns))
-        _hand_out(str(cached), target)
+        while True:
+            if not _is_sound(cached, entry.size):
+                folder = FolderStore(str(self.folder), "the cache")
+                Download(store, entry, folder, name, options, progress).run()
+            # Another process may make room just now: then it is fetched again.
+            with suppress(FileNotFoundError):
+                cached.chmod(0o444)
+                os.utime(cached, ns=(time.time_ns(), _sealed(cached, cached.stat())))
+                _hand_out(str(cached), target)
+                break
         progress.add_file()
         return hit
 
     def _name(self, store: ObjectStore, entry: Entry) -> str:
-        what = f"{entry.etag}\0{entry.size}"
+        # By content within a bucket: another server may call other bytes by the same tag.
+        what = f"{store.endpoint.url}\0{store.bucket}\0{entry.etag}\0{entry.size}"
         if not entry.etag:
-            what = f"{store.endpoint.url}\0{store.bucket}\0{entry.key}\0{entry.size}\0{entry.mtime}"
+            what += f"\0{entry.key}\0{entry.mtime}"
         digest = hashlib.sha256(what.encode("utf-8", "surrogateescape")).hexdigest()
         return f"{digest[:2]}/{digest}"
-
-    def _is_sound(self, cached: Path, entry: Entry) -> bool:
-        try:
-            found = cached.stat()
-        except FileNotFoundError:
-            return False
-        # The same bytes may lie at several keys, each with its time: only the mode and the size
-        # tell that nobody wrote to it.
-        if found.st_size == entry.size and not found.st_mode & 0o222:
-            return True
-        cached.unlink(missing_ok=True)
-        return False
 
     @contextmanager
     def held(self, what: str) -> Generator[None]:
@@ -96,10 +87,20 @@ class ContentCache:
             return removed
 
 
-def _now_ns() -> int:
-    import time
+def _is_sound(cached: Path, size: int) -> bool:
+    try:
+        found = cached.stat()
+    except FileNotFoundError:
+        return False
+    is_read_only = not found.st_mode & 0o222
+    return found.st_size == size and is_read_only and found.st_mtime_ns == _sealed(cached, found)
 
-    return time.time_ns()
+
+def _sealed(cached: Path, found: os.stat_result) -> int:
+    """The time that a file keeps as long as nobody writes to it: its nanoseconds are its name's. A
+    job that runs as root can write to a read-only file; the next job must not get that."""
+    second_ns = 10**9
+    return found.st_mtime_ns // second_ns * second_ns + int(cached.name[:8], 16) % second_ns
 
 
 def _hand_out(cached: str, target: str) -> None:
@@ -109,7 +110,11 @@ def _hand_out(cached: str, target: str) -> None:
             os.unlink(target)
         try:
             os.link(cached, target)
+        except FileNotFoundError:
+            raise
         except OSError:
             copy_file(cached, target)
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise explained(error, target) from error

@@ -112,7 +112,7 @@ def _details(spec: JobSpec, directory: Path, count: int) -> dict[str, Any]:
         "devices": variable or "none: CPU slots only limit how many jobs run at once",
         "directory": str(directory),
         "processes": count,
-        "staging": _staging(spec, data, directory),
+        **({"staging": _staging(spec, data, directory)} if spec.stages_data else {}),
     }
 
 

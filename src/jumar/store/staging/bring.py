@@ -4,6 +4,7 @@ The places that results will go to are looked at too: a wrong bucket or key is b
 after ten hours of training."""
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -82,14 +83,24 @@ def _fetch(
 
 
 def _each(items: list[Entry], action: Callable[[Entry], None], workers: int) -> None:
+    """One future a worker, not one an item: there may be millions."""
+    waiting, lock, failed = iter(items), threading.Lock(), threading.Event()
+
+    def work() -> None:
+        while not failed.is_set():
+            with lock:
+                item = next(waiting, None)
+            if item is None:
+                return
+            try:
+                action(item)
+            except BaseException:
+                failed.set()
+                raise
+
     with ThreadPoolExecutor(min(workers, len(items))) as pool:
-        futures = [pool.submit(action, item) for item in items]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+        for future in [pool.submit(work) for _ in range(min(workers, len(items)))]:
+            future.result()
 
 
 def _link(place: Place, staged: Staged) -> None:
