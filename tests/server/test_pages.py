@@ -52,6 +52,13 @@ def test_every_word_that_pages_ask_for_is_there_and_none_is_left_over() -> None:
     assert known - asked - composed == set()
 
 
+def test_a_moment_inside_a_sentence_is_not_shown_as_markup(running: Running) -> None:
+    running.running_job(device="sim:8", time_limit=60)
+    waiting = running.submit(device="sim:8")
+    page = running.ask("GET", f"/jobs/{waiting.id}?lang=zh").text
+    assert "预计<time " in page
+
+
 def test_every_state_has_a_name() -> None:
     for language in i18n.LANGUAGES:
         assert {f"state.{state}" for state in JobState} <= keys_in(language).keys()

@@ -43,5 +43,5 @@ def _results(job: JobRecord, record: StagingRecord) -> str:
     if record.phase == "sending" and record.outputs is not None:
         return f"sending {progress_text(record.outputs)}"
     if record.sent_at is not None:
-        return f"sent {ago(record.sent_at)}"
+        return f"{'sent' if record.phase == 'done' else 'last sent'} {ago(record.sent_at)}"
     return "not sent yet" if record.phase == "running" else ""

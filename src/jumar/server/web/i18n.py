@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any, cast
 
 from fastapi import Request
+from markupsafe import Markup
 
 COOKIE = "jumar_lang"
 DEFAULT = "en"
@@ -22,8 +23,11 @@ class Catalogue:
         self.words = words
 
     def __call__(self, key: str, **values: object) -> str:
-        """The words of `key`, with `values` put in."""
-        return self.words[key].format(**values) if values else self.words[key]
+        """The words of `key`, with `values` put in; a value that is a piece of a page stays one."""
+        words = self.words[key]
+        if any(isinstance(value, Markup) for value in values.values()):
+            return Markup(words).format(**values)
+        return words.format(**values) if values else words
 
     def section(self, name: str) -> dict[str, str]:
         """All words whose keys begin with `name`."""

@@ -32,7 +32,8 @@ def data_rows(job: JobRecord) -> list[DataRow]:
     if record.phase == "sending" and record.outputs is not None:
         rows.append(_carried("data.results", record.outputs))
     elif record.sent_at is not None:
-        rows.append(DataRow("data.results", "data.sent", at=record.sent_at))
+        words = "data.sent" if record.phase == "done" else "data.last_sent"
+        rows.append(DataRow("data.results", words, at=record.sent_at))
     elif record.phase == "running" and not job.state.is_final:
         rows.append(DataRow("data.results", "data.not_sent"))
     return rows
