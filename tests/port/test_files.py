@@ -206,6 +206,7 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("#SBATCH --nodes=2", ""),
         ("# module load cuda", ""),
         ("docker run -it image", ""),
+        ("apt-get install -y nvidia-docker2", ""),
     ],
 )
 def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str) -> None:
@@ -223,6 +224,8 @@ def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str)
         ("  - driver: nvidia", "  - driver: nvidia", "nvidia"),
         ("_target_: lightning.pytorch.Trainer", "_target_: lightning.pytorch.Trainer", "lightning.Trainer"),
         ("_target_: mine.Trainer", "_target_: mine.Trainer", ""),
+        ("accelerator: gpu", "accelerator: gpu", "accelerator: gpu"),
+        ("accelerator: cpu", "accelerator: cpu", ""),
     ],
 )  # fmt: skip
 def test_configurations_of_other_tools(line: str, ported: str, subject: str) -> None:

@@ -15,7 +15,7 @@ from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Proposal
 
 _PLAIN = re.compile(r"cuda(?::\d+)?|gpu:\d+")
-_OPEN = re.compile(r"cuda:(?:%[ds]|\{\w*\})?")
+_OPEN = re.compile(r"cuda:(?:%[ds]|\{\w*(?::d)?\})?")
 _SPELLED = re.compile(r"(?P<prefix>[fFrRuU]{0,2})(?P<quote>\"\"\"|'''|[\"'])(?P<word>cuda|gpu)")
 
 
@@ -169,7 +169,7 @@ def _formatted(found: Literal, call: ast.Call, file: PythonFile) -> Proposal:
     name = file.say.accelerator
     node = found.node
     start, end = file.span(node)
-    if call.args and file.text(node).endswith((":{}'", ':{}"')):
+    if call.args and file.text(node)[:-1].endswith((":{}", ":{:d}")):
         first, _ = file.span(call.args[0])
         return file.change(
             call,

@@ -42,7 +42,7 @@ _WORK, _LIMIT = Severity.WORK, Severity.LIMIT
 _MINUTES, _HOURS, _REWRITE = Effort.MINUTES, Effort.HOURS, Effort.REWRITE
 
 NAMED_FOR_CUDA = "JP626"
-_NAMED_FOR_CUDA = re.compile(r"_cuda$|(?:^|_)cuda_(?:ext|lib|kernel|op)s?$")
+_NAMED_FOR_CUDA = re.compile(r"_cuda(?:_|$)|^cuda_(?:ext|lib|kernel|op)s?$")
 
 PACKAGES: tuple[Package, ...] = (
     _package(

@@ -137,8 +137,9 @@ def _is_fallback(call: ast.Call, position: int) -> bool:
 
 def _parameter(call: ast.Call, position: int, file: PythonFile) -> str:
     """Name of the parameter that an argument goes to, for the repository's own functions."""
-    function = file.function_named(call.func)
-    skipped = 0
+    function, skipped = file.function_named(call.func), 0
+    if function is None:
+        function, skipped = _own_method(call.func, file), 1
     if function is None:
         owner = file.class_named(call.func)
         function = next(
@@ -154,6 +155,23 @@ def _parameter(call: ast.Call, position: int, file: PythonFile) -> str:
         return ""
     parameters = [*function.args.posonlyargs, *function.args.args][skipped:]
     return parameters[position].arg if position < len(parameters) else ""
+
+
+def _own_method(
+    called: ast.expr, file: PythonFile
+) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The method that `self.method(…)` names, if the class itself defines it."""
+    if not isinstance(called, ast.Attribute) or not isinstance(called.value, ast.Name):
+        return None
+    owner = file.enclosing_class(called) if called.value.id == "self" else None
+    return next(
+        (
+            f
+            for f in (owner.body if owner is not None else ())
+            if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)) and f.name == called.attr
+        ),
+        None,
+    )
 
 
 def _keyword(keyword: ast.keyword, file: PythonFile) -> Role | None:

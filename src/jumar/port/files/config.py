@@ -68,6 +68,10 @@ _ASKED = {
         "lightning.Trainer",
         *ACCELERATOR_WORDS,
     ),
+    re.compile(r"^\s*accelerator\s*:\s*[\"']?(?:gpu|cuda)\b"): (
+        "accelerator: gpu",
+        *ACCELERATOR_WORDS,
+    ),
 }
 
 

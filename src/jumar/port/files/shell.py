@@ -13,7 +13,7 @@ CODE = "JP502"
 _SMI = re.compile(r"(?:^|[;&|(`]\s*|\bwatch\s+(?:-\S+\s+)*)nvidia-smi\b")
 _GRES = re.compile(r"^#SBATCH\s.*--(?:gres|gpus)\S*[= ]\S*(?:gpu|\d)|\bsrun\b.*--gres=gpu")
 _MODULE = re.compile(r"^\s*(?:module|ml)\s+(?:load|add)\s.*\b(?:cuda|cudnn|nccl)\b", re.IGNORECASE)
-_CONTAINER = re.compile(r"\bnvidia-docker\b|\bdocker\s+run\b.*--(?:gpus|runtime[= ]nvidia)\b")
+_CONTAINER = re.compile(r"\bnvidia-docker\s+run\b|\bdocker\s+run\b.*--(?:gpus|runtime[= ]nvidia)\b")
 _PROSE = re.compile(r"^\s*(?:#|echo\b|printf\b)")
 
 

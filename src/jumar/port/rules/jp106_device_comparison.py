@@ -60,7 +60,7 @@ def _tests_around(node: ast.AST, file: PythonFile) -> Iterator[ast.expr]:
     while isinstance(around, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
         test, around = around, file.parent(around)
     if not isinstance(around, ast.If) or test is not around.test:
-        if isinstance(test, ast.BoolOp):
+        if isinstance(test, ast.expr):
             yield test
         return
     first = around

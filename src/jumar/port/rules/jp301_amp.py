@@ -7,7 +7,7 @@ import ast
 
 from jumar.port.context import PythonFile
 from jumar.port.prelude import ACCELERATOR, DEVICE_MODULE, TORCH, TORCH_NPU
-from jumar.port.records import Piece, Words
+from jumar.port.records import Effort, Kind, Piece, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _KINDS = {
@@ -70,6 +70,40 @@ def _portable(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> Ou
         end = file.span(node)[1]
         pieces.append(file.insert(end, f"(device_type={device})"))
         yield file.change(node, *pieces, needs=(ACCELERATOR, TORCH))
+    elif _keeps_meaning(call):
+        if pieces:
+            yield file.change(node, *pieces, needs=(TORCH,))
+    elif isinstance(node, ast.Attribute):
+        yield _handed_on(node, kind, file)
+
+
+def _keeps_meaning(holder: ast.AST | None) -> bool:
+    """Whether a name that is not called here may become torch's: asked for, or given a name.
+
+    Calls of the new name get their device like those of the old one."""
+    if isinstance(holder, ast.Call):
+        return isinstance(holder.func, ast.Name) and holder.func.id == "isinstance"
+    if isinstance(holder, ast.Assign):
+        return isinstance(holder.targets[0], ast.Name)
+    return isinstance(holder, (ast.arg, ast.AnnAssign, ast.FunctionDef, ast.Subscript, ast.BinOp))
+
+
+def _handed_on(node: ast.expr, kind: str, file: PythonFile) -> Remark:
+    return file.remark(
+        node,
+        f"torch.cuda.amp.{kind}",
+        Words(
+            f"{kind} of torch.cuda.amp is handed on here; where it is called it means CUDA.",
+            f"此处传递了 torch.cuda.amp 的 {kind}，调用时只作用于 CUDA。",
+        ),
+        Words(
+            f"hand on functools.partial(torch.amp.{kind}, device) instead",
+            f"请改为传递 functools.partial(torch.amp.{kind}, device)",
+        ),
+        severity=Severity.WORK,
+        effort=Effort.MINUTES,
+        kind=Kind.DEVICE,
+    )
 
 
 def _function(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> "list[Piece]":

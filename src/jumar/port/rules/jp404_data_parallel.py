@@ -19,12 +19,14 @@ _NAMES = frozenset(
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Report one call."""
-    assert isinstance(node, ast.Call)
-    name = file.name(node.func)
-    if name in _NAMES:
+    """Report one call, or one class that is made from it."""
+    assert isinstance(node, (ast.Call, ast.ClassDef))
+    places = node.bases if isinstance(node, ast.ClassDef) else [node.func]
+    for place in places:
+        if file.name(place) not in _NAMES:
+            continue
         yield file.remark(
-            node.func,
+            place,
             "torch.nn.DataParallel",
             Words(
                 "DataParallel drives several cards from one process, which NPUs do not support.",
@@ -42,4 +44,6 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         )
 
 
-RULE = Rule("JP404", Words("DataParallel", "DataParallel"), (ast.Call,), ("arallel",), check)
+RULE = Rule(
+    "JP404", Words("DataParallel", "DataParallel"), (ast.Call, ast.ClassDef), ("arallel",), check
+)

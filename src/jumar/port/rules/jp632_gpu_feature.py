@@ -1,7 +1,7 @@
 """Features of packages that otherwise run on NPUs, but whose kernels are CUDA's, are reported.
 
 8-bit and 4-bit loading and optimisers of transformers (bitsandbytes does them), `flash_attention_2`
-of transformers, GPU indexes of faiss, xformers switched on in diffusers."""
+of transformers, GPU indexes of faiss, xformers switched on in diffusers, onnxruntime on CUDA."""
 
 import ast
 import re
@@ -38,6 +38,13 @@ _DIFFUSERS = (
         "请删除：diffusers 默认使用 torch 注意力，在 NPU 上已融合",
     ),
 )
+_ONNX = (
+    Words("This runs ONNX models on NVIDIA cards.", "此处用 NVIDIA 卡运行 ONNX 模型。"),
+    Words(
+        "use onnxruntime-cann with CANNExecutionProvider",
+        "请使用 onnxruntime-cann 与 CANNExecutionProvider",
+    ),
+)
 _FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
 _OPTIMISERS = re.compile(
     r"paged_\w*adamw?_\d+bit|adamw_bnb_8bit|adamw_8bit|lion_8bit|paged_lion\w*"
@@ -52,6 +59,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield from _call(node, file)
     elif isinstance(node, ast.keyword):
         yield from _keyword(node, file)
+    elif isinstance(node, ast.Constant) and node.value == "CUDAExecutionProvider":
+        yield _remark(node, "CUDAExecutionProvider", _ONNX, file, Severity.LIMIT)
     elif _names_optimiser(node) and not isinstance(file.parent(node), ast.Compare):
         yield _remark(node, file.text(node), _QUANTISED, file)
 
@@ -112,6 +121,7 @@ RULE = Rule(
         "flash_attention_2",
         "faiss",
         "enable_xformers",
+        "CUDAExecutionProvider",
         "_8bit",
         "_32bit",
         "paged_lion",

@@ -1,7 +1,7 @@
 """Double precision is reported: most NPU operators do not compute it.
 
-`torch.float64`, `torch.double`, `.double()`, `DoubleTensor`. Integers and numpy's own float64 stay
-unmentioned."""
+`torch.float64`, `torch.double`, `.double()`, a `DoubleTensor` that is moved at once. Integers and
+numpy's own float64 stay unmentioned."""
 
 import ast
 
@@ -32,6 +32,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         subject = "Tensor.double"
     elif isinstance(parent, (ast.Compare, ast.Dict)) or not isinstance(node.ctx, ast.Load):
         return
+    if subject == "torch.DoubleTensor" and not _leaves_cpu(parent, file):
+        return
     if _stays_on_cpu(parent, file):
         return
     yield file.remark(
@@ -49,6 +51,16 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         effort=Effort.MINUTES,
         kind=Kind.PRECISION,
     )
+
+
+def _leaves_cpu(parent: ast.AST | None, file: PythonFile) -> bool:
+    """Whether a tensor that is made on the CPU is moved at once, or made the default."""
+    if not isinstance(parent, ast.Call):
+        return False
+    if file.name(parent.func) == "torch.set_default_tensor_type":
+        return True
+    method = file.parent(parent)
+    return isinstance(method, ast.Attribute) and method.attr in ("cuda", "to", "npu")
 
 
 def _stays_on_cpu(parent: ast.AST | None, file: PythonFile) -> bool:
