@@ -29,6 +29,10 @@ class Settings:
     cpu_slots: int = 0
     """How many `cpu` devices jobs may hold together; 0 means the cores, at least 4."""
     sim_cards: int = 8
+    s3_port: int = 0
+    """Port of the S3 door; 0 means none, or the last one once the store is behind it."""
+    s3_host: str = ""
+    """Address the S3 door listens on; empty means the last one, at first this machine only."""
     user_limit: int = 0
     """How many devices one user's running jobs may hold together; 0 means no limit."""
     send_every_s: int = 180

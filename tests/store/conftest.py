@@ -1,50 +1,19 @@
 """Real S3 servers: SeaweedFS behind the door, rclone, moto. Parts that are missing fail a test."""
 
 import os
-import shutil
-import socket
 import subprocess
 import sys
-import sysconfig
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from tests.store.parts import answers, free_port, program, wait_until
+from tests.store.served import Served, served
 
-from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
+from jumar.inject.moxing_path.jumar_s3 import S3
 from jumar.store.accounts import Account, StoreConfig, save_account
 from jumar.store.door import Door
-
-
-def program(name: str) -> str:
-    """A program of this environment; a test that needs it cannot do without."""
-    path = Path(sysconfig.get_path("scripts")) / name
-    found = str(path) if path.exists() else shutil.which(name)
-    if found is None:
-        pytest.fail(f"{name} is not installed: it is in requirements/dev.txt")
-    return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_until(ready: Callable[[], bool], limit_s: float = 60.0) -> None:
-    end = time.monotonic() + limit_s
-    while not ready():
-        assert time.monotonic() < end, "the server did not come up"
-        time.sleep(0.1)
-
-
-def answers(account: Account) -> bool:
-    try:
-        S3(account.wire(), timeout_s=5).buckets()
-    except (S3Error, OSError):
-        return False
-    return True
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +22,13 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Generator[Door]:
     made.start()
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Generator[Served]:
+    """A server with its S3 door open, as `jumar up --s3` starts it."""
+    with served(tmp_path_factory.mktemp("platform") / "home") as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

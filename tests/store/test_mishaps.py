@@ -1,50 +1,29 @@
 """Servers, disks, keys, clocks and files that misbehave: nothing is lost, and it is told clearly."""
 
-import json
 import os
 import signal
-import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import suppress
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.store.parts import copy, free_port, wait_until
 
 from jumar.errors import NotAllowed, StorageFull
+from jumar.launch.process import send
 from jumar.store.accounts import Account, StoreConfig
 from jumar.store.door import Door
 from jumar.store.errors import StoreAway
 from jumar.store.places import make_bucket, open_place
 from jumar.store.retry import Patience
 from jumar.store.transfer.records import MIB, Options, Progress, Report
-from jumar.store.transfer.run import transfer
-
-QUICK = Patience(limit_s=20, first_s=0.05, longest_s=0.5)
-
-
-def copy(
-    source: str | Path,
-    target: str | Path,
-    config: StoreConfig,
-    *,
-    patience: Patience = QUICK,
-    progress: Progress | None = None,
-) -> Report:
-    return transfer(
-        open_place(str(source), config),
-        open_place(str(target), config),
-        Options(patience=patience),
-        state=config.state,
-        progress=progress,
-    )
 
 
 def test_the_server_killed_in_the_middle_and_back_later(tmp_path: Path, home: Path) -> None:
-    own = Door(tmp_path / "own", _free_port())
+    own = Door(tmp_path / "own", free_port())
     own.start()
     try:
         config = StoreConfig(home / "store", home / "transfers", obs=own.account)
@@ -62,18 +41,18 @@ def test_the_server_killed_in_the_middle_and_back_later(tmp_path: Path, home: Pa
                     folder,
                     "obs://lab/x",
                     config,
-                    patience=Patience(limit_s=100),
+                    options=Options(patience=Patience(limit_s=100)),
                     progress=progress,
                 )
             )
         )
         worker.start()
-        _wait(lambda: progress.bytes > 10 * MIB)
+        wait_until(lambda: progress.bytes > 10 * MIB)
         away_until = time.monotonic() + 6
         while time.monotonic() < away_until:
             # The door starts it again, again and again.
-            with suppress(ProcessLookupError):
-                os.kill(json.loads((own.home / "pid.json").read_text())["pid"], signal.SIGKILL)
+            if own.pid:
+                send(own.pid, signal.SIGKILL)
             time.sleep(0.5)
         worker.join(120)
         assert not worker.is_alive()
@@ -88,11 +67,11 @@ def test_the_server_killed_in_the_middle_and_back_later(tmp_path: Path, home: Pa
 
 
 def test_a_server_away_for_good_is_told(home: Path, tmp_path: Path) -> None:
-    gone = Account(f"http://127.0.0.1:{_free_port()}", access_key="x", secret_key="y")
+    gone = Account(f"http://127.0.0.1:{free_port()}", access_key="x", secret_key="y")
     config = StoreConfig(home / "store", home / "transfers", obs=gone)
     (tmp_path / "f").write_text("x")
     with pytest.raises(StoreAway, match="did not answer"):
-        copy(tmp_path / "f", "obs://lab/f", config, patience=Patience(limit_s=1))
+        copy(tmp_path / "f", "obs://lab/f", config, options=Options(patience=Patience(limit_s=1)))
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(
@@ -214,16 +193,3 @@ def small_disk(tmp_path: Path) -> Generator[Path]:
         pytest.skip("only root can mount a small disk")
     yield folder
     subprocess.run(["umount", str(folder)], check=True, timeout=20)
-
-
-def _wait(ready: Callable[[], bool], limit_s: float = 60.0) -> None:
-    end = time.monotonic() + limit_s
-    while not ready():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -11,7 +11,7 @@ import pytest
 
 from jumar.errors import NotFound
 from jumar.spec.records import StagingRecord
-from jumar.store.accounts import Account, StoreConfig, save_account, write_private
+from jumar.store.accounts import Account, StoreConfig, save_account
 from jumar.store.cache import ContentCache
 from jumar.store.door import Door
 from jumar.store.places import open_place
@@ -225,8 +225,15 @@ def test_keys_are_used_for_their_own_users_jobs_only(home: Path, tmp_path: Path)
     assert (eves.obs, eves.s3, eves.builtin) == (None, None, home / "store")
 
 
-def test_the_door_is_everybodys_built_in_store(home: Path, tmp_path: Path, door: Door) -> None:
-    save_account(home / "store.json", "obs", door.account)
-    keys = {"jumar": {"access_key": door.account.access_key, "secret_key": "x"}}
-    write_private(home / "door" / "users.json", keys)
-    assert plan_of(home, tmp_path, user="eve", owner="ann").config().obs == door.account
+def test_the_door_is_everybodys_built_in_store_each_with_their_own_keys(
+    home: Path, tmp_path: Path
+) -> None:
+    door = Door(home, 7480)
+    save_account(home / "store.json", "door", door.account)
+    for user in ("ann", "eve"):
+        found = plan_of(home, tmp_path, user=user, owner="ann").config().obs
+        assert found == door.account_of(user) != door.account
+    save_account(home / "store-users" / "eve.json", "obs", Account("http://eves-own:1"))
+    assert plan_of(home, tmp_path, user="eve", owner="ann").config().obs == Account(
+        "http://eves-own:1"
+    )

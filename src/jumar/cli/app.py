@@ -42,7 +42,9 @@ COMMANDS: dict[str, Entry] = {
     "top": Entry("jumar.cli.top", "Show the cards and who holds them.", JOBS),
     "data": Entry("jumar.cli.data", "Copy, list and cut data: folders, obs:// and s3://.", DATA),
     "store": Entry(
-        "jumar.cli.store", "Lay out buckets, open them to readers, move the built-in store.", DATA
+        "jumar.cli.store",
+        "Lay out buckets, open them to readers, give keys, move the built-in store.",
+        DATA,
     ),
     "up": Entry("jumar.cli.up", "Start the server.", SERVER),
     "down": Entry("jumar.cli.down", "Stop the server; running jobs go on.", SERVER),

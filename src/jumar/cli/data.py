@@ -131,7 +131,7 @@ def _copy(
         workers=workers,
     )
     progress = Progress()
-    with _drawn(progress, shown=not quiet and sys.stderr.isatty()):
+    with drawn_when(progress, shown=not quiet and sys.stderr.isatty()):
         report = transfer(
             _place(source, config),
             _place(target, config),
@@ -389,7 +389,7 @@ def _when(mtime: float | None) -> str:
 
 
 @contextmanager
-def _drawn(progress: "Progress", *, shown: bool) -> Generator[None]:
+def drawn_when(progress: "Progress", *, shown: bool) -> Generator[None]:
     """A bar with rate and time left while the work is done."""
     if not shown:
         yield

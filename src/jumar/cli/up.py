@@ -4,17 +4,18 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from jumar.cli.output import note, print_json
 from jumar.client import Client
 from jumar.client.config import EMBEDDED_FILE, read_address
-from jumar.errors import HomeUnusable
+from jumar.errors import Conflict, HomeUnusable
 from jumar.settings import Settings, load
 from jumar.spec.records import ServerInfo
 
-_ANSWER_LIMIT_S = 30.0
+_ANSWER_LIMIT_S = 120.0
 
 
 @click.command()
@@ -26,26 +27,42 @@ _ANSWER_LIMIT_S = 30.0
     help="Port.  [default: 7420, or a free one]",
 )
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option(
+    "--s3",
+    "s3_port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Open the S3 door: serve the built-in store to S3 clients.",
+)
+@click.option("--s3-host", metavar="HOST", help="Address of the S3 door.  [default: 127.0.0.1]")
 @click.option("--json", "as_json", is_flag=True, help="Print url, login_url, pid and home.")
-def command(detach: bool, port: int | None, host: str | None, as_json: bool) -> None:
+def command(
+    detach: bool,
+    port: int | None,
+    host: str | None,
+    s3_port: int | None,
+    s3_host: str | None,
+    as_json: bool,
+) -> None:
     """Start the server.
 
-    One that runs already is left alone. login_url opens the pages signed in, once.
+    One that runs already is left alone. login_url opens the pages signed in, once. Once the built-in
+    store is behind the S3 door, every start opens it again where it was.
 
     \b
     Examples:
       jumar up --detach --json
       jumar up --host 0.0.0.0 --port 7420
+      jumar up --detach --s3 7480
     """
     from jumar.server import process
 
-    settings = load()
-    if port is not None:
-        settings = replace(settings, port=port)
-    if host is not None:
-        settings = replace(settings, host=host)
+    given = {"port": port, "host": host, "s3_port": s3_port, "s3_host": s3_host}
+    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    settings = replace(load(), **asked)
     info = process.running(settings)
     if info is not None:
+        _refuse_other_door(info, s3_port)
         _tell(settings, info, as_json, "the server runs already")
     elif detach:
         _tell(settings, process.start_detached(settings), as_json, "the server is up")
@@ -53,6 +70,15 @@ def command(detach: bool, port: int | None, host: str | None, as_json: bool) -> 
         watcher = threading.Thread(target=_tell_when_up, args=(settings, as_json), daemon=True)
         watcher.start()
         process.serve(settings)
+
+
+def _refuse_other_door(info: ServerInfo, s3_port: int | None) -> None:
+    if s3_port not in (None, info.s3_port):
+        door = f"its S3 door on port {info.s3_port}" if info.s3_port else "no S3 door"
+        raise Conflict(
+            f"the server runs already, with {door}",
+            hint=f"jumar down, then: jumar up --s3 {s3_port}",
+        )
 
 
 def _tell_when_up(settings: Settings, as_json: bool) -> None:
@@ -71,9 +97,13 @@ def _tell(settings: Settings, info: ServerInfo, as_json: bool, words: str) -> No
     login_url = own_login_url(settings)
     if as_json:
         pid = _pid(settings.home)
-        print_json({"url": info.url, "login_url": login_url, "pid": pid, "home": info.home})
+        door = {"s3_port": info.s3_port} if info.s3_port else {}
+        shown = {"url": info.url, "login_url": login_url, "pid": pid, "home": info.home}
+        print_json(shown | door)
         return
     note(f"{words}: {info.url} (home {info.home})")
+    if info.s3_port:
+        note(f"the S3 door is on port {info.s3_port}; your keys: jumar store keys")
     note("open it signed in, once:")
     print(login_url, flush=True)
 

@@ -19,6 +19,7 @@ from jumar.spec.records import (
     JobRecord,
     JobSummary,
     LogFile,
+    S3Keys,
     ServerInfo,
     StoreAccount,
     UserRecord,
@@ -321,6 +322,10 @@ class Client:
     def forget_store_key(self, kind: str) -> None:
         """Take the key back."""
         self._json(Call(method="DELETE", path=f"/stores/{_part(kind)}", repeatable=True))
+
+    def s3_keys(self, *, renew: bool = False) -> S3Keys:
+        """This user's keys for the server's S3 door; with `renew`, others than before."""
+        return _decode(S3Keys, self._post("/me/s3-keys", {"renew": renew}))
 
     def _get(self, path: str) -> Any:
         return self._json(Call(method="GET", path=path, repeatable=True))

@@ -83,7 +83,9 @@ class Conductor:
         with self._woken:
             self._closing = True
             self._woken.notify()
-        self._thread.join(timeout=_CLOSE_LIMIT_S)
+        # A server that could not start closes what never began.
+        if self._thread.is_alive():
+            self._thread.join(timeout=_CLOSE_LIMIT_S)
 
     def wake(self) -> None:
         """Something changed: look again soon."""

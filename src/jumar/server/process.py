@@ -18,15 +18,16 @@ from urllib.parse import urlsplit
 
 from jumar import errors
 from jumar.errors import HomeUnusable, JumarError
-from jumar.server.home import HomeHeld, in_words, prepare_home, server_process
+from jumar.server.home import HomeHeld, ServerProcess, in_words, prepare_home, server_process
 from jumar.settings import Settings
 from jumar.spec.records import ServerInfo
 from jumar.spec.wire import decode
 
 ANSWER_LIMIT_S = 5.0
-TERM_LIMIT_S = 10.0
+# The S3 door has a few seconds to close its volumes.
+TERM_LIMIT_S = 20.0
 KILL_LIMIT_S = 5.0
-START_LIMIT_S = 30.0
+START_LIMIT_S = 90.0
 MOST_LOG_BYTES = 10 << 20
 TAIL_BYTES = 2000
 
@@ -45,10 +46,17 @@ def running(settings: Settings) -> ServerInfo | None:
 
 
 def stop(settings: Settings) -> bool:
-    """End the server of this home and wait until it is gone; False if there is none."""
+    """End the server of this home and wait until it is gone; False if there is none.
+
+    The S3 door ends with it, also the one of a server that was killed."""
+    from jumar.store.door import end_left_behind
+
     found = server_process(settings.home)
-    if found is None:
-        return False
+    ended = found is not None and _end(found)
+    return end_left_behind(settings.home) or ended
+
+
+def _end(found: ServerProcess) -> bool:
     for number, limit_s in ((signal.SIGTERM, TERM_LIMIT_S), (signal.SIGKILL, KILL_LIMIT_S)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(found.pid, number)

@@ -35,6 +35,7 @@ from jumar.server.home import (
     write_private,
 )
 from jumar.server.listen import Listener, listen
+from jumar.server.s3 import door_of_site
 from jumar.server.site import Site
 from jumar.settings import Settings
 from jumar.spec.records import ServerInfo
@@ -67,22 +68,25 @@ def _site(settings: Settings, listener: Listener) -> Generator[Site]:
     )
     try:
         _write_client(settings.home, accounts, listener.url)
-        engine.prepare()
-        service.start()
-        yield Site(
-            service=service,
-            accounts=accounts,
-            stores=stores,
-            loopback_only=listener.loopback_only,
-            info=ServerInfo(
-                name=socket.gethostname(),
-                version=VERSION,
-                home=str(settings.home),
-                url=listener.url,
-                started_at=time.time(),
-                engine=engine.name,
-            ),
-        )
+        with door_of_site(settings, accounts) as door:
+            engine.prepare()
+            service.start()
+            yield Site(
+                service=service,
+                accounts=accounts,
+                stores=stores,
+                door=door,
+                loopback_only=listener.loopback_only,
+                info=ServerInfo(
+                    name=socket.gethostname(),
+                    version=VERSION,
+                    home=str(settings.home),
+                    url=listener.url,
+                    started_at=time.time(),
+                    engine=engine.name,
+                    s3_port=0 if door is None else door.port,
+                ),
+            )
     finally:
         service.close()
 

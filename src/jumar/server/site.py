@@ -10,6 +10,7 @@ from jumar.jobs.accounts import Accounts
 from jumar.jobs.service import JobService
 from jumar.server.patience import Patience
 from jumar.spec.records import ServerInfo
+from jumar.store.door import Door
 from jumar.store.users import UserStores
 
 API = "/api/v1"
@@ -23,6 +24,8 @@ class Site:
     accounts: Accounts
     stores: UserStores
     info: ServerInfo
+    door: Door | None = None
+    """The S3 door, where the built-in store is behind one."""
     loopback_only: bool
     """Whether it listens on this machine only; then strange Host headers are refused."""
     patience: Patience = field(default_factory=Patience)

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from jumar.errors import NotSignedIn
 from jumar.server.auth import Admin, Member, SignedIn
 from jumar.server.exchange import answer
+from jumar.server.s3 import set_role
 from jumar.server.site import Site, SiteOf
 from jumar.spec.records import UserRecord
 
@@ -96,7 +97,7 @@ async def list_users(site: SiteOf, _admin: Admin) -> Response:
 @router.patch("/users/{name}", response_model=UserRecord, summary="Change a role")
 async def change_role(site: SiteOf, _admin: Admin, name: str, change: RoleChange) -> Response:
     """Approve a user, make an administrator, or take rights back."""
-    return answer(await run_in_threadpool(site.accounts.set_role, name, change.role))
+    return answer(await run_in_threadpool(set_role, site, name, change.role))
 
 
 @router.post("/session", response_model=Token, summary="Sign in")

@@ -169,3 +169,15 @@ class ServerInfo:
     url: str
     started_at: float
     engine: str
+    s3_port: int = 0
+    """Port of the S3 door; 0 when there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Keys:
+    """What an S3 client needs to come in at the S3 door, for one user."""
+
+    endpoint: str
+    region: str
+    access_key: str
+    secret_key: str = field(repr=False)

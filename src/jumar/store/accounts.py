@@ -1,13 +1,12 @@
 """Who asks which server: keys of object stores, kept in a file that only its owner can read.
 
 `store.json` in the platform's home (or a user's own, `store-users/NAME.json`, on a server) has an
-account for `obs` and one for `s3`. A job gets such a file through `JUMAR_STORE_FILE`; moxing reads
+account for `obs` and one for `s3`; `door` is there while the built-in store is behind the S3 door,
+and is what `obs://` means to those who have no account of their own. A job gets such a file through `JUMAR_STORE_FILE`; moxing reads
 the same form. `AWS_*` variables stand in for an `s3` account. Secrets are in no repr and no error."""
 
-import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, cast
 from jumar.errors import BadInput, HomeUnusable
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, S3Error
 from jumar.store.explain import NETWORK, explain_network, explain_s3
+from jumar.store.private import read_private, write_private
 
 ACCOUNTS_FILE = "store.json"
 STORE_FILE_VARIABLE = "JUMAR_STORE_FILE"
@@ -34,6 +34,8 @@ class Account:
     secret_key: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
     path_style: bool = True
+    makes_buckets: bool = False
+    """Whether a bucket is made when something is first written to it, as in a folder."""
 
     def wire(self) -> Endpoint:
         """The account as the S3 client takes it."""
@@ -94,7 +96,7 @@ def load_config(home: Path, environ: Mapping[str, str] | None = None) -> StoreCo
     env = os.environ if environ is None else environ
     given = env.get(STORE_FILE_VARIABLE)
     path = Path(given) if given else accounts_path(home)
-    return config_of(home, read_accounts(path), path, env)
+    return config_of(home, read_private(path), path, env)
 
 
 def config_of(
@@ -104,9 +106,15 @@ def config_of(
     return StoreConfig(
         builtin=Path(str(values.get("builtin") or home / "store")),
         state=home / "transfers",
-        obs=_account(values.get("obs"), path),
+        obs=_account(values.get("obs") or values.get("door"), path),
         s3=_account(values.get("s3"), path) or _aws(env),
     )
+
+
+def door_of(home: Path) -> Account | None:
+    """The platform's account for its S3 door; None while the built-in store is a folder."""
+    path = accounts_path(home)
+    return _account(read_private(path).get("door"), path)
 
 
 def accounts_path(home: Path, user: str | None = None) -> Path:
@@ -120,7 +128,7 @@ def accounts_path(home: Path, user: str | None = None) -> Path:
 
 def save_account(path: Path, kind: str, account: Account | None) -> None:
     """Keep an account, or forget it, readable by the owner only."""
-    values = read_accounts(path)
+    values = read_private(path)
     values.pop(kind, None)
     if account is not None:
         values[kind] = as_json(account)
@@ -130,32 +138,6 @@ def save_account(path: Path, kind: str, account: Account | None) -> None:
 def as_json(account: Account) -> dict[str, Any]:
     """The account as its file has it."""
     return {name: getattr(account, name) for name in Account.__dataclass_fields__}
-
-
-def write_private(path: Path, values: dict[str, Any]) -> None:
-    """A JSON file of mode 0600, written aside and renamed."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # mkstemp makes files that only their owner can read.
-        descriptor, aside = tempfile.mkstemp(prefix=".jumar-", dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(values, file)
-        os.replace(aside, path)
-    except OSError as error:
-        raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
-
-
-def read_accounts(path: Path) -> dict[str, Any]:
-    """What a file of accounts holds; nothing when it is not there."""
-    try:
-        values: Any = json.loads(path.read_text("utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, ValueError) as error:
-        raise HomeUnusable(f"cannot read {path}: {type(error).__name__}") from error
-    if not isinstance(values, dict):
-        raise HomeUnusable(f"{path} is not a mapping", hint="remove it, then: jumar login obs")
-    return cast("dict[str, Any]", values)
 
 
 def _account(value: object, path: Path) -> Account | None:

@@ -45,6 +45,7 @@ def unpack(source: Place, target: Place, limits: Limits) -> UnpackReport:
     """Unpack the archive `source` into the folder `target`; nothing is written when a name is bad."""
     if not is_archive(source.key):
         raise BadInput(f"{source.url} is not an archive", hint=f"one of: {' '.join(_ENDINGS)}")
+    target.store.make_ready()
     with tempfile.TemporaryDirectory(prefix="jumar-unzip-") as scratch:
         path = _local(source, Path(scratch))
         allowed = max(limits.free_bytes, path.stat().st_size * limits.ratio)

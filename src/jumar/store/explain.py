@@ -56,5 +56,5 @@ def explain_network(error: Exception, what: str, endpoint: str) -> StoreAway:
     words = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return StoreAway(
         f"{host} did not answer for {what}: {words}",
-        hint="is the store up, and its address right? (jumar login obs --endpoint URL)",
+        hint="is the store up (the built-in one: jumar up), and its address right (jumar login obs)?",
     )

@@ -81,6 +81,9 @@ class FolderStore:
         if not (os.path.realpath(path) + "/").startswith(inside + "/"):
             raise NotAllowed(f"{self.name}: {key!r} leads out of the store")
 
+    def make_ready(self) -> None:
+        """Nothing to do: folders come with their first file."""
+
     def walk(self, prefix: str = "") -> Iterator[Entry]:
         """All files below `prefix`; links are followed, loops are left out."""
         start = self.root if not prefix else self.path(prefix.rstrip("/"))
@@ -226,6 +229,12 @@ class FolderStore:
             os.makedirs(self.path(prefix.rstrip("/")), exist_ok=True)
         except OSError as error:
             raise explained(error, f"{self.name}: {prefix!r}") from error
+
+    def empty_folders(self) -> Iterator[str]:
+        """The folders that nothing is in."""
+        for folder, folders, files in os.walk(self.root):
+            if folder != self.root and not folders and not files:
+                yield folder[len(self.root) + 1 :] + "/"
 
 
 def sweep(folder: str) -> None:

@@ -29,7 +29,9 @@ TIMEOUT_S = 60.0
 class ObjectStore:
     """One bucket."""
 
-    def __init__(self, endpoint: Endpoint, bucket: str, name: str) -> None:
+    def __init__(
+        self, endpoint: Endpoint, bucket: str, name: str, *, makes_bucket: bool = False
+    ) -> None:
         try:
             self.s3 = S3(endpoint, TIMEOUT_S)
         except ValueError as error:
@@ -38,6 +40,7 @@ class ObjectStore:
             ) from error
         self.endpoint = endpoint
         self.bucket = bucket
+        self._makes_bucket = makes_bucket
         self._name = name
         self._obstore, self._fast = _obstore(endpoint, bucket)
         self._failures = (self._obstore.exceptions.BaseError, OSError)
@@ -58,11 +61,16 @@ class ObjectStore:
             self.s3.close()
             raise explain_network(error, f"{self._name}{what}", self.endpoint.url) from error
 
+    def make_ready(self) -> None:
+        """Make the bucket where it is missing, on a server that is the platform's own."""
+        if self._makes_bucket and self.bucket not in self.call("", self.s3.buckets):
+            self.call("", lambda: self.s3.create_bucket(self.bucket))
+
     def walk(self, prefix: str = "") -> Iterator[Entry]:
         """All objects whose keys start with `prefix`, page by page; folder marks are left out."""
         for page in self._pages(prefix, ""):
             for found in page.objects:
-                if not (found.key.endswith("/") and found.size == 0):
+                if not _is_mark(found):
                     yield _entry(found)
 
     def level(self, prefix: str = "") -> Listing:
@@ -168,6 +176,11 @@ class ObjectStore:
         """Put the empty object that consoles show as a folder."""
         self.call(prefix, lambda: self.s3.put(self.bucket, prefix, b"", 0))
 
+    def empty_folders(self) -> Iterator[str]:
+        """The marks of folders, also of those that have got objects meanwhile."""
+        for page in self._pages("", ""):
+            yield from (found.key for found in page.objects if _is_mark(found))
+
     def check(self, key: str) -> None:
         """Refuse what no S3 server takes."""
         if not key or "\0" in key or len(key.encode("utf-8", "surrogateescape")) > _MOST_KEY_BYTES:
@@ -182,6 +195,10 @@ class ObjectStore:
 
 def _is_plain(key: str) -> bool:
     return _PLAIN_KEY.fullmatch(key) is not None and _ODD_PART.search(key) is None
+
+
+def _is_mark(found: Found) -> bool:
+    return found.key.endswith("/") and found.size == 0
 
 
 def _entry(found: Found) -> Entry:

@@ -24,7 +24,7 @@ def open_bucket(scheme: str, bucket: str, config: StoreConfig) -> Store:
     name = f"{scheme}://{bucket}/"
     if account is None:
         return FolderStore(str(config.builtin / bucket), name, confined=True)
-    return ObjectStore(account.wire(), bucket, name)
+    return ObjectStore(account.wire(), bucket, name, makes_bucket=account.makes_buckets)
 
 
 def buckets(scheme: str, config: StoreConfig) -> tuple[str, ...]:

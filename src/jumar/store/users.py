@@ -1,9 +1,9 @@
 """Whose keys are used for whom: each user's own, on a platform that several share.
 
-The keys of the home are its owner's alone; but the door, when it is in use, is everybody's built-in
-store. What is kept here is never given out again, but to the user's own jobs."""
+The keys of the home are its owner's alone; at the S3 door, where the built-in store is behind one,
+everybody has their own. What is kept here is never given out again, but to the user's own jobs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,13 @@ from jumar.store.accounts import (
     Account,
     StoreConfig,
     accounts_path,
+    as_json,
     config_of,
-    read_accounts,
+    door_of,
     save_account,
 )
+from jumar.store.keys import user_keys
+from jumar.store.private import read_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class UserStores:
 
     def known(self, user: str) -> tuple[StoreAccount, ...]:
         """Where the user has keys for; not the keys."""
-        values = read_accounts(self._path(user))
+        values = read_private(self._path(user))
         return tuple(
             StoreAccount(
                 kind=kind, endpoint=values[kind]["endpoint"], region=values[kind]["region"]
@@ -48,10 +51,13 @@ class UserStores:
 
     def job_values(self, user: str) -> dict[str, Any]:
         """The stores of a job of `user`, in the form of its own file, which moxing reads."""
-        values = read_accounts(self._path(user))
-        site = read_accounts(accounts_path(self.home)).get("obs")
-        if site is not None and "obs" not in values and self._is_door(site):
-            values["obs"] = site
+        values = read_private(self._path(user))
+        values.pop("door", None)
+        door = door_of(self.home)
+        if door is not None and "obs" not in values:
+            keys = user_keys(self.home, user)
+            own = replace(door, access_key=keys.access_key, secret_key=keys.secret_key)
+            values["obs"] = as_json(own)
         return {"builtin": str(self.home / "store"), **values}
 
     def job_config(self, user: str) -> StoreConfig:
@@ -60,7 +66,3 @@ class UserStores:
 
     def _path(self, user: str) -> Path:
         return accounts_path(self.home, None if user == self.owner else user)
-
-    def _is_door(self, account: dict[str, Any]) -> bool:
-        keys = read_accounts(self.home / "door" / "users.json").values()
-        return any(account.get("access_key") == pair.get("access_key") for pair in keys)

@@ -13,9 +13,9 @@ from jumar.errors import SubmitRefused
 from jumar.launch.jobdir import JobDir, write_json
 from jumar.spec.job import JobSpec, is_remote
 from jumar.spec.records import StagingRecord
-from jumar.store.accounts import write_private
 from jumar.store.folder import FolderStore
 from jumar.store.places import open_place
+from jumar.store.private import write_private
 from jumar.store.staging.plan import Staged, StagePlan, plan_json
 from jumar.store.staging.status import read_status
 from jumar.store.users import UserStores

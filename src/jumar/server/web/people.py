@@ -7,6 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.server.auth import Admin
+from jumar.server.s3 import set_role
 from jumar.server.site import SiteOf
 from jumar.server.web.render import render
 
@@ -29,5 +30,5 @@ async def change_role(
     site: SiteOf, _admin: Admin, name: str, role: Annotated[str, Form(max_length=64)]
 ) -> Response:
     """Approve somebody, or change what they may do."""
-    await run_in_threadpool(site.accounts.set_role, name, role)
+    await run_in_threadpool(set_role, site, name, role)
     return RedirectResponse("/users", status_code=303)

@@ -54,6 +54,7 @@ def make_mini(source: Place, target: Place, *, per_class: int, seed: int = 0) ->
     """Keep a few files of each class of `source` in `target`."""
     if per_class < 1:
         raise BadInput("--per-class has to be at least 1")
+    target.store.make_ready()
     if source.key and is_archive(source.key) and not source.key.endswith("/"):
         return _mini_of_archive(source, target, per_class, seed)
     cut = len(source.prefix)

@@ -79,8 +79,9 @@ class Progress:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plan(self, files: int, size: int) -> None:
-        """What is to be done."""
-        self.total_files, self.total_bytes, self.began = files, size, time.monotonic()
+        """What is to be done, beyond what earlier transfers of this progress did."""
+        self.total_files, self.total_bytes = self.files + files, self.bytes + size
+        self.began = time.monotonic()
 
     def add_bytes(self, count: int) -> None:
         """Some bytes have been carried; less than none when they must be carried again."""

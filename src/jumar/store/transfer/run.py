@@ -22,7 +22,8 @@ from jumar.store.transfer.upload import Upload
 # What ends the whole transfer: the other files would meet it too.
 _FATAL = (StorageFull, StoreAway)
 _MOST_FAILURES = 1000
-_LISTING_PATIENCE_S = 15.0
+# A server that is killed and started again is back sooner.
+_LISTING_PATIENCE_S = 30.0
 
 
 def transfer(
@@ -38,8 +39,14 @@ def transfer(
     progress = progress or Progress()
     # A store that does not even list may have a wrong address: told soon.
     limit_s = min(options.patience.limit_s, _LISTING_PATIENCE_S)
+
+    def make() -> Plan:
+        if not options.dry_run:
+            target.store.make_ready()
+        return make_plan(source, target, options)
+
     plan = patiently(
-        lambda: make_plan(source, target, options),
+        make,
         replace(options.patience, limit_s=limit_s),
         f"listing {source.url} and {target.url}",
         progress.stop,

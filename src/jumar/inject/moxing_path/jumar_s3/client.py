@@ -14,6 +14,7 @@ from .answers import (
     Page,
     Part,
     Reading,
+    S3Error,
     as_connection_errors,
     bare,
     field,
@@ -267,6 +268,21 @@ class S3:
     def create_bucket(self, bucket: str) -> None:
         """Make a bucket."""
         with self._answer("PUT", bucket) as answer:
+            answer.drain()
+
+    def policy(self, bucket: str) -> str:
+        """The bucket's policy, a JSON text; empty when it has none."""
+        try:
+            with self._answer("GET", bucket, query={"policy": ""}) as answer:
+                return answer.text().decode("utf-8")
+        except S3Error as error:
+            if error.code != "NoSuchBucketPolicy":
+                raise
+            return ""
+
+    def delete_policy(self, bucket: str) -> None:
+        """Take the bucket's policy away."""
+        with self._answer("DELETE", bucket, query={"policy": ""}) as answer:
             answer.drain()
 
     def put_policy(self, bucket: str, policy: str) -> None:

@@ -94,7 +94,7 @@ def _server(scheme: str) -> Tuple[str, Optional[Endpoint]]:
     builtin = str(values.get("builtin") or os.path.join(home, "store"))
     if _given:
         return builtin, _given["obs"]
-    account = values.get(scheme) or values.get("obs")
+    account = values.get(scheme) or values.get("obs") or values.get("door")
     if account:
         return builtin, _endpoint(account)
     return builtin, _from_environment()

@@ -1,0 +1,48 @@
+"""Keys for the S3 door in the forms that S3 clients take."""
+
+import shlex
+
+from jumar.spec.records import S3Keys
+
+TOOLS = ("rclone", "obsutil")
+
+
+def shown_for(tool: str, keys: S3Keys) -> str:
+    """Lines for a shell, or for the program's configuration."""
+    if tool == "rclone":
+        return _lines("[jumar]", " = ", _rclone(keys))
+    if tool == "obsutil":
+        return _lines("", "=", _obsutil(keys))
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in _env(keys).items())
+
+
+def _env(keys: S3Keys) -> dict[str, str]:
+    return {
+        "AWS_ACCESS_KEY_ID": keys.access_key,
+        "AWS_SECRET_ACCESS_KEY": keys.secret_key,
+        "AWS_REGION": keys.region,
+        "AWS_DEFAULT_REGION": keys.region,
+        "AWS_ENDPOINT_URL": keys.endpoint,
+        # s5cmd has a name of its own for it.
+        "S3_ENDPOINT_URL": keys.endpoint,
+    }
+
+
+def _rclone(keys: S3Keys) -> dict[str, str]:
+    return {
+        "type": "s3",
+        "provider": "SeaweedFS",
+        "access_key_id": keys.access_key,
+        "secret_access_key": keys.secret_key,
+        "endpoint": keys.endpoint,
+        "region": keys.region,
+    }
+
+
+def _obsutil(keys: S3Keys) -> dict[str, str]:
+    return {"endpoint": keys.endpoint, "ak": keys.access_key, "sk": keys.secret_key}
+
+
+def _lines(heading: str, between: str, values: dict[str, str]) -> str:
+    rows = [*([heading] if heading else []), *(f"{k}{between}{v}" for k, v in values.items())]
+    return "".join(f"{row}\n" for row in rows)

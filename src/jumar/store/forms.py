@@ -1,0 +1,97 @@
+"""The two forms of the built-in store: a folder, or SeaweedFS behind the S3 door.
+
+`door` in `store.json` says that it is the door; `obs://` and the clients of the door then see the
+same. Data never changes its form silently: a folder with buckets in it has to be moved first."""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from jumar.errors import Conflict, HomeUnusable
+from jumar.store.accounts import accounts_path, door_of, save_account
+from jumar.store.door import USUAL_PORT, Door
+from jumar.store.private import read_private, write_private
+from jumar.store.rights import Guest
+
+_MOVING = "moving.json"
+
+
+def is_door(home: Path) -> bool:
+    """Whether the built-in store is behind the S3 door."""
+    return door_of(home) is not None
+
+
+def open_door(home: Path, host: str, port: int, guests: Iterable[Guest]) -> Door:
+    """The door of a home, open; `obs://` means it from now on. No host or port: the last one."""
+    if not is_door(home):
+        _refuse_folder_with_data(home)
+        set_aside_old_objects(home)
+    known = read_private(_listen_path(home))
+    door = Door(
+        home,
+        port or int(known.get("port", USUAL_PORT)),
+        host or str(known.get("host", "127.0.0.1")),
+    )
+    door.start(guests)
+    try:
+        enter_door(door)
+    except BaseException:
+        door.stop()
+        raise
+    return door
+
+
+def enter_door(door: Door) -> None:
+    """Let `obs://` mean the door, here and at the next start."""
+    write_private(_listen_path(door.home), {"host": door.host, "port": door.port})
+    save_account(accounts_path(door.home), "door", door.account)
+
+
+def leave_door(home: Path) -> None:
+    """Let `obs://` mean the folder."""
+    save_account(accounts_path(home), "door", None)
+
+
+def set_aside_old_objects(home: Path) -> None:
+    """Objects that a move away from the door left behind must not come back to life."""
+    data = home / "door" / "data"
+    if not (home / "door" / _MOVING).exists():
+        set_aside(data)
+
+
+def mark_moving(home: Path) -> None:
+    """From here on, what is behind the door belongs to a move that can be taken up again."""
+    set_aside_old_objects(home)
+    write_private(home / "door" / _MOVING, {"began": time.time()})
+
+
+def unmark_moving(home: Path) -> None:
+    """The move is done."""
+    (home / "door" / _MOVING).unlink(missing_ok=True)
+
+
+def set_aside(folder: Path) -> Path | None:
+    """Rename a folder that is not empty, so that its name is free; gives the new path."""
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return None
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    aside = folder.with_name(f"{folder.name}-before-{stamp}")
+    try:
+        folder.rename(aside)
+    except OSError as error:
+        raise HomeUnusable(f"cannot rename {folder}: {error.strerror}") from error
+    return aside
+
+
+def _refuse_folder_with_data(home: Path) -> None:
+    store = home / "store"
+    if store.is_dir() and any(item.is_dir() for item in store.iterdir()):
+        raise Conflict(
+            f"the built-in store is a folder with buckets in it ({store}), which S3 clients "
+            "would not see",
+            hint="move it behind the door first: jumar store migrate --to s3",
+        )
+
+
+def _listen_path(home: Path) -> Path:
+    return home / "door" / "listen.json"

@@ -1,0 +1,178 @@
+"""SeaweedFS as one process: how it is started for a folder, and how a running one is found.
+
+All its parts but the S3 one listen on 127.0.0.1 only. It sends no telemetry."""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sysconfig
+from pathlib import Path
+
+from jumar.errors import BadInput, HomeUnusable
+from jumar.launch.process import Identity, identify, with_environment
+from jumar.store.private import read_private, write_private
+
+_FOLDER_VARIABLE = "JUMAR_DOOR"
+_PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
+# Volumes take no space before they are written to; each bucket has its own, two at a time and not
+# seven, or a small disk is spoken for after ten buckets.
+_MOST_VOLUMES = 5000
+_MASTER_TOML = "[master.volume_growth]\ncopy_1 = 2\n"
+_MOST_SOCKET_PATH = 80
+_INNER_PORTS = range(15_000, 32_000)
+_MOST_LOG_BYTES = 10 << 20
+_PARTS: tuple[str, ...] = (
+    "master",
+    "master.grpc",
+    "volume",
+    "volume.grpc",
+    "filer",
+    "filer.grpc",
+    "s3.grpc",
+)
+
+
+def weed_program() -> str:
+    """The SeaweedFS program of this environment, or of the machine."""
+    beside = Path(sysconfig.get_path("scripts")) / "weed"
+    found = str(beside) if beside.exists() else shutil.which("weed")
+    if found is None:
+        raise BadInput(
+            "the S3 door is SeaweedFS, which is not installed", hint="pip install 'jumar[door]'"
+        )
+    return found
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder and the files that it reads when it starts."""
+    try:
+        (folder / "data").mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / "master.toml").write_text(_MASTER_TOML, "utf-8")
+        _lock_inside(folder / "security.toml")
+    except OSError as error:
+        raise HomeUnusable(f"cannot make {error.filename}: {error.strerror}") from error
+
+
+def spawn(folder: Path, host: str, port: int) -> "subprocess.Popen[bytes]":
+    """Start it; it outlives this process."""
+    path = folder / "weed.log"
+    if path.exists() and path.stat().st_size > _MOST_LOG_BYTES:
+        path.replace(folder / "weed.log.1")
+    with path.open("ab") as log:
+        return subprocess.Popen(
+            command(folder, host, port),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            env=_environment(folder),
+            start_new_session=True,
+        )
+
+
+def running(folder: Path) -> dict[Identity, list[str]]:
+    """Every SeaweedFS that works in this folder, with its command line."""
+    found: dict[Identity, list[str]] = {}
+    for stat in with_environment({_FOLDER_VARIABLE: str(folder)}):
+        identity = identify(stat.pid)
+        try:
+            text = Path(f"/proc/{stat.pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if identity is not None:
+            found[identity] = [os.fsdecode(part) for part in text.split(b"\0")[:-1]]
+    return found
+
+
+def sweep(folder: Path) -> None:
+    """Remove the sockets of one that has ended: it puts them where all users' are."""
+    for part, port in _ports(folder).items():
+        Path(f"/tmp/seaweedfs-{part.replace('.', '-')}-{port}.sock").unlink(missing_ok=True)
+
+
+def command(folder: Path, host: str, port: int) -> list[str]:
+    """The command line for this folder and S3 address."""
+    ports = _ports(folder)
+    data = folder / "data"
+    sockets = [f"-{part}.localSocket={data / part}.sock" for part in ("filer", "s3")]
+    return [
+        weed_program(),
+        "-logtostderr=true",
+        "server",
+        f"-dir={data}",
+        "-ip=127.0.0.1",
+        "-ip.bind=127.0.0.1",
+        f"-master.port={ports['master']}",
+        f"-master.port.grpc={ports['master.grpc']}",
+        "-master.telemetry=false",
+        # It votes alone; ten seconds to find that out after a crash are too long.
+        "-master.electionTimeout=1s",
+        "-master.volumeSizeLimitMB=1024",
+        f"-volume.port={ports['volume']}",
+        f"-volume.port.grpc={ports['volume.grpc']}",
+        f"-volume.max={_MOST_VOLUMES}",
+        # It is alone: nobody has to hear that it goes.
+        "-volume.preStopSeconds=0",
+        "-filer",
+        "-filer.disableHttp",
+        f"-filer.port={ports['filer']}",
+        f"-filer.port.grpc={ports['filer.grpc']}",
+        "-s3",
+        f"-s3.ip.bind={host}",
+        f"-s3.port={port}",
+        f"-s3.port.grpc={ports['s3.grpc']}",
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+        # Users are the platform's; and a bucket with files in it is not deleted by one call.
+        "-s3.iam=false",
+        "-s3.allowDeleteBucketNotEmpty=false",
+        f"-s3.config={folder / 's3.json'}",
+        # A unix socket's path is short; without ours it makes them in /tmp.
+        *(sockets if len(str(data)) < _MOST_SOCKET_PATH else []),
+    ]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    # It takes AWS_* variables, where it finds them, for the key of one more administrator.
+    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return {**passed_on, _FOLDER_VARIABLE: str(folder)}
+
+
+def _lock_inside(path: Path) -> None:
+    """Bytes are given out for tokens only, so that other users of this machine get none."""
+    if not path.exists():
+        path.touch(mode=0o600)
+        parts = ("jwt.signing", "jwt.signing.read")
+        text = "".join(f'[{part}]\nkey = "{secrets.token_hex(32)}"\n' for part in parts)
+        path.write_text(text, "utf-8")
+
+
+def _ports(folder: Path) -> dict[str, int]:
+    """Ports of the inner parts: chosen once, because they know each other by them."""
+    path = folder / "ports.json"
+    ports = {name: int(port) for name, port in read_private(path).items()}
+    if set(ports) != set(_PARTS):
+        ports = dict(zip(_PARTS, _free_ports(len(_PARTS)), strict=True))
+        write_private(path, ports)
+    return ports
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody has now, and that no outgoing connection gets later."""
+    found: dict[int, socket.socket] = {}
+    try:
+        while len(found) < count:
+            port = secrets.choice(_INNER_PORTS)
+            one = socket.socket()
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                one.close()
+                continue
+            found[port] = one
+        return list(found)
+    finally:
+        for one in found.values():
+            one.close()

@@ -1,0 +1,74 @@
+"""What tests of the store share: programs, ports, waiting, copying, comparing."""
+
+import shutil
+import socket
+import sysconfig
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
+from jumar.store.accounts import Account, StoreConfig
+from jumar.store.places import open_place
+from jumar.store.retry import Patience
+from jumar.store.transfer.records import Options, Progress, Report
+from jumar.store.transfer.run import transfer
+
+QUICK = Patience(limit_s=20, first_s=0.05, longest_s=0.5)
+
+
+def program(name: str) -> str:
+    """A program of this environment; a test that needs it cannot do without."""
+    path = Path(sysconfig.get_path("scripts")) / name
+    found = str(path) if path.exists() else shutil.which(name)
+    if found is None:
+        pytest.fail(f"{name} is not installed: it is in requirements/dev.txt")
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(ready: Callable[[], bool], limit_s: float = 60.0) -> None:
+    end = time.monotonic() + limit_s
+    while not ready():
+        assert time.monotonic() < end, "the server did not come up"
+        time.sleep(0.1)
+
+
+def answers(account: Account) -> bool:
+    try:
+        S3(account.wire(), timeout_s=5).buckets()
+    except (S3Error, OSError):
+        return False
+    return True
+
+
+def copy(
+    source: str | Path,
+    target: str | Path,
+    config: StoreConfig,
+    *,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    return transfer(
+        open_place(str(source), config),
+        open_place(str(target), config),
+        options or Options(patience=QUICK),
+        state=config.state,
+        progress=progress,
+    )
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

@@ -1,0 +1,172 @@
+"""The built-in store moves behind the S3 door and back; killed in between, nothing is lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from tests.store.parts import free_port, tree, wait_until
+from tests.store.served import run_jumar
+
+from jumar.errors import Conflict
+from jumar.server.home import locked
+from jumar.store import weed
+from jumar.store.accounts import StoreConfig, load_config
+from jumar.store.door import Door, end_left_behind
+from jumar.store.errors import TransferFailed
+from jumar.store.migrate import migrate_to_door, migrate_to_folder
+from jumar.store.places import buckets, make_bucket, open_place
+from jumar.store.public import public_prefixes, publish
+from jumar.store.transfer.records import MIB, Progress
+
+
+@pytest.fixture
+def filled(home: Path, folder_config: StoreConfig) -> Generator[dict[str, bytes]]:
+    """A folder store with files of all sizes, empty folders, and a public prefix."""
+    store = folder_config.builtin
+    for number in range(150):
+        path = store / "lab" / f"{number % 5}" / f"file {number} 名.bin"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(number * 97))
+    (store / "lab" / "big.bin").write_bytes(os.urandom(70 * MIB + 1))
+    (store / "lab" / "empty" / "folder").mkdir(parents=True)
+    (store / "other").mkdir()
+    (store / "other" / "one").write_bytes(b"1")
+    publish(open_place("obs://lab/0/", folder_config), folder_config)
+    yield tree(store)
+    end_left_behind(home)
+
+
+def move(home: Path, form: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [
+            *(Path(sys.executable).parent / "jumar", "store", "migrate"),
+            *("--to", form, "--port", str(free_port())),
+        ],
+        env={**os.environ, "JUMAR_HOME": str(home)},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def kill_when(process: "subprocess.Popen[bytes]", ready: Callable[[], bool]) -> None:
+    wait_until(lambda: ready() or process.poll() is not None)
+    assert process.poll() is None, "it ended before it could be killed"
+    process.send_signal(signal.SIGKILL)
+    process.wait(20)
+
+
+def volume_bytes(home: Path) -> int:
+    return sum(path.stat().st_size for path in (home / "door" / "data").glob("*.dat"))
+
+
+def read_all(home: Path) -> dict[str, bytes]:
+    config = load_config(home, {})
+    return {
+        f"{bucket}/{entry.key}": store.read(entry.key)
+        for bucket in buckets("obs", config)
+        for store in [open_place(f"obs://{bucket}/", config).store]
+        for entry in store.walk()
+    }
+
+
+def objects(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {key: data for key, data in files.items() if key != "public.json"}
+
+
+def test_there_and_back_killed_on_the_way(home: Path, filled: dict[str, bytes]) -> None:
+    store = home / "store"
+    kill_when(move(home, "s3"), lambda: volume_bytes(home) > 20 * MIB)
+    assert load_config(home, {}).obs is None
+    assert tree(store) == filled
+    # What it left running is ended, and the move goes on: the parts that arrived are not sent again.
+    done = json.loads(run_jumar(home, "store", "migrate", "--to", "s3", "--json").stdout)
+    assert done["buckets"] == 2
+    assert done["copied"] + done["skipped"] == len(objects(filled))
+    assert weed.running(home / "door") == {}
+    assert tree(store) == filled
+
+    with_door = Door(home, free_port())
+    with_door.start()
+    try:
+        from jumar.store.forms import enter_door
+
+        enter_door(with_door)
+        config = load_config(home, {})
+        assert read_all(home) == objects(filled)
+        assert public_prefixes(config, "obs", "lab") == {"0/"}
+        lab = open_place("obs://lab/", config).store
+        assert "empty/folder/" in lab.level("empty/").folders
+        lab.write("new", b"new")
+        lab.delete(["0/file 0 名.bin"])
+    finally:
+        with_door.stop()
+    changed = {**objects(filled), "lab/new": b"new"}
+    del changed["lab/0/file 0 名.bin"]
+
+    moving = home / "store-moving"
+    kill_when(move(home, "folder"), lambda: len(list(moving.glob("lab/*/*"))) > 20)
+    assert load_config(home, {}).obs is not None
+    assert tree(store) == filled
+    run_jumar(home, "store", "migrate", "--to", "folder")
+    assert load_config(home, {}).obs is None
+    # What was deleted meanwhile does not come back to life from the older folder.
+    assert read_all(home) == changed
+    assert (store / "lab" / "empty" / "folder").is_dir()
+    assert public_prefixes(load_config(home, {}), "obs", "lab") == {"0/"}
+    (older,) = home.glob("store-before-*")
+    assert tree(older) == filled
+    assert not moving.exists()
+
+
+def test_a_second_move_starts_from_nothing_old(home: Path, folder_config: StoreConfig) -> None:
+    make_bucket("obs", "lab", folder_config)
+    lab = open_place("obs://lab/", folder_config).store
+    lab.write("kept", b"kept")
+    lab.write("gone", b"gone")
+    migrate_to_door(home, Door(home, free_port()), Progress())
+    with pytest.raises(Conflict, match="behind the S3 door already"):
+        migrate_to_door(home, Door(home, free_port()), Progress())
+    migrate_to_folder(home, Door(home, free_port()), Progress())
+    with pytest.raises(Conflict, match="a folder already"):
+        migrate_to_folder(home, Door(home, free_port()), Progress())
+    open_place("obs://lab/", folder_config).store.delete(["gone"])
+    door = Door(home, free_port())
+    migrate_to_door(home, door, Progress())
+    door.start()
+    try:
+        config = StoreConfig(home / "store", home / "transfers", obs=door.account)
+        assert [e.key for e in open_place("obs://lab/", config).store.walk()] == ["kept"]
+    finally:
+        door.stop()
+
+
+def test_keys_that_no_folder_can_hold_keep_the_store_behind_the_door(home: Path) -> None:
+    door = Door(home, free_port())
+    migrate_to_door(home, door, Progress())
+    door.start()
+    try:
+        config = load_config(home, {})
+        make_bucket("obs", "lab", config)
+        lab = open_place("obs://lab/", config).store
+        lab.write("good", b"good")
+        lab.write(f"{'x' * 200}/{'y' * 250}", b"fits")
+        lab.write(".jumar-1-1", b"looks unfinished")
+    finally:
+        door.stop()
+    with pytest.raises(TransferFailed, match=r"1 files of obs://lab/ were not moved") as told:
+        migrate_to_folder(home, Door(home, door.port), Progress())
+    assert told.value.hint is not None
+    assert load_config(home, {}).obs is not None
+
+
+def test_it_waits_for_the_server_to_be_down(home: Path) -> None:
+    home.mkdir(mode=0o700)
+    with locked(home):
+        refused = run_jumar(home, "store", "migrate", "--to", "s3", rc=2)
+    assert "a server already works in" in refused.stderr
+    assert "jumar down" in refused.stderr
