@@ -1,4 +1,6 @@
-"""Trains small models and saves their weights: train.py DEVICE STEPS FILE."""
+"""Trains small models and saves their weights: train.py DEVICE STEPS FILE [MODEL,MODEL].
+
+With models named, they are trained once each in float32, and the transformer with checkpoints."""
 
 import sys
 
@@ -95,8 +97,11 @@ def train(model_name, optimizer_name, low=False, checkpointed=None):
     return {name: value.cpu() for name, value in model.state_dict().items()}
 
 
-runs = {f"{m}-{o}": train(m, o) for m in MODELS for o in OPTIMIZERS}
-runs.update({f"{m}-bf16": train(m, "adamw", low=True) for m in MODELS})
+if len(sys.argv) > 4:
+    runs = {model: train(model, "adamw") for model in sys.argv[4].split(",")}
+else:
+    runs = {f"{m}-{o}": train(m, o) for m in MODELS for o in OPTIMIZERS}
+    runs.update({f"{m}-bf16": train(m, "adamw", low=True) for m in MODELS})
 runs["transformer-checkpoint"] = train("transformer", "adamw", checkpointed=False)
 runs["transformer-reentrant"] = train("transformer", "adamw", checkpointed=True)
 torch.save(runs, FILE)

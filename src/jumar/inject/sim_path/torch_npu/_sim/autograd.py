@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
+from torch_npu._sim import card
 from torch_npu._sim import tensor as device_tensor
-from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.tensor import Tensor, find_class, tag
 from torch_npu._sim.watch import WATCH
 
@@ -18,11 +19,6 @@ _node_apply = _Node.apply
 _saved_tensors = torch._C._FunctionBase.saved_tensors
 _apply = torch.autograd.Function.apply.__func__
 
-
-_NO_CUDA_BACKWARD = (
-    "JUMAR_SIM_BACKEND=cuda cannot train yet: once torch has a device called npu, its autograd engine "
-    "takes no gradient of CUDA tensors; use JUMAR_SIM_BACKEND=cpu"
-)
 _with_functions = torch._C._EnableTorchFunction
 _hooks_init = torch.autograd.graph.saved_tensors_hooks.__init__
 
@@ -31,20 +27,24 @@ def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
     cls = find_class(outputs)
     if cls is None:
         return _run_backward(outputs, *args, **kwargs)
-    if SETTINGS.backend == "cuda":
-        raise NotImplementedError(_NO_CUDA_BACKWARD)
     # Hooks of the user run inside; `torch.autograd.grad` comes here with functions switched off.
     with _with_functions():
         if SETTINGS.checks and WATCH.wants_pass(cls.npu_index):
-            grads: Any = WATCH.run(cls.npu_index, _run_backward, outputs, *args, **kwargs)
+            grads: Any = WATCH.run(cls.npu_index, _run_pass, cls, outputs, *args, **kwargs)
         else:
-            grads = _run_backward(outputs, *args, **kwargs)
+            grads = _run_pass(cls, outputs, *args, **kwargs)
     inputs: Any = args[3] if len(args) > 3 else ()
     if grads is not None:
         for grad, source in zip(grads, inputs):
             if grad is not None:
                 tag(grad, type(source) if type(source) in device_tensor.TAGGED else cls)
     return grads
+
+
+def _run_pass(cls: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
+    if WRAPPED:
+        return card.call_pass(cls.npu_index, _run_backward, outputs, *args, **kwargs)
+    return _run_backward(outputs, *args, **kwargs)
 
 
 def _apply_node(self: Any, *grads: Any) -> Any:

@@ -10,10 +10,11 @@ from typing import Any, Callable, List, Optional
 
 import torch
 import torch.utils._device
+from torch.overrides import _get_current_function_mode_stack
 
-from torch_npu._sim import memory, place
+from torch_npu._sim import card, memory, place
 from torch_npu._sim import tensor as device_tensor
-from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.record import RECORD
 from torch_npu._sim.tensor import tag
 
@@ -58,7 +59,8 @@ _WRAPPED_METHODS = ("new_tensor",)
 def _class_for(device: Any) -> Any:
     index = place.index_of(device if device is not None else torch.device("npu"))
     place.initialize()
-    return device_tensor.CLASSES[place.current_index() if index is None else index]
+    index = place.current_index() if index is None else index
+    return device_tensor.CLASSES[card.meant_index(index) if WRAPPED else index]
 
 
 def _expect(cls: Any, elements: int, dtype: Optional[torch.dtype]) -> None:
@@ -88,7 +90,7 @@ def _empty(
         device=place.host_device(cls.npu_index),
         memory_format=memory_format or torch.contiguous_format,
     )
-    return tag(made, cls)
+    return _placed(made, cls)
 
 
 def _empty_strided(
@@ -103,7 +105,11 @@ def _empty_strided(
     cls = _class_for(device)
     _expect(cls, math.prod(size), dtype)
     host = place.host_device(cls.npu_index)
-    return tag(torch.empty_strided(size, stride, dtype=dtype, device=host), cls)
+    return _placed(torch.empty_strided(size, stride, dtype=dtype, device=host), cls)
+
+
+def _placed(made: Any, cls: Any) -> Any:
+    return card.wrap(made, cls) if WRAPPED else tag(made, cls)
 
 
 def _on_device(factory: Any) -> Callable[..., Any]:
@@ -122,8 +128,10 @@ def _on_device(factory: Any) -> Callable[..., Any]:
         kwargs["device"] = place.host_device(index)
         kwargs.pop("pin_memory", None)
         with device_tensor.without_functions():
+            if WRAPPED:
+                return _wrapped(factory, args, kwargs, cls)
             made = factory(*args, **kwargs)
-            if made is args[0] or memory.holder(made) not in (-1, index):
+            if (args and made is args[0]) or memory.holder(made) not in (-1, index):
                 made = made.clone()
             elif factory.__name__ in ("as_tensor", "asarray", "frombuffer"):
                 # These may alias the host's memory, a device never does.
@@ -134,12 +142,22 @@ def _on_device(factory: Any) -> Callable[..., Any]:
     return make
 
 
+def _wrapped(factory: Any, args: Any, kwargs: Any, cls: Any) -> Any:
+    requires_grad = kwargs.pop("requires_grad", False)
+    made = factory(*args, **kwargs)
+    inner = made.detach().clone() if any(made is arg for arg in args) else made
+    return card.wrap(inner, cls).requires_grad_(requires_grad)
+
+
 def _default_device(factory: Any) -> Any:
     """The device of an enclosing `with torch.device("npu")`, for the factories it applies to."""
-    default = torch.utils._device.CURRENT_DEVICE
-    if default is None or default.type != "npu":
+    if not torch._C._len_torch_function_stack():
         return None
-    return default if factory in torch.utils._device._device_constructors() else None
+    for mode in reversed(_get_current_function_mode_stack()):
+        if isinstance(mode, torch.utils._device.DeviceContext):
+            applies = factory in torch.utils._device._device_constructors()
+            return mode.device if applies and mode.device.type == "npu" else None
+    return None
 
 
 def _wrap(name: str) -> None:

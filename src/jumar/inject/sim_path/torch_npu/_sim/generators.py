@@ -66,8 +66,15 @@ def host_generator(index: int) -> Any:
     return torch.default_generator
 
 
+class Seeding:
+    """How often the devices were seeded; cuDNN's own random states follow it."""
+
+    count = 0
+
+
 def seed_devices(seed: int) -> None:
     """Seed what the devices draw from, unless it was seeded just so."""
+    Seeding.count += 1
     if place.SETTINGS.backend == "cuda":
         place.CUDA.manual_seed_all(seed)
     elif torch.default_generator.initial_seed() != seed:

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from torch_npu._sim import memory, place
+from torch_npu._sim import memory, place, refuse
 from torch_npu._sim import tensor as device_tensor
-from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.tensor import Tensor
 
 logger = logging.getLogger("torch_npu")
@@ -20,59 +20,9 @@ _autocast = torch.amp.autocast_mode.autocast
 _enter, _exit = _autocast.__enter__, _autocast.__exit__
 _storage_resize = torch.UntypedStorage.resize_
 
-# As autocast of the real plug-in: computed, and given back, in float32.
-_FLOAT32 = frozenset(
-    [
-        "acos",
-        "asin",
-        "cosh",
-        "erfinv",
-        "exp",
-        "expm1",
-        "log",
-        "log10",
-        "log2",
-        "log1p",
-        "reciprocal",
-        "rsqrt",
-        "sinh",
-        "tan",
-        "pow",
-        "softplus",
-        "layer_norm",
-        "native_layer_norm",
-        "group_norm",
-        "nuclear_norm",
-        "cosine_similarity",
-        "poisson_nll_loss",
-        "cosine_embedding_loss",
-        "nll_loss",
-        "hinge_embedding_loss",
-        "kl_div",
-        "l1_loss",
-        "smooth_l1_loss",
-        "huber_loss",
-        "mse_loss",
-        "margin_ranking_loss",
-        "multilabel_margin_loss",
-        "soft_margin_loss",
-        "triplet_margin_loss",
-        "multi_margin_loss",
-        "binary_cross_entropy_with_logits",
-        "dist",
-        "pdist",
-        "cdist",
-        "renorm",
-        "logsumexp",
-        "prod",
-        "softmax",
-        "log_softmax",
-        "cumprod",
-        "cumsum",
-        "norm",
-        "sum",
-        "cross_entropy",
-    ]
+_NO_BINARY_CROSS_ENTROPY = (
+    "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast. "
+    "Use torch.nn.functional.binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss."
 )
 
 
@@ -112,14 +62,35 @@ def _cast_first(func: Any, args: Any, kwargs: Any) -> Any:
     return device_tensor.compute(cls, func, args, kwargs)
 
 
+def _binary_cross_entropy(func: Any, args: Any, kwargs: Any) -> Any:
+    if torch.is_autocast_enabled("npu") and SETTINGS.checks:
+        refuse.refuse(RuntimeError, _NO_BINARY_CROSS_ENTROPY, "binary_cross_entropy in autocast")
+    cls = device_tensor.find_class(args) or device_tensor.find_class(kwargs.values())
+    return device_tensor.compute(cls, func, args, kwargs)
+
+
+def _cast_as_the_plugin() -> None:
+    """Compute in float32, and give back, what the plug-in does and autocast of the CPU does not."""
+    table = SETTINGS.autocast
+    names = {name.partition(".")[0] for name in table.float32 + table.float32_result}
+    for name in (*names, "cross_entropy"):
+        for owner in (torch, Tensor, torch.nn.functional, torch.linalg, torch._C._nn):
+            function = getattr(owner, name.replace("linalg_", ""), None)
+            if function is not None:
+                device_tensor.HANDLERS.setdefault(function, _cast_first)
+
+
 def _install_autocast() -> None:
-    _autocast.__enter__ = _enter_autocast
-    _autocast.__exit__ = _exit_autocast
-    if SETTINGS.strict:
-        for name in _FLOAT32:
-            for owner in (torch, Tensor, torch.nn.functional, torch._C._nn):
-                if hasattr(owner, name):
-                    device_tensor.HANDLERS.setdefault(getattr(owner, name), _cast_first)
+    if WRAPPED:
+        from torch_npu._sim import card_autocast
+
+        card_autocast.install()
+    else:
+        _autocast.__enter__ = _enter_autocast
+        _autocast.__exit__ = _exit_autocast
+    device_tensor.HANDLERS[torch.nn.functional.binary_cross_entropy] = _binary_cross_entropy
+    if SETTINGS.strict and not WRAPPED:
+        _cast_as_the_plugin()
 
 
 def _pin_memory(self: Any, device: Any = None) -> Any:

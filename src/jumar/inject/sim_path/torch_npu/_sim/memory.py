@@ -9,7 +9,7 @@ from typing import Any, List
 import torch
 
 from torch_npu._sim import refuse
-from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.place import SETTINGS, WRAPPED
 
 _BLOCK = 512
 _SEGMENT = 2 << 20
@@ -72,7 +72,7 @@ class Ledger:
 
     @staticmethod
     def _host_is_full(nbytes: int) -> bool:
-        if SETTINGS.backend != "cpu":
+        if SETTINGS.backend == "cuda":
             return False
         return sum(ledger.allocated for ledger in LEDGERS) + nbytes > _HOST_LIMIT
 
@@ -105,17 +105,28 @@ def expect(index: int, nbytes: int) -> None:
     ledger.remove(nbytes)
 
 
+def _storage_of(tensor: Any) -> Any:
+    if WRAPPED:
+        tensor = tensor.__dict__.get("_inner", tensor)
+    return tensor.untyped_storage()
+
+
 def hold(tensor: Any, index: int) -> None:
     """Account the storage of `tensor`, once; called with torch functions switched off."""
     if tensor.layout is not torch.strided:
         return
     try:
-        storage = tensor.untyped_storage()
+        storage = _storage_of(tensor)
     except NotImplementedError:  # wrappers of functorch have no storage of their own
         return
     marks = storage.__dict__
-    if "_npu" not in marks:
-        marks["_npu"] = Allocation(LEDGERS[index], storage.nbytes())
+    nbytes = storage.nbytes()
+    mark = marks.get("_npu")
+    if mark is None:
+        marks["_npu"] = Allocation(LEDGERS[index], nbytes)
+    elif mark.nbytes < nbytes:
+        # C++ made it empty and let it grow.
+        resized(storage)
 
 
 def holder(tensor: Any) -> int:
@@ -123,10 +134,16 @@ def holder(tensor: Any) -> int:
     if tensor.layout is not torch.strided:
         return -1
     try:
-        mark = tensor.untyped_storage().__dict__.get("_npu")
+        mark = _storage_of(tensor).__dict__.get("_npu")
     except NotImplementedError:
         return -1
     return mark.ledger.index if mark is not None else -1
+
+
+def move(tensor: Any, index: int) -> None:
+    """Account the storage of `tensor` to another device."""
+    _storage_of(tensor).__dict__.pop("_npu", None)
+    hold(tensor, index)
 
 
 def resized(storage: Any) -> None:

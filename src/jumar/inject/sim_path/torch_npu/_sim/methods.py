@@ -8,10 +8,10 @@ from typing import Any, Dict, Tuple
 
 import torch
 
-from torch_npu._sim import refuse
+from torch_npu._sim import card, refuse
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.moves import cpu, to
-from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.record import RECORD
 from torch_npu._sim.tensor import (
     HANDLERS,
@@ -99,6 +99,16 @@ _READ_METHODS = [
     "is_coalesced",
     "qscheme",
 ]
+_OF_THE_STORAGE = [
+    "data_ptr",
+    "is_set_to",
+    "is_shared",
+    "share_memory_",
+    "storage",
+    "_typed_storage",
+    "storage_type",
+    "untyped_storage",
+]
 _MAY_MIX = [
     "__getitem__",
     "__setitem__",
@@ -141,6 +151,11 @@ _SHAPE_OF_OTHER = ["expand_as", "view_as", "reshape_as"]
 def _read(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
     with without_functions():
         return func(*args, **kwargs)
+
+
+def _read_within(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    with without_functions():
+        return func(*(card.inner_of(arg) for arg in args), **kwargs)
 
 
 def _grad(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
@@ -198,6 +213,8 @@ class _Methods:
         if not force:
             refuse.to_numpy(self.device)
         with without_functions():
+            if WRAPPED:
+                return cpu(self.detach()).numpy(force=force)
             return device_tensor.untag(self.detach().clone()).cpu().numpy(force=force)
 
     def __array__(self: Any, dtype: Any = None, copy: Any = None) -> Any:
@@ -207,7 +224,10 @@ class _Methods:
 
     def __repr__(self: Any, *, tensor_contents: Any = None) -> str:
         with without_functions():
-            text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
+            if WRAPPED:
+                text = _wrapped_text(self, tensor_contents)
+            else:
+                text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
         if text.startswith("Parameter("):
             text = text[len("Parameter(") : -1]
         text = "t" + text[1:] if text.startswith("Tensor(") else text
@@ -223,6 +243,9 @@ class _Methods:
         if id(self) in memo:
             return memo[id(self)]
         cls = type(self)
+        if WRAPPED:
+            memo[id(self)] = twin = _wrapped_twin(self, memo)
+            return twin
         with without_functions():
             device_tensor.untag(self)
             try:
@@ -253,7 +276,7 @@ class _Methods:
         if SETTINGS.checks:
             RECORD.event("wait", "tolist")
         with without_functions():
-            return Tensor.tolist(self)
+            return Tensor.tolist(card.inner_of(self.detach()) if WRAPPED else self)
 
     def backward(
         self: Any,
@@ -284,6 +307,33 @@ class _Methods:
         return to(tag(made, type(self)), device) if device is not None else tag(made, type(self))
 
 
+def _wrapped_twin(self: Any, memo: Dict[int, Any]) -> Any:
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user support the deepcopy protocol"
+        )
+    with without_functions():
+        twin = self.detach().clone()
+        is_parameter = getattr(self, "_is_param", False)
+        twin = torch.nn.Parameter(twin, False) if is_parameter else twin
+        twin.requires_grad_(self.requires_grad)
+        twin.grad = copy.deepcopy(self.grad, memo)
+    for name, value in self.__dict__.items():
+        if name not in ("_is_param", "_inner"):
+            setattr(twin, name, copy.deepcopy(value, memo))
+    return twin
+
+
+def _wrapped_text(self: Any, contents: Any) -> str:
+    text = torch._tensor_str._str(cpu(self.detach()), tensor_contents=contents)
+    notes = f", device='{self.device}'"
+    if self.grad_fn is not None:
+        notes += f", grad_fn=<{type(self.grad_fn).__name__}>"
+    elif self.requires_grad:
+        notes += ", requires_grad=True"
+    return f"{text[:-1]}{notes})"
+
+
 def type_of(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     """`Tensor.type` of a device tensor: its type's name, or a cast to another type."""
     if dtype is None:
@@ -312,6 +362,9 @@ def _install_readers() -> None:
     for name in _READ_METHODS:
         if hasattr(Tensor, name):
             HANDLERS[getattr(Tensor, name)] = _read
+    if WRAPPED:
+        for name in _OF_THE_STORAGE:
+            HANDLERS[getattr(Tensor, name)] = _read_within
 
 
 def _existing(names: Any, owners: Any) -> Any:

@@ -7,9 +7,9 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
 
-from torch_npu._sim import place, refuse
+from torch_npu._sim import card, place, refuse
 from torch_npu._sim import tensor as device_tensor
-from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.record import RECORD
 from torch_npu._sim.tensor import NPUTensor, Parameter, Tensor, tag, without_functions
 
@@ -98,7 +98,7 @@ def _loses_double(self: Any, options: Dict[str, Any]) -> bool:
 
 def _transfer(self: Any, here: Optional[int], there: Optional[int], options: Dict[str, Any]) -> Any:
     """Copy to another place; never an alias, even though both lie in the host's memory."""
-    options["device"] = torch.device("cpu") if there is None else place.host_device(there)
+    options["device"] = torch.device("cpu") if there is None else _shown_device(there)
     options["copy"] = True
     nbytes = self.numel() * self.element_size() if self.layout is torch.strided else 0
     _note(here, there, nbytes)
@@ -108,6 +108,11 @@ def _transfer(self: Any, here: Optional[int], there: Optional[int], options: Dic
     if SETTINGS.checks:
         device_tensor.memory.expect(there, nbytes)
     return tag(_torch_to(self, **options), device_tensor.CLASSES[there])
+
+
+def _shown_device(index: int) -> torch.device:
+    """The device that C++ is to copy to."""
+    return torch.device("npu", index) if WRAPPED else place.host_device(index)
 
 
 def _note(here: Optional[int], there: Optional[int], nbytes: int) -> None:
@@ -141,6 +146,9 @@ def _get_data(self: Any) -> Any:
 
 def _set_data(self: Any, value: Any) -> None:
     """Set the data and take the place of the new data; `Module.to` relies on it."""
+    if WRAPPED and (type(self) in device_tensor.TAGGED or type(value) in device_tensor.TAGGED):
+        card.take_data(self, value)
+        return
     with without_functions():
         _torch_data.__set__(self, value)
         there = type(value) if type(value) in device_tensor.TAGGED else None

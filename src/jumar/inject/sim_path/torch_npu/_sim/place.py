@@ -13,6 +13,10 @@ CUDA = torch.cuda
 SETTINGS = _settings.load(os.environ, ".".join(torch.__version__.split(".")[:2]))
 
 
+WRAPPED = SETTINGS.backend != "cpu"
+"""Whether device tensors wrap tensors of a card (see `card`) instead of being the host's own."""
+
+
 class _Current(threading.local):
     index = 0
 

@@ -12,8 +12,10 @@ from typing import Any, Dict, Optional
 
 import torch
 
-from torch_npu._sim import place
+from torch_npu._sim import card, place
 from torch_npu._sim import tensor as device_tensor
+from torch_npu._sim.moves import cpu, to
+from torch_npu._sim.place import WRAPPED
 from torch_npu._sim.tensor import NPUTensor, Tensor, tag, untag, without_functions
 
 _load = torch.load
@@ -33,7 +35,8 @@ def _reduce(self: Any, protocol: int) -> Any:
     with without_functions():
         if getattr(self, "_is_param", False):
             return _reduce_parameter(self)
-        twin = untag(self.detach()).requires_grad_(self.requires_grad)
+        twin = cpu(self.detach()) if WRAPPED else untag(self.detach())
+        twin.requires_grad_(self.requires_grad)
         rebuild, arguments = twin._reduce_ex_internal(protocol)
     if rebuild is torch._utils._rebuild_tensor_v2:
         metadata: Dict[str, bool] = dict(arguments[6]) if len(arguments) > 6 else {}
@@ -45,7 +48,8 @@ def _reduce(self: Any, protocol: int) -> Any:
 def _reduce_parameter(self: Any) -> Any:
     data = tag(self.detach(), type(self))
     data.__dict__.pop("_is_param", None)
-    state = {key: value for key, value in self.__dict__.items() if key != "_is_param"}
+    ours = ("_is_param", "_inner")
+    state = {key: value for key, value in self.__dict__.items() if key not in ours}
     if state:
         rebuild: Any = torch._utils._rebuild_parameter_with_state
         return rebuild, (data, self.requires_grad, OrderedDict(), state)
@@ -75,9 +79,8 @@ def _rebuild(storage: Any, *args: Any) -> Any:
 
 
 def _placed(tensor: Any, index: int) -> Any:
-    host = place.host_device(index)
-    if host.type != "cpu":
-        tensor = tensor.to(host)
+    if WRAPPED:
+        return to(tensor, torch.device("npu", index))
     return tag(tensor, device_tensor.CLASSES[index])
 
 
@@ -94,7 +97,10 @@ def _restore_metadata(tensor: Any, metadata: Dict[str, bool]) -> None:
         if index is None:
             untag(tensor)
         elif index < place.SETTINGS.devices:
-            tag(tensor, device_tensor.CLASSES[index])
+            if WRAPPED:
+                card.become(tensor, _placed(tensor.detach(), index))
+            else:
+                tag(tensor, device_tensor.CLASSES[index])
 
 
 def _note_location(storage: Any, location: str) -> Any:

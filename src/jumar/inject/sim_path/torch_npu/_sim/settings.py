@@ -1,6 +1,6 @@
 """What was asked of the simulation: read once from the environment, with the tables of the chip.
 
-Variables: JUMAR_SIM_DEVICES, JUMAR_SIM_MODE (strict, warn, fast), JUMAR_SIM_BACKEND (cpu, cuda),
+Variables: JUMAR_SIM_DEVICES, JUMAR_SIM_MODE (strict, warn, fast), JUMAR_SIM_BACKEND (cpu, cuda; wrapped: in the way of cuda but computed by the CPU, to test that),
 JUMAR_SIM_MEMORY (bytes, or 32G), JUMAR_SIM_CHIP, JUMAR_SIM_RELEASE, JUMAR_SIM_REPORT,
 JUMAR_SIM_STEPS, JUMAR_SIM_TIME_S. ASCEND_RT_VISIBLE_DEVICES hides devices, as on a real machine."""
 
@@ -45,6 +45,20 @@ class Operators:
 
 
 @dataclass(frozen=True)
+class Autocast:
+    """What autocast computes in which precision."""
+
+    lower: Tuple[str, ...]
+    float32: Tuple[str, ...]
+    float32_on_cuda: Tuple[str, ...]
+    """Only PyTorch's own lists for CUDA have these."""
+    float32_result: Tuple[str, ...]
+    """Operators that take the dtype of their result as an argument."""
+    widest: Tuple[str, ...]
+    """In the widest dtype of their arguments."""
+
+
+@dataclass(frozen=True)
 class Settings:
     """One frozen record of what was asked for."""
 
@@ -54,6 +68,7 @@ class Settings:
     memory: int
     chip: Chip
     operators: Operators
+    autocast: Autocast
     report: Optional[Path]
     steps: int
     time_s: float
@@ -77,10 +92,11 @@ def load(environ: Mapping[str, str], torch_release: str) -> Settings:
     return Settings(
         devices=_visible(environ, int(_number(environ, "JUMAR_SIM_DEVICES", 8))),
         mode=_choice(environ, "JUMAR_SIM_MODE", "warn", ("warn", "strict", "fast")),
-        backend=_choice(environ, "JUMAR_SIM_BACKEND", "cpu", ("cpu", "cuda")),
+        backend=_choice(environ, "JUMAR_SIM_BACKEND", "cpu", ("cpu", "cuda", "wrapped")),
         memory=_size(memory) if memory else chip.memory,
         chip=chip,
         operators=_operators(environ.get("JUMAR_SIM_RELEASE") or torch_release),
+        autocast=_autocast(),
         report=Path(report) if report else None,
         steps=int(_number(environ, "JUMAR_SIM_STEPS", 0)),
         time_s=_number(environ, "JUMAR_SIM_TIME_S", 0),
@@ -137,6 +153,11 @@ def _chip(name: str) -> Chip:
     figures = dict(chips[name])
     lacks = frozenset(figures.pop("lacks"))
     return Chip(name=name, lacks=lacks, **figures)
+
+
+def _autocast() -> Autocast:
+    table = _read(DATA / "autocast.json")
+    return Autocast(**{name: tuple(names) for name, names in table.items() if name != "about"})
 
 
 def _operators(release: str) -> Operators:

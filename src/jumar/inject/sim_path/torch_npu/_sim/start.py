@@ -9,6 +9,8 @@ import torch
 from torch_npu._sim import (
     accelerator,
     autograd,
+    card_choices,
+    card_recurrent,
     data_parallel,
     distributed,
     factories,
@@ -22,6 +24,7 @@ from torch_npu._sim import (
     tensor_types,
 )
 from torch_npu._sim import tensor as device_tensor
+from torch_npu._sim.place import WRAPPED
 
 VERSION = torch.__version__.split("+")[0]
 _TOO_OLD = (
@@ -54,6 +57,9 @@ def install() -> None:
     _alias_modules()
     factories.install()
     optimizers.install()
+    if WRAPPED:
+        card_choices.install()
+        card_recurrent.install()
     distributed.install()
     data_parallel.install()
     tensor_types.install()

@@ -12,8 +12,8 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
 
 import torch
 
-from torch_npu._sim import memory, refuse
-from torch_npu._sim.place import SETTINGS
+from torch_npu._sim import card, memory, refuse
+from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.record import RECORD
 from torch_npu._sim.watch import WATCH
 
@@ -22,7 +22,6 @@ Parameter = torch.nn.Parameter
 without_functions = torch._C.DisableTorchFunctionSubclass
 _graph_task = torch._C._current_graph_task_id
 _CHECKS = SETTINGS.checks
-_ON_CUDA = SETTINGS.backend == "cuda"
 
 Handler = Callable[[Any, Tuple[Any, ...], Dict[str, Any]], Any]
 HANDLERS: Dict[Any, Handler] = {}
@@ -54,11 +53,13 @@ class NPUTensor(Tensor):
 
 def _device_class(index: int) -> type:
     device = torch.device("npu", index)
-    members = {
+    members: Dict[str, Any] = {
         "npu_index": index,
         "device": property(lambda self: device),
         "__module__": "torch",
     }
+    if WRAPPED:
+        members["__torch_dispatch__"] = classmethod(card.dispatch)
     return type("Tensor", (NPUTensor,), members)
 
 
@@ -71,6 +72,8 @@ def make_classes() -> None:
     """Make the classes; `npu` must be a device type of torch by now."""
     CLASSES.extend(_device_class(index) for index in range(SETTINGS.devices))
     TAGGED.update(CLASSES)
+    if WRAPPED:
+        card.install(CLASSES)
 
 
 def index_of(tensor: Any) -> Optional[int]:
@@ -82,9 +85,14 @@ def index_of(tensor: Any) -> Optional[int]:
 def tag(value: Any, cls: Any) -> Any:
     """Give plain tensors in `value` the class of their device; others are left alone."""
     kind = type(value)
+    if WRAPPED:
+        # `card` has given device tensors their class; what has none is the host's.
+        if kind in TAGGED and kind is not cls:
+            value.__class__ = cls
+            if _CHECKS:
+                memory.move(value, cls.npu_index)
+        return value
     if kind is Tensor or kind is Parameter:
-        if _ON_CUDA and not value.is_cuda:
-            return value
         value.__class__ = cls
         if kind is Parameter:
             value._is_param = True
@@ -162,11 +170,17 @@ def _check_strangers(cls: Any, func: Any, strangers: List[Any]) -> None:
             return
 
 
+def _call(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    if WRAPPED:
+        return card.call(cls.npu_index, func, *args, **kwargs)
+    return func(*args, **kwargs)
+
+
 def compute(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
     """Run a function on device tensors: check, run, and give the results their device."""
     with without_functions():
         if not _CHECKS:
-            result = func(*args, **kwargs)
+            result = _call(cls, func, args, kwargs)
             return _tag_result(result, cls, args, kwargs)
         RECORD.calls += 1
         signature: List[Any] = [func]
@@ -181,12 +195,12 @@ def compute(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) 
         call = tuple(signature)
         if WATCH.wants(call):
             try:
-                result = WATCH.run(cls.npu_index, func, *args, **kwargs)
+                result = WATCH.run(cls.npu_index, _call, cls, func, args, kwargs)
             except BaseException:
                 WATCH.forget(call)
                 raise
         else:
-            result = func(*args, **kwargs)
+            result = _call(cls, func, args, kwargs)
         if strangers and any(result is stranger for stranger in strangers):
             return result
         return _tag_result(result, cls, args, kwargs)

@@ -3,8 +3,9 @@
 # ruff: noqa: F401  # the imports are what this module is for
 # pyright: reportUnusedImport=false, reportUnusedFunction=false
 
-from typing import Callable
+from typing import Any, Callable
 
+from torch_npu._sim import place as _place
 from torch_npu._sim.place import is_in_bad_fork as _is_in_bad_fork
 from torch_npu.npu import amp, memory, random, streams, utils
 from torch_npu.npu.devices import (
@@ -119,6 +120,13 @@ from torch_npu.npu.types import (
 from torch_npu.npu.utils import _get_device_index, current_blas_handle, get_cann_version
 
 _lazy_init = init
+
+
+def __getattr__(name: str) -> Any:
+    # Torch's checkpointing asks for it before it keeps the random state of the devices.
+    if name == "_initialized":
+        return _place.is_initialized()
+    raise AttributeError(f"module 'torch_npu.npu' has no attribute {name!r}")
 
 
 def _lazy_call(callback: Callable[[], None], **kwargs: object) -> None:

@@ -7,6 +7,20 @@ import torch
 __all__ = ["GradScaler"]
 
 
+_start = torch.amp.GradScaler._lazy_init_scale_growth_tracker
+
+
+def _start_in_float32(self: Any, dev: Any) -> None:
+    """Torch inverts the scale in float64; the plug-in, on chips without it, in float32."""
+    _start(self, dev)
+    scale: Any = self._scale
+    if scale.device.type == "npu":
+        scale.double = scale.float
+
+
+torch.amp.GradScaler._lazy_init_scale_growth_tracker = _start_in_float32
+
+
 class GradScaler(torch.amp.GradScaler):
     """See torch.amp.GradScaler; `dynamic=False` keeps the scale as it is."""
 
