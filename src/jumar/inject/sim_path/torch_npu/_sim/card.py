@@ -151,6 +151,8 @@ _QUICK: Dict[Any, Callable[..., Any]] = {
     _aten.bmm.default: torch.bmm,
     _aten.mul.Tensor: torch.mul,
     _aten.add.Tensor: torch.add,
+    # Only this way its warning can be filtered.
+    _aten._cudnn_rnn.default: torch._cudnn_rnn,
 }
 _operators: Dict[Any, _Operator] = {}
 

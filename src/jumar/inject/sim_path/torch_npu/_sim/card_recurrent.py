@@ -3,11 +3,12 @@
 Torch asks for CUDA tensors before it takes cuDNN; a wrapped tensor is none to it."""
 
 import functools
+import warnings
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
-from torch_npu._sim import generators, place
+from torch_npu._sim import generators
 from torch_npu._sim.card import inner_of
 from torch_npu._sim.card_autocast import cast
 from torch_npu._sim.tensor import Tensor
@@ -41,7 +42,7 @@ def _dropout_state(dropout: float, train: bool, device: torch.device) -> Optiona
         return None
     state = _states.get(device)
     if state is None or state.seeding != generators.Seeding.count:
-        seed = place.CUDA.default_generators[device.index].initial_seed()
+        seed = int(torch.empty((), dtype=torch.int64, device=device).random_())
         buffer = torch._cudnn_init_dropout_state(
             dropout, train, seed, dtype=torch.uint8, device=device
         )
@@ -108,6 +109,8 @@ def _layer(name: str) -> Callable[..., Any]:
 
 def install() -> None:
     """Register the layers for device tensors."""
+    # The parameters of a layer lie apart, as they do on the CPU; cuDNN copies them together.
+    warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
     library = torch.library.Library("aten", "IMPL")
     for name in _WRITTEN_OUT:
         library.impl(name, _layer(name), "AutogradPrivateUse1")

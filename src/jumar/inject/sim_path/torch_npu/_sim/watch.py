@@ -21,6 +21,9 @@ _without_functions = torch._C.DisableTorchFunctionSubclass
 # Moving and making data works in any dtype; only computing with it does not.
 _ANY_DTYPE = frozenset(
     [
+        "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_efficient_attention",
+        "_scaled_dot_product_flash_attention",
         "_to_copy",
         "arange",
         "cat",
