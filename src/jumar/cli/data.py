@@ -323,8 +323,8 @@ def url(url: str, expires: int) -> None:
 def mini(source: str, target: str, per_class: int, seed: int, as_json: bool) -> None:
     """Keep a few files of each class, with labels that still match.
 
-    Knows folders of classes, flat images with CSV, JSON, COCO or VOC beside them, MNIST idx, CIFAR
-    binary, TFRecord, and tar and zip of these. Large single files are kept whole.
+    Knows folders of classes, images with CSV, lists, JSON, COCO, LabelMe, VOC or YOLO beside them,
+    MNIST idx, CIFAR, TFRecord, and tar and zip of these. Large single files are kept whole.
 
     \b
     Example:

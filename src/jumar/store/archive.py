@@ -1,20 +1,31 @@
 """Unpack archives in a store, safely: no path escapes, no links, no bombs."""
 
+import bz2
+import gzip
+import lzma
+import stat
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, cast
 
 from jumar.errors import BadInput
 from jumar.store.base import Place
-from jumar.store.folder import FolderStore, check_path_key
+from jumar.store.folder import FolderStore, check_path_key, explained
 from jumar.store.transfer.one import copy_entry
 
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _STEP_BYTES = 8 << 20
+_MOST_AT_ONCE = 64 << 20
+_ZIP_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
+_DAMAGED = (
+    *(zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError),
+    *(zlib.error, lzma.LZMAError, gzip.BadGzipFile),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +37,9 @@ class Limits:
     ratio: int = 200
     """How many times larger than the archive, once past `free_bytes`."""
     free_bytes: int = 100 << 20
+    bytes_per_file: int = 20
+    """How much of the archive each file must take, once past `free_files`."""
+    free_files: int = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +62,22 @@ def unpack(source: Place, target: Place, limits: Limits) -> UnpackReport:
     target.store.make_ready()
     with tempfile.TemporaryDirectory(prefix="jumar-unzip-") as scratch:
         path = _local(source, Path(scratch))
-        allowed = max(limits.free_bytes, path.stat().st_size * limits.ratio)
-        allowed = min(allowed, limits.bytes)
+        size = path.stat().st_size
+        allowed = _Allowed(
+            bytes=min(limits.bytes, max(limits.free_bytes, size * limits.ratio)),
+            files=min(limits.files, max(limits.free_files, size // limits.bytes_per_file)),
+        )
         try:
             if path.name.lower().endswith(".zip"):
-                return _unpack_zip(path, target, allowed, limits)
-            return _unpack_tar(path, target, allowed, limits)
-        except (zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError) as error:
+                return _unpack_zip(path, target, allowed)
+            return _unpack_tar(path, target, allowed)
+        except _DAMAGED as error:
             raise BadInput(f"{source.url} is damaged or of an unknown kind: {error}") from error
+        except OSError as error:
+            # bz2 tells damage so; an error of the system has a number.
+            if error.errno is not None:
+                raise explained(error, str(target.url)) from error
+            raise BadInput(f"{source.url} is damaged: {error}") from error
 
 
 def _local(source: Place, scratch: Path) -> Path:
@@ -68,79 +90,137 @@ def _local(source: Place, scratch: Path) -> Path:
     return scratch / name
 
 
-def _unpack_zip(path: Path, target: Place, allowed: int, limits: Limits) -> UnpackReport:
+def _unpack_zip(path: Path, target: Place, allowed: "_Allowed") -> UnpackReport:
     with zipfile.ZipFile(path) as archive:
-        members = [info for info in archive.infolist() if not info.is_dir()]
-        _check(
-            [_name(info) for info in members], sum(i.file_size for i in members), allowed, limits
-        )
-        if any(info.flag_bits & 1 for info in members):
-            raise BadInput(f"{path.name} is encrypted")
-        budget = _Budget(allowed)
-        for info in members:
-            if (info.external_attr >> 16) & 0o170000 == 0o120000:
-                raise BadInput(f"{path.name}: {info.filename!r} is a link")
+        members = {
+            _name(info): info
+            for info in archive.infolist()
+            if not info.is_dir() and not _is_litter(info.filename)
+        }
+        for info in members.values():
+            _refuse_odd(info, path.name)
+        _check(list(members), sum(i.file_size for i in members.values()), allowed)
+        budget = _Budget(allowed.bytes)
+        for name, info in members.items():
             with archive.open(info) as file:
-                _store(file, target, _name(info), budget)
+                _store(file, target, name, budget)
         return UnpackReport(files=len(members), bytes=budget.used)
+
+
+def _refuse_odd(info: zipfile.ZipInfo, archive: str) -> None:
+    if info.flag_bits & 1:
+        raise BadInput(f"{archive} is encrypted", hint="unpack it with its password first")
+    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
+        raise BadInput(f"{archive}: {info.filename!r} is a link or a device, not a file")
+    if info.compress_type not in _ZIP_METHODS:
+        raise BadInput(
+            f"{archive}: {info.filename!r} is packed by method {info.compress_type}, unknown here",
+            hint="pack it again, with deflate",
+        )
 
 
 def _name(info: zipfile.ZipInfo) -> str:
     """The member's name; Chinese Windows writes GBK where the standard has only cp437."""
-    if info.flag_bits & 0x800:
-        return info.filename
-    try:
-        raw = info.filename.encode("cp437")
-    except UnicodeEncodeError:
-        return info.filename
-    for encoding in ("utf-8", "gbk"):
-        try:
-            return raw.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    return info.filename
+    name = info.filename
+    if not info.flag_bits & 0x800:
+        for encoding in ("utf-8", "gbk"):
+            try:
+                name = name.encode("cp437").decode(encoding)
+                break
+            except (UnicodeEncodeError, UnicodeDecodeError):
+                continue
+    # Some packers of Windows write its separator, against the standard.
+    return name if "/" in name else name.replace("\\", "/")
 
 
-def _unpack_tar(path: Path, target: Place, allowed: int, limits: Limits) -> UnpackReport:
+def _unpack_tar(path: Path, target: Place, allowed: "_Allowed") -> UnpackReport:
     # Twice through: first the names, so that a bad one leaves nothing behind.
     names: list[str] = []
     total = 0
-    with tarfile.open(path) as archive:
-        for member in _members(archive, path.name):
-            names.append(member.name.removeprefix("./"))
-            total += member.size
-            _check(names[-1:], total, allowed, limits, count=len(names))
-    budget = _Budget(allowed)
-    with tarfile.open(path) as archive:
-        for member in _members(archive, path.name):
-            file = archive.extractfile(member)
-            if file is not None:
-                with file:
-                    _store(file, target, member.name.removeprefix("./"), budget)
+    for name, member, _ in _members(path):
+        names.append(name)
+        total += member.size
+        _check_amount(len(names), total, allowed)
+    _check(names, total, allowed)
+    budget = _Budget(allowed.bytes)
+    for name, member, archive in _members(path):
+        file = archive.extractfile(member)
+        if file is not None:
+            with file:
+                _store(file, target, name, budget)
     return UnpackReport(files=len(names), bytes=budget.used)
 
 
-def _members(archive: tarfile.TarFile, name: str) -> Iterator[tarfile.TarInfo]:
-    for member in archive:
-        if member.isdir():
-            continue
-        if not member.isreg():
-            raise BadInput(f"{name}: {member.name!r} is a link or a device, not a file")
-        yield member
+def _members(path: Path) -> Iterator[tuple[str, tarfile.TarInfo, tarfile.TarFile]]:
+    with _decompressed(path) as stream:
+        archive = tarfile.TarFile(fileobj=cast("IO[bytes]", _Careful(stream)))
+        while (member := archive.next()) is not None:
+            # tarfile remembers all members; a million would be a gigabyte.
+            cast("Any", archive).members.clear()
+            if member.isdir() or _is_litter(member.name):
+                continue
+            if not member.isreg():
+                raise BadInput(f"{path.name}: {member.name!r} is a link or a device, not a file")
+            yield member.name.removeprefix("./"), member, archive
 
 
-def _check(
-    names: list[str], total: int, allowed: int, limits: Limits, count: int | None = None
-) -> None:
+def _decompressed(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        head = file.read(6)
+    if head.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.open(path))
+    if head.startswith(b"BZh"):
+        return cast("IO[bytes]", bz2.open(path))
+    return cast("IO[bytes]", lzma.open(path)) if head.startswith(b"\xfd7zXZ") else path.open("rb")
+
+
+class _Careful:
+    """What a tar is read from: tarfile takes headers into memory, however large they say they are."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.seek = stream.seek
+        self.tell = stream.tell
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= _MOST_AT_ONCE:
+            raise tarfile.ReadError(f"a header of {size} bytes")
+        return self._stream.read(size)
+
+
+def _is_litter(name: str) -> bool:
+    """What macOS puts beside the files: loaders would take it for a class."""
+    return name.startswith("__MACOSX/") or name.rpartition("/")[2] == ".DS_Store"
+
+
+def _check(names: list[str], total: int, allowed: "_Allowed") -> None:
+    _check_amount(len(names), total, allowed)
+    files = set(names)
     for name in names:
         check_path_key(name)
-    if (count or len(names)) > limits.files:
-        raise BadInput(f"the archive has more than {limits.files} files")
-    if total > allowed:
+        folder = name.rpartition("/")[0]
+        while folder:
+            if folder in files:
+                raise BadInput(f"the archive has {folder!r} as a file and as a folder")
+            folder = folder.rpartition("/")[0]
+
+
+def _check_amount(count: int, total: int, allowed: "_Allowed") -> None:
+    if count > allowed.files:
+        raise BadInput(f"the archive has more than the {allowed.files} files that are allowed")
+    if total > allowed.bytes:
         raise BadInput(
-            f"the archive unpacks to {total} bytes, more than the {allowed} that are allowed",
+            f"the archive unpacks to {total} bytes, more than the {allowed.bytes} that are allowed",
             hint="if you trust it: --most-bytes N",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """What this archive may unpack to."""
+
+    bytes: int
+    files: int
 
 
 @dataclass
@@ -158,13 +238,13 @@ class _Budget:
 
 def _store(file: IO[bytes], target: Place, name: str, budget: _Budget) -> None:
     key = target.prefix + name
+    data = file.read(_STEP_BYTES)
+    budget.spend(len(data))
+    if len(data) < _STEP_BYTES:
+        target.store.write(key, data)
+        return
+    # Too large for memory: by way of a file.
     with tempfile.TemporaryDirectory(prefix="jumar-member-") as scratch:
-        data = file.read(_STEP_BYTES)
-        budget.spend(len(data))
-        if len(data) < _STEP_BYTES:
-            target.store.write(key, data)
-            return
-        # Too large for memory: by way of a file.
         with (Path(scratch) / "member").open("wb") as made:
             made.write(data)
             while data := file.read(_STEP_BYTES):

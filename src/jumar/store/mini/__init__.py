@@ -1,4 +1,5 @@
-"""Mini data sets: a few files of each class, with labels that still match.
+"""Mini data sets: a few samples of each class, with labels that still match.
 
-One module a layout; `make.py` finds out which layout a folder has. What it does not understand it
-cuts by folder; large single files (weights and the like) are kept whole."""
+`layouts.py` lets each layout take what it understands of a folder (`binaries`, `pickles`, `tfrecord`,
+`documents` with `tables`) and cuts the rest by folder; `samples.py` knows which files belong together,
+`choice.py` which few to keep; `make.py` writes them."""

@@ -1,23 +1,42 @@
-"""Data sets in one file each: MNIST idx, CIFAR binary, TFRecord. Records are kept whole."""
+"""Data sets in one file each: MNIST idx and CIFAR binary. Records are kept whole."""
 
 import gzip
+import io
 import re
 import struct
-from collections.abc import Iterator
 
 from jumar.errors import BadInput
-from jumar.store.mini.choice import few_of_each
+from jumar.store.mini.choice import Wish, few_by_label
 
-CIFAR_PIXELS = 3072
+_CIFAR_PIXELS = 3072
 _IDX_TYPES = {0x08: 1, 0x09: 1, 0x0B: 2, 0x0C: 4, 0x0D: 4, 0x0E: 8}
 
 
-def read_idx(data: bytes) -> tuple[tuple[int, ...], int, bytes]:
+def idx_partner(name: str) -> str | None:
+    """The labels that belong to a file of images, by the names everybody uses."""
+    partner = re.sub(r"images([.-])idx3", r"labels\1idx1", name)
+    return partner if partner != name else None
+
+
+def cut_idx_pair(images: bytes, labels: bytes, wish: Wish) -> tuple[bytes, bytes, int]:
+    """Both files with a few images of each label, and how many labels there are."""
+    (count, *_), _, _ = _read_idx(images)
+    (marked, *_), item, body = _read_idx(labels)
+    if count != marked:
+        raise BadInput(f"{count} images have {marked} labels")
+    marks = [body[at : at + item].hex() for at in range(0, len(body), item)]
+    kept = few_by_label(marks, wish)
+    return _cut_idx(images, kept), _cut_idx(labels, kept), len(set(marks))
+
+
+def _read_idx(data: bytes) -> tuple[tuple[int, ...], int, bytes]:
     """Shape, bytes of one item and the items of an idx file."""
-    if len(data) < 4 or data[0] or data[1] or data[2] not in _IDX_TYPES:
+    if len(data) < 8 or data[0] or data[1] or data[2] not in _IDX_TYPES or not data[3]:
         raise BadInput("not an idx file")
     dimensions = data[3]
     start = 4 + 4 * dimensions
+    if len(data) < start:
+        raise BadInput("not an idx file")
     shape = struct.unpack(f">{dimensions}I", data[4:start])
     item = _IDX_TYPES[data[2]]
     for length in shape[1:]:
@@ -27,42 +46,24 @@ def read_idx(data: bytes) -> tuple[tuple[int, ...], int, bytes]:
     return shape, item, data[start:]
 
 
-def cut_idx(data: bytes, indices: list[int]) -> bytes:
+def _cut_idx(data: bytes, indices: list[int]) -> bytes:
     """An idx file with these items only."""
-    shape, item, body = read_idx(data)
+    shape, item, body = _read_idx(data)
     header = data[:4] + struct.pack(f">{len(shape)}I", len(indices), *shape[1:])
     return header + b"".join(body[i * item : (i + 1) * item] for i in indices)
-
-
-def idx_partner(name: str) -> str | None:
-    """The labels that belong to a file of images, by the names everybody uses."""
-    partner = re.sub(r"images([.-])idx3", r"labels\1idx1", name)
-    return partner if partner != name else None
-
-
-def choose_labels(labels: list[str], per_class: int, seed: int) -> list[int]:
-    """Indices of a few items of each label."""
-    numbered = list(enumerate(labels))
-    kept = few_of_each(
-        numbered,
-        per_class=per_class,
-        seed=seed,
-        class_of=lambda item: item[1],
-        name_of=lambda item: str(item[0]),
-    )
-    return [index for index, _ in kept]
 
 
 def unpacked(name: str, data: bytes, limit: int) -> bytes:
     """The content of a file that may be gzip; refuses one that grows past `limit`."""
     if not name.endswith(".gz"):
         return data
-    import io
-
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        opened = file.read(limit + 1)
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            opened = file.read(limit + 1)
+    except (OSError, EOFError) as error:
+        raise BadInput(f"not whole gzip: {error}") from error
     if len(opened) > limit:
-        raise BadInput(f"{name} unpacks to more than {limit} bytes")
+        raise BadInput(f"it unpacks to more than {limit} bytes")
     return opened
 
 
@@ -71,53 +72,21 @@ def repacked(name: str, data: bytes) -> bytes:
     return gzip.compress(data, mtime=0) if name.endswith(".gz") else data
 
 
-def cifar_label_bytes(size: int, name: str) -> int | None:
-    """How many label bytes a record has; None when the size is not of CIFAR binary."""
-    if not name.endswith(".bin") or not size:
-        return None
-    # CIFAR-100 has a coarse and a fine label.
-    for count in (1, 2):
-        if size % (CIFAR_PIXELS + count) == 0:
-            return count
+def may_be_cifar(name: str, size: int) -> bool:
+    """Whether name and size are of CIFAR binary: 3072 pixels and one or two labels a record."""
+    steps = (_CIFAR_PIXELS + 1, _CIFAR_PIXELS + 2)
+    return name.lower().endswith(".bin") and size > 0 and any(size % step == 0 for step in steps)
+
+
+def cut_cifar(data: bytes, wish: Wish) -> tuple[bytes, int] | None:
+    """A few records of each (fine) label, and how many labels there are; None for another file."""
+    # The label bytes of CIFAR-10, and the coarse and fine ones of CIFAR-100.
+    for most in ((10,), (20, 100)):
+        step = _CIFAR_PIXELS + len(most)
+        columns = [data[place::step] for place in range(len(most))]
+        fits = len(data) % step == 0
+        if fits and all(max(column) < limit for column, limit in zip(columns, most, strict=True)):
+            kept = few_by_label([str(mark) for mark in columns[-1]], wish)
+            cut = b"".join(data[index * step : (index + 1) * step] for index in kept)
+            return cut, len(set(columns[-1]))
     return None
-
-
-def cut_cifar(data: bytes, label_bytes: int, per_class: int, seed: int) -> bytes:
-    """A few records of each (fine) label."""
-    step = CIFAR_PIXELS + label_bytes
-    records = [data[start : start + step] for start in range(0, len(data), step)]
-    kept = choose_labels([str(record[label_bytes - 1]) for record in records], per_class, seed)
-    return b"".join(records[index] for index in kept)
-
-
-def tfrecords(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Each record: all its bytes, and its payload."""
-    at = 0
-    while at < len(data):
-        if at + 12 > len(data):
-            raise BadInput("the TFRecord file ends inside a record")
-        (length,) = struct.unpack_from("<Q", data, at)
-        end = at + 12 + length + 4
-        if end > len(data):
-            raise BadInput("the TFRecord file ends inside a record")
-        yield data[at:end], data[at + 12 : at + 12 + length]
-        at = end
-
-
-def cut_tfrecord(data: bytes, per_class: int, seed: int) -> bytes:
-    """A few records of each label; where no label can be read, a few records."""
-    records = list(tfrecords(data))
-    kept = choose_labels([_label(payload) for _, payload in records], per_class, seed)
-    return b"".join(records[index][0] for index in kept)
-
-
-def _label(payload: bytes) -> str:
-    """The value of the feature called label (or class), in an Example; empty when there is none."""
-    for name in (b"image/class/label", b"label", b"class", b"image/class/text"):
-        mark = b"\x0a" + bytes([len(name)]) + name + b"\x12"
-        at = payload.find(mark)
-        if at >= 0:
-            start = at + len(mark)
-            # A feature is short when it is a label: its length is one byte.
-            return payload[start + 1 : start + 1 + payload[start]].hex()
-    return ""

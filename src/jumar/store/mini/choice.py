@@ -1,10 +1,20 @@
 """Which few to keep: the same ones for the same seed, whatever the order of the listing."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How many of each class, and which."""
+
+    per_class: int
+    seed: int
 
 
 def rank(seed: int, name: str) -> bytes:
@@ -14,19 +24,37 @@ def rank(seed: int, name: str) -> bytes:
 
 def few_of_each(
     items: Iterable[T],
+    wish: Wish,
     *,
-    per_class: int,
-    seed: int,
-    class_of: Callable[[T], str],
+    classes_of: Callable[[T], Collection[str]],
     name_of: Callable[[T], str],
 ) -> list[T]:
-    """At most `per_class` of each class, in the order in which they came."""
+    """At least `per_class` of each class where there are as many, in the order in which they came.
+
+    An item of several classes counts for each of them; rare classes choose first, so that others
+    need fewer of their own."""
     listed = list(items)
-    classes: dict[str, list[int]] = {}
+    members: dict[str, list[int]] = {}
     for index, item in enumerate(listed):
-        classes.setdefault(class_of(item), []).append(index)
+        for label in classes_of(item):
+            members.setdefault(label, []).append(index)
     kept: set[int] = set()
-    for members in classes.values():
-        members.sort(key=lambda index: rank(seed, name_of(listed[index])))
-        kept.update(members[:per_class])
+    have: Counter[str] = Counter()
+    for label in sorted(members, key=lambda label: (len(members[label]), label)):
+        line = sorted(members[label], key=lambda index: rank(wish.seed, name_of(listed[index])))
+        for index in line:
+            if have[label] >= wish.per_class:
+                break
+            if index not in kept:
+                kept.add(index)
+                have.update(classes_of(listed[index]))
     return [listed[index] for index in sorted(kept)]
+
+
+def few_by_label(labels: list[str], wish: Wish) -> list[int]:
+    """Indices of a few records of each label."""
+    numbered = enumerate(labels)
+    kept = few_of_each(
+        numbered, wish, classes_of=lambda item: (item[1],), name_of=lambda item: str(item[0])
+    )
+    return [index for index, _ in kept]

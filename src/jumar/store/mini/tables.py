@@ -1,120 +1,130 @@
-"""Annotation files beside flat images: CSV, JSON, COCO, VOC. Rows are kept for images that are kept."""
+"""Tables as text: CSV with a header or without, lists of paths. Rows that stay keep their bytes."""
 
 import csv
-import io
-import json
+import re
 from collections.abc import Callable
-from typing import Any, cast
-from xml.etree import ElementTree
+from dataclasses import dataclass
 
-_FILE_FIELDS = ("file_name", "filename", "file", "image", "image_path", "path", "img", "name")
-_LABEL_FIELDS = ("label", "class", "category", "target", "class_name", "category_id", "y")
-Row = dict[str, Any]
-
-
-def file_field(fields: list[str]) -> str | None:
-    """The column that names the file."""
-    return next((f for want in _FILE_FIELDS for f in fields if f.strip().lower() == want), None)
+LABEL_FIELDS = (
+    *("label", "labels", "class", "classes", "category", "target", "class_name", "class_id"),
+    *("category_id", "label_name", "breed", "species", "标签", "类别", "分类", "y"),
+)
+_LOOKED_AT_ROWS = 1000
 
 
-def label_field(fields: list[str]) -> str | None:
-    """The column that names the class."""
-    return next((f for want in _LABEL_FIELDS for f in fields if f.strip().lower() == want), None)
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row: its text, the file it names, its labels."""
+
+    raw: str
+    told: str
+    labels: frozenset[str]
 
 
-def is_coco(data: object) -> bool:
-    """Whether a JSON document has the form of COCO."""
-    if not isinstance(data, dict):
-        return False
-    document = cast("Row", data)
-    return isinstance(document.get("images"), list) and "annotations" in document
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows about files."""
+
+    encoding: str
+    header: str
+    rows: tuple[TableRow, ...]
+
+    def written(self, rows: list[TableRow]) -> bytes:
+        """The table with these rows."""
+        return (self.header + "".join(row.raw for row in rows)).encode(self.encoding)
 
 
-def coco_labels(data: Row) -> dict[str, str]:
-    """Image to one of its classes; pictures without any are a class of their own."""
-    names = {image["id"]: str(image["file_name"]) for image in data["images"]}
-    found = dict.fromkeys(names.values(), "")
-    for mark in data["annotations"]:
-        name = names.get(mark.get("image_id"))
-        if name is not None and not found[name]:
-            found[name] = str(mark.get("category_id", ""))
-    return found
-
-
-def cut_coco(data: Row, keeps: Callable[[str], bool]) -> Row:
-    """The document with only the images that are kept; categories stay, so ids keep their meaning."""
-    images = [image for image in data["images"] if keeps(str(image["file_name"]))]
-    ids = {image["id"] for image in images}
-    marks = [mark for mark in data["annotations"] if mark.get("image_id") in ids]
-    return {**data, "images": images, "annotations": marks}
-
-
-def json_rows(data: object) -> list[Row] | None:
-    """The rows of a JSON list of objects that name files."""
-    if not isinstance(data, list) or not data:
+def read_table(data: bytes, suffix: str, knows: Callable[[str], float]) -> Table | None:
+    """The rows; None when no column names files that are known."""
+    decoded = _decoded(data)
+    if decoded is None or not decoded[0].strip():
         return None
-    rows = cast("list[Any]", data)
-    if not all(isinstance(row, dict) for row in rows):
-        return None
-    return rows if file_field(list(rows[0])) is not None else None
-
-
-def row_labels(rows: list[Row]) -> dict[str, str]:
-    """File to class."""
-    fields = list(rows[0]) if rows else []
-    name, label = file_field(fields), label_field(fields)
-    if name is None:
-        return {}
-    return {str(row[name]): "" if label is None else str(row.get(label)) for row in rows}
-
-
-def cut_rows(rows: list[Row], keeps: Callable[[str], bool]) -> list[Row]:
-    """The rows of files that are kept."""
-    name = file_field(list(rows[0])) if rows else None
-    return rows if name is None else [row for row in rows if keeps(str(row[name]))]
-
-
-def read_csv(text: str) -> list[Row] | None:
-    """The rows of a CSV with a header that names files; None when it is another table."""
-    if not text.strip():
-        return None
-    delimiter = "\t" if "\t" in text.split("\n", 1)[0] else ","
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-    if not reader.fieldnames or file_field(list(reader.fieldnames)) is None:
-        return None
-    return [dict(row) for row in reader]
-
-
-def write_csv(rows: list[Row], fields: list[str], delimiter: str = ",") -> str:
-    """Rows as CSV."""
-    out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, fields, delimiter=delimiter, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
-
-
-def csv_form(text: str) -> tuple[list[str], str]:
-    """The header and the delimiter."""
-    first = text.split("\n", 1)[0].rstrip("\r")
-    delimiter = "\t" if "\t" in first else ","
-    return next(csv.reader([first], delimiter=delimiter)), delimiter
-
-
-def voc_label(text: bytes) -> tuple[str, str] | None:
-    """The image and the first class of a VOC annotation; None when it is another XML."""
+    text, encoding = decoded
     try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError:
+        lines = _split(text, suffix, knows)
+    except csv.Error:
         return None
-    if root.tag != "annotation":
+    filled = [fields for fields, _ in lines if fields]
+    width = max(len(fields) for fields in filled)
+    columns = [[row[at] if at < len(row) else "" for row in filled] for at in range(width)]
+    told = file_column(columns, knows)
+    if told is None:
         return None
-    return root.findtext("filename") or "", root.findtext("object/name") or ""
+    has_header = not knows(columns[told][0])
+    names = [column[0].strip().lower() for column in columns] if has_header else []
+    label = label_column(names, [column[has_header:] for column in columns], told)
+    header, rows, seen = "", list[TableRow](), False
+    for fields, raw in lines:
+        if has_header and not seen and fields:
+            header, seen = raw, True
+        elif fields:
+            mark = fields[label].strip() if label is not None and label < len(fields) else None
+            path = fields[told] if told < len(fields) else ""
+            rows.append(TableRow(raw, path, frozenset() if mark is None else frozenset({mark})))
+    return Table(encoding, header, tuple(rows))
 
 
-def parse_json(data: bytes) -> object:
-    """A JSON document; None when it is none."""
-    try:
-        return json.loads(data)
-    except ValueError:
-        return None
+def file_column(columns: list[list[str]], knows: Callable[[str], float]) -> int | None:
+    """The column of which most values are files; whole names before bare ones."""
+    best, best_score = None, 0.0
+    for at, column in enumerate(columns):
+        looked = column[:_LOOKED_AT_ROWS]
+        # Without a header the first row counts too; with one, it must not spoil a short table.
+        score = sum(knows(value) for value in looked) / max(1, len(looked) - (len(looked) > 1))
+        if score >= 0.5 and score > best_score:
+            best, best_score = at, score
+    return best
+
+
+def label_column(names: list[str], columns: list[list[str]], told: int) -> int | None:
+    """The column with the class: by its name, else the first with values that repeat."""
+    for wanted in LABEL_FIELDS:
+        if wanted in names and names.index(wanted) != told:
+            return names.index(wanted)
+    for at, column in enumerate(columns):
+        distinct = len(set(column))
+        if at != told and 1 < distinct <= len(column) / 2:
+            return at
+    return None
+
+
+def _decoded(data: bytes) -> tuple[str, str] | None:
+    for encoding in ("utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8", "gb18030"):
+        try:
+            return data.decode(encoding), encoding
+        except UnicodeDecodeError:
+            continue
+    return None
+
+
+def _split(text: str, suffix: str, knows: Callable[[str], float]) -> list[tuple[list[str], str]]:
+    """Fields and raw text of each row; a quoted field may go over several lines."""
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    delimiter = _delimiter(lines, suffix)
+    if delimiter is None:
+        return [(_words(line, knows), line) for line in lines]
+    reader = csv.reader(lines, delimiter=delimiter)
+    rows: list[tuple[list[str], str]] = []
+    before = 0
+    for fields in reader:
+        raw = "".join(lines[before : reader.line_num])
+        rows.append((fields, raw if raw.endswith("\n") else raw + "\n"))
+        before = reader.line_num
+    return rows
+
+
+def _delimiter(lines: list[str], suffix: str) -> str | None:
+    first = next((line for line in lines if line.strip()), "")
+    for delimiter in ("\t", ",", ";"):
+        if delimiter in first:
+            return delimiter
+    return "," if suffix in (".csv", ".tsv") else None
+
+
+def _words(line: str, knows: Callable[[str], float]) -> list[str]:
+    """A line of a list: a path that may have spaces, then labels."""
+    words = line.split()
+    text = line.strip()
+    while text and not knows(text):
+        text = text.rpartition(" ")[0].rstrip()
+    return [text, *line.strip()[len(text) :].split()] if text else words

@@ -1,0 +1,139 @@
+"""TFRecord files: records are kept whole, with their checksums. Labels are read from the Examples."""
+
+import re
+import struct
+from collections.abc import Iterator
+from typing import Protocol
+
+from jumar.errors import BadInput
+
+_ENDINGS = re.compile(r"\.(tfrecords?|tfrec|records?)\b|-\d{5}-of-\d{5}$", re.IGNORECASE)
+# The first that an Example has is taken.
+_LABELS = (
+    "image/class/label",
+    "image/object/class/label",
+    "label",
+    "labels",
+    "class",
+    "image/class/text",
+    "image/object/class/text",
+)
+_CRC32C = 0x82F63B78
+_MOST_RECORD_BYTES = 1 << 31
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def shard_group(name: str) -> str | None:
+    """What the shards of one data set have in common; None when the name is not of a TFRecord."""
+    if not _ENDINGS.search(name):
+        return None
+    return re.sub(r"\d{2,}", "#", name)
+
+
+def read_records(file: _Readable) -> Iterator[tuple[bytes, bytes]]:
+    """Each record: all its bytes, and its payload."""
+    while head := file.read(12):
+        if len(head) < 12:
+            raise BadInput("the TFRecord file ends inside a record")
+        length, mark = struct.unpack("<QI", head)
+        if _masked_crc32c(head[:8]) != mark or length > _MOST_RECORD_BYTES:
+            raise BadInput("it is no TFRecord file, or damaged: the checksum of a length is wrong")
+        rest = file.read(length + 4)
+        if len(rest) < length + 4:
+            raise BadInput("the TFRecord file ends inside a record")
+        yield head + rest, rest[:length]
+
+
+def is_tfrecord(head: bytes) -> bool:
+    """Whether a file that begins with these twelve bytes is one."""
+    return len(head) == 12 and _masked_crc32c(head[:8]) == struct.unpack("<I", head[8:])[0]
+
+
+def _masked_crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (_CRC32C if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def labels_of(payload: bytes) -> frozenset[str]:
+    """The values of the feature that tells the class; empty where there is none to read."""
+    try:
+        features = _features(payload)
+    except (IndexError, ValueError):
+        return frozenset()
+    found = next((features[name] for name in _LABELS if name in features), None)
+    return frozenset() if found is None else frozenset(found)
+
+
+def _features(payload: bytes) -> dict[str, list[str]]:
+    """Name to values, of the features that may be labels."""
+    found: dict[str, list[str]] = {}
+    for number, features in _fields(payload):
+        if number != 1 or not isinstance(features, bytes):
+            continue
+        for _, entry in _fields(features):
+            if isinstance(entry, bytes):
+                parts = dict(_fields(entry))
+                name, value = parts.get(1), parts.get(2)
+                if isinstance(name, bytes) and isinstance(value, bytes):
+                    text = name.decode("utf-8", "replace")
+                    if text in _LABELS:
+                        found[text] = _values(value)
+    return found
+
+
+def _values(feature: bytes) -> list[str]:
+    """The list in a Feature: of bytes (1) or of whole numbers (3, packed or not)."""
+    values: list[str] = []
+    for kind, items in _fields(feature):
+        if not isinstance(items, bytes):
+            continue
+        for _, item in _fields(items):
+            if kind == 1 and isinstance(item, bytes):
+                values.append(item.decode("utf-8", "replace"))
+            elif kind == 3 and isinstance(item, int):
+                values.append(str(item))
+            elif kind == 3 and isinstance(item, bytes):
+                at = 0
+                while at < len(item):
+                    number, at = _varint(item, at)
+                    values.append(str(number))
+    return values
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, bytes | int]]:
+    """Numbers and values of a protobuf message; those of fixed width as bytes."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        kind = tag & 7
+        if kind == 0:
+            value, at = _varint(message, at)
+            yield tag >> 3, value
+            continue
+        length = {1: 8, 5: 4}.get(kind)
+        if kind == 2:
+            length, at = _varint(message, at)
+        if length is None or at + length > len(message):
+            raise ValueError("not a protobuf message")
+        yield tag >> 3, message[at : at + length]
+        at += length
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+        if shift > 63:
+            raise ValueError("not a protobuf number")
