@@ -105,7 +105,7 @@ def _argument(node: ast.expr, call: ast.Call, file: PythonFile) -> Role | None:
     position = call.args.index(node) if node in call.args else -1
     if position < 0:
         return None
-    name = file.name(call.func) or ""
+    name = file.name(call.func) or _chosen(call.func, file)
     if TEXT_ARGUMENTS.get(name) == position:
         return Role.TEXT
     if OBJECT_ARGUMENTS.get(name) == position:
@@ -122,6 +122,16 @@ def _argument(node: ast.expr, call: ast.Call, file: PythonFile) -> Role | None:
     if _is_fallback(call, position):
         return Role.TEXT
     return Role.TEXT if is_device_name(_parameter(call, position, file)) else None
+
+
+def _chosen(called: ast.expr, file: PythonFile) -> str:
+    """The function that `scope = autocast if half else nullcontext` may stand for."""
+    bound = file.names.values(called.id, file.scope(called)) if isinstance(called, ast.Name) else []
+    for value in bound:
+        if isinstance(value, ast.IfExp):
+            names = (file.name(part) or "" for part in (value.body, value.orelse))
+            return next((n for n in names if n in TEXT_ARGUMENTS), "")
+    return ""
 
 
 def _is_fallback(call: ast.Call, position: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from jumar.port import edits, helpers, prelude, suppress
+from jumar.port import branches, edits, helpers, prelude, suppress
 from jumar.port.context import PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
@@ -129,11 +129,13 @@ def _port(
     source, options = file.source, file.options
     proposals: list[tuple[str, Proposal]] = []
     silenced = suppress.lines(source.text)
+    known = branches.left_alone(file)
     for code, outcome in _ask(file, rules):
         if suppress.silences(silenced, code, source, outcome):
             continue
         if isinstance(outcome, Proposal):
-            proposals.append((code, outcome))
+            if not any(start <= outcome.start and outcome.end <= end for start, end in known):
+                proposals.append((code, outcome))
         else:
             remarks.append((code, outcome))
     accepted = edits.accept(proposals)

@@ -164,6 +164,11 @@ def pad_input(hidden_states: Tensor, indices: Tensor, batch: int, seqlen: int) -
     return rows.index_copy(0, indices, hidden_states).unflatten(0, (batch, seqlen))
 
 
+def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The parts of a tensor along one of its sides."""
+    return torch.unbind(x, dim)
+
+
 class LowerTriangularMask:
     """Each query sees the keys up to its own place."""
 

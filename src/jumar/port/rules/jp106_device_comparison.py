@@ -4,7 +4,6 @@ Portable code asks for either name, so that the CPU and other accelerators keep 
 Comparisons with something that is not a device (`impl == "cuda"`) stay."""
 
 import ast
-from collections.abc import Iterator
 
 from jumar.port import literals, places
 from jumar.port.context import PythonFile
@@ -41,36 +40,17 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the same condition, or another branch of the same `if`, asks for NPUs already."""
-    return any(
-        isinstance(n, ast.Constant) and n.value == "npu"
-        for test in _tests_around(node, file)
-        for n in ast.walk(test)
-    )
+    """Whether the same condition asks for NPUs already."""
+    test, around = node, file.parent(node)
+    while isinstance(around, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
+        test, around = around, file.parent(around)
+    return any(isinstance(n, ast.Constant) and n.value == "npu" for n in ast.walk(test))
 
 
 def _is_about_cudnn(node: ast.AST, file: PythonFile) -> bool:
     """Whether the function decides about cuDNN, which NPUs do not have."""
     function = file.enclosing_function(node)
     return function is not None and "cudnn.enabled" in file.text(function)
-
-
-def _tests_around(node: ast.AST, file: PythonFile) -> Iterator[ast.expr]:
-    test, around = node, file.parent(node)
-    while isinstance(around, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
-        test, around = around, file.parent(around)
-    if not isinstance(around, ast.If) or test is not around.test:
-        if isinstance(test, ast.expr):
-            yield test
-        return
-    first = around
-    above = file.parent(first)
-    while isinstance(above, ast.If) and above.orelse == [first]:
-        first, above = above, file.parent(above)
-    branch: ast.stmt | None = first
-    while isinstance(branch, ast.If):
-        yield branch.test
-        branch = branch.orelse[0] if len(branch.orelse) == 1 else None
 
 
 def _either_prefix(found: literals.Literal, file: PythonFile) -> Proposal:

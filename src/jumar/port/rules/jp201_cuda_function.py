@@ -32,6 +32,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if member == "OutOfMemoryError" and file.options.torch >= (2, 5):
         yield file.replace(node, f"{file.say.torch}.OutOfMemoryError", TORCH)
         return
+    if member == "_initialized" and isinstance(node, ast.Attribute):
+        yield from _is_initialized(node, file)
+        return
     renamed = RENAMED.get(member)
     if member not in SAME_NAME and member not in TENSOR_TYPES and renamed is None:
         return
@@ -60,6 +63,14 @@ def _module(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
     elif isinstance(node, ast.Attribute):
         end = file.span(node)[1]
         yield file.change(node, Piece(end - len("cuda"), end, "npu"), needs=(TORCH_NPU,))
+
+
+def _is_initialized(node: ast.Attribute, file: PythonFile) -> Outcomes:
+    """The flag that checkpointing code reads; the plug-in has the question only."""
+    if file.options.npu_only:
+        yield file.replace(node, f"{file.say.torch}.npu.is_initialized()", TORCH_NPU)
+    else:
+        yield file.replace(node, f"{file.say.device_module}.is_initialized()", DEVICE_MODULE)
 
 
 def _npu_only(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> Outcomes:

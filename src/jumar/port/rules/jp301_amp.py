@@ -73,8 +73,22 @@ def _portable(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> Ou
     elif _keeps_meaning(call):
         if pieces:
             yield file.change(node, *pieces, needs=(TORCH,))
+    elif _begins_partial(node, call, file):
+        end = file.span(node)[1]
+        yield file.change(
+            node, *pieces, file.insert(end, f", {device}"), needs=(ACCELERATOR, TORCH)
+        )
     elif isinstance(node, ast.Attribute):
         yield _handed_on(node, kind, file)
+
+
+def _begins_partial(node: ast.expr, holder: ast.AST | None, file: PythonFile) -> bool:
+    """Whether this is `partial(autocast, enabled=…)`, which can take the device as well."""
+    return (
+        isinstance(holder, ast.Call)
+        and file.name(holder.func) == "functools.partial"
+        and holder.args == [node]
+    )
 
 
 def _keeps_meaning(holder: ast.AST | None) -> bool:

@@ -47,8 +47,13 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 def _command(node: ast.Constant | ast.JoinedStr, file: PythonFile) -> Outcomes:
     """A shell command as a text: `f"CUDA_VISIBLE_DEVICES={card} python train.py"`."""
-    parent = file.parent(node)
-    if isinstance(parent, (ast.JoinedStr, ast.Expr)):
+    parts = [node] if isinstance(node, ast.Constant) else node.values
+    named = any(
+        isinstance(part, ast.Constant) and f"{name}=" in str(part.value)
+        for part in parts
+        for name in COUNTERPARTS
+    )
+    if not named or isinstance(file.parent(node), (ast.JoinedStr, ast.Expr)):
         return
     start, _ = file.span(node)
     written = file.text(node)

@@ -20,7 +20,7 @@ _KERNELS = frozenset(
                  "unpadded_", "unpadded_kvpacked_", "unpadded_qkvpacked_")
 )  # fmt: skip
 _PADDING = frozenset({"index_first_axis", "pad_input", "unpad_input"})
-_XFORMERS = frozenset({"memory_efficient_attention", "LowerTriangularMask"})
+_XFORMERS = frozenset({"memory_efficient_attention", "LowerTriangularMask", "unbind"})
 _MODULES = {
     "flash_attn": _KERNELS,
     "flash_attn.flash_attn_interface": _KERNELS,
