@@ -136,3 +136,22 @@ def test_fast_checks_nothing_and_reports_nothing(simulated: Run) -> None:
 def test_a_bad_setting_is_named(simulated: Run) -> None:
     done = simulated("import torch_npu\nprint()\n", JUMAR_SIM_CHIP="Ascend1")
     assert "JUMAR_SIM_CHIP: 'Ascend1' is not known; known: Ascend910A" in done.stderr
+
+
+def test_scaling_gradients_is_no_trouble(simulated: Run) -> None:
+    """Its cast to float64 is float32 on a real NPU, which goes on without a word."""
+    source = (
+        "import torch, torch_npu\n"
+        "weight = torch.ones(2, device='npu', requires_grad=True)\n"
+        "optimizer = torch.optim.SGD([weight], lr=1.0)\n"
+        "for scaler in (torch.amp.GradScaler('npu'), torch.npu.amp.GradScaler()):\n"
+        "    optimizer.zero_grad()\n"
+        "    scaler.scale((weight * 3).sum()).backward()\n"
+        "    scaler.step(optimizer)\n"
+        "    scaler.update()\n"
+        "print(weight.tolist())\n"
+    )
+    done = simulated(source)
+    assert done.stdout == "[-5.0, -5.0]\n", done.stderr
+    assert "refuse this" not in done.stderr
+    assert "nothing that a real NPU would refuse" in done.stderr
