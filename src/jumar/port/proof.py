@@ -137,10 +137,10 @@ def compare(original: RunResult, ported: RunResult, *, tolerance: float = TOLERA
     found = _Comparison(tolerance)
     for rank, (left, right) in enumerate(zip(original.ranks, ported.ranks, strict=False)):
         found.walk(rank, left, right, may_be_short=original.cut or ported.cut)
-    if len(original.ranks) != len(ported.ranks) and found.difference is None:
+    failure = ported.failure or original.failure
+    if len(original.ranks) != len(ported.ranks) and found.difference is None and not failure:
         counts = str(len(original.ranks)), str(len(ported.ranks))
         found.difference = Difference("number of processes that trained", *counts)
-    failure = ported.failure or original.failure
     # Where a run broke, the other one went on: how far it came is no difference of its own.
     difference = None if failure and found.ended_early else found.difference
     return Certificate(

@@ -1,6 +1,7 @@
 """Reads what the processes of a run noted (`inject/start_path`) as the record that is compared."""
 
 import json
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,6 +13,7 @@ from jumar.trial.process import Ended
 
 _TAIL_LINES = 20
 _KINDS = frozenset(Kind)
+_TRACEBACK = "Traceback (most recent call last)"
 
 
 @dataclass
@@ -78,10 +80,20 @@ def _take(process: _Process, note: dict[str, Any], root: Path) -> None:
         if "device" in note:
             process.used.add(note["device"].partition(":")[0])
     elif note["kind"] == "error":
-        message = note["message"].replace(str(root), "").strip()
-        process.error = Failure(f"{note['what']}: {message}", where, source)
+        process.error = _error(note, where, root)
     else:
         process.cut = True
+
+
+def _error(note: dict[str, Any], where: str, root: Path) -> Failure:
+    message: str = note["message"].strip()
+    what = f"{note['what']}: {message}"
+    if _TRACEBACK in message:
+        # A parent that quotes the traceback of its child: what happened there is what counts.
+        what = message.rpartition("\n")[2]
+        inside = re.findall(rf'File "{re.escape(str(root))}/([^"\n]+)", line (\d+)', message)
+        where = ":".join(inside[-1]) if inside else where
+    return Failure(what.replace(f"{root}/", ""), where, _source_line(root, where))
 
 
 def _source_line(root: Path, where: str) -> str:

@@ -69,6 +69,16 @@ def _made_there(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _tensor_to: Any = torch.Tensor.to
+_module_to: Any = torch.nn.Module.to
+
+
+def _all_to(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """A module moves its tensors one by one; what its arguments mean is read by C++ before."""
+    if args and type(args[0]) is int:
+        args = (torch.device("cuda", args[0]), *args[1:])
+    if type(kwargs.get("device")) is int:
+        kwargs["device"] = torch.device("cuda", kwargs["device"])
+    return _module_to(self, *args, **kwargs)
 
 
 def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -116,6 +126,7 @@ def _replace_functions() -> None:
         if hasattr(owner, name):
             setattr(owner, name, _reads_cpu(getattr(owner, name)))
     torch.Tensor.to = _to
+    torch.nn.Module.to = _all_to
     torch.Tensor.cuda = _tensor_cuda
     torch.Tensor.cpu = _tensor_cpu
     torch.Tensor.pin_memory = _itself

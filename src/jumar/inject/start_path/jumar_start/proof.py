@@ -189,8 +189,11 @@ class Recorder:
         import torch
 
         self._depth = max(0, self._depth - 1)
+        # Evaluation is not compared, so there is nothing to locate in it.
+        if self._outputs >= _MOST_OUTPUTS or self._in_backward or not torch.is_grad_enabled():
+            return
         found = _first_floats(torch, output)
-        if found is None or self._outputs >= _MOST_OUTPUTS or self._in_backward:
+        if found is None:
             return
         self._outputs += 1
         values = _figures(torch, found)

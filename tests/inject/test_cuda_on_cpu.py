@@ -1,0 +1,59 @@
+"""Code written for CUDA, unedited, in a process where cuda means the CPU."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.inject.conftest import SCRIPTS, plain_environment
+
+from jumar.inject.starting import Limits, cuda_on_cpu, noted
+
+
+def run(
+    folder: Path, *words: str, steps: int = 0
+) -> tuple["subprocess.CompletedProcess[str]", list[dict[str, object]]]:
+    notes = folder / "notes"
+    notes.mkdir()
+    environ = noted(plain_environment(), notes=notes, root=folder, limits=Limits(steps, 200))
+    done = subprocess.run(
+        [sys.executable, *words],
+        env=cuda_on_cpu(environ, devices=2),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    lines = [line for path in notes.iterdir() for line in path.read_text().splitlines()]
+    return done, [json.loads(line) for line in lines]
+
+
+def test_what_scripts_call_works_on_the_cpu(tmp_path: Path) -> None:
+    done, _ = run(tmp_path, str(SCRIPTS / "cuda_surface.py"))
+    assert done.stdout == "all is well\n", done.stderr
+
+
+def test_notes_name_the_line_and_the_run_ends_after_its_steps_even_if_it_would_go_on(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\n"
+        "model = torch.nn.Linear(2, 1).cuda()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "while True:\n"
+        "    try:\n"
+        "        model(torch.ones(1, 2).cuda()).sum().backward()\n"
+        "        optimizer.step()\n"
+        "    except BaseException as error:\n"
+        "        print(type(error).__name__)\n"
+    )
+    done, notes = run(tmp_path, "train.py", steps=2)
+    assert (done.returncode, done.stdout) == (0, "SystemExit\n"), done.stderr
+    assert [note["where"] for note in notes if note["kind"] == "loss"] == ["train.py:6"] * 3
+    names = [note["what"] for note in notes if note["kind"] == "parameter"][:2]
+    assert names == ["weight", "bias"]
+
+
+def test_a_process_without_torch_is_left_as_it_is(tmp_path: Path) -> None:
+    done, notes = run(tmp_path, "-c", "import sys; print('torch' in sys.modules)")
+    assert (done.stdout, notes) == ("False\n", [])
