@@ -1,6 +1,5 @@
 """Data of jobs on the local engine: brought before, sent while they run and however they end."""
 
-import json
 import os
 import signal
 import sys
@@ -34,6 +33,13 @@ def store(workshop: Workshop) -> Path:
 
 def script(body: str) -> list[str]:
     return [PYTHON, "-c", f"import os, sys, time\nout = sys.argv[-1].split('=')[1]\n{body}"]
+
+
+def losing_its_store(workshop: Workshop) -> list[str]:
+    """Writes a result; then its store is one that does not answer."""
+    there, here = workshop.home / "away.json", workshop.home / "store.json"
+    save_account(there, "obs", NOWHERE)
+    return script(f"open(out + '/m', 'w').write('m'); os.rename({str(there)!r}, {str(here)!r})")
 
 
 def directory(attempt: Attempt) -> JobDir:
@@ -203,12 +209,7 @@ def test_a_killed_sender_costs_the_job_nothing(workshop: Workshop, store: Path) 
 
 
 def test_a_job_whose_store_is_away_at_the_end_has_still_succeeded(workshop: Workshop) -> None:
-    body = (
-        f"json = {json.dumps(str(workshop.home / 'store.json'))}\n"
-        "open(out + '/m', 'w').write('m'); os.rename(json + '.away', json)"
-    )
-    save_account(workshop.home / "store.json.away", "obs", NOWHERE)
-    attempt, seen = workshop.run(script(body), outputs=OUT)
+    attempt, seen = workshop.run(losing_its_store(workshop), outputs=OUT)
     assert (seen.state, seen.not_uploaded) == (JobState.SUCCEEDED, True)
     record = staging(workshop, attempt)
     assert record.phase == "not-uploaded"
@@ -217,6 +218,30 @@ def test_a_job_whose_store_is_away_at_the_end_has_still_succeeded(workshop: Work
     workshop.engine.send_results(attempt)
     wait_for(lambda: in_phase(workshop, attempt, "done"), "the results are sent")
     assert (workshop.home / "store/lab/out/m").read_text() == "m"
+
+
+def test_a_stop_ends_the_sending_of_a_job_that_is_done(workshop: Workshop) -> None:
+    workshop.stages.patience_s = workshop.stages.every_s = 600
+    attempt = workshop.attempt(losing_its_store(workshop), outputs=OUT)
+    workshop.engine.start(attempt)
+    wait_for(lambda: in_phase(workshop, attempt, "sending"), "it sends")
+    workshop.engine.stop(attempt, JobState.STOPPED)
+    seen = wait_final(workshop.engine, attempt)
+    assert (seen.state, seen.not_uploaded) == (JobState.SUCCEEDED, True)
+
+
+def test_killing_the_guard_while_results_are_sent_leaves_nothing(workshop: Workshop) -> None:
+    workshop.stages.patience_s = workshop.stages.every_s = 600
+    attempt = workshop.attempt(losing_its_store(workshop), outputs=OUT)
+    workshop.engine.start(attempt)
+    wait_for(lambda: in_phase(workshop, attempt, "sending"), "it sends")
+    claim = jobdir.read_claim(directory(attempt))
+    assert claim is not None
+    kill_9(claim.guard.pid)
+    seen = wait_final(workshop.engine, attempt)
+    # The training was over: how it ended is known.
+    assert (seen.state, seen.not_uploaded) == (JobState.SUCCEEDED, True)
+    wait_for(lambda: not workshop.left_over(), "no process is left", 5)
 
 
 def test_checkpoints_go_from_job_to_job(workshop: Workshop) -> None:

@@ -1,6 +1,7 @@
 """How far staging is: a small file, written aside and renamed, that anybody may read at any time."""
 
 import json
+import logging
 import os
 import threading
 import time
@@ -15,6 +16,7 @@ from jumar.spec.records import Carried, StagingRecord
 from jumar.spec.wire import decode, encode
 from jumar.store.transfer.records import Progress
 
+logger = logging.getLogger(__name__)
 _TELL_EVERY_S = 1.0
 Side = Literal["inputs", "outputs"]
 
@@ -41,10 +43,13 @@ class StatusFile:
         with self._lock:
             known = read_status(self._path) or StagingRecord(phase="bringing")
             record = replace(known, **changes, updated_at=time.time())
-            self._path.parent.mkdir(parents=True, exist_ok=True)
             aside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-            aside.write_text(json.dumps(encode(record)), "utf-8")
-            aside.replace(self._path)
+            try:
+                aside.write_text(json.dumps(encode(record)), "utf-8")
+                aside.replace(self._path)
+            except OSError as error:
+                # A full disk: results must go all the same, and what is not told counts as unsent.
+                logger.warning("cannot tell how far it is: %s", error)
 
     @contextmanager
     def telling(self, phase: str, side: Side, parts: Sequence[Progress]) -> Generator[None]:
