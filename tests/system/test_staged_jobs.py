@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -11,14 +12,15 @@ import pytest
 from tests.pythons import oldest
 from tests.store.conftest import free_port
 from tests.system.test_killed_server import (
-    home as home,
-)
-from tests.system.test_killed_server import (
+    JUMAR,
     jumar,
     kill_and_start_again,
     start,
     until_there,
     wait_for_state,
+)
+from tests.system.test_killed_server import (
+    home as home,
 )
 
 from jumar.client import Client
@@ -139,9 +141,22 @@ def test_a_store_and_a_server_that_are_killed_while_inputs_are_brought_cost_no_a
         job = client.submit(spec)
         until(lambda: staging(client, job.id).phase == "bringing")
         kill_and_start_again(home)
+        words = ("--input", f"data_url=obs://{bucket}/data", "--", "true")
+        follower = subprocess.Popen(
+            [JUMAR, "run", "--follow", *words],
+            env={**os.environ, "JUMAR_HOME": str(home)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert follower.stderr is not None
+        told = iter(follower.stderr.readline, "")
+        assert "bringing inputs\n" in told
     ended = client.wait(job.id, timeout_s=120)
     assert (ended.state, len(ended.attempts)) == (JobState.SUCCEEDED, 1), ended
     assert stored(door, bucket, "out/copy") == (data / "7").read_bytes()
+    follower.communicate(timeout=120)
+    assert follower.returncode == 0
     again = client.wait(client.submit(spec).id, timeout_s=120)
     assert again.staging is not None
     assert again.staging.inputs is not None

@@ -4,6 +4,7 @@ import sys
 import time
 from typing import TextIO
 
+from jumar.cli.data_news import data_told
 from jumar.cli.output import note, span
 from jumar.client import Client, LogChunk, Reconnecting, StateChange
 from jumar.spec.records import JobRecord
@@ -40,7 +41,8 @@ def follow_to_end(
 ) -> JobRecord | None:
     """Print the log, then how it ended. None when the user left with Ctrl-C."""
     try:
-        print_log(client, job.id, out=out)
+        with data_told(client, job):
+            print_log(client, job.id, out=out)
     except KeyboardInterrupt:
         if not stop_on_interrupt:
             note(

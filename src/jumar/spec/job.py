@@ -18,28 +18,22 @@ from pydantic import (
 
 from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
 from jumar.spec.duration import format_duration, parse_duration
+from jumar.spec.places import SCHEMES, is_remote
 
 MOST_SECONDS = 366 * 24 * 3600
 _NAME = re.compile(r"[^\W_][\w.\- ]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _GIT_SCHEMES = ("https://", "http://", "ssh://", "git://", "file://", "git@", "/")
-_REMOTE_SCHEMES = ("obs", "s3")
-_STORE_SCHEMES = (*_REMOTE_SCHEMES, "file")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
 MASK = "***"
 
 Endpoint = Literal["ssh", "jupyter", "tensorboard"]
 
 
-def is_remote(url: str) -> bool:
-    """Whether an input or output lies in an object store, so that it has to be staged."""
-    return url.startswith(tuple(f"{scheme}://" for scheme in _REMOTE_SCHEMES))
-
-
 def _check_url(name: str, url: str) -> None:
     scheme = url.split("://", 1)[0] if "://" in url else "file"
-    if not url or "\0" in url or scheme not in _STORE_SCHEMES:
+    if not url or "\0" in url or scheme not in SCHEMES:
         raise ValueError(f"{name}: {url!r} is not a path, file://, obs:// or s3:// address")
 
 

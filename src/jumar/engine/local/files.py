@@ -10,7 +10,8 @@ from jumar.engine.base import Attempt
 from jumar.engine.local.card_book import CardFacts
 from jumar.errors import EngineFailed, StorageFull
 from jumar.launch.jobdir import FORMAT, JobDir, create_json
-from jumar.spec.job import ArchivedCode, GitCode, JobSpec, is_remote
+from jumar.spec.job import ArchivedCode, GitCode, JobSpec
+from jumar.spec.places import is_remote
 
 
 def job_dir(attempt: Attempt) -> JobDir:

@@ -20,7 +20,8 @@ from jumar.launch.job_ranks import arguments
 from jumar.launch.requirements import FILE_NAME, boot_file
 from jumar.launch.spawn import find
 from jumar.spec.devices import Card
-from jumar.spec.job import JobSpec, is_remote
+from jumar.spec.job import JobSpec
+from jumar.spec.places import is_remote
 
 _SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"'*?[]#~=%{}\n!")
 _BUILTINS = frozenset(

@@ -11,7 +11,8 @@ from jumar.engine.base import SEND_LIMIT_S, Attempt
 from jumar.engine.local.files import input_paths, job_dir, output_paths
 from jumar.errors import SubmitRefused
 from jumar.launch.jobdir import JobDir, write_json
-from jumar.spec.job import JobSpec, is_remote
+from jumar.spec.job import JobSpec
+from jumar.spec.places import is_remote
 from jumar.spec.records import StagingRecord
 from jumar.store.folder import FolderStore
 from jumar.store.places import open_place

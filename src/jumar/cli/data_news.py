@@ -1,0 +1,69 @@
+"""How far a followed job's data is, on stderr: while data is carried, its log has nothing to say."""
+
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from jumar.cli.output import note
+from jumar.cli.staging_text import progress_text
+from jumar.client import Client
+from jumar.errors import JumarError
+from jumar.spec.places import is_remote
+from jumar.spec.records import JobRecord
+
+_EVERY_S = 1.0
+_CLEAR = "\r\033[K"
+
+
+@contextmanager
+def data_told(client: Client, job: JobRecord) -> Generator[None]:
+    """Tell it until the job is over; nothing is asked for a job without such data."""
+    if not _has_remote_data(job):
+        yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=_tell, args=(client, job.id, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _has_remote_data(job: JobRecord) -> bool:
+    places = [*job.spec["inputs"].values(), *job.spec["outputs"].values(), job.spec.get("ckpt")]
+    return any(is_remote(place) for place in places if place)
+
+
+def _tell(client: Client, job_id: str, over: threading.Event) -> None:
+    told, live = "", sys.stderr.isatty()
+    while not over.wait(_EVERY_S):
+        try:
+            job = client.get(job_id)
+        except JumarError:
+            # Whoever follows the log tells of that.
+            continue
+        what, progress = _news(job)
+        if live and (what or told):
+            # The line is left at its start, so that the log goes over it.
+            print(f"{_CLEAR}{what}{progress}\r", end="", file=sys.stderr, flush=True)
+        elif what and what != told:
+            note(what)
+        told = what
+    if live and told:
+        print(_CLEAR, end="", file=sys.stderr, flush=True)
+
+
+def _news(job: JobRecord) -> tuple[str, str]:
+    """What is being done, and how far it is."""
+    record = job.staging
+    if record is None or job.state.is_final:
+        return "", ""
+    sides = {
+        "bringing": ("bringing inputs", record.inputs),
+        "sending": ("sending results", record.outputs),
+    }
+    what, part = sides.get(record.phase, ("", None))
+    return what, f": {progress_text(part)}" if part is not None and part.total_files else ""
