@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from jumar.spec.records import StagingRecord
 from jumar.store.accounts import Account, StoreConfig, save_account
 from jumar.store.cache import ContentCache
 from jumar.store.door import Door
-from jumar.store.places import open_place
+from jumar.store.places import buckets, open_place
 from jumar.store.staging.__main__ import STAGE_FAILED
 from jumar.store.staging.bring import bring
 from jumar.store.staging.plan import Staged, StagePlan, plan_json, read_plan
@@ -135,11 +136,25 @@ def test_a_missing_input_is_told(home: Path, tmp_path: Path) -> None:
 
 
 def test_a_bucket_that_results_cannot_go_to_is_told_before_the_training(
-    home: Path, tmp_path: Path, door_config: StoreConfig
+    home: Path, tmp_path: Path, door: Door
 ) -> None:
     out = Staged(url="obs://no-such-bucket/o", path=str(tmp_path))
+    save_account(home / "store.json", "obs", replace(door.account, makes_buckets=False))
     with pytest.raises(NotFound, match="no-such-bucket"):
         bring(plan_of(home, tmp_path, outputs=(out,)))
+
+
+def test_a_bucket_of_the_platforms_own_server_is_made(
+    home: Path, tmp_path: Path, door: Door, door_config: StoreConfig
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "x").touch()
+    bucket = f"made{time.time_ns():x}"
+    out = Staged(url=f"obs://{bucket}/o", path=str(tmp_path / "out"))
+    plan = plan_of(home, tmp_path, outputs=(out,))
+    bring(plan)
+    assert send_finally(plan)
+    assert bucket in buckets("obs", door_config)
 
 
 def test_results_go_while_the_job_runs_but_for_what_is_being_written(

@@ -41,12 +41,15 @@ def bring(plan: StagePlan) -> None:
 
 def _check_target(staged: Staged, plan: StagePlan, config: StoreConfig) -> None:
     place = open_place(staged.url, config)
-    if isinstance(place.store, ObjectStore):
-        patiently(
-            lambda: next(place.store.walk(place.prefix), None),
-            Patience(limit_s=plan.patience_s),
-            staged.url,
-        )
+    store = place.store
+    if not isinstance(store, ObjectStore):
+        return
+
+    def look() -> None:
+        store.make_ready()
+        next(store.walk(place.prefix), None)
+
+    patiently(look, Patience(limit_s=plan.patience_s), staged.url)
 
 
 def _bring(staged: Staged, plan: StagePlan, config: StoreConfig, progress: Progress) -> None:
