@@ -30,7 +30,7 @@ def progress_text(part: Carried) -> str:
 def _carried(part: Carried) -> str:
     if part.files < part.total_files:
         return progress_text(part)
-    words = f"{part.files:,} files, {bytes_text(part.bytes)}"
+    words = f"{part.files:,} file{'' if part.files == 1 else 's'}, {bytes_text(part.bytes)}"
     return (
         f"{words} ({bytes_text(part.cached_bytes)} from the cache)" if part.cached_bytes else words
     )
