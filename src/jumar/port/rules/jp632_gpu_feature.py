@@ -1,7 +1,8 @@
 """Features of packages that otherwise run on NPUs, but whose kernels are CUDA's, are reported.
 
 8-bit and 4-bit loading and optimisers of transformers (bitsandbytes does them), `flash_attention_2`
-of transformers, GPU indexes of faiss, xformers switched on in diffusers, onnxruntime on CUDA."""
+of transformers, GPU indexes of faiss, xformers switched on in diffusers, onnxruntime on CUDA,
+commands of nvidia-smi."""
 
 import ast
 import re
@@ -45,6 +46,13 @@ _ONNX = (
         "请使用 onnxruntime-cann 与 CANNExecutionProvider",
     ),
 )
+_SMI = (
+    Words("nvidia-smi sees NVIDIA cards only.", "nvidia-smi 只能查看 NVIDIA 卡。"),
+    Words(
+        "on NPUs use npu-smi info, or torch.npu.mem_get_info and torch.npu.utilization",
+        "在 NPU 上请使用 npu-smi info，或 torch.npu.mem_get_info 与 torch.npu.utilization",
+    ),
+)
 _FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
 _OPTIMISERS = re.compile(
     r"paged_\w*adamw?_\d+bit|adamw_bnb_8bit|adamw_8bit|lion_8bit|paged_lion\w*"
@@ -61,8 +69,18 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield from _keyword(node, file)
     elif isinstance(node, ast.Constant) and node.value == "CUDAExecutionProvider":
         yield _remark(node, "CUDAExecutionProvider", _ONNX, file, Severity.LIMIT)
+    elif _calls_smi(node, file):
+        yield _remark(node, "nvidia-smi", _SMI, file, Severity.LIMIT)
     elif _names_optimiser(node) and not isinstance(file.parent(node), ast.Compare):
         yield _remark(node, file.text(node), _QUANTISED, file)
+
+
+def _calls_smi(node: ast.AST, file: PythonFile) -> bool:
+    """Whether a text is a command of nvidia-smi; a sentence about it is not."""
+    if not isinstance(node, ast.Constant) or isinstance(file.parent(node), ast.Expr):
+        return False
+    words = str(node.value).split()
+    return words[:1] == ["nvidia-smi"] and (len(words) == 1 or words[1].startswith("-"))
 
 
 def _names_optimiser(node: ast.AST) -> bool:
@@ -122,6 +140,7 @@ RULE = Rule(
         "faiss",
         "enable_xformers",
         "CUDAExecutionProvider",
+        "nvidia-smi",
         "_8bit",
         "_32bit",
         "paged_lion",
