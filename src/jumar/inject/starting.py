@@ -10,8 +10,11 @@ START_PATH = Path(__file__).resolve().parent / "start_path"
 
 def first_on_path(environ: Mapping[str, str], folder: Path) -> Dict[str, str]:
     """`environ` with `folder` at the front of PYTHONPATH."""
-    before = environ.get("PYTHONPATH", "").split(os.pathsep)
-    entries = [entry for entry in before if entry and entry != str(folder)]
+    before = environ.get("PYTHONPATH")
+    # An empty entry among others means the working directory.
+    entries = (
+        [entry for entry in before.split(os.pathsep) if entry != str(folder)] if before else []
+    )
     return {**environ, "PYTHONPATH": os.pathsep.join([str(folder), *entries])}
 
 
