@@ -76,6 +76,32 @@ for _ in range(5):
 dist.destroy_process_group()
 """
 
+NEUTRAL = """import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Digits(Dataset):
+    # A transform that is a module, as torchvision's are; it runs in the workers.
+    transform = torch.nn.LayerNorm(4)
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        return self.transform(torch.full((4,), float(index))).detach() + index
+
+
+assert torch.accelerator.is_available()
+device = torch.accelerator.current_accelerator()
+model = torch.compile(torch.nn.Linear(4, 1).to(device))
+optimizer = torch.optim.Adam(model.parameters())
+for rows in DataLoader(Digits(), 4, num_workers=1, pin_memory=True, shuffle=True):
+    model(rows.to(device)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+torch.accelerator.synchronize()
+"""
+
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
@@ -122,6 +148,12 @@ def test_a_port_is_proven_to_the_last_bit_and_the_source_is_left_alone(
     page = (source.parent / "out/jumar-report/report.html").read_text()
     assert "proven: 3 losses and 4 parameters over 3 steps, equal to the last bit" in page
     assert "已证明" in page
+
+
+def test_an_original_that_names_no_vendor_and_loads_data_in_workers_is_proven(source: Path) -> None:
+    (source / "neutral.py").write_text(NEUTRAL)
+    proof = prove(source, "python", "neutral.py", rc=0)["proof"]
+    assert (proof["verdict"], proof["steps"], proof["largest"]) == ("proven", 4, 0)
 
 
 def test_a_port_that_computes_something_else_is_caught_at_its_line(source: Path) -> None:

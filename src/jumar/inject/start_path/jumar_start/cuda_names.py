@@ -57,6 +57,10 @@ class Stream:
         """Whether all is done."""
         return True
 
+    def is_capturing(self) -> bool:
+        """Whether a graph is being recorded."""
+        return False
+
     def record_event(self, event: Any = None) -> "Event":
         """An event at this place of the stream."""
         event = event or Event()

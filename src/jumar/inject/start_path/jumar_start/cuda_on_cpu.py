@@ -8,7 +8,7 @@ import functools
 import importlib
 import re
 import sys
-from typing import Any, Callable, Iterator, Tuple
+from typing import Any, Callable, Dict, Iterator, Tuple
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
@@ -232,9 +232,33 @@ def _without_devices(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+_ACCELERATOR = {
+    "current_device_index": "current_device",
+    "current_device_idx": "current_device",
+    "get_memory_info": "mem_get_info",
+    "set_device_index": "set_device",
+    "set_device_idx": "set_device",
+    "device_index": "device",
+}
+
+
+def _replace_accelerator(names: Dict[str, Any]) -> None:
+    """Portable originals ask `torch.accelerator`, which shall say cuda."""
+    if not hasattr(torch, "accelerator"):
+        return
+    names = {**names, **{name: names[other] for name, other in _ACCELERATOR.items()}}
+    names["current_accelerator"] = lambda check_available=False: torch.device("cuda")
+    for module in (torch.accelerator, getattr(torch.accelerator, "memory", None)):
+        for name, value in names.items():
+            if hasattr(module, name):
+                setattr(module, name, value)
+
+
 def _compile(model: Any = None, **kwargs: Any) -> Any:
-    """The model as it is, as on simulated NPUs."""
-    return _itself if model is None else model
+    """Not compiled, as on simulated NPUs: modules in the wrapper of compiled ones, functions as is."""
+    if model is None:
+        return _compile
+    return torch.compiler.disable(model) if isinstance(model, torch.nn.Module) else model
 
 
 def install() -> None:
@@ -245,6 +269,7 @@ def install() -> None:
     torch.Generator = _Generator
     torch.compile = _compile
     names = cuda_names.names()
+    _replace_accelerator(names)
     for module in [torch.cuda, *_parts()]:
         for name, value in names.items():
             if hasattr(module, name):

@@ -81,6 +81,8 @@ class Notes:
 
     def add(self, kind: str, what: str, where: str, **more: Any) -> None:
         """Write one line."""
+        if _loads_data():
+            return
         if self._pid != os.getpid():
             # A forked child has notes of its own.
             self._pid = os.getpid()
@@ -124,6 +126,12 @@ def _frames(frame: Any) -> Iterator[Tuple[str, int]]:
         if not frame.f_code.co_filename.startswith(_OWN):
             yield frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
+
+
+def _loads_data() -> bool:
+    """Whether this is a worker of a DataLoader: it makes batches, and nothing that is compared."""
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    return worker is not None and worker.get_worker_info() is not None
 
 
 def _rank() -> int:
