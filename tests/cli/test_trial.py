@@ -64,3 +64,68 @@ def test_mistakes_are_named(jumar: Jumar) -> None:
         "cannot write"
         in jumar("try", "--report", "/no/such/folder/r.json", "--", "true", rc=2).stderr
     )
+
+
+TRAIN_ON_CUDA = """import argparse, os, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", default="data")
+data = parser.parse_args().data
+print("files", sorted(os.listdir(os.path.join(data, "cat"))), flush=True)
+model = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(100):
+    model(torch.randn(8, 4).to("cuda")).square().mean().backward()
+    optimizer.step()
+    print("step", step, model.weight.device, flush=True)
+open("left-behind.txt", "w").close()
+"""
+
+
+def pictures(folder: Path) -> None:
+    for name in ("cat", "dog"):
+        (folder / name).mkdir(parents=True)
+        for number in range(6):
+            (folder / name / f"{number}.jpg").write_bytes(b"picture")
+
+
+def test_a_script_for_cuda_is_ported_and_tried_with_mini_data_in_a_copy(
+    jumar: Jumar, tmp_path: Path
+) -> None:
+    lab = tmp_path / "lab"
+    pictures(lab / "data")
+    (lab / "train.py").write_text(TRAIN_ON_CUDA, "utf-8")
+    before = sorted(lab.rglob("*"))
+    words = ["--port", "--mini", "data=2", "--steps", "3", "--report", "../trial", "--json"]
+    done = jumar("try", *words, "--", sys.executable, "train.py", cwd=lab)
+    said = json.loads(done.stdout)
+    assert said["exit_code"] == 0
+    assert said["trial"]["steps"] == 3
+    assert said["port"]["summary"]["changes"] == 3
+    assert {event["file"] for event in said["port"]["trial"]["events"]} == {"train.py"}
+    assert done.stderr.count("jpg") == 2
+    assert "step 1 npu:0" in done.stderr
+    assert "step 2" not in done.stderr
+    assert sorted(lab.rglob("*")) == before
+    page = (tmp_path / "trial/report.html").read_text("utf-8")
+    assert "Trial on simulated NPUs" in page
+    assert "ACCELERATOR" in page
+    assert json.loads((tmp_path / "trial/trial.json").read_text())["steps"] == 3
+
+
+def test_mini_data_takes_the_place_of_the_word_that_names_it(jumar: Jumar, tmp_path: Path) -> None:
+    pictures(tmp_path / "data")
+    listing = "import os, sys; print(sorted(os.listdir(sys.argv[1] + '/dog')))"
+    words = ["--mini", "data=1", "--", sys.executable, "-c", listing]
+    assert len(json.loads(jumar("try", *words, "data/").stdout.replace("'", '"'))) == 1
+    assert "no word of the command is data" in jumar("try", *words, rc=2).stderr
+    assert "is not DIR" in jumar("try", "--mini", "data=x", "--", "true", rc=2).stderr
+    assert "no files" in jumar("try", "--mini", "gone=1", "--", "ls", "gone", rc=2).stderr
+
+
+def test_a_folder_for_the_report_has_a_page(jumar: Jumar, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\ntorch.ones(2).npu().sum().item()\n", "utf-8")
+    done = jumar("try", "--report", "trial", "--", sys.executable, "train.py")
+    assert f"report: {tmp_path / 'trial/report.html'}" in done.stderr
+    page = (tmp_path / "trial/report.html").read_text("utf-8")
+    assert "train.py:2" in page
+    assert "模拟 NPU 试运行" in page

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jumar.errors import BadInput
 from jumar.inject.simulated import environment
 from jumar.port import trial as trial_report
 from jumar.port.options import Options
@@ -56,16 +55,9 @@ def attempt(wish: Wish, folder: Path, config: StoreConfig, tell: Tell) -> Tried:
         scratch = Path(place).resolve()
         words = wish.words
         for number, wanted in enumerate(wish.minis):
-            target = scratch / f"mini{number}"
-            changed = mini.renamed(words, wanted, target)
-            if changed == words:
-                raise BadInput(
-                    f"--mini: no word of the command is {wanted.name}",
-                    hint="name the data in the command; or use --port, which runs a copy of this "
-                    "folder and swaps the data in it",
-                )
-            _tell_cut(mini.cut(wanted, target, config, folder), wanted, tell)
-            words = changed
+            made = mini.cut(wanted, scratch / f"mini{number}", config, folder)
+            _tell_cut(made.report, wanted, tell)
+            words = mini.renamed(words, wanted, made.path)
         ended, document = _run(replace(wish, words=words), folder, scratch)
         if wish.reports is not None and document is not None:
             from jumar.port.report.evidence_html import trial_page
@@ -83,6 +75,8 @@ def attempt_ported(wish: Wish, source: Path, config: StoreConfig, tell: Tell) ->
         with tempfile.TemporaryDirectory(prefix="jumar-try-") as place:
             scratch = Path(place).resolve()
             copy = scratch / "port"
+            edits = sum(len(file.changes) for file in result.results)
+            tell(f"ported {source.name}: {edits} edits; the command runs in a copy")
             ready = _copied(wish, result, copy, config, tell)
             ended, document = _run(ready, copy, scratch)
             seen.append(Tried(ended, document))
@@ -91,7 +85,6 @@ def attempt_ported(wish: Wish, source: Path, config: StoreConfig, tell: Tell) ->
     outcome = port_repository(
         source, Options(), target=Target(None), report_dir=wish.reports, witness=witness
     )
-    tell(f"ported before the trial: {outcome.verdict}, {outcome.changes} edits")
     return replace(seen[0], port=outcome)
 
 
@@ -100,13 +93,13 @@ def _copied(wish: Wish, result: TreeResult, copy: Path, config: StoreConfig, tel
     words = wish.words
     swapped: list[tuple[str, Path]] = []
     for number, wanted in enumerate(wish.minis):
-        target = copy.parent / f"mini{number}"
-        _tell_cut(mini.cut(wanted, target, config, result.root), wanted, tell)
+        made = mini.cut(wanted, copy.parent / f"mini{number}", config, result.root)
+        _tell_cut(made.report, wanted, tell)
         within = mini.inside(wanted, result.root)
         if within is None:
-            words = mini.renamed(words, wanted, target)
+            words = mini.renamed(words, wanted, made.path)
         else:
-            swapped.append((within, target))
+            swapped.append((within, made.path))
     kept = tuple(f for f in result.files if not any(_below(f.path, name) for name, _ in swapped))
     result = replace(result, files=kept)
     check_room(result, copy.parent, copies=1)

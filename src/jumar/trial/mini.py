@@ -3,10 +3,11 @@
 import os
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from jumar.errors import BadInput
 from jumar.store.accounts import StoreConfig
+from jumar.store.archive import is_archive
 from jumar.store.mini.make import MiniReport, make_mini
 from jumar.store.places import open_place
 
@@ -31,28 +32,47 @@ def parse(text: str) -> Wanted:
     return Wanted(name, int(count))
 
 
-def cut(wanted: Wanted, target: Path, config: StoreConfig, folder: Path) -> MiniReport:
-    """Make the mini set; a path is looked for from `folder`."""
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A mini set, and what it kept."""
+
+    path: Path
+    report: MiniReport
+
+
+def cut(wanted: Wanted, scratch: Path, config: StoreConfig, folder: Path) -> Cut:
+    """Make the mini set in `scratch`; a path is looked for from `folder`."""
     source = wanted.name if "://" in wanted.name else str(folder / wanted.name)
-    target.mkdir(parents=True)
-    return make_mini(
-        open_place(source, config), open_place(f"{target}/", config), per_class=wanted.per_class
+    name = PurePosixPath(source).name
+    scratch.mkdir(parents=True)
+    # An archive becomes a smaller archive, anything else a folder.
+    path = scratch / name if is_archive(name) else scratch / "data"
+    target = str(path) if is_archive(name) else f"{path}/"
+    report = make_mini(
+        open_place(source, config), open_place(target, config), per_class=wanted.per_class
     )
+    return Cut(path, report)
 
 
 def inside(wanted: Wanted, folder: Path) -> str | None:
     """Where in `folder` the data lies, if it does."""
     if "://" in wanted.name:
         return None
-    path = Path(os.path.normpath(folder.resolve() / wanted.name))
-    return (
-        str(path.relative_to(folder.resolve())) if path.is_relative_to(folder.resolve()) else None
-    )
+    root = folder.resolve()
+    path = Path(os.path.normpath(root / wanted.name))
+    return str(path.relative_to(root)) if root in path.parents else None
 
 
 def renamed(words: tuple[str, ...], wanted: Wanted, target: Path) -> tuple[str, ...]:
     """The words of a command with the mini set in the place of the whole."""
-    return tuple(_renamed(word, wanted.name.rstrip("/"), str(target)) for word in words)
+    changed = tuple(_renamed(word, wanted.name.rstrip("/"), str(target)) for word in words)
+    if changed == words:
+        raise BadInput(
+            f"--mini: no word of the command is {wanted.name}",
+            hint="name the data in the command; with --port, data inside this folder is swapped "
+            "in the copy that runs",
+        )
+    return changed
 
 
 def _renamed(word: str, name: str, target: str) -> str:
