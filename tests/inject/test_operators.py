@@ -20,3 +20,9 @@ def test_torchs_own_samples_give_the_same_bits(simulated: Run) -> None:
     (passed, of) = re.findall(r"all dtypes: (\d+) of (\d+) operators", done.stdout)[0]
     assert int(of) > 50
     assert int(passed) / int(of) >= 0.98
+
+
+def test_fused_operators_agree_with_plain_arithmetic(simulated: Run) -> None:
+    """Each of them, values and gradients, one by one in the script."""
+    done = simulated("fused.py")
+    assert done.stdout == "all agree\nnot tried: []\n", done.stdout + done.stderr

@@ -3,71 +3,150 @@
 Gradients follow from the operators they are made of. Internal formats of the chip have no meaning
 here: a cast to one gives the tensor as it is. An operator that is not here raises AttributeError."""
 
-from typing import Any, List, Optional, Tuple
+import math
+from typing import List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
 
 from torch_npu._sim import refuse
-from torch_npu._sim.attention import npu_fusion_attention, npu_prompt_flash_attention
+from torch_npu._sim.attention import (
+    npu_fusion_attention,
+    npu_incre_flash_attention,
+    npu_prompt_flash_attention,
+)
 from torch_npu._sim.boxes import npu_ciou, npu_diou, npu_giou, npu_iou, npu_ptiou
+from torch_npu._sim.detection import (
+    npu_batch_nms,
+    npu_bounding_box_decode,
+    npu_bounding_box_encode,
+    npu_nms_v4,
+    npu_nms_with_mask,
+    npu_random_choice_with_mask,
+)
 from torch_npu._sim.experts import (
     npu_grouped_matmul,
+    npu_moe_compute_expert_tokens,
+    npu_moe_finalize_routing,
     npu_moe_gating_top_k_softmax,
+    npu_moe_init_routing,
     npu_moe_token_permute,
     npu_moe_token_unpermute,
+)
+from torch_npu._sim.layouts import (
+    empty_with_format,
+    get_npu_format,
+    npu_broadcast,
+    npu_confusion_transpose,
+    npu_dtype_cast,
+    npu_dtype_cast_,
+    npu_format_cast,
+    npu_format_cast_,
+    npu_indexing,
+    npu_max,
+    npu_min,
+    npu_one_hot,
+    npu_pad,
+    npu_reshape,
+    npu_scatter_nd_update,
+    npu_scatter_nd_update_,
+    npu_slice,
+    npu_sort_v2,
+    npu_transpose,
+    one_,
+)
+from torch_npu._sim.norms import (
+    npu_add_layer_norm,
+    npu_add_rms_norm,
+    npu_add_rms_norm_cast,
+    npu_deep_norm,
+    npu_gemma_rms_norm,
+    npu_group_norm_silu,
+    npu_group_norm_swish,
+    npu_layer_norm_eval,
+    npu_rms_norm,
 )
 
 Tensor = torch.Tensor
 
 __all__ = [
+    "empty_with_format",
     "fast_gelu",
     "get_npu_format",
     "npu_add_layer_norm",
     "npu_add_rms_norm",
+    "npu_add_rms_norm_cast",
     "npu_alloc_float_status",
+    "npu_apply_adam",
+    "npu_apply_rotary_pos_emb",
+    "npu_batch_nms",
     "npu_bmmV2",
+    "npu_bounding_box_decode",
+    "npu_bounding_box_encode",
     "npu_broadcast",
     "npu_ciou",
     "npu_clear_float_status",
     "npu_confusion_transpose",
     "npu_conv2d",
+    "npu_conv3d",
+    "npu_conv_transpose2d",
+    "npu_convolution",
     "npu_cross_entropy_loss",
     "npu_deep_norm",
     "npu_diou",
     "npu_dropout_with_add_softmax",
     "npu_dtype_cast",
+    "npu_dtype_cast_",
     "npu_fast_gelu",
     "npu_format_cast",
     "npu_format_cast_",
     "npu_fusion_attention",
     "npu_geglu",
     "npu_gelu",
+    "npu_gelu_mul",
+    "npu_gemma_rms_norm",
     "npu_get_float_status",
     "npu_giou",
     "npu_group_norm_silu",
+    "npu_group_norm_swish",
     "npu_grouped_matmul",
+    "npu_incre_flash_attention",
+    "npu_indexing",
     "npu_interleave_rope",
     "npu_iou",
     "npu_layer_norm_eval",
     "npu_linear",
+    "npu_masked_softmax_with_rel_pos_bias",
+    "npu_max",
+    "npu_min",
     "npu_mish",
+    "npu_moe_compute_expert_tokens",
+    "npu_moe_finalize_routing",
     "npu_moe_gating_top_k_softmax",
+    "npu_moe_init_routing",
     "npu_moe_token_permute",
     "npu_moe_token_unpermute",
+    "npu_nms_v4",
+    "npu_nms_with_mask",
     "npu_one_hot",
+    "npu_pad",
     "npu_prompt_flash_attention",
     "npu_ptiou",
+    "npu_random_choice_with_mask",
     "npu_reshape",
     "npu_rms_norm",
     "npu_rotary_mul",
     "npu_scaled_masked_softmax",
+    "npu_scatter_nd_update",
+    "npu_scatter_nd_update_",
     "npu_silu",
+    "npu_silu_",
     "npu_slice",
     "npu_softmax_cross_entropy_with_logits",
     "npu_sort_v2",
     "npu_swiglu",
     "npu_transpose",
+    "one_",
 ]
 
 
@@ -105,6 +184,17 @@ def npu_mish(self: Tensor) -> Tensor:
     return F.mish(self)
 
 
+def npu_silu_(self: Tensor) -> Tensor:
+    """SiLU in place."""
+    return F.silu(self, inplace=True)
+
+
+def npu_gelu_mul(input: Tensor, *, approximate: str = "none") -> Tensor:
+    """gelu(a) · b for the two halves a and b."""
+    left, right = input.chunk(2, -1)
+    return F.gelu(left, approximate=approximate) * right
+
+
 def npu_swiglu(self: Tensor, dim: int = -1) -> Tensor:
     """silu(a) · b for the two halves a and b."""
     left, right = self.chunk(2, dim)
@@ -122,74 +212,6 @@ def npu_geglu(
     return right * gelu, gelu
 
 
-def npu_rms_norm(self: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> Tuple[Tensor, Tensor]:
-    """x / rms(x) · gamma over the dimensions of gamma, and 1 / rms(x)."""
-    dims = tuple(range(-gamma.dim(), 0))
-    wide = self.float()
-    rstd = torch.rsqrt(wide.pow(2).mean(dims, keepdim=True) + epsilon)
-    return (wide * rstd).to(self.dtype) * gamma, rstd
-
-
-def npu_add_rms_norm(
-    x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-06
-) -> Tuple[Tensor, Tensor, Tensor]:
-    """The norm of a sum, 1 / rms, and the sum."""
-    total = x1 + x2
-    normed, rstd = npu_rms_norm(total, gamma, epsilon)
-    return normed, rstd, total
-
-
-def npu_add_layer_norm(
-    x1: Tensor,
-    x2: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    epsilon: float = 1e-05,
-    additional_output: bool = False,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The layer norm of a sum, its mean and 1 / deviation, and the sum."""
-    total = x1 + x2
-    normed, mean, rstd = torch.native_layer_norm(total, list(gamma.shape), gamma, beta, epsilon)
-    return normed, mean, rstd, total
-
-
-def npu_deep_norm(
-    x: Tensor, gx: Tensor, beta: Tensor, gamma: Tensor, alpha: float = 0.3, epsilon: float = 1e-06
-) -> Tuple[Tensor, Tensor, Tensor]:
-    """The mean, 1 / deviation and layer norm of alpha · x + gx."""
-    normed, mean, rstd = torch.native_layer_norm(
-        x * alpha + gx, list(gamma.shape), gamma, beta, epsilon
-    )
-    return mean, rstd, normed
-
-
-def npu_layer_norm_eval(
-    input: Tensor,
-    normalized_shape: List[int],
-    weight: Optional[Tensor] = None,
-    bias: Optional[Tensor] = None,
-    eps: float = 1e-05,
-) -> Tensor:
-    """Layer norm."""
-    return F.layer_norm(input, normalized_shape, weight, bias, eps)
-
-
-def npu_group_norm_silu(
-    input: Tensor,
-    weight: Optional[Tensor],
-    bias: Optional[Tensor],
-    group: int,
-    eps: float = 0.00001,
-) -> Tuple[Tensor, Tensor, Tensor]:
-    """The silu of a group norm, its mean and 1 / deviation."""
-    batch, channels = input.shape[:2]
-    rest = input[0, 0].numel()
-    normed, mean, rstd = torch.native_group_norm(
-        input.contiguous(), weight, bias, batch, channels, rest, group, eps
-    )
-    return F.silu(normed), mean, rstd
-
-
 def _rotate_half(x: Tensor) -> Tensor:
     left, right = x.chunk(2, -1)
     return torch.cat((-right, left), -1)
@@ -203,8 +225,24 @@ def npu_rotary_mul(
     self: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = "half", rotate: Optional[Tensor] = None
 ) -> Tensor:
     """x · cos + rotated(x) · sin, by halves or by pairs."""
+    if rotate is not None:
+        return self * r1 + torch.matmul(self, rotate) * r2
     turn = _rotate_half if rotary_mode == "half" else _rotate_pairs
     return self * r1 + turn(self) * r2
+
+
+def npu_apply_rotary_pos_emb(
+    query: Tensor,
+    key: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    layout: str = "BSND",
+    rotary_mode: str = "half",
+) -> Tuple[Tensor, Tensor]:
+    """Rotary embedding of queries and keys, in place; cos and sin fit the layout by broadcasting."""
+    query.copy_(npu_rotary_mul(query, cos, sin, rotary_mode))
+    key.copy_(npu_rotary_mul(key, cos, sin, rotary_mode))
+    return query, key
 
 
 def npu_interleave_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -229,6 +267,18 @@ def npu_dropout_with_add_softmax(
     soft = F.softmax(x1 + self * alpha, dim)
     dropped, mask = torch.native_dropout(soft, prob, True)
     return mask, soft, dropped
+
+
+def npu_masked_softmax_with_rel_pos_bias(
+    x: Tensor,
+    atten_mask: Optional[Tensor],
+    relative_pos_bias: Tensor,
+    scale_value: float = 1.0,
+    inner_precision_mode: int = 0,
+) -> Tensor:
+    """softmax of x · scale plus a mask and a bias of positions."""
+    scores = x * scale_value + relative_pos_bias
+    return F.softmax(scores if atten_mask is None else scores + atten_mask, -1)
 
 
 def npu_softmax_cross_entropy_with_logits(self: Tensor, labels: Tensor) -> Tensor:
@@ -256,7 +306,9 @@ def npu_cross_entropy_loss(
         label_smoothing=label_smoothing,
     )
     sums = torch.logsumexp(input, -1)
-    return loss, F.log_softmax(input, -1), lse_square_scale_for_zloss * sums.pow(2), sums
+    zloss = lse_square_scale_for_zloss * sums.pow(2) if return_zloss else input.new_empty(0)
+    loss = loss.reshape(1) if reduction != "none" else loss
+    return loss, F.log_softmax(input, -1), zloss, sums
 
 
 def npu_linear(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
@@ -277,72 +329,77 @@ def npu_conv2d(
     return F.conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
+def npu_conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor],
+    stride: List[int],
+    padding: List[int],
+    dilation: List[int],
+    groups: int,
+) -> Tensor:
+    """A convolution of volumes."""
+    return F.conv3d(input, weight, bias, stride, padding, dilation, groups)
+
+
+def npu_convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor],
+    stride: List[int],
+    padding: List[int],
+    dilation: List[int],
+    groups: int,
+) -> Tensor:
+    """A convolution of images or volumes."""
+    run = npu_conv3d if input.dim() == 5 else npu_conv2d
+    return run(input, weight, bias, stride, padding, dilation, groups)
+
+
+def npu_conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor],
+    padding: List[int],
+    output_padding: List[int],
+    stride: List[int],
+    dilation: List[int],
+    groups: int,
+) -> Tensor:
+    """A transposed convolution."""
+    return F.conv_transpose2d(
+        input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
 def npu_bmmV2(self: Tensor, mat2: Tensor, output_sizes: List[int]) -> Tensor:
     """A batched product."""
     product = torch.matmul(self, mat2)
     return product.reshape(output_sizes) if output_sizes else product
 
 
-def npu_format_cast(self: Tensor, acl_format: Any, *args: Any, **kwargs: Any) -> Tensor:
-    """The tensor as it is: formats are the chip's business."""
-    return self
-
-
-npu_format_cast_ = npu_format_cast
-
-
-def get_npu_format(self: Tensor) -> int:
-    """2, the plain format."""
-    return 2
-
-
-def npu_dtype_cast(self: Tensor, dtype: torch.dtype, input_dtype: Optional[int] = None) -> Tensor:
-    """A cast."""
-    return self.to(dtype)
-
-
-def npu_transpose(self: Tensor, perm: List[int], require_contiguous: bool = True) -> Tensor:
-    """Dimensions in another order."""
-    return self.permute(perm).contiguous() if require_contiguous else self.permute(perm)
-
-
-def npu_confusion_transpose(
-    self: Tensor, perm: List[int], shape: List[int], transpose_first: bool
-) -> Tensor:
-    """A transposition and a reshape, in either order."""
-    if transpose_first:
-        return self.permute(perm).reshape(shape)
-    return self.reshape(shape).permute(perm).contiguous()
-
-
-def npu_reshape(self: Tensor, shape: List[int], can_refresh: bool = False) -> Tensor:
-    """Another shape."""
-    return self.reshape(shape)
-
-
-def npu_broadcast(self: Tensor, size: List[int]) -> Tensor:
-    """Repeated along dimensions of size one."""
-    return self.expand(size).contiguous()
-
-
-def npu_slice(self: Tensor, offsets: List[int], size: List[int]) -> Tensor:
-    """A part, by its corner and its size."""
-    parts = tuple(slice(first, first + length) for first, length in zip(offsets, size))
-    return self[parts].contiguous()
-
-
-def npu_one_hot(
-    self: Tensor, num_classes: int = -1, depth: int = 1, on_value: float = 1, off_value: float = 0
-) -> Tensor:
-    """One row a class index."""
-    classes = torch.arange(depth, device=self.device)
-    hit = self.unsqueeze(-1) == classes
-    return torch.where(hit, float(on_value), float(off_value))
-
-
-def npu_sort_v2(self: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
-    """Sorted values without their indices."""
-    return torch.sort(self, dim, descending).values
+def npu_apply_adam(
+    beta1_power: float,
+    beta2_power: float,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    grad: Tensor,
+    use_locking: Optional[bool],
+    use_nesterov: Optional[bool],
+    *,
+    out: Tuple[Tensor, Tensor, Tensor],
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """One step of Adam on the weights and the two moments given as `out`."""
+    weights, first, second = out
+    with torch.no_grad():
+        first.lerp_(grad, 1 - beta1)
+        second.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        step = lr * math.sqrt(1 - beta2_power) / (1 - beta1_power)
+        ahead = first * beta1 + grad * (1 - beta1) if use_nesterov else first
+        weights.addcdiv_(ahead, second.sqrt().add_(epsilon), value=-step)
+    return weights, first, second
 
 
 def npu_alloc_float_status(self: Tensor) -> Tensor:

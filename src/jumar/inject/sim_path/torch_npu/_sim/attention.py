@@ -2,8 +2,7 @@
 
 `sparse_mode` 0 to 4 are supported; packed layouts (TND) with lengths of their own are too."""
 
-import math
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -107,6 +106,11 @@ def npu_fusion_attention(
     **kwargs: Any,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """softmax(q · k · scale + pse, masked) · v; the highest scores, the sums, and unused places."""
+    _refuse_unknown("npu_fusion_attention", {**kwargs, "prefix": prefix})
+    if sparse_mode not in range(5) or (pse is not None and input_layout == "TND"):
+        raise NotImplementedError(
+            f"npu_fusion_attention: sparse_mode {sparse_mode} with layout {input_layout} is not simulated"
+        )
 
     def hide(scores: Tensor) -> Optional[Tensor]:
         return _hidden(scores, atten_mask, sparse_mode, pre_tockens, next_tockens)
@@ -140,6 +144,13 @@ def npu_fusion_attention(
     return _join(out, input_layout), highest, total, query.new_empty(0), 0, 0, 0
 
 
+def _refuse_unknown(name: str, options: Dict[str, Any]) -> None:
+    """Options that change the result and are not simulated must not be passed over."""
+    given = [key for key, value in options.items() if isinstance(value, (Tensor, list, tuple))]
+    if given:
+        raise NotImplementedError(f"{name} with {', '.join(given)} is not simulated")
+
+
 def _spans(ends: Optional[List[int]]) -> List[slice]:
     """The parts of a packed batch, whose ends are given."""
     if ends is None:
@@ -158,7 +169,7 @@ def npu_prompt_flash_attention(
     pse_shift: Optional[Tensor] = None,
     actual_seq_lengths: Optional[List[int]] = None,
     num_heads: int = 1,
-    scale_value: Optional[float] = None,
+    scale_value: float = 1.0,
     pre_tokens: int = 2147483647,
     next_tokens: int = 0,
     input_layout: str = "BSH",
@@ -167,7 +178,9 @@ def npu_prompt_flash_attention(
     **kwargs: Any,
 ) -> Tensor:
     """Attention for inference."""
-    scale = 1.0 / math.sqrt(query.shape[-1]) if scale_value is None else scale_value
+    _refuse_unknown(
+        "npu_prompt_flash_attention", {**kwargs, "actual_seq_lengths": actual_seq_lengths}
+    )
     return npu_fusion_attention(
         query,
         key,
@@ -176,8 +189,37 @@ def npu_prompt_flash_attention(
         input_layout,
         pse=pse_shift,
         atten_mask=atten_mask,
-        scale=scale,
+        scale=scale_value,
         pre_tockens=pre_tokens,
         next_tockens=next_tokens if atten_mask is not None else 2147483647,
         sparse_mode=sparse_mode,
+    )[0]
+
+
+def npu_incre_flash_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    atten_mask: Optional[Tensor] = None,
+    pse_shift: Optional[Tensor] = None,
+    num_heads: int = 1,
+    scale_value: float = 1.0,
+    input_layout: str = "BSH",
+    num_key_value_heads: int = 0,
+    block_size: int = 0,
+    inner_precise: int = 1,
+    **kwargs: Any,
+) -> Tensor:
+    """Attention of one new query over all keys so far."""
+    _refuse_unknown("npu_incre_flash_attention", kwargs)
+    return npu_fusion_attention(
+        query,
+        key,
+        value,
+        num_heads,
+        input_layout,
+        pse=pse_shift,
+        atten_mask=atten_mask,
+        scale=scale_value,
     )[0]

@@ -19,6 +19,50 @@ def npu_moe_gating_top_k_softmax(
     return shares, experts.to(torch.int32), rows.view(k, -1).t().contiguous().view_as(experts)
 
 
+def npu_moe_init_routing(
+    x: Tensor, row_idx: Tensor, expert_idx: Tensor, active_num: int
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """Rows sorted by expert, where each row of `row_idx` came to lie, and the sorted experts."""
+    experts, order = expert_idx.flatten().sort(stable=True)
+    sources = row_idx.flatten()[order].long()
+    places = torch.empty_like(sources)
+    places[sources] = torch.arange(sources.numel(), device=x.device)
+    active = min(active_num, x.shape[0]) * expert_idx.shape[-1]
+    return x[sources[:active] % x.shape[0]], places.to(torch.int32), experts
+
+
+def npu_moe_compute_expert_tokens(sorted_expert_for_source_row: Tensor, num_expert: int) -> Tensor:
+    """How many rows go to the experts up to and with each."""
+    experts = torch.arange(num_expert, device=sorted_expert_for_source_row.device)
+    rows = sorted_expert_for_source_row.unsqueeze(0) <= experts.unsqueeze(1)
+    return rows.sum(1).to(torch.int32)
+
+
+def npu_moe_finalize_routing(
+    expanded_permuted_rows: Tensor,
+    skip1: Optional[Tensor],
+    skip2: Optional[Tensor],
+    bias: Optional[Tensor],
+    scales: Optional[Tensor],
+    expanded_src_to_dst_row: Tensor,
+    export_for_source_row: Optional[Tensor],
+    drop_pad_mode: Optional[int] = 0,
+    k: Optional[int] = 1,
+) -> Tensor:
+    """The sum of what the experts of each token gave, weighed, with what skipped them."""
+    if drop_pad_mode:
+        raise NotImplementedError("npu_moe_finalize_routing with drop_pad_mode is not simulated")
+    copies = scales.shape[1] if scales is not None else 1
+    back = expanded_permuted_rows[expanded_src_to_dst_row.long()]
+    back = back.view(copies, -1, back.shape[-1]).transpose(0, 1)
+    if bias is not None and export_for_source_row is not None:
+        back = back + bias[export_for_source_row.long()]
+    total = (back if scales is None else back * scales.unsqueeze(-1)).sum(1)
+    for skip in (skip1, skip2):
+        total = total if skip is None else total + skip
+    return total
+
+
 def npu_moe_token_permute(
     tokens: Tensor, indices: Tensor, num_out_tokens: Optional[int] = None, padded_mode: bool = False
 ) -> Tuple[Tensor, Tensor]:
