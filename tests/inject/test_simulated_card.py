@@ -41,6 +41,7 @@ print(x.tolist(), x.data_ptr() == rows.data_ptr())
 host = torch.empty(2, 3)
 print(host.copy_(x) is host, x.copy_(host) is x)
 print(torch.npu.memory_allocated(1) > 0, torch.npu.memory_allocated(0))
+print(x[[1]].tolist())
 print(torch.bincount(torch.tensor([1, 1]).npu()).tolist(), x.clone().resize_(3, 2).shape[0])
 """
 
@@ -83,5 +84,6 @@ def test_shapes_storage_and_memory_follow_changes_in_place(simulated: Run) -> No
         "[[0.0, 10.0, 20.0], [3.0, 4.0, 5.0]] True",
         "True True",
         "True 0",
+        "[[3.0, 4.0, 5.0]]",
         "[0, 2] 3",
     ], done.stderr

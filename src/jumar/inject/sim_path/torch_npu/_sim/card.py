@@ -102,6 +102,12 @@ def inner_of(tensor: Any) -> Any:
     return tensor._inner if type(tensor) in _TAGGED else tensor
 
 
+def copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
+    """A copy that C++ makes past `dispatch`, as for the list in `tensor[[0, 1]]`."""
+    inner_of(target).copy_(inner_of(source), non_blocking)
+    return target
+
+
 def take_data(tensor: Any, value: Any) -> None:
     """`tensor.data = value`, where either is a device tensor."""
     if type(tensor) in _TAGGED and type(value) in _TAGGED:

@@ -175,6 +175,8 @@ def install() -> None:
     library = torch.library.Library("aten", "IMPL")
     library.impl("empty.memory_format", _empty, "PrivateUse1")
     library.impl("empty_strided", _empty_strided, "PrivateUse1")
+    if WRAPPED:
+        library.impl("_copy_from", card.copy_from, "PrivateUse1")
     _LIBRARY.append(library)
     torch.utils._device._device_constructors()
     for name in _WRAPPED:
