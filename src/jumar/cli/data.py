@@ -331,11 +331,18 @@ def mini(source: str, target: str, per_class: int, seed: int, as_json: bool) -> 
       jumar data mini obs://lab/dataset_unzip obs://lab/dataset_unzip_mini --per-class 20
     """
     from jumar.store.mini.make import make_mini
+    from jumar.store.transfer.records import Progress
 
     config = _config()
-    report = make_mini(
-        _place(source, config), _place(target, config), per_class=per_class, seed=seed
-    )
+    progress = Progress()
+    with drawn_when(progress, shown=not as_json and sys.stderr.isatty()):
+        report = make_mini(
+            _place(source, config),
+            _place(target, config),
+            per_class=per_class,
+            seed=seed,
+            progress=progress,
+        )
     if as_json:
         print_json(report)
     else:
@@ -360,10 +367,14 @@ def unzip(source: str, target: str, most_bytes: int, as_json: bool) -> None:
       jumar data unzip obs://lab/dataset/flowers.zip obs://lab/dataset_unzip/flowers
     """
     from jumar.store.archive import Limits, unpack
+    from jumar.store.transfer.records import Progress
 
     config = _config()
     limits = Limits(bytes=most_bytes, free_bytes=most_bytes) if most_bytes else Limits()
-    report = unpack(_place(source, config), _place(target.rstrip("/") + "/", config), limits)
+    places = (_place(source, config), _place(target.rstrip("/") + "/", config))
+    progress = Progress()
+    with drawn_when(progress, shown=not as_json and sys.stderr.isatty()):
+        report = unpack(*places, limits, progress)
     if as_json:
         print_json(report)
     else:

@@ -17,6 +17,7 @@ from jumar.errors import BadInput
 from jumar.store.base import Place
 from jumar.store.folder import FolderStore, check_path_key, explained
 from jumar.store.transfer.one import copy_entry
+from jumar.store.transfer.records import Progress
 
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _STEP_BYTES = 8 << 20
@@ -55,7 +56,9 @@ def is_archive(name: str) -> bool:
     return name.lower().endswith(_ENDINGS)
 
 
-def unpack(source: Place, target: Place, limits: Limits) -> UnpackReport:
+def unpack(
+    source: Place, target: Place, limits: Limits, progress: Progress | None = None
+) -> UnpackReport:
     """Unpack the archive `source` into the folder `target`; nothing is written when a name is bad."""
     if not is_archive(source.key):
         raise BadInput(f"{source.url} is not an archive", hint=f"one of: {' '.join(_ENDINGS)}")
@@ -69,8 +72,8 @@ def unpack(source: Place, target: Place, limits: Limits) -> UnpackReport:
         )
         try:
             if path.name.lower().endswith(".zip"):
-                return _unpack_zip(path, target, allowed)
-            return _unpack_tar(path, target, allowed)
+                return _unpack_zip(path, target, allowed, progress or Progress())
+            return _unpack_tar(path, target, allowed, progress or Progress())
         except _DAMAGED as error:
             raise BadInput(f"{source.url} is damaged or of an unknown kind: {error}") from error
         except OSError as error:
@@ -90,7 +93,7 @@ def _local(source: Place, scratch: Path) -> Path:
     return scratch / name
 
 
-def _unpack_zip(path: Path, target: Place, allowed: "_Allowed") -> UnpackReport:
+def _unpack_zip(path: Path, target: Place, allowed: "_Allowed", progress: Progress) -> UnpackReport:
     with zipfile.ZipFile(path) as archive:
         members = {
             _name(info): info
@@ -99,11 +102,14 @@ def _unpack_zip(path: Path, target: Place, allowed: "_Allowed") -> UnpackReport:
         }
         for info in members.values():
             _refuse_odd(info, path.name)
-        _check(list(members), sum(i.file_size for i in members.values()), allowed)
+        total = sum(info.file_size for info in members.values())
+        _check(list(members), total, allowed)
+        progress.plan(len(members), total)
         budget = _Budget(allowed.bytes)
         for name, info in members.items():
             with archive.open(info) as file:
                 _store(file, target, name, budget)
+            progress.add_file(info.file_size)
         return UnpackReport(files=len(members), bytes=budget.used)
 
 
@@ -133,7 +139,7 @@ def _name(info: zipfile.ZipInfo) -> str:
     return name if "/" in name else name.replace("\\", "/")
 
 
-def _unpack_tar(path: Path, target: Place, allowed: "_Allowed") -> UnpackReport:
+def _unpack_tar(path: Path, target: Place, allowed: "_Allowed", progress: Progress) -> UnpackReport:
     # Twice through: first the names, so that a bad one leaves nothing behind.
     names: list[str] = []
     total = 0
@@ -142,12 +148,14 @@ def _unpack_tar(path: Path, target: Place, allowed: "_Allowed") -> UnpackReport:
         total += member.size
         _check_amount(len(names), total, allowed)
     _check(names, total, allowed)
+    progress.plan(len(names), total)
     budget = _Budget(allowed.bytes)
     for name, member, archive in _members(path):
         file = archive.extractfile(member)
         if file is not None:
             with file:
                 _store(file, target, name, budget)
+        progress.add_file(member.size)
     return UnpackReport(files=len(names), bytes=budget.used)
 
 

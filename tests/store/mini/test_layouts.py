@@ -148,6 +148,49 @@ def test_tables_of_many_forms(
         assert any(path.stem in line and path.read_text() in line for line in kept_rows)
 
 
+def test_boxes_in_a_csv_without_header(tmp_path: Path, config: StoreConfig) -> None:
+    """Several rows a picture, numbers that repeat before the word that is the class."""
+    rows: list[str] = []
+    for number in range(30):
+        put(tmp_path / "all" / "jpg" / f"{number}.jpg", b"picture")
+        boxes = [CLASSES[number % 2], *([CLASSES[2]] if number == 4 else [])]
+        rows += [f"jpg/{number}.png,{number % 5},7,30,40,{label}\n" for label in boxes]
+    put(tmp_path / "all" / "boxes.csv", "".join(rows).encode())
+    assert mini(tmp_path / "all", tmp_path / "few", config).classes == 3
+    kept = (tmp_path / "few" / "boxes.csv").read_text().splitlines()
+    shown = Counter(line.split(",")[-1] for line in kept)
+    assert shown[CLASSES[2]] == 1
+    assert min(shown[CLASSES[0]], shown[CLASSES[1]]) == 3
+    files = {line.split(",")[0].replace("png", "jpg") for line in kept}
+    assert files == names(tmp_path / "few") - {"boxes.csv"}
+
+
+def test_lines_above_a_list_stay(tmp_path: Path, config: StoreConfig) -> None:
+    """As in CelebA: a count, the names of the columns, then rows; and masks far from pictures."""
+    rows: list[str] = []
+    for number in range(30):
+        name = f"{number:06d}"
+        put(tmp_path / "all" / "images" / f"{name}.jpg", b"picture")
+        put(tmp_path / "all" / "annotations" / "trimaps" / f"{name}.png", b"mask")
+        rows.append(f"{name}.jpg {1 if number % 3 else -1:2d}  1\n")
+    text = "30\nSmiling Young\n" + "".join(rows)
+    put(tmp_path / "all" / "annotations" / "list_attr.txt", text.encode())
+    mini(tmp_path / "all", tmp_path / "few", config)
+    kept = (tmp_path / "few" / "annotations" / "list_attr.txt").read_text().splitlines()
+    assert kept[:2] == ["30", "Smiling Young"]
+    assert Counter(line.split()[1] for line in kept[2:]) == {"1": 3, "-1": 3}
+    stems = {line.split(".")[0] for line in kept[2:]}
+    for side in ("images", "annotations/trimaps"):
+        assert {path.stem for path in (tmp_path / "few" / side).iterdir()} == stems
+
+
+def test_arrays_at_the_top_are_kept_whole(tmp_path: Path, config: StoreConfig) -> None:
+    for name in ("x_train", "y_train", "x_test", "y_test"):
+        put(tmp_path / "all" / f"{name}.npy", name.encode())
+    mini(tmp_path / "all", tmp_path / "few", config, per_class=4)
+    assert len(names(tmp_path / "few")) == 4
+
+
 def test_each_split_has_every_class(tmp_path: Path, config: StoreConfig) -> None:
     """Two splits with files of the same names, and a table in each."""
     for split, shift in (("train", 0), ("val", 1)):

@@ -5,7 +5,6 @@ import io
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import BinaryIO
@@ -17,6 +16,7 @@ from jumar.store.mini import binaries, pickles, tfrecord
 from jumar.store.mini.choice import Wish, few_of_each
 from jumar.store.mini.documents import Document, read_document
 from jumar.store.mini.samples import TABLES, Files, folder_of, is_image, sample_of, split_of
+from jumar.store.parallel import in_threads
 
 STATIC_BYTES = 10_000_000
 """A file above this size that is one of few of its kind is kept whole: weights, word vectors."""
@@ -51,8 +51,7 @@ class Tree:
 
     def read_many(self, names: list[str]) -> list[bytes]:
         """Several small files, a few at a time."""
-        with ThreadPoolExecutor(_READERS) as pool:
-            return list(pool.map(self.read, names))
+        return in_threads(self.read, names, _READERS)
 
 
 class _Window(io.RawIOBase):

@@ -9,7 +9,11 @@ from jumar.store.base import Place
 from jumar.store.mini.choice import Wish
 from jumar.store.mini.layouts import Chosen, Tree, choose
 from jumar.store.mini.packed import unpacked_aside
+from jumar.store.parallel import in_threads
 from jumar.store.transfer.one import copy_entry
+from jumar.store.transfer.records import Progress
+
+_WRITERS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +27,14 @@ class MiniReport:
     classes: int
 
 
-def make_mini(source: Place, target: Place, *, per_class: int, seed: int = 0) -> MiniReport:
+def make_mini(
+    source: Place,
+    target: Place,
+    *,
+    per_class: int,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> MiniReport:
     """Keep a few files of each class of `source` in `target`."""
     if per_class < 1:
         raise BadInput("--per-class has to be at least 1")
@@ -41,7 +52,7 @@ def make_mini(source: Place, target: Place, *, per_class: int, seed: int = 0) ->
     archives = sorted(name for name in tree.entries if is_archive(name))
     plain = replace(tree, entries={k: v for k, v in tree.entries.items() if not is_archive(k)})
     chosen = choose(plain, wish)
-    reports = [_written(plain, target, chosen)]
+    reports = [_written(plain, target, chosen, progress or Progress())]
     for name in archives:
         one = replace(source, url=source.url.child(name), key=source.prefix + name)
         to = replace(target, url=target.url.child(name), key=target.prefix + name)
@@ -61,15 +72,20 @@ def _summed(reports: Iterable[MiniReport], *, files: int, kept_archives: int) ->
     )
 
 
-def _written(tree: Tree, target: Place, chosen: Chosen) -> MiniReport:
-    size = 0
-    for name in sorted(chosen.kept):
-        entry = tree.entries[name]
-        copy_entry(tree.store, entry, target.store, target.prefix + name)
-        size += entry.size
-    for name, data in sorted(chosen.made.items()):
-        target.store.write(target.prefix + name, data)
-        size += len(data)
+def _written(tree: Tree, target: Place, chosen: Chosen, progress: Progress) -> MiniReport:
+    sizes = {name: tree.entries[name].size for name in chosen.kept}
+    sizes |= {name: len(data) for name, data in chosen.made.items()}
+    size = sum(sizes.values())
+    progress.plan(len(sizes), size)
+
+    def write(name: str) -> None:
+        if name in chosen.made:
+            target.store.write(target.prefix + name, chosen.made[name])
+        else:
+            copy_entry(tree.store, tree.entries[name], target.store, target.prefix + name)
+        progress.add_file(sizes[name])
+
+    in_threads(write, sorted(sizes), _WRITERS)
     return MiniReport(
         layout="+".join(sorted(chosen.layouts)),
         files=len(tree.entries),

@@ -5,14 +5,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
-IMAGES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".npy"}
+IMAGES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm"}
 TABLES = {".csv", ".tsv", ".json", ".jsonl", ".xml", ".txt", ".lst", ".cls"}
 """Files that may speak of others."""
 # Folders that hold the sides of one sample under one name: images/7.jpg and labels/7.txt.
 _SIDES_OF_A_SAMPLE = {
     *("image", "images", "img", "imgs", "jpegimages"),
     *("label", "labels", "mask", "masks", "annotation", "annotations", "xmls"),
-    *("segmentationclass", "segmentationobject"),
+    *("segmentationclass", "segmentationobject", "trimaps", "depth", "gt"),
 }
 _SPLIT = re.compile(r"(?:^|[^a-z])(train|val|valid|validation|test)(?:ing)?(?:[^a-z]|$)")
 _SAME_SPLIT = {"valid": "val", "validation": "val"}
@@ -26,7 +26,12 @@ def is_image(name: str) -> bool:
 def sample_of(name: str) -> str:
     """The sample that a file is part of: alike for all its parts."""
     path = PurePosixPath(name)
-    folders = ("*" if part.lower() in _SIDES_OF_A_SAMPLE else part for part in path.parts[:-1])
+    folders: list[str] = []
+    for part in path.parts[:-1]:
+        shown = "*" if part.lower() in _SIDES_OF_A_SAMPLE else part
+        # annotations/trimaps/7.png goes with images/7.jpg.
+        if shown != "*" or folders[-1:] != ["*"]:
+            folders.append(shown)
     return "/".join((*folders, path.stem))
 
 
@@ -57,18 +62,29 @@ class Files:
     def knows(self, told: str) -> float:
         """How surely `told` is a file here: 1 with its ending, less without."""
         last = _parts(told)[-1]
-        return 1.0 if last in self._by_name else 0.9 if last in self._by_stem else 0.0
+        if last in self._by_name:
+            return 1.0
+        return 0.9 if self._by_bare_name(last) else 0.0
+
+    def _by_bare_name(self, last: str) -> list[str]:
+        """Files of this stem; pictures are often converted, and their tables forgotten."""
+        return self._by_stem.get(PurePosixPath(last).stem if is_image(last) else last, [])
 
     def found(self, told: str, table: str) -> tuple[str, ...]:
         """The files: those with most of the told path, of the table's split, nearest to the table."""
         *folders, last = _parts(told)
-        names = self._by_name.get(last) or self._by_stem.get(last) or []
+        names = self._by_name.get(last) or self._by_bare_name(last)
         if len(names) < 2:
             return tuple(names)
         names = _best(names, [_common(reversed(folders), _upwards(name)) for name in names])
         names = _best(names, [split_of(folder_of(name)) == split_of(table) for name in names])
         home = PurePosixPath(table).parts[:-1]
-        return tuple(_best(names, [_common(home, PurePosixPath(name).parts) for name in names]))
+        nearest: list[str] = []
+        # A picture and its mask are both meant, wherever they are.
+        for ending in sorted({PurePosixPath(name).suffix for name in names}):
+            alike = [name for name in names if PurePosixPath(name).suffix == ending]
+            nearest += _best(alike, [_common(home, PurePosixPath(name).parts) for name in alike])
+        return tuple(nearest)
 
 
 def _parts(told: str) -> list[str]:

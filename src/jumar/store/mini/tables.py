@@ -50,18 +50,24 @@ def read_table(data: bytes, suffix: str, knows: Callable[[str], float]) -> Table
     told = file_column(columns, knows)
     if told is None:
         return None
-    has_header = not knows(columns[told][0])
-    names = [column[0].strip().lower() for column in columns] if has_header else []
-    label = label_column(names, [column[has_header:] for column in columns], told)
-    header, rows, seen = "", list[TableRow](), False
-    for fields, raw in lines:
-        if has_header and not seen and fields:
-            header, seen = raw, True
-        elif fields:
+    # Some tables have a line with a count, or remarks, before or after the one with the names.
+    above = next(at for at, value in enumerate(columns[told]) if knows(value))
+    names = [column[above - 1].strip().lower() for column in columns] if above else []
+    label = label_column(names, [column[above:] for column in columns], told)
+    rows: list[TableRow] = []
+    header = "".join(raw for _, raw in lines[: _place_of(above, lines)])
+    for fields, raw in lines[_place_of(above, lines) :]:
+        if fields:
             mark = fields[label].strip() if label is not None and label < len(fields) else None
             path = fields[told] if told < len(fields) else ""
             rows.append(TableRow(raw, path, frozenset() if mark is None else frozenset({mark})))
     return Table(encoding, header, tuple(rows))
+
+
+def _place_of(number: int, lines: list[tuple[list[str], str]]) -> int:
+    """Where the row of this number is, empty lines counted."""
+    filled = [at for at, (fields, _) in enumerate(lines) if fields]
+    return filled[number]
 
 
 def file_column(columns: list[list[str]], knows: Callable[[str], float]) -> int | None:
@@ -77,15 +83,21 @@ def file_column(columns: list[list[str]], knows: Callable[[str], float]) -> int 
 
 
 def label_column(names: list[str], columns: list[list[str]], told: int) -> int | None:
-    """The column with the class: by its name, else the first with values that repeat."""
+    """The column with the class: by its name, else the first whose values repeat, words first."""
     for wanted in LABEL_FIELDS:
         if wanted in names and names.index(wanted) != told:
             return names.index(wanted)
-    for at, column in enumerate(columns):
-        distinct = len(set(column))
-        if at != told and 1 < distinct <= len(column) / 2:
-            return at
-    return None
+    repeating = [
+        at
+        for at, column in enumerate(columns)
+        if at != told and 1 < len(set(column)) <= len(column) / 2
+    ]
+    words = [at for at in repeating if not any(map(_is_number, columns[at]))]
+    return next(iter(words or repeating), None)
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\s*-?\d*\.?\d+(?:[eE][+-]?\d+)?\s*", text) is not None
 
 
 def _decoded(data: bytes) -> tuple[str, str] | None:

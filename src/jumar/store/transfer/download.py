@@ -9,7 +9,6 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +20,7 @@ from jumar.store.errors import Damaged, StoreAway
 from jumar.store.filecopy import reserve
 from jumar.store.folder import ASIDE, FolderStore, aside_name, explained, open_aside
 from jumar.store.objects import ObjectStore
+from jumar.store.parallel import in_threads
 from jumar.store.retry import patiently
 from jumar.store.transfer.checksum import (
     Crc32,
@@ -224,14 +224,8 @@ class _RangedDownload:
 
     def _fetch_missing(self, file: int, digests: dict[int, bytes]) -> None:
         missing = [number for number in range(self._count) if number not in digests]
-        with ThreadPoolExecutor(RANGE_WORKERS, thread_name_prefix="jumar-range") as pool:
-            fetched = [(n, pool.submit(self._fetch_part, file, n)) for n in missing]
-            try:
-                for number, future in fetched:
-                    digests[number] = future.result()
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        fetched = in_threads(lambda number: self._fetch_part(file, number), missing, RANGE_WORKERS)
+        digests.update(zip(missing, fetched, strict=True))
 
     def _range(self, number: int) -> tuple[int, int]:
         start = number * self._part_bytes

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +16,7 @@ from jumar.errors import NotFound
 from jumar.inject.moxing_path.jumar_s3 import Begun
 from jumar.store.errors import Damaged
 from jumar.store.objects import ObjectStore
+from jumar.store.parallel import in_threads
 from jumar.store.retry import patiently
 from jumar.store.transfer.checksum import (
     Crc32,
@@ -134,14 +134,8 @@ class _PartedUpload:
         """Send what is missing, then make the object of it."""
         begun, etags = self._resumed() or self._begun()
         missing = [n for n in range(1, self._count + 1) if n not in etags]
-        with ThreadPoolExecutor(PART_WORKERS, thread_name_prefix="jumar-part") as pool:
-            sent = [(n, pool.submit(self._send_part, begun, n)) for n in missing]
-            try:
-                for number, future in sent:
-                    etags[number] = future.result()
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        sent = in_threads(lambda number: self._send_part(begun, number), missing, PART_WORKERS)
+        etags.update(zip(missing, sent, strict=True))
         crc32 = self._crc32() if begun.crc32 else None
         self._upload.patiently(
             lambda: self._complete(begun.id, [etags[n] for n in range(1, self._count + 1)], crc32)
