@@ -71,6 +71,16 @@ def test_inputs_are_there_and_outputs_arrive(workshop: Workshop, store: Path) ->
     assert record.sent_at is not None
 
 
+def test_a_file_keeps_its_name(workshop: Workshop, store: Path) -> None:
+    (store / "lab" / "model.ckpt").write_text("weights")
+    inputs = {"pretrain_url": "obs://lab/model.ckpt"}
+    for number in (1, 2):
+        body = "import sys; p = sys.argv[1].split('=')[1]; print(p[-11:], open(p).read())"
+        attempt, seen = workshop.run([PYTHON, "-c", body], inputs=inputs, number=number)
+        assert seen.state is JobState.SUCCEEDED, seen
+        assert log_of(attempt) == "/model.ckpt weights\n"
+
+
 @pytest.mark.parametrize(
     ("end", "state"),
     [

@@ -104,9 +104,19 @@ def input_paths(spec: JobSpec, directory: Path) -> dict[str, str]:
     """Each input's path; a relative one is inside the code, a remote one is brought."""
     folder = Path(spec.workdir) if spec.workdir else directory / "code"
     return {
-        name: str(directory / "inputs" / name if is_remote(url) else folder / local_path(url))
+        name: str(
+            directory / "inputs" / _brought_as(name, url)
+            if is_remote(url)
+            else folder / local_path(url)
+        )
         for name, url in spec.inputs.items()
     }
+
+
+def _brought_as(name: str, url: str) -> str:
+    """The input's name; below it the file's own, whose ending some loaders insist on."""
+    last = url.rpartition("/")[2]
+    return f"{name}/{last}" if "." in last.strip(".") else name
 
 
 def output_paths(spec: JobSpec, directory: Path) -> dict[str, str]:
