@@ -1,7 +1,7 @@
 """The element type of a tensor, where the source shows it; None where it does not.
 
-Only what is written counts: a conversion, a `dtype=`, or a name bound once to such an expression.
-Methods that keep the type are seen through."""
+Only what is written counts: a conversion, a `dtype=`, or a name whose last value before was such an
+expression. Methods that keep the type are seen through."""
 
 import ast
 
@@ -58,12 +58,25 @@ def of(node: ast.expr, file: PythonFile, depth: int = 0) -> str | None:
     if depth > _MAX_DEPTH:
         return None
     if isinstance(node, ast.Name):
-        bound = file.names.values(node.id, file.scope(node))
-        only = bound[0] if len(bound) == 1 else None
-        return of(only, file, depth + 1) if isinstance(only, ast.Call) else None
+        value = _last_value(node, file)
+        return of(value, file, depth + 1) if value is not None else None
     if isinstance(node, ast.Call):
         return _of_call(node, file, depth)
     return None
+
+
+def _last_value(name: ast.Name, file: PythonFile) -> ast.Call | None:
+    """What a name was bound to last before it is read, if that surely happened on the way."""
+    bound = file.names.values(name.id, file.scope(name))
+    before = [b for b in bound if isinstance(b, ast.expr) and b.lineno < name.lineno]
+    if not before or any(b is None for b in bound):
+        # Loops and `with` bind names to what cannot be told.
+        return None
+    last = max(before, key=lambda value: value.lineno)
+    statement = file.parent(last)
+    block = file.parent(statement) if isinstance(statement, ast.Assign) else None
+    on_the_way = block is not None and block in file.ancestors(name)
+    return last if on_the_way and isinstance(last, ast.Call) else None
 
 
 def _of_call(node: ast.Call, file: PythonFile, depth: int) -> str | None:
