@@ -1,5 +1,6 @@
 """Checksums of big objects: which one is used, and that a wrong one is never taken."""
 
+import hashlib
 import os
 import zlib
 from pathlib import Path
@@ -15,7 +16,7 @@ from jumar.store.filecopy import copy_file, reserve
 from jumar.store.objects import ObjectStore
 from jumar.store.places import make_bucket, open_place
 from jumar.store.transfer.checksum import Crc32, joined_crc32
-from jumar.store.transfer.records import MIB, Options
+from jumar.store.transfer.records import MIB, PART_BYTES, Options
 from jumar.store.transfer.run import transfer
 
 
@@ -49,6 +50,27 @@ def test_a_server_that_keeps_crc32_is_given_it(
     copy(big, f"obs://{door_bucket}/big", door_config)
     kept = S3(door_config.obs.wire()).crc32(door_bucket, "big")
     assert kept == zlib.crc32(big.read_bytes()).to_bytes(4, "big")
+
+
+def test_bytes_that_a_power_cut_took_are_fetched_again(
+    door_config: StoreConfig, door_bucket: str, big: Path, tmp_path: Path
+) -> None:
+    """The list of an earlier try names two ranges; of the second the file has zeros."""
+    copy(big, f"obs://{door_bucket}/big", door_config)
+    place = open_place(f"obs://{door_bucket}/big", door_config)
+    data, target = big.read_bytes(), tmp_path / "back"
+    lines = [repr(f"{place.url} {place.store.stat('big').etag} {len(data)} {PART_BYTES} crc32")]
+    for number in range(2):
+        crc = zlib.crc32(data[number * PART_BYTES : (number + 1) * PART_BYTES])
+        lines.append(f"{number} {crc:08x}")
+    aside = f".jumar-{hashlib.sha256(os.fsencode(target)).hexdigest()[:24]}"
+    (tmp_path / f"{aside}.done").write_text("\n".join([*lines, ""]))
+    (tmp_path / f"{aside}.part").write_bytes(data[:PART_BYTES] + bytes(PART_BYTES))
+    report = transfer(
+        place, open_place(str(target), door_config), Options(), state=door_config.state
+    )
+    assert report.resumed_bytes == PART_BYTES
+    assert target.read_bytes() == data
 
 
 def test_a_part_with_another_checksum_is_refused(

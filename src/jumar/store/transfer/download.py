@@ -203,8 +203,9 @@ class _RangedDownload:
         file = os.open(self._aside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             _hold(file, self._path)
-            # A file aside that is new has nothing, whatever an old list says.
-            digests = self._journal.read() if os.fstat(file).st_size else {}
+            # After a power cut the list may be on the disk, and the bytes not: they are read again.
+            listed = self._journal.read().items()
+            digests = {n: digest for n, digest in listed if self._digest_at(file, n) == digest}
             if not digests:
                 self._download.check_space(self._path)
             progress.resume(sum(self._range(number)[1] for number in digests))
@@ -246,8 +247,7 @@ class _RangedDownload:
     def _fetch_range(self, file: int, number: int) -> bytes:
         download = self._download
         start, length = self._range(number)
-        digest: Digest = hashlib.md5() if self._by_parts else Crc32()
-        done = 0
+        digest, done = self._new_digest(), 0
         buffer = memoryview(bytearray(_BUFFER_BYTES))
         try:
             with download.open(start, length) as reading:
@@ -270,11 +270,17 @@ class _RangedDownload:
             return joined_crc32((digests[n], self._range(n)[1]) for n in in_order) != self._crc32
         if not is_md5(etag):
             return same_parts(etag, [digests[n] for n in in_order]) is False
-        whole, start = hashlib.md5(), 0
-        while data := os.pread(file, 1 << 20, start):
-            whole.update(data)
-            start += len(data)
+        whole = hashlib.md5()
+        _feed(whole, file, 0, self._size)
         return whole.hexdigest() != etag
+
+    def _new_digest(self) -> Digest:
+        return hashlib.md5() if self._by_parts else Crc32()
+
+    def _digest_at(self, file: int, number: int) -> bytes:
+        digest = self._new_digest()
+        _feed(digest, file, *self._range(number))
+        return digest.digest()
 
 
 @dataclass(slots=True)
@@ -320,6 +326,14 @@ class _Journal:
     def forget(self) -> None:
         """Remove it."""
         Path(self.path).unlink(missing_ok=True)
+
+
+def _feed(digest: Digest, file: int, start: int, length: int) -> None:
+    """Take in a range of an open file, or as much of it as there is."""
+    end = start + length
+    while data := os.pread(file, min(_BUFFER_BYTES, end - start), start):
+        digest.update(data)
+        start += len(data)
 
 
 def _hold(file: int, path: str) -> None:
