@@ -68,7 +68,7 @@ class RunResult:
     command: tuple[str, ...]
     ranks: tuple[tuple[Mark, ...], ...]
     used: frozenset[str] = frozenset()
-    """The kinds of device that held parameters."""
+    """The kinds of device that losses and parameters were on."""
     cut: bool = False
     """Ended by the time limit, so it may have come less far."""
     failure: Failure | None = None
@@ -144,7 +144,7 @@ def compare(original: RunResult, ported: RunResult, *, tolerance: float = TOLERA
     # Where a run broke, the other one went on: how far it came is no difference of its own.
     difference = None if failure and found.ended_early else found.difference
     return Certificate(
-        verdict=_verdict(original, ported, difference, found.steps),
+        verdict=_verdict(original, ported, difference, found),
         original=original.device,
         ported=ported.device,
         command=original.command,
@@ -170,7 +170,7 @@ def with_second_original(first: Certificate, original: RunResult, again: RunResu
 
 
 def _verdict(
-    original: RunResult, ported: RunResult, difference: Difference | None, steps: int
+    original: RunResult, ported: RunResult, difference: Difference | None, found: "_Comparison"
 ) -> Verdict:
     if original.failure and ported.failure:
         return Verdict.BOTH_FAILED
@@ -180,7 +180,7 @@ def _verdict(
         return Verdict.PORT_FAILED
     if difference is not None:
         return Verdict.DIFFERS
-    if not steps:
+    if not found.steps and not found.losses:
         return Verdict.NO_STEPS
     return Verdict.PROVEN if ported.used - {"cpu"} else Verdict.NO_DEVICE
 

@@ -14,8 +14,8 @@ _HEADS = {
         "无法证明：原脚本每次运行结果都不同",
     ),
     Verdict.NO_STEPS: Words(
-        "not proven: no optimizer step in both runs within the limits",
-        "无法证明：限定范围内两次运行没有共同的优化器步",
+        "not proven: no loss and no optimizer step in both runs within the limits",
+        "无法证明：限定范围内两次运行没有共同的损失或优化器步",
     ),
     Verdict.NO_DEVICE: Words(
         "not proven: the port trained on the CPU and used no NPU",
@@ -35,8 +35,8 @@ _ADVICE = {
         "请固定所有随机种子后重试。",
     ),
     Verdict.NO_STEPS: Words(
-        "Give more time, or smaller data; the proof needs a step of a torch optimizer.",
-        "请增加时间或减小数据；证明至少需要一个 torch 优化器步。",
+        "Give more time, or smaller data; the proof needs a backward pass at least.",
+        "请增加时间或减小数据；证明至少需要一次反向传播。",
     ),
     Verdict.NO_DEVICE: Words(
         "Pass the option with which the script uses the card.", "请传入让脚本使用加速卡的参数。"

@@ -176,8 +176,9 @@ class Recorder:
                 return run(tensors, *args, **kwargs)
             for root in tensors if isinstance(tensors, (list, tuple)) else [tensors]:
                 if isinstance(root, torch.Tensor):
-                    values = _figures(torch, root)[:1]
-                    self._notes.add("loss", "loss", self._notes.here(), values=values)
+                    values, device = _figures(torch, root)[:1], str(root.device)
+                    where = self._notes.here()
+                    self._notes.add("loss", "loss", where, values=values, device=device)
             self._in_backward = True
             try:
                 return run(tensors, *args, **kwargs)
