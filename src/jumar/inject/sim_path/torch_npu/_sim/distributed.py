@@ -6,6 +6,7 @@ CUDA as the backend gloo copies through the host."""
 import atexit
 import functools
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,7 +16,10 @@ from torch_npu._sim import dtensor, refuse
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import SETTINGS
 
-_LAST_DROP_S = 0.1
+_TASKS = Path("/proc/self/task")
+_GLOO_THREAD = "pt_gloo_runloop"
+_LOOK_S = 0.005
+_MOST_LOOKS = 1000
 
 
 def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
@@ -41,13 +45,32 @@ def _check_host_tensors(function: Any) -> Any:
 
 
 def _let_threads_go() -> None:
-    """Give gloo's threads the time to drop the tensors of the last collective.
+    """Wait until gloo's threads have dropped the tensors of the last collective.
 
     Device tensors are objects of Python, so a thread needs the interpreter's lock to drop one. The
     group's end joins its threads while it holds that lock, and the end of the interpreter kills
-    those that wait for it: the one hangs, the other aborts."""
-    if dist.is_initialized():
-        time.sleep(_LAST_DROP_S)
+    those that wait for it: the one hangs, the other aborts. To sleep is to give the lock away: a
+    thread that wanted it runs at once, and one that rests over two looks has nothing left to do."""
+    if not dist.is_initialized():
+        return
+    rested = 0
+    for _ in range(_MOST_LOOKS):
+        time.sleep(_LOOK_S)
+        rested = 0 if _gloo_works() else rested + 1
+        if rested == 2:
+            return
+
+
+def _gloo_works() -> bool:
+    """Whether a thread of gloo runs or would run."""
+    for task in _TASKS.iterdir() if _TASKS.is_dir() else ():
+        try:
+            name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+        except OSError:  # it has ended
+            continue
+        if name == _GLOO_THREAD and rest.split()[0] != "S":
+            return True
+    return False
 
 
 def _settled(destroy: Any) -> Any:
