@@ -16,7 +16,8 @@ from jumar.store.filecopy import copy_file, reserve
 from jumar.store.objects import ObjectStore
 from jumar.store.places import make_bucket, open_place
 from jumar.store.transfer.checksum import Crc32, joined_crc32
-from jumar.store.transfer.records import MIB, PART_BYTES, Options
+from jumar.store.transfer.download import STEP_BYTES
+from jumar.store.transfer.records import MIB, Options
 from jumar.store.transfer.run import transfer
 
 
@@ -55,21 +56,21 @@ def test_a_server_that_keeps_crc32_is_given_it(
 def test_bytes_that_a_power_cut_took_are_fetched_again(
     door_config: StoreConfig, door_bucket: str, big: Path, tmp_path: Path
 ) -> None:
-    """The list of an earlier try names two ranges; of the second the file has zeros."""
+    """The list of an earlier try names two steps; of the second the file has zeros."""
     copy(big, f"obs://{door_bucket}/big", door_config)
     place = open_place(f"obs://{door_bucket}/big", door_config)
     data, target = big.read_bytes(), tmp_path / "back"
-    lines = [repr(f"{place.url} {place.store.stat('big').etag} {len(data)} {PART_BYTES} crc32")]
+    lines = [repr(f"{place.url} {place.store.stat('big').etag} {len(data)} {STEP_BYTES} crc32")]
     for number in range(2):
-        crc = zlib.crc32(data[number * PART_BYTES : (number + 1) * PART_BYTES])
+        crc = zlib.crc32(data[number * STEP_BYTES : (number + 1) * STEP_BYTES])
         lines.append(f"{number} {crc:08x}")
     aside = f".jumar-{hashlib.sha256(os.fsencode(target)).hexdigest()[:24]}"
     (tmp_path / f"{aside}.done").write_text("\n".join([*lines, ""]))
-    (tmp_path / f"{aside}.part").write_bytes(data[:PART_BYTES] + bytes(PART_BYTES))
+    (tmp_path / f"{aside}.part").write_bytes(data[:STEP_BYTES] + bytes(STEP_BYTES))
     report = transfer(
         place, open_place(str(target), door_config), Options(), state=door_config.state
     )
-    assert report.resumed_bytes == PART_BYTES
+    assert report.resumed_bytes == STEP_BYTES
     assert target.read_bytes() == data
 
 

@@ -1,14 +1,14 @@
 """An object to a local file: in one request, or in ranges that survive being cut.
 
-A big file grows aside (`.jumar-….part`) with a list of the ranges it has; run again, only the
-others are fetched. Size and checksum are compared before the file gets its name."""
+A big file grows aside (`.jumar-….part`) with a list of the steps that it has, of a MiB each; run
+again, only the others are fetched. Size and checksum are compared before the file gets its name."""
 
 import fcntl
 import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -30,10 +30,12 @@ from jumar.store.transfer.checksum import (
     parts_in_tag,
     same_parts,
 )
-from jumar.store.transfer.records import BIG_BYTES, PART_BYTES, SMALL_BYTES, Options, Progress
+from jumar.store.transfer.records import BIG_BYTES, MIB, PART_BYTES, SMALL_BYTES, Options, Progress
 
 T = TypeVar("T")
 RANGE_WORKERS = 8
+RANGE_BYTES = 16 * MIB
+STEP_BYTES = MIB
 _BUFFER_BYTES = 1 << 20
 
 
@@ -158,22 +160,22 @@ class _RangedDownload:
         self._crc32 = self._ask(lambda s3, bucket, key: s3.crc32(bucket, key))
         # Only the tag of an object in parts needs MD5s of the ranges, of just those parts.
         self._by_parts = self._crc32 is None and parts_in_tag(download.entry.etag) is not None
-        self._part_bytes = self._choose_part_bytes()
+        self._step_bytes = self._choose_step_bytes()
         # Writers of one file wait for each other in the kernel, and burn a core while they do.
         self._writing = threading.Lock()
-        self._count = -(-self._size // self._part_bytes)
+        self._count = -(-self._size // self._step_bytes)
         name = hashlib.sha256(os.fsencode(path)).hexdigest()[:24]
         self._aside = f"{os.path.dirname(path)}/{ASIDE}{name}.part"
         self._journal = _Journal(
             f"{os.path.dirname(path)}/{ASIDE}{name}.done",
-            f"{download.what} {download.entry.etag} {self._size} {self._part_bytes} "
+            f"{download.what} {download.entry.etag} {self._size} {self._step_bytes} "
             + ("md5" if self._by_parts else "crc32"),
         )
 
-    def _choose_part_bytes(self) -> int:
-        """The parts that the object was made of, where its tag is to be verified."""
+    def _choose_step_bytes(self) -> int:
+        """Small ones; or the parts that the object was made of, where its tag is to be verified."""
         if not self._by_parts:
-            return PART_BYTES
+            return STEP_BYTES
         return self._ask(lambda s3, bucket, key: s3.part_bytes(bucket, key)) or PART_BYTES
 
     def _ask(self, question: Callable[[S3, str, str], T]) -> T:
@@ -208,7 +210,7 @@ class _RangedDownload:
             digests = {n: digest for n, digest in listed if self._digest_at(file, n) == digest}
             if not digests:
                 self._download.check_space(self._path)
-            progress.resume(sum(self._range(number)[1] for number in digests))
+            progress.resume(sum(self._step(number)[1] for number in digests))
             reserve(file, self._size)
             os.ftruncate(file, self._size)
             self._journal.begin(digests)
@@ -224,41 +226,60 @@ class _RangedDownload:
             self._journal.close()
 
     def _fetch_missing(self, file: int, digests: dict[int, bytes]) -> None:
-        missing = [number for number in range(self._count) if number not in digests]
-        fetched = in_threads(lambda number: self._fetch_part(file, number), missing, RANGE_WORKERS)
-        digests.update(zip(missing, fetched, strict=True))
+        runs = self._runs(number for number in range(self._count) if number not in digests)
+        in_threads(lambda run: self._fetch_run(file, run, digests), runs, RANGE_WORKERS)
 
-    def _range(self, number: int) -> tuple[int, int]:
-        start = number * self._part_bytes
-        return start, min(self._part_bytes, self._size - start)
+    def _runs(self, missing: Iterable[int]) -> list[range]:
+        """Steps that follow each other, as many together as one request carries."""
+        most = max(1, RANGE_BYTES // self._step_bytes)
+        runs: list[range] = []
+        for number in missing:
+            if runs and runs[-1].stop == number and len(runs[-1]) < most:
+                runs[-1] = range(runs[-1].start, number + 1)
+            else:
+                runs.append(range(number, number + 1))
+        return runs
 
-    def _fetch_part(self, file: int, number: int) -> bytes:
+    def _step(self, number: int) -> tuple[int, int]:
+        """Where a step starts, and its length."""
+        start = number * self._step_bytes
+        return start, min(self._step_bytes, self._size - start)
+
+    def _fetch_run(self, file: int, run: range, digests: dict[int, bytes]) -> None:
         download = self._download
-        what = f"{download.what} part {number + 1}"
-        digest = patiently(
-            lambda: self._fetch_range(file, number),
-            download.options.patience,
-            what,
-            download.progress.stop,
-        )
-        self._journal.add(number, digest)
-        return digest
 
-    def _fetch_range(self, file: int, number: int) -> bytes:
+        def fetch() -> None:
+            for left in self._runs(number for number in run if number not in digests):
+                self._fetch_steps(file, left, digests)
+
+        what = f"{download.what} from byte {self._step(run.start)[0]}"
+        patiently(fetch, download.options.patience, what, download.progress.stop)
+
+    def _fetch_steps(self, file: int, run: range, digests: dict[int, bytes]) -> None:
+        """One request; each step is written down as soon as it is there."""
+        start, (last, length) = self._step(run.start)[0], self._step(run[-1])
+        buffer = memoryview(bytearray(min(_BUFFER_BYTES, self._step_bytes)))
+        with self._download.open(start, last + length - start) as reading:
+            for number in run:
+                digest = self._fetch_step(file, number, reading, buffer)
+                self._journal.add(number, digest)
+                digests[number] = digest
+
+    def _fetch_step(self, file: int, number: int, reading: Reading, buffer: memoryview) -> bytes:
         download = self._download
-        start, length = self._range(number)
+        start, length = self._step(number)
         digest, done = self._new_digest(), 0
-        buffer = memoryview(bytearray(_BUFFER_BYTES))
         try:
-            with download.open(start, length) as reading:
-                while got := download.store.call(
-                    download.entry.key, lambda: reading.readinto(buffer)
-                ):
-                    with self._writing:
-                        _write_at(file, buffer[:got], start + done, self._path)
-                    digest.update(buffer[:got])
-                    done += got
-                    download.progress.add_bytes(got)
+            while done < length:
+                piece = buffer[: length - done]
+                got = download.store.call(
+                    download.entry.key, lambda piece=piece: reading.readinto(piece)
+                )
+                with self._writing:
+                    _write_at(file, piece[:got], start + done, self._path)
+                digest.update(piece[:got])
+                done += got
+                download.progress.add_bytes(got)
         except BaseException:
             download.progress.add_bytes(-done)
             raise
@@ -267,7 +288,7 @@ class _RangedDownload:
     def _is_damaged(self, file: int, digests: dict[int, bytes]) -> bool:
         etag, in_order = self._download.entry.etag, range(self._count)
         if self._crc32 is not None:
-            return joined_crc32((digests[n], self._range(n)[1]) for n in in_order) != self._crc32
+            return joined_crc32((digests[n], self._step(n)[1]) for n in in_order) != self._crc32
         if not is_md5(etag):
             return same_parts(etag, [digests[n] for n in in_order]) is False
         whole = hashlib.md5()
@@ -279,13 +300,13 @@ class _RangedDownload:
 
     def _digest_at(self, file: int, number: int) -> bytes:
         digest = self._new_digest()
-        _feed(digest, file, *self._range(number))
+        _feed(digest, file, *self._step(number))
         return digest.digest()
 
 
 @dataclass(slots=True)
 class _Journal:
-    """Which ranges are in the file aside: a line of identity, then a line each."""
+    """Which steps are in the file aside: a line of identity, then a line each."""
 
     path: str
     identity: str
@@ -293,7 +314,7 @@ class _Journal:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> dict[int, bytes]:
-        """The ranges that are there, if the file is of the same object."""
+        """The steps that are there, if the file is of the same object."""
         try:
             lines = Path(self.path).read_text("utf-8").split("\n")
         except (OSError, UnicodeDecodeError):
@@ -313,7 +334,7 @@ class _Journal:
         os.write(self._file, text.encode("utf-8"))
 
     def add(self, number: int, digest: bytes) -> None:
-        """One more range is there."""
+        """One more step is there."""
         with self._lock:
             os.write(self._file, f"{number} {digest.hex()}\n".encode())
 

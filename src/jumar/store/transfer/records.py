@@ -9,9 +9,10 @@ from jumar.store.retry import Patience
 MIB = 1 << 20
 SMALL_BYTES = MIB
 """Objects up to this size are carried in memory, by obstore."""
-BIG_BYTES = 64 * MIB
+BIG_BYTES = 16 * MIB
 """Objects above this size are carried in parts, several at a time."""
-PART_BYTES = 16 * MIB
+PART_BYTES = 5 * MIB
+"""The smallest that all S3 servers take: what is on its way when a client is killed is sent again."""
 MOST_PARTS = 10_000
 
 

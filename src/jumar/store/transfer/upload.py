@@ -28,7 +28,8 @@ from jumar.store.transfer.checksum import (
 from jumar.store.transfer.records import BIG_BYTES, SMALL_BYTES, Options, Progress, part_bytes
 from jumar.store.transfer.source import SourceFile
 
-PART_WORKERS = 8
+# Three parts of 5 MiB are on their way at a time: so little is ever sent twice.
+PART_WORKERS = 3
 _TRIES_WHILE_CHANGING = 3
 
 
