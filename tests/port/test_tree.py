@@ -257,11 +257,12 @@ def test_the_patch_gives_the_port_when_git_applies_it(tmp_path: Path) -> None:
         tmp_path / "src",
         a_py="import torch\n" + "pad = 1\n" * 20 + "x.cuda()\n" + "pad = 2\n" * 20 + "y.cuda()",
         b_py=b"import torch\r\nx.cuda()\r\n",
+        c_py="from flash_attn import flash_attn_func\nflash_attn_func(q, k, v)\n",
     )
     write(source, tmp_path / "out")
     patch = tmp_path / "out/jumar-report/port.patch"
     subprocess.run(["git", "apply", str(patch)], cwd=source, check=True, timeout=30)
-    for name in ("a.py", "b.py"):
+    for name in ("a.py", "b.py", "c.py", "torch_attention.py"):
         assert (source / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
 
 

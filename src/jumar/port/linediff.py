@@ -70,6 +70,13 @@ def unified(path: str, before: str, after: str, context: int = 3) -> str:
     return "".join(out)
 
 
+def added(path: str, text: str) -> str:
+    """A patch that makes a new file."""
+    rows = _lines(text)
+    head = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
+    return head + f"@@ -0,0 +{_range(0, len(rows))} @@\n" + "".join(_row("+", row) for row in rows)
+
+
 def _lines(text: str) -> list[str]:
     """Lines as git counts them: a form feed inside a line ends nothing."""
     parts = text.split("\n")

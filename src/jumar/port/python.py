@@ -31,7 +31,8 @@ from jumar.port.rules.jp600_packages import IMPORTED
 from jumar.port.source import Source
 
 TRACES = re.compile(
-    rb"torch|cuda|CUDA|nccl|NCCL|mindspore|tensorflow|nvidia|pynvml|cupy|triton|apex|deepspeed"
+    rb"torch|cuda|CUDA|nccl|NCCL|mindspore|tensorflow|nvidia|pynvml|cupy|triton|apex|deepspeed|"
+    rb"flash_att|xformers|bitsandbytes|BitsAndBytes|load_in_|faiss|lightning"
 )
 """A Python file without any of these is never parsed."""
 _QUOTES = str.maketrans("“”‘’", "\"\"''")

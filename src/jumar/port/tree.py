@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from jumar.port import helpers
 from jumar.port.one import port_file
 from jumar.port.options import Options
 from jumar.port.project import Project
@@ -36,6 +37,18 @@ class TreeResult:
     def python_files(self) -> int:
         """How many Python files there are."""
         return sum(found.kind is FileKind.PYTHON for found in self.files)
+
+    def added_files(self) -> list[tuple[str, bytes]]:
+        """Files that the port adds: helper modules where they are imported, launch scripts."""
+        added = {path: data for r in self.results for path, data in r.extra}
+        wanted = {pair for r in self.results for pair in r.helpers}
+        if any("/" not in f.path and f.path.endswith(".py") for f in self.files):
+            # Scripts of the top folder may import modules of folders that are no packages.
+            wanted |= {(".", module) for _, module in wanted}
+        for root, module in wanted:
+            path = os.path.normpath(os.path.join(root, f"{module}.py"))
+            added[path] = helpers.text(module).encode()
+        return sorted(added.items())
 
 
 def port_tree(

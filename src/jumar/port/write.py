@@ -124,7 +124,7 @@ def write_copy(result: "TreeResult", folder: Path, *, ported: bool) -> None:
             shutil.copymode(source, place)
         else:
             _copy(source, place)
-    for path, data in extra_files(result) if ported else ():
+    for path, data in result.added_files() if ported else ():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
 
@@ -138,7 +138,7 @@ def _copy(source: Path, place: Path) -> None:
 
 
 def _listed(result: "TreeResult", folder: Path) -> list[str]:
-    every = [f.path for f in result.files] + [path for path, _ in extra_files(result)]
+    every = [f.path for f in result.files] + [path for path, _ in result.added_files()]
     return [path for path in every if os.path.lexists(folder / path)]
 
 
@@ -147,26 +147,12 @@ def _stamp(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def extra_files(result: "TreeResult") -> list[tuple[str, bytes]]:
-    """Files that the port adds: the helper module where it is imported, launch scripts."""
-    from jumar.port import helpers
-
-    extra = {path: data for r in result.results for path, data in r.extra}
-    wanted = {pair for r in result.results for pair in r.helpers}
-    if any("/" not in f.path and f.path.endswith(".py") for f in result.files):
-        # Scripts of the top folder may import modules of folders that are no packages.
-        wanted |= {(".", module) for _, module in wanted}
-    for root, module in wanted:
-        extra[os.path.normpath(os.path.join(root, f"{module}.py"))] = helpers.text(module).encode()
-    return sorted(extra.items())
-
-
 def write_in_place(result: "TreeResult") -> int:
     """Replace each changed file by its port; every one is written aside and renamed."""
     todo = [(r.path, r.ported) for r in result.results if r.ported is not None]
     staged: list[tuple[str, Path]] = []
     try:
-        for path, data in [*todo, *extra_files(result)]:
+        for path, data in [*todo, *result.added_files()]:
             staged.append((_stage(result.root / path, data), result.root / path))
         for temporary, place in staged:
             os.replace(temporary, place)

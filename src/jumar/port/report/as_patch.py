@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jumar.port.linediff import unified
+from jumar.port.linediff import added, unified
 from jumar.port.records import FileResult
 from jumar.port.report.summary import Report
 
@@ -10,6 +10,9 @@ from jumar.port.report.summary import Report
 def render(report: Report) -> str:
     """A patch of every changed file, helper files included."""
     parts = [_one(report.root, result) for result in report.results if result.ported is not None]
+    parts += [
+        added(path, _text(data)) for path, data in report.added if not (report.root / path).exists()
+    ]
     return "".join(parts)
 
 

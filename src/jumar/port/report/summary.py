@@ -43,6 +43,8 @@ class Report:
     files: int
     python_files: int
     results: tuple[FileResult, ...]
+    added: tuple[tuple[str, bytes], ...]
+    """Files that the port adds: path and content."""
     apis: tuple[ApiRow, ...]
     seconds: float
     proof: Certificate | None = None
@@ -95,6 +97,7 @@ def make(result: TreeResult, seconds: float, evidence: Evidence | None = None) -
         len(result.files),
         result.python_files,
         result.results,
+        tuple(result.added_files()),
         tuple(_inventory(result)),
         seconds,
         evidence.proof,
