@@ -124,10 +124,14 @@ def outcome(trial: Trial, found: dict[str, Any] | str) -> str:
 def main() -> None:
     """Run what was asked for and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("checkouts", type=Path)
+    parser.add_argument("checkouts", type=Path, nargs="?")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--python", type=Path, help="the folder of the Python to train with")
     arguments = parser.parse_intermixed_args()
+    if arguments.checkouts is None:
+        names = ", ".join(trial.name for trial in trials() if not trial.skipped)
+        print(f"no folder of checkouts given, so nothing is run; there are: {names}")
+        return
     environ = environment(arguments.python)
     print("| repository | commit | trains | steps | NPUs | loss, CPU | loss, simulated | |")
     print("|---|---|---|---|---|---|---|---|")

@@ -51,3 +51,8 @@ def test_ranks_train_as_over_gloo_on_the_cpu(
         assert done.returncode == 0, done.stderr
     for rank in range(count):
         assert same(load(tmp_path / f"cpu.{rank}"), load(tmp_path / f"npu.{rank}"))
+
+
+def test_norms_over_two_ranks_are_one_norm_over_all_rows(ranks: Run) -> None:
+    done = ranks(2, "sync_norm.py", "npu")
+    assert done.returncode == 0, done.stderr

@@ -21,6 +21,7 @@ from torch_npu._sim import (
     opaque,
     optimizers,
     serialization,
+    sync_batch_norm,
     tensor_types,
 )
 from torch_npu._sim import tensor as device_tensor
@@ -62,6 +63,7 @@ def install() -> None:
         card_recurrent.install()
     distributed.install()
     data_parallel.install()
+    sync_batch_norm.install()
     tensor_types.install()
     opaque.install()
     module.npu = npu
