@@ -2,7 +2,7 @@
 
 import io
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -65,12 +65,12 @@ def write_idx(array: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> bytes
     return b"\0\0\x08" + bytes([array.ndim]) + shape + array.tobytes()
 
 
-def write_tfrecord(path: Path, records: Iterable[dict[str, tuple[object, str]]]) -> None:
+def write_tfrecord(path: Path, records: Iterable[Mapping[str, tuple[object, str]]]) -> None:
     tfrecord: Any = import_module("tfrecord")
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = tfrecord.TFRecordWriter(str(path))
     for record in records:
-        writer.write(record)
+        writer.write(dict(record))
     writer.close()
 
 

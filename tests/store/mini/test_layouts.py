@@ -411,11 +411,15 @@ def test_from_a_server_as_from_a_folder(
         put(tmp_path / "all" / "a" / f"{number}.jpg", b"a")
         put(tmp_path / "all" / "b" / f"{number}.jpg", b"b")
     put(tmp_path / "all" / "list.csv", b"".join(b"a/%d.jpg,1\n" % n for n in range(12)))
+    records = [{"label": (n % 2, "int"), "image": (bytes(70_000), "byte")} for n in range(200)]
+    write_tfrecord(tmp_path / "all" / "train.tfrecord", records)
     store = open_place(f"obs://{door_bucket}/", door_config).store
     for name in names(tmp_path / "all"):
         store.write(f"set/{name}", (tmp_path / "all" / name).read_bytes())
     mini(f"obs://{door_bucket}/set", f"obs://{door_bucket}/mini", door_config)
     mini(tmp_path / "all", tmp_path / "few", door_config)
-    assert {entry.key.removeprefix("mini/") for entry in store.walk("mini/")} == names(
-        tmp_path / "few"
-    )
+    few = {entry.key.removeprefix("mini/") for entry in store.walk("mini/")}
+    assert few == names(tmp_path / "few")
+    for name in few:
+        assert store.read(f"mini/{name}") == (tmp_path / "few" / name).read_bytes()
+    assert len(store.read("mini/train.tfrecord")) < 7 * 71_000
