@@ -18,7 +18,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     found = literals.literal(node, file)
     if found is None or literals.role(found, file) is not places.Role.COMPARED:
         return
-    if _has_npu_beside(found.node, file) or _is_about_cudnn(found.node, file):
+    if _has_npu_beside(found.node, file) or _is_for_cuda_alone(found.node, file):
         return
     if file.options.npu_only:
         yield literals.npu(found, file)
@@ -47,10 +47,21 @@ def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
     return any(isinstance(n, ast.Constant) and n.value == "npu" for n in ast.walk(test))
 
 
-def _is_about_cudnn(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the function decides about cuDNN, which NPUs do not have."""
+def _is_for_cuda_alone(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the function decides about cuDNN, which NPUs do not have, or asks for NPUs elsewhere."""
     function = file.enclosing_function(node)
-    return function is not None and "cudnn.enabled" in file.text(function)
+    if function is None:
+        return False
+    return "cudnn.enabled" in file.text(function) or any(map(_asks_for_npu, ast.walk(function)))
+
+
+def _asks_for_npu(node: ast.AST) -> bool:
+    """Whether this is `device.type == "npu"`."""
+    return (
+        isinstance(node, ast.Compare)
+        and isinstance(node.ops[0], ast.Eq)
+        and any(isinstance(n, ast.Constant) and n.value == "npu" for n in node.comparators)
+    )
 
 
 def _either_prefix(found: literals.Literal, file: PythonFile) -> Proposal:
