@@ -113,11 +113,14 @@ def _in_processes(
     with ProcessPoolExecutor(
         count, mp_context=context, initializer=_prepare_worker, initargs=(stop,)
     ) as pool:
+        # A worker that is interrupted before it ignores that may die with a lock that others wait for.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         tasks = {
             pool.submit(_port_chunk, root, chunk, options, project): len(chunk)
             for chunk in _chunks(work)
         }
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             for task in as_completed(tasks):
                 results += task.result()
                 done += tasks[task]
