@@ -43,6 +43,11 @@ REFUSED = {
         "torch.ones(2, dtype=torch.complex64).npu().exp()",
         "not implemented for DT_COMPLEX64",
     ),
+    "autocast of binary cross entropy": (
+        "with torch.autocast('npu', dtype=torch.bfloat16): "
+        "torch.nn.functional.binary_cross_entropy(x / 4, x / 4)",
+        "RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe",
+    ),
     "host index of device data": ("torch.ones(2)[torch.tensor([0]).npu()]", "on the same device"),
 }
 ALWAYS = {

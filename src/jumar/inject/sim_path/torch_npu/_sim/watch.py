@@ -5,7 +5,7 @@ function with new dtypes, the first passes after such news, and passes that hold
 before. A long training loop then runs without it."""
 
 import threading
-from typing import Any, Dict, NamedTuple, Set, Tuple
+from typing import Any, Dict, FrozenSet, NamedTuple, Set, Tuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -81,6 +81,21 @@ _ANY_DTYPE = frozenset(
         "randperm",
     ]
 )
+
+
+_OWNERS = (torch, torch.Tensor, torch.linalg, torch.nn.functional)
+
+
+def _functions(*names: str) -> FrozenSet[Any]:
+    return frozenset(
+        getattr(owner, name) for name in names for owner in _OWNERS if hasattr(owner, name)
+    )
+
+
+# Torch takes another formula for these while they are looked into, and the last bit may differ:
+# for their results, or for their gradients.
+_OTHER_RESULT = _functions("lstsq")
+_OTHER_GRADIENT = _functions("prod", "ormqr")
 
 
 class _Operator(NamedTuple):
@@ -160,10 +175,15 @@ class Watch:
         self.calls_left = _CALLS_AFTER_NEWS
         self.seen: Set[Any] = set()
         self.most_held = 0
+        self.skips_pass = False
         self._inside = _Inside()
 
     def wants(self, call: Tuple[Any, ...]) -> bool:
         """Whether to look into this call: a function and the dtypes it is called with."""
+        if call[0] in _OTHER_GRADIENT:
+            self.skips_pass = True
+        if call[0] in _OTHER_RESULT and not SETTINGS.strict:
+            return False
         if call not in self.seen:
             self.seen.add(call)
             self._news()
@@ -178,6 +198,9 @@ class Watch:
 
     def wants_pass(self, index: int) -> bool:
         """Whether to look into the backward pass that begins now."""
+        if self.skips_pass and not SETTINGS.strict:
+            self.skips_pass = False
+            return False
         held = memory.LEDGERS[index].allocated
         if held > self.most_held * 1.01:
             self.most_held = held
