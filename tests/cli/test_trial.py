@@ -57,6 +57,20 @@ def test_a_script_that_never_steps_is_ended_with_its_children(jumar: Jumar, tmp_
     assert not os.path.exists(f"/proc/{pid}")
 
 
+def test_a_trial_that_is_asked_to_end_takes_its_command_along(
+    follow: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    started = follow("try", "--", "sh", "-c", "echo $$ > pid; sleep 300")
+    pid = tmp_path / "pid"
+    for _ in range(600):
+        if pid.exists() and pid.read_text().strip():
+            break
+        time.sleep(0.1)
+    started.terminate()
+    assert started.wait(timeout=60) == 143
+    assert not os.path.exists(f"/proc/{pid.read_text().strip()}")
+
+
 def test_mistakes_are_named(jumar: Jumar) -> None:
     assert "not a program" in jumar("try", "--", "no-such-program", rc=2).stderr
     assert "--time" in jumar("try", "--time", "soon", "--", "true", rc=2).stderr

@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -66,8 +67,27 @@ def resolved(words: Sequence[str], environ: Mapping[str, str], folder: Path) -> 
     return (found, *words[1:])
 
 
+@contextmanager
+def _leaving_on_term() -> Generator[None]:
+    """Being asked to end is no reason to leave the command, or scratch files, behind."""
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def run(command: Command) -> Ended:
     """Run the command; whatever it has started ends with it."""
+    with _leaving_on_term():
+        return _run(command)
+
+
+def _run(command: Command) -> Ended:
     started = time.monotonic()
     # A session of its own, so that the limit and Ctrl-C reach the children too.
     process = subprocess.Popen(
@@ -90,6 +110,7 @@ def run(command: Command) -> Ended:
         raise
     finally:
         _signal_group(process.pid, signal.SIGKILL)
+        process.wait()
     return Ended(code if code >= 0 else 128 - code, stopped, time.monotonic() - started)
 
 
