@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.store.parts import copy, free_port, wait_until
@@ -18,8 +19,9 @@ from jumar.store.accounts import Account, StoreConfig
 from jumar.store.door import Door
 from jumar.store.errors import StoreAway
 from jumar.store.places import make_bucket, open_place
-from jumar.store.retry import Patience
+from jumar.store.retry import Patience, patiently
 from jumar.store.transfer.records import MIB, Options, Progress, Report
+from jumar.store.transfer.run import LISTING_PATIENCE_S
 
 
 def test_the_server_killed_in_the_middle_and_back_later(tmp_path: Path, home: Path) -> None:
@@ -193,3 +195,22 @@ def small_disk(tmp_path: Path) -> Generator[Path]:
         pytest.skip("only root can mount a small disk")
     yield folder
     subprocess.run(["umount", str(folder)], check=True, timeout=20)
+
+
+def test_twenty_seconds_away_are_within_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr("jumar.store.retry.time", clock)
+
+    def ask() -> str:
+        if now[0] < 20:
+            raise StoreAway("the store did not answer")
+        return "back"
+
+    for limit_s in (Options().patience.limit_s, LISTING_PATIENCE_S):
+        now[0] = 0.0
+        assert patiently(ask, Patience(limit_s=limit_s), "it") == "back"

@@ -23,7 +23,7 @@ from jumar.store.transfer.upload import Upload
 _FATAL = (StorageFull, StoreAway)
 _MOST_FAILURES = 1000
 # A server that is killed and started again is back sooner.
-_LISTING_PATIENCE_S = 30.0
+LISTING_PATIENCE_S = 30.0
 
 
 def transfer(
@@ -38,7 +38,7 @@ def transfer(
     began = time.monotonic()
     progress = progress or Progress()
     # A store that does not even list may have a wrong address: told soon.
-    limit_s = min(options.patience.limit_s, _LISTING_PATIENCE_S)
+    limit_s = min(options.patience.limit_s, LISTING_PATIENCE_S)
 
     def make() -> Plan:
         if not options.dry_run:
