@@ -90,12 +90,4 @@ def user_line() -> Place:
     return Place(*last)
 
 
-def runs_within(code: Any) -> bool:
-    """Whether a function with this code is on the stack."""
-    frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # nothing else is as quick
-    while frame is not None and frame.f_code is not code:
-        frame = frame.f_back
-    return frame is not None
-
-
 RECORD = Record()

@@ -8,9 +8,7 @@ from typing import Any, NoReturn, Optional, Type
 import torch
 
 from torch_npu._sim.place import SETTINGS
-from torch_npu._sim.record import RECORD, runs_within, user_line
-
-_UNSCALE = torch.amp.GradScaler.unscale_.__code__
+from torch_npu._sim.record import RECORD, user_line
 
 _ACL_NAMES = {
     "float64": "DT_DOUBLE",
@@ -77,9 +75,6 @@ def missing_operator(name: str) -> None:
 
 def missing_dtype(operator: str, dtype: torch.dtype) -> None:
     """A computation in a dtype that the chip lacks."""
-    # What the scaler of gradients casts to float64 is float32 on an NPU, so nothing is refused.
-    if dtype is torch.float64 and runs_within(_UNSCALE):
-        return
     short = str(dtype).replace("torch.", "")
     acl = _ACL_NAMES.get(short, short.upper())
     kernel = "".join(part.capitalize() for part in operator.split(".")[0].split("_"))
