@@ -1,11 +1,10 @@
 """What cannot be read or written: each a clear word, the rest is ported, the source stays whole."""
 
+import ctypes
 import multiprocessing
 import os
-import shutil
 import socket
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from jumar.errors import BadInput
 from jumar.port import Mode, Options
 from jumar.port.run import Target, port_repository
 
-NOBODY = 65534
 CODE = "import torch\nx.cuda()\n"
 
 
@@ -96,29 +94,15 @@ def test_a_target_below_a_file_is_refused(source: Path, tmp_path: Path, place: s
     assert (tmp_path / "file").read_text() == "mine"
 
 
-# --- what another user may not read; root may read everything
+# --- what may not be read; root may read everything, unless it gives that right up
 
 
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """A folder that another user reaches, which pytest's own are not."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o777)
-    # Loads what a port loads on the way: the other user may not be able to read that either.
-    (folder / "warm").mkdir()
-    (folder / "warm/train.py").write_text(CODE)
-    port(folder / "warm", folder / "warmed")
-    yield folder
-    shutil.rmtree(folder)
-
-
-def as_nobody(action: Callable[[], None]) -> None:
-    """Run something in a process without root's rights; what it raises makes the test fail."""
+def bound_by_rights(action: Callable[[], None]) -> None:
+    """Run something in a process that the rights of files bind; what it raises fails the test."""
 
     def run() -> None:
         if os.geteuid() == 0:
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
+            _give_up_overriding()
         action()
 
     process = multiprocessing.get_context("fork").Process(target=run)
@@ -127,8 +111,21 @@ def as_nobody(action: Callable[[], None]) -> None:
     assert process.exitcode == 0
 
 
-def test_a_file_that_may_not_be_read_is_told_and_the_rest_is_ported(shared: Path) -> None:
-    source = shared / "src"
+def _give_up_overriding() -> None:
+    """Give up CAP_DAC_OVERRIDE (1) and CAP_DAC_READ_SEARCH (2), for programs started later too."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    sets = (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, sets) == 0
+    for number in (1, 2):
+        assert libc.prctl(24, number, 0, 0, 0) == 0
+    for index in range(3):
+        sets[index] &= ~0b110
+    assert libc.capset(header, sets) == 0
+
+
+def test_a_file_that_may_not_be_read_is_told_and_the_rest_is_ported(tmp_path: Path) -> None:
+    source = tmp_path / "src"
     (source / "closed").mkdir(parents=True)
     (source / "train.py").write_text(CODE)
     (source / "secret.py").write_text(CODE)
@@ -137,21 +134,21 @@ def test_a_file_that_may_not_be_read_is_told_and_the_rest_is_ported(shared: Path
     (source / "closed").chmod(0)
 
     def check() -> None:
-        found = port(source, shared / "out")
+        found = port(source, tmp_path / "out")
         assert [(path, code) for path, code, _ in found] == [
             ("closed", "JP005"),
             ("secret.py", "JP005"),
         ]
-        assert "x.npu()" in (shared / "out/train.py").read_text()
-        assert not (shared / "out/secret.py").exists()
+        assert "x.npu()" in (tmp_path / "out/train.py").read_text()
+        assert not (tmp_path / "out/secret.py").exists()
 
-    as_nobody(check)
+    bound_by_rights(check)
     (source / "closed").chmod(0o700)
     assert (source / "secret.py").read_text() == CODE
 
 
-def test_a_source_that_may_not_be_read_and_a_target_that_may_not_be_written(shared: Path) -> None:
-    source, closed = shared / "src", shared / "closed"
+def test_a_source_that_may_not_be_read_and_a_target_that_may_not_be_written(tmp_path: Path) -> None:
+    source, closed = tmp_path / "src", tmp_path / "closed"
     source.mkdir()
     closed.mkdir()
     (source / "train.py").write_text(CODE)
@@ -160,15 +157,12 @@ def test_a_source_that_may_not_be_read_and_a_target_that_may_not_be_written(shar
     def check() -> None:
         with pytest.raises(BadInput, match="cannot write"):
             port(source, closed / "out")
-        source_closed = shared / "none"
+        source_closed = tmp_path / "none"
         with pytest.raises(BadInput, match="cannot read"):
-            port(source_closed, shared / "out")
+            port(source_closed, tmp_path / "out")
 
-    (shared / "none").mkdir()
-    (shared / "none").chmod(0)
-    if os.geteuid() == 0:
-        as_nobody(check)
-    else:
-        check()
-    (shared / "none").chmod(0o700)
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none").chmod(0)
+    bound_by_rights(check)
+    (tmp_path / "none").chmod(0o700)
     assert (source / "train.py").read_text() == CODE

@@ -23,6 +23,9 @@ class Proxy:
     port: int = 0
     sent_bytes: int = 0
     received_bytes: int = 0
+    stalls_after: int | None = None
+    """From so many bytes, in both directions together, nothing is passed on until `release`."""
+    _released: threading.Event = field(default_factory=threading.Event)
     _listener: socket.socket = field(default_factory=socket.socket)
     _threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
     _sockets: list[socket.socket] = field(default_factory=list[socket.socket])
@@ -36,6 +39,17 @@ class Proxy:
         self._listener.listen(64)
         self.port = self._listener.getsockname()[1]
         self._thread(self._accept)
+
+    def release(self) -> None:
+        """Pass on what was stalled, and all that comes."""
+        self._released.set()
+
+    def _stall(self) -> None:
+        if (
+            self.stalls_after is not None
+            and self.sent_bytes + self.received_bytes > self.stalls_after
+        ):
+            self._released.wait(60)
 
     def _thread(self, target: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
@@ -61,6 +75,7 @@ class Proxy:
     def _pass_up(self, client: socket.socket, server: socket.socket) -> None:
         try:
             while data := client.recv(1 << 16):
+                self._stall()
                 with self._lock:
                     self.sent_bytes += len(data)
                 server.sendall(data)
@@ -72,6 +87,7 @@ class Proxy:
         before = 0
         with suppress(OSError):
             while data := server.recv(1 << 16):
+                self._stall()
                 changed = self.change(data, before)
                 before += len(data)
                 if changed is None:
@@ -82,6 +98,7 @@ class Proxy:
         _hang_up(client, server)
 
     def stop(self) -> None:
+        self.release()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with self._lock:

@@ -30,10 +30,12 @@ def test_an_upload_killed_in_the_middle_sends_no_part_twice(
 ) -> None:
     with proxied(door_config) as (proxy, config):
         save_account(home / "store.json", "obs", config.obs)
+        proxy.stalls_after = 40 * MIB
         killed = _spawn(home, "push", str(big), f"obs://{door_bucket}/big")
         wait_until(lambda: proxy.sent_bytes > 40 * MIB)
         killed.send_signal(signal.SIGKILL)
         killed.wait(20)
+        proxy.release()
         assert _run(home, "push", str(big), f"obs://{door_bucket}/big") == 0
         # At most the part that each stream was sending is sent again, and a few headers.
         assert proxy.sent_bytes < big.stat().st_size + PART_WORKERS * PART_BYTES + MIB
@@ -48,10 +50,12 @@ def test_a_download_killed_in_the_middle_fetches_no_part_twice(
     target = tmp_path / "to" / "back"
     with proxied(door_config) as (proxy, config):
         save_account(home / "store.json", "obs", config.obs)
+        proxy.stalls_after = 30 * MIB
         killed = _spawn(home, "pull", f"obs://{door_bucket}/big", str(target))
-        wait_until(lambda: proxy.received_bytes > 30 * MIB)
+        wait_until(lambda: proxy.received_bytes > 30 * MIB - MIB)
         killed.send_signal(signal.SIGKILL)
         killed.wait(20)
+        proxy.release()
         assert not target.exists()
         assert _run(home, "pull", f"obs://{door_bucket}/big", str(target)) == 0
         # At most the step that each stream was writing, and what it had not read from the wire.
