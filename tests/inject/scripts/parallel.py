@@ -54,3 +54,5 @@ assert all(p.device == device for p in local)
 weights = [p.detach().cpu() for p in local]
 torch.save([*weights, mean.cpu(), *(t.cpu() for t in gathered)], f"{FILE}.{rank}")
 dist.destroy_process_group()
+# Torch's wrapper of the model still holds the group, and its threads abort at times at the very end.
+os._exit(0)

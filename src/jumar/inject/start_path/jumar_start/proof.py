@@ -5,6 +5,7 @@ Variables: JUMAR_PROOF (a folder for the notes, one file a process), JUMAR_PROOF
 script's own source is), JUMAR_PROOF_STEPS and JUMAR_PROOF_TIME_S (end with success after so many
 optimizer steps or seconds), JUMAR_PROOF_CPU (cuda means the CPU)."""
 
+import atexit
 import contextlib
 import ctypes
 import hashlib
@@ -237,12 +238,25 @@ class Recorder:
         if is_late:
             self._notes.add("time", "time", "")
         if is_late or (limits.steps and self._steps >= limits.steps):
-            if self._ended:
-                # The script caught the first one and goes on.
-                sys.stdout.flush()
-                os._exit(0)
+            # The script caught the first one and goes on; or it is one of a group, whose threads,
+            # when nobody ends them, abort the process at times while Python takes itself down.
+            if self._ended or _is_in_group():
+                _leave()
             self._ended = True
             raise SystemExit(0)
+
+
+def _is_in_group() -> bool:
+    dist = sys.modules.get("torch.distributed")
+    return dist is not None and dist.is_available() and dist.is_initialized()
+
+
+def _leave() -> None:
+    """End this process with success, after what it wanted to do at its end."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _first_floats(torch: Any, output: Any) -> Any:
