@@ -6,11 +6,12 @@ in the low precision and cast back once."""
 
 import functools
 import weakref
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, Tuple
 
 import torch
 
 from torch_npu._sim import place
+from torch_npu._sim.kernels import fall_through, register
 from torch_npu._sim.tensor import Tensor
 
 _to_copy = torch.ops.aten._to_copy.default
@@ -21,7 +22,6 @@ _without_autocast = functools.partial(
     torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1),
 )
 _cast_weights: Dict[int, Tuple[Any, Tensor]] = {}
-_library: List[torch.library.Library] = []
 
 
 def _is_castable(value: Any) -> bool:
@@ -111,9 +111,7 @@ def _clearing(clear: Callable[[], None]) -> Callable[[], None]:
 
 def install() -> None:
     """Register the kernels; other operators fall through to autograd."""
-    others = torch.library.Library("_", "IMPL")
-    others.fallback(torch.library.fallthrough_kernel, _KEY)
-    library = torch.library.Library("aten", "IMPL")
+    fall_through(_KEY)
     table = place.SETTINGS.autocast
     for names, make in (
         (table.lower, _in_low_precision),
@@ -126,6 +124,5 @@ def install() -> None:
             if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "AutocastCUDA"):
                 packet, _, overload = name.partition(".")
                 operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
-                library.impl(name, make(operator), _KEY)
-    _library.extend((others, library))
+                register(name, make(operator), _KEY)
     torch.clear_autocast_cache = _clearing(torch.clear_autocast_cache)

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 
 from torch_npu._sim.card import inner_of
+from torch_npu._sim.kernels import register
 from torch_npu._sim.tensor import Tensor
 
 _aten = torch.ops.aten
 _MATH, _FLASH, _EFFICIENT, _CUDNN = 0, 1, 2, 3
-_library: List[torch.library.Library] = []
 
 
 def _attention(
@@ -131,7 +131,5 @@ def _batch_norm(
 
 def install() -> None:
     """Make these choices for device tensors."""
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("scaled_dot_product_attention", _attention, "AutogradPrivateUse1")
-    library.impl("batch_norm", _batch_norm, "AutogradPrivateUse1")
-    _library.append(library)
+    register("scaled_dot_product_attention", _attention, "AutogradPrivateUse1")
+    register("batch_norm", _batch_norm, "AutogradPrivateUse1")

@@ -11,6 +11,7 @@ import torch
 from torch_npu._sim import generators
 from torch_npu._sim.card import inner_of
 from torch_npu._sim.card_autocast import cast
+from torch_npu._sim.kernels import register
 from torch_npu._sim.tensor import Tensor
 
 _MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
@@ -24,7 +25,6 @@ _WRITTEN_OUT = {
     "gru.input": "gru_impl",
     "gru.data": "gru_impl_data",
 }
-_library: List[torch.library.Library] = []
 
 
 class _State(NamedTuple):
@@ -111,7 +111,5 @@ def install() -> None:
     """Register the layers for device tensors."""
     # The parameters of a layer lie apart, as they do on the CPU; cuDNN copies them together.
     warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
-    library = torch.library.Library("aten", "IMPL")
     for name in _WRITTEN_OUT:
-        library.impl(name, _layer(name), "AutogradPrivateUse1")
-    _library.append(library)
+        register(name, _layer(name), "AutogradPrivateUse1")

@@ -6,7 +6,7 @@ the way (they compute in C++) or that C++ gives the wrong index are wrapped."""
 
 import functools
 import math
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Optional
 
 import torch
 import torch.utils._device
@@ -14,11 +14,11 @@ from torch.overrides import _get_current_function_mode_stack
 
 from torch_npu._sim import card, memory, place
 from torch_npu._sim import tensor as device_tensor
+from torch_npu._sim.kernels import register
 from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.record import RECORD
 from torch_npu._sim.tensor import tag
 
-_LIBRARY: List[torch.library.Library] = []
 # These compute in C++ or let C++ choose the index of plain "npu".
 _WRAPPED = [
     "tensor",
@@ -172,12 +172,10 @@ def _wrap(name: str) -> None:
 
 def install() -> None:
     """Register the backend's kernels and wrap what needs it."""
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("empty.memory_format", _empty, "PrivateUse1")
-    library.impl("empty_strided", _empty_strided, "PrivateUse1")
+    register("empty.memory_format", _empty, "PrivateUse1")
+    register("empty_strided", _empty_strided, "PrivateUse1")
     if WRAPPED:
-        library.impl("_copy_from", card.copy_from, "PrivateUse1")
-    _LIBRARY.append(library)
+        register("_copy_from", card.copy_from, "PrivateUse1")
     torch.utils._device._device_constructors()
     for name in _WRAPPED:
         if hasattr(torch, name):
