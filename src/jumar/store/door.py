@@ -185,7 +185,7 @@ class Door:
     def _answers_within(self, limit_s: float) -> bool:
         end = time.monotonic() + limit_s
         while time.monotonic() < end and self.pid:
-            if self.healthy():
+            if self.healthy() and weed.has_volumes(self.folder, _ANSWER_LIMIT_S):
                 return True
             time.sleep(0.1)
         return False

@@ -2,12 +2,14 @@
 
 All its parts but the S3 one listen on 127.0.0.1 only. It sends no telemetry."""
 
+import json
 import os
 import secrets
 import shutil
 import socket
 import subprocess
 import sysconfig
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from jumar.errors import BadInput, HomeUnusable
@@ -84,6 +86,19 @@ def running(folder: Path) -> dict[Identity, list[str]]:
         if identity is not None:
             found[identity] = [os.fsdecode(part) for part in text.split(b"\0")[:-1]]
     return found
+
+
+def has_volumes(folder: Path, limit_s: float) -> bool:
+    """Whether its part that keeps bytes has reported to the one that knows where they are. Before,
+    it answers listings already, and 500 to who reads or writes."""
+    connection = HTTPConnection("127.0.0.1", _ports(folder)["master"], timeout=limit_s)
+    try:
+        connection.request("GET", "/dir/status")
+        return bool(json.load(connection.getresponse())["Topology"].get("DataCenters"))
+    except (OSError, HTTPException, ValueError, KeyError):
+        return False
+    finally:
+        connection.close()
 
 
 def sweep(folder: Path) -> None:
