@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,6 +90,35 @@ def test_a_full_disk_is_told_and_leaves_nothing(
         for path in small_disk.rglob("*"):
             assert path.is_dir() or path.stat().st_size == 900_000
         subprocess.run(["rm", "-rf", str(small_disk / "to")], check=True, timeout=20)
+
+
+def test_a_full_home_is_told_when_an_upload_is_to_be_remembered(
+    door_config: StoreConfig, door_bucket: str, tmp_path: Path, small_disk: Path
+) -> None:
+    (tmp_path / "big").write_bytes(os.urandom(20 * MIB))
+    fill(small_disk)
+    config = replace(door_config, state=small_disk / "transfers")
+    with pytest.raises(StorageFull, match=r"transfers/upload-.*: no space left"):
+        copy(tmp_path / "big", f"obs://{door_bucket}/big", config)
+
+
+@pytest.mark.parametrize("size", [3, 2 * MIB, 20 * MIB])
+def test_a_download_below_a_file_is_named_as_failed(
+    door_config: StoreConfig, door_bucket: str, tmp_path: Path, size: int
+) -> None:
+    (tmp_path / "f").write_bytes(os.urandom(size))
+    copy(tmp_path / "f", f"obs://{door_bucket}/x/f", door_config)
+    (tmp_path / "file").write_text("mine")
+    report = copy(f"obs://{door_bucket}/x", tmp_path / "file" / "to", door_config)
+    assert report.copied == 0
+    assert "a file is where a folder should be" in report.failed[0].reason
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def fill(disk: Path) -> None:
+    with suppress(OSError), (disk / "fill").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
 
 
 def test_wrong_keys_are_refused_in_words_without_the_secret(

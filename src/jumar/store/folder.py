@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 from jumar.errors import BadInput, Conflict, JumarError, NotAllowed, NotFound, StorageFull
@@ -178,7 +177,7 @@ class FolderStore:
                 file.write(data)
             os.replace(aside, path)
         except OSError as error:
-            Path(aside).unlink(missing_ok=True)
+            discard(aside)
             raise explained(error, f"{self.name}: {key!r}") from error
         return self.stat(key)
 
@@ -235,6 +234,12 @@ class FolderStore:
         for folder, folders, files in os.walk(self.root):
             if folder != self.root and not folders and not files:
                 yield folder[len(self.root) + 1 :] + "/"
+
+
+def discard(aside: str) -> None:
+    """Remove a file that was not finished; it need not be there, nor need its folder."""
+    with suppress(OSError):
+        os.unlink(aside)
 
 
 def sweep(folder: str) -> None:

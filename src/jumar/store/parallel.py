@@ -1,7 +1,9 @@
 """The same work for many things, several at a time."""
 
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -16,4 +18,34 @@ def in_threads(action: Callable[[T], R], items: Iterable[T], workers: int) -> li
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def each(
+    action: Callable[[T], object], items: Iterable[T], workers: int, stop: threading.Event
+) -> None:
+    """`action` of each until `stop` is set; the first error, or Ctrl-C, sets it and is raised.
+
+    One future a worker, not one an item: there may be millions."""
+    waiting, lock = iter(items), threading.Lock()
+
+    def work() -> None:
+        while not stop.is_set():
+            with lock:
+                found = list(islice(waiting, 1))
+            if not found:
+                return
+            try:
+                action(found[0])
+            except BaseException:
+                stop.set()
+                raise
+
+    with ThreadPoolExecutor(max(1, workers), thread_name_prefix="jumar-copy") as pool:
+        futures = [pool.submit(work) for _ in range(workers)]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            stop.set()
             raise

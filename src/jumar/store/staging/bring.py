@@ -4,9 +4,6 @@ The places that results will go to are looked at too: a wrong bucket or key is b
 after ten hours of training."""
 
 import os
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +14,7 @@ from jumar.store.cache import ContentCache
 from jumar.store.errors import TransferFailed
 from jumar.store.folder import FolderStore, check_path_key
 from jumar.store.objects import ObjectStore
+from jumar.store.parallel import each
 from jumar.store.places import open_place
 from jumar.store.retry import Patience, patiently
 from jumar.store.staging.plan import Staged, StagePlan
@@ -81,29 +79,8 @@ def _fetch(
             below = "" if single else f"/{check_path_key(entry.key[cut:])}"
             cache.bring(store, entry, staged.path + below, options, progress)
 
-        _each(entries, bring_one, options.workers)
+        each(bring_one, entries, min(options.workers, len(entries)), progress.stop)
     cache.trim()
-
-
-def _each(items: list[Entry], action: Callable[[Entry], None], workers: int) -> None:
-    """One future a worker, not one an item: there may be millions."""
-    waiting, lock, failed = iter(items), threading.Lock(), threading.Event()
-
-    def work() -> None:
-        while not failed.is_set():
-            with lock:
-                item = next(waiting, None)
-            if item is None:
-                return
-            try:
-                action(item)
-            except BaseException:
-                failed.set()
-                raise
-
-    with ThreadPoolExecutor(min(workers, len(items))) as pool:
-        for future in [pool.submit(work) for _ in range(min(workers, len(items)))]:
-            future.result()
 
 
 def _link(place: Place, staged: Staged) -> None:

@@ -18,7 +18,7 @@ from jumar.inject.moxing_path.jumar_s3 import S3, Reading
 from jumar.store.base import Entry
 from jumar.store.errors import Damaged, StoreAway
 from jumar.store.filecopy import reserve
-from jumar.store.folder import ASIDE, FolderStore, aside_name, explained, open_aside
+from jumar.store.folder import ASIDE, FolderStore, aside_name, discard, explained, open_aside
 from jumar.store.objects import ObjectStore
 from jumar.store.parallel import in_threads
 from jumar.store.retry import patiently
@@ -79,7 +79,7 @@ class Download:
                 file.write(data)
             self.finish(aside, path)
         except OSError as error:
-            Path(aside).unlink(missing_ok=True)
+            discard(aside)
             raise explained(error, path) from error
         self.progress.add_bytes(len(data))
 
@@ -100,7 +100,7 @@ class Download:
             self.finish(aside, path)
         except BaseException as error:
             self.progress.add_bytes(-done)
-            Path(aside).unlink(missing_ok=True)
+            discard(aside)
             if isinstance(error, OSError):
                 raise explained(error, path) from error
             raise

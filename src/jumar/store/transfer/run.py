@@ -2,15 +2,15 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jumar.errors import BadInput, JumarError, StorageFull
 from jumar.store.base import Place, Store
 from jumar.store.errors import StoreAway
-from jumar.store.folder import FolderStore, sweep
+from jumar.store.folder import FolderStore, explained, sweep
 from jumar.store.objects import ObjectStore
+from jumar.store.parallel import each
 from jumar.store.retry import patiently
 from jumar.store.transfer.between import copy_between
 from jumar.store.transfer.download import Download
@@ -91,7 +91,8 @@ class _Work:
         else:
             big = [copy for copy in plan.copies if copy.source.size > BIG_BYTES]
             small = (copy for copy in plan.copies if copy.source.size <= BIG_BYTES)
-            self._in_threads(small, len(plan.copies) - len(big))
+            count = len(plan.copies) - len(big)
+            each(self._copy, small, min(self.options.workers, count), self.progress.stop)
             for copy in big:
                 self._copy(copy)
         if self._fatal is not None:
@@ -124,32 +125,6 @@ class _Work:
             link=self.options.link,
         )
 
-    def _in_threads(self, copies: Iterator[Copy], count: int) -> None:
-        lock = threading.Lock()
-
-        def work() -> None:
-            while not self.progress.stop.is_set():
-                with lock:
-                    copy = next(copies, None)
-                if copy is None:
-                    return
-                self._copy(copy)
-
-        threads = [
-            threading.Thread(target=work, name=f"jumar-copy-{n}")
-            for n in range(min(self.options.workers, count))
-        ]
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                thread.join()
-        except BaseException:
-            self.progress.stop.set()
-            for thread in threads:
-                thread.join()
-            raise
-
     def _copy(self, copy: Copy) -> None:
         if self.progress.stop.is_set():
             return
@@ -157,6 +132,9 @@ class _Work:
             self._copy_any(copy)
         except JumarError as error:
             self._failed(copy.source.key, error)
+        except OSError as error:
+            # Of this machine: those of the network are told as StoreAway.
+            self._failed(copy.source.key, explained(error, str(error.filename or copy.target)))
 
     def _failed(self, key: str, error: JumarError) -> None:
         with self._lock:

@@ -15,6 +15,7 @@ from typing import Any, cast
 from jumar.errors import NotFound
 from jumar.inject.moxing_path.jumar_s3 import Begun
 from jumar.store.errors import Damaged
+from jumar.store.folder import explained
 from jumar.store.objects import ObjectStore
 from jumar.store.parallel import in_threads
 from jumar.store.retry import patiently
@@ -162,11 +163,14 @@ class _PartedUpload:
         return made, {}
 
     def _remember(self, begun: Begun) -> None:
-        self._journal.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         aside = self._journal.with_suffix(f".{os.getpid()}")
         values = {"upload": begun.id, "crc32": begun.crc32, **self._identity()}
-        aside.write_text(json.dumps(values), "utf-8")
-        aside.replace(self._journal)
+        try:
+            self._journal.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            aside.write_text(json.dumps(values), "utf-8")
+            aside.replace(self._journal)
+        except OSError as error:
+            raise explained(error, str(self._journal)) from error
 
     def _identity(self) -> dict[str, int]:
         return {
