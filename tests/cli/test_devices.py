@@ -23,6 +23,15 @@ SAMPLES = Path(__file__).parents[1] / "devices" / "samples"
 Call = Callable[..., Result]
 
 
+def stub_npu_smi(folder: Path, answer: Path) -> Path:
+    """A folder for PATH whose npu-smi gives this answer to `info`."""
+    folder.mkdir(exist_ok=True)
+    tool = folder / "npu-smi"
+    tool.write_text(f'#!/bin/sh\n[ "$*" = info ] && cat {answer}\n')
+    tool.chmod(0o755)
+    return folder
+
+
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Calls a command in this process with a home of its own and the answers of a sample."""
@@ -33,11 +42,8 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
 
     def run(command: click.Command, *arguments: str, sample: str | None = None) -> Result:
         if sample is not None:
-            tool = tmp_path / "bin" / "npu-smi"
-            tool.parent.mkdir(exist_ok=True)
-            tool.write_text(f'#!/bin/sh\n[ "$*" = info ] && cat {SAMPLES / sample}\n')
-            tool.chmod(0o755)
-            monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+            folder = stub_npu_smi(tmp_path / "bin", SAMPLES / sample)
+            monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
         return CliRunner().invoke(command, list(arguments), standalone_mode=False)
 
     return run
@@ -100,11 +106,15 @@ def read_until(screen: int, words: bytes, limit_s: float = 60) -> bytes:
 
 def test_top_is_a_full_screen_until_interrupted(tmp_path: Path):
     program = "from jumar.cli.top import command; command.main([], prog_name='top')"
+    answer = tmp_path / "info.txt"
+    # Anybody may give a process a name that looks like the markup of the drawing library.
+    answer.write_text((SAMPLES / "info_a5.txt").read_text().replace("python", "a[/b]x", 1))
     variables = {
+        "PATH": f"{stub_npu_smi(tmp_path / 'bin', answer)}:{os.environ['PATH']}",
         "JUMAR_HOME": str(tmp_path),
         "JUMAR_SIM_CARDS": "2",
         "TERM": "xterm",
-        "COLUMNS": "120",
+        "COLUMNS": "200",
     }
     screen, terminal = pty.openpty()
     process = subprocess.Popen(
@@ -122,6 +132,7 @@ def test_top_is_a_full_screen_until_interrupted(tmp_path: Path):
     process.wait(30)
     os.close(screen)
     assert b"sim:1" in shown
+    assert b"a[/b]x" in shown
     assert b"\x1b[?1049h" in shown
     assert b"\x1b[?1049l" in shown
     assert b"Traceback" not in shown

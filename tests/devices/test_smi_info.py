@@ -1,5 +1,7 @@
 """Layouts of `npu-smi info`: hand-made tables, then tables of any shape."""
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,41 @@ def info(name: str) -> SmiInfo:
 
 def cards(name: str) -> tuple[Card, ...]:
     return smi_to_cards(info(name))
+
+
+def folded(text: str, width: int) -> str:
+    """As a terminal of this width shows it and gives it to the clipboard."""
+    lines = text.splitlines()
+    return "\n".join(line[at : at + width] for line in lines for at in range(0, len(line), width))
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("info_[!q]*.txt")))
+@pytest.mark.parametrize(
+    "passed_on",
+    [
+        pytest.param(lambda text: folded(text, 80), id="folded at 80 columns"),
+        pytest.param(lambda text: folded(text, 45), id="folded at 45 columns"),
+        pytest.param(lambda text: re.sub(" +", " ", text), id="blanks run together"),
+        pytest.param(lambda text: text + text, id="shown twice"),
+    ],
+)
+def test_a_table_means_the_same_after_a_trip_through_a_clipboard(
+    name: str, passed_on: Callable[[str], str]
+):
+    text = (SAMPLES / name).read_text("utf-8")
+    assert read_info(passed_on(text)) == read_info(text)
+
+
+def test_memory_in_other_units_is_told_in_mb():
+    table = """\
+| NPU   Name    | Health        | Power(W)    Temp(C)                          |
+| Chip          | Bus-Id        | AICore(%)   Memory-Usage(GB)  HBM-Usage(GB)  |
++===============+===============+==============================================+
+| 0     910B2   | OK            | 88.4        46                               |
+| 0             | 0000:C1:00.0  | 0           0    / 0          4.5 / 64       |
+"""
+    (card,) = smi_to_cards(read_info(table))
+    assert (card.memory_used_mb, card.memory_total_mb) == (4608, 65536)
 
 
 def test_910_of_21_has_no_hugepages_and_its_memory_is_hbm():

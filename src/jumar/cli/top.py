@@ -122,7 +122,8 @@ def _live() -> None:
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(no_color=not wants_colour(sys.stdout))
+    # Names are other people's: brackets in them are no styles.
+    console = Console(no_color=not wants_colour(sys.stdout), markup=False, emoji=False)
     live = Live(_screen(_look(warn=False)), console=console, screen=True, auto_refresh=False)
     try:
         # Not as a context: Ctrl-C while it starts would leave the terminal on the other screen.

@@ -4,14 +4,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from jumar.devices.smi_table import Column, HeaderLine, parse_header, split_cells
+from jumar.devices.smi_table import Column, HeaderLine, parse_header, split_cells, unfold
 from jumar.devices.text import CannotRead, first_words, identity, lines_of, number, word
 
 _DRAWN = re.compile(r"[^|+]{0,16}?([|+].*)")
 _TITLE = re.compile(r"\|\s*npu-smi\s+(\S+)(?:.*?Version\s*:\s*(\S+))?", re.IGNORECASE)
 _BORDER = re.compile(r"\+[-=+\s]*")
 _BUS_ID = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
-_USAGE = re.compile(r"(\d{1,12})(?:\.\d+)?\s*/\s*(\d{1,12})(?:\.\d+)?")
+_USAGE = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s*/\s*(\d{1,12}(?:\.\d{1,9})?)")
 _HEALTH_WORDS = frozenset({"ok", "warning", "alarm", "critical"})
 _CHIP_KEYS = frozenset(
     {"health", "name", "power", "temp", "busid", "chip", "chipid", "device", "phyid", "aicore"}
@@ -75,7 +75,7 @@ class SmiInfo:
 def read_info(text: str) -> SmiInfo:
     """The table's chips; CannotRead when there is no table of chips in the text."""
     reader = _Reader()
-    for line in lines_of(text):
+    for line in unfold(lines_of(text)):
         reader.take(line)
     if not reader.saw_header:
         raise CannotRead(
@@ -97,7 +97,7 @@ class _Reader:
         self._process_header: HeaderLine | None = None
         self._pending: list[dict[str, str]] = []
         self._chips: dict[tuple[int, int | None, int | None], SmiChip] = {}
-        self._processes: list[SmiProcess] = []
+        self._processes: dict[tuple[int, int | None, int], SmiProcess] = {}
 
     def take(self, line: str) -> None:
         # People quote tables: the drawing may stand behind a comment sign or an indent.
@@ -165,12 +165,12 @@ class _Reader:
         assert self._process_header is not None
         process = _process(self._process_header, line)
         if process is not None:
-            self._processes.append(process)
+            self._processes[process.npu_id, process.chip_id, process.pid] = process
 
     def result(self) -> SmiInfo:
         self._close_chip()
         chips = tuple(
-            replace(chip, processes=tuple(p for p in self._processes if _is_on(p, chip)))
+            replace(chip, processes=tuple(p for p in self._processes.values() if _is_on(p, chip)))
             for chip in self._chips.values()
         )
         tool, driver = self._versions
@@ -211,7 +211,7 @@ def _chip(values: Mapping[str, str], units: Mapping[str, str]) -> SmiChip | None
     return SmiChip(
         npu_id=npu_id,
         chip_id=chip_id,
-        phy_id=identity(values.get("phyid", values.get("chipphyid"))),
+        phy_id=identity(values.get("phyid")),
         device_id=identity(values.get("device")),
         name=word(values.get("name")) or "",
         health=word(values.get("health")),
@@ -238,7 +238,7 @@ def _usage(values: Mapping[str, str], units: Mapping[str, str], *keys: str) -> U
         match = _USAGE.fullmatch(values.get(key, "").strip())
         if match:
             factor = _MB.get(units.get(key, ""), 1.0)
-            return Usage(round(int(match[1]) * factor), round(int(match[2]) * factor))
+            return Usage(round(float(match[1]) * factor), round(float(match[2]) * factor))
     return None
 
 

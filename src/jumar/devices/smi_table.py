@@ -10,7 +10,7 @@ from dataclasses import dataclass
 # Names of more than one word; a single blank inside them does not end the column.
 _NAMES = (
     r"Process\s?id\s?in\s?container|Process\s?(?:id|name|memory)|NPU\s?Util(?:ization)?(?:\s?Rate)?"
-    r"|NPU\s?ID|Chip\s?(?:Logic\s?ID|Phy-?ID|ID|Name)|Hugepages?-Usage|Memory-Usage|HBM-Usage"
+    r"|NPU\s?ID|Chip\s?ID|Hugepages?-Usage|Memory-Usage|HBM-Usage"
     r"|AI\s?Core(?:\s?(?:Usage|Util)\w*)?|Bus-?\s?Id|Phy-?\s?ID|Health|Power|Temp(?:erature)?"
     r"|Utilization|Device|Memory|HBM|Chip|Name|NPU"
 )
@@ -19,6 +19,8 @@ _GAP = re.compile(r" {2,}")
 _VALUE = re.compile(r"N/A|[^\s/]+\s*/\s*[^\s/]+|\S+", re.IGNORECASE)
 _UNIT = re.compile(r"\(([^)]*)\)")
 _USAGE = re.compile(r"(?:memory|hbm|hugepages?)(?:usage)?")
+_TOP_EDGE = re.compile(r"\+[-=+]+")
+_EDGE_REST = re.compile(r"[-=][-=+]*|\+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,26 @@ class HeaderLine:
     def units(self) -> dict[str, str]:
         """The unit in brackets of each column, in lower case."""
         return {column.key: column.unit for cell in self.cells for column in cell}
+
+
+def unfold(lines: list[str]) -> list[str]:
+    """The lines of a drawing that a narrow terminal broke, whole again.
+
+    The top edge shows the terminal's width and into how many parts each line was broken."""
+    top = next((at for at, line in enumerate(lines) if _TOP_EDGE.fullmatch(line)), len(lines))
+    width = len(lines[top]) if top < len(lines) else 0
+    parts = 1
+    while top + parts < len(lines) and _EDGE_REST.fullmatch(lines[top + parts]):
+        parts += 1
+    if parts == 1:
+        return lines
+    whole = lines[:top]
+    at = top
+    while at < len(lines):
+        count = parts if lines[at].startswith(("|", "+")) else 1
+        whole.append("".join(part.ljust(width) for part in lines[at : at + count]).rstrip())
+        at += count
+    return whole
 
 
 def split_cells(line: str) -> list[str]:
