@@ -108,6 +108,7 @@ def test_torchrun_counts_by_kind(launcher: Launcher, cards: str) -> None:
     found = ranks(launcher, "--cards", cards, "--nproc_per_node=npu", "--bind", "none")
     assert len(found) == 3
     assert len(ranks(launcher, "--nproc-per-node", "cpu")) == len(os.sched_getaffinity(0))
+    assert len(ranks(launcher, "--nproc-per-node", "auto")) == len(os.sched_getaffinity(0))
     assert len(ranks(launcher, "--nproc-per-node", "2")) == 2
 
 
@@ -180,6 +181,17 @@ def test_the_framework_is_read_from_the_script(launcher: Launcher) -> None:
     assert "framework mindspore" in launcher.run("--dry-run", "--devices", "cpu:1", script).output
     script = launcher.script("from torch import nn\n")
     assert "framework torch" in launcher.run("--dry-run", "--devices", "cpu:1", script).output
+
+
+@pytest.mark.parametrize("way", [["-m", "my.train"], ["-m", "my"], ["python3", "my/train.py"]])
+def test_the_framework_is_read_from_the_module_or_script_that_is_run(
+    launcher: Launcher, tmp_path: Path, way: list[str]
+) -> None:
+    (tmp_path / "my").mkdir()
+    for name in ("__init__.py", "__main__.py", "train.py"):
+        launcher.script("import mindspore as ms\n", f"my/{name}")
+    ended = launcher.run("--dry-run", "--devices", "cpu:1", *way, "--config", "a.py")
+    assert "framework mindspore" in ended.output
 
 
 def test_a_dry_run_shows_ranks_cores_and_commands_and_starts_nothing(

@@ -4,6 +4,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -188,6 +189,8 @@ def test_exit_codes(launcher: Launcher, command: list[str], code: int) -> None:
         ["--nodes", "2", "--node-rank", "2", "--rdzv", "localhost:1", "x.py"],
         ["--devices", "npu:3", "x.py"],
         ["--rdzv", "localhost:99999", "x.py"],
+        ["--log-dir", "/proc/1/no", "x.py"],
+        ["--no_python", "-m", "x"],
     ],
 )
 def test_bad_arguments_are_one_line_and_a_hint(launcher: Launcher, arguments: list[str]) -> None:
@@ -245,6 +248,37 @@ def test_killed_it_leaves_no_orphan(launcher: Launcher, tmp_path: Path, victim: 
     assert ended.code == (-signal.SIGKILL if victim == "launcher" else 125)
 
 
+def test_the_stream_is_whole_even_when_ranks_write_faster_than_it_is_read(
+    launcher: Launcher,
+) -> None:
+    ended = launcher.run("--devices", "cpu:2", "sh", "-c", "yes line | head -n 700000")
+    assert (ended.code, len(ended.output.splitlines())) == (0, 1_400_000)
+
+
+@pytest.mark.parametrize("where", [">/dev/full", ">&-", ">&- 2>&- <&-"])
+def test_ranks_run_to_their_end_where_nothing_can_be_printed(
+    launcher: Launcher, tmp_path: Path, where: str
+) -> None:
+    command = (
+        f'{PYTHON} -m jumar.launch --devices cpu:2 sh -c "echo x; echo y >done\\$RANK" {where}'
+    )
+    ended = subprocess.run(["sh", "-c", command], cwd=tmp_path, check=False, timeout=60)
+    assert ended.returncode == 0
+    assert sorted(path.name for path in tmp_path.glob("done*")) == ["done0", "done1"]
+
+
+def test_a_folder_that_is_gone_is_said(launcher: Launcher, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    command = f"cd gone && rmdir ../gone && exec {PYTHON} -m jumar.launch true"
+    ended = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (ended.returncode, ended.stderr.partition("\n")[0]) == (
+        2,
+        "error: the current folder is gone",
+    )
+
+
 def test_a_reader_that_leaves_does_not_end_the_run(launcher: Launcher, tmp_path: Path) -> None:
     running = launcher.start(
         "--devices", "cpu:1", "--log-dir", "logs", "sh", "-c",
@@ -298,6 +332,34 @@ def test_a_script_that_declares_local_rank_gets_it(launcher: Launcher) -> None:
     assert ended.lines() == [f"[rank {r}] Namespace(local_rank={r}, lr='3')" for r in range(2)]
     ended = launcher.run("--devices", "cpu:1", "--use_env", script)
     assert ended.lines() == ["[rank 0] Namespace(local_rank=-1, lr=None)"]
+    for way in (["-m", "train"], [PYTHON, script]):
+        ended = launcher.run("--devices", "cpu:1", *way)
+        assert ended.lines() == ["[rank 0] Namespace(local_rank=0, lr=None)"]
+    launcher.script(
+        "import argparse\np = argparse.ArgumentParser()\n"
+        "p.add_argument('-l', '--local-rank', '--local_rank', dest='place', type=int)\n"
+        "print(p.parse_args())\n"
+    )
+    assert launcher.run("--devices", "cpu:1", script).lines() == ["[rank 0] Namespace(place=0)"]
+
+
+def test_options_that_only_torchrun_has_are_taken(launcher: Launcher) -> None:
+    ended = launcher.run(
+        "--nproc_per_node=1", "--standalone", "--rdzv_backend=c10d", "--tee", "3", "-r", "3",
+        "--local_ranks_filter=0", "--event-log-handler", "null", "--numa-binding=node",
+        "--signals-to-handle=SIGTERM", "--shutdown-timeout", "3", "--start_method=spawn",
+        launcher.script("print('ran')"),
+    )  # fmt: skip
+    assert (ended.code, ended.output) == (0, "[rank 0] ran\n")
+
+
+def test_without_python_a_script_is_run_by_its_first_line(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    script = launcher.script("#!/bin/sh\necho $0 $RANK\n")
+    os.chmod(script, 0o755)
+    ended = launcher.run("--no-python", "--nproc_per_node=1", script)
+    assert (ended.code, ended.output) == (0, f"[rank 0] {script} 0\n")
 
 
 def test_the_interpreter_is_the_one_asked_for(launcher: Launcher) -> None:

@@ -10,12 +10,24 @@ from typing import Optional, Sequence
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run one command line and give the exit code."""
+    _open_closed_files()
     arguments = sys.argv[1:] if arguments is None else arguments
     if len(arguments) == 3 and arguments[1] == "--attempt" and arguments[2].isdigit():
         return _attempt(arguments[0], int(arguments[2]))
     from jumar.launch.standalone import main as launch
 
     return launch(arguments)
+
+
+def _open_closed_files() -> None:
+    """A standard file that the caller has closed is /dev/null: the next one that is opened, such as
+    a rank's log, would have its number."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def _attempt(directory: str, number: int) -> int:

@@ -37,7 +37,7 @@ def choose(
     listed = _read_list(cards_file) if cards_file else None
     kind = kind or _kind_here(listed, environ)
     if kind == "cpu":
-        return Choice(kind, [], count or 1, [])
+        return Choice(kind, [], count or len(os.sched_getaffinity(0)), [])
     if kind == "sim":
         return _simulated(count, environ)
     known = _known(kind, listed)

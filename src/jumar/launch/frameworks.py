@@ -16,7 +16,8 @@ _NAMES = {
     "tf": "tensorflow",
 }
 _IMPORT = re.compile(rb"^\s*(?:import|from)\s+(torch|mindspore|tensorflow)\b", re.M)
-_LOCAL_RANK = re.compile(rb"add_argument\(\s*[\"'](--local[_-]rank)[\"']")
+_OTHER_SPELLINGS = rb"(?:[\"'][\w-]+[\"']\s*,\s*)*"
+_LOCAL_RANK = re.compile(rb"add_argument\(\s*" + _OTHER_SPELLINGS + rb"[\"'](--local[_-]rank)[\"']")
 _MOST_BYTES = 1 << 20
 
 
@@ -53,13 +54,13 @@ def named(words: Optional[str]) -> Optional[str]:
     return _NAMES.get(match[1].lower()) if match else None
 
 
-def guess(script: Optional[str]) -> str:
+def guess(script: str) -> str:
     """The framework a script imports; torch when it does not say."""
     match = _IMPORT.search(_start_of(script))
     return match[1].decode() if match else "torch"
 
 
-def local_rank_argument(script: Optional[str]) -> Optional[str]:
+def local_rank_argument(script: str) -> Optional[str]:
     """`--local_rank` in the spelling that a script declares it, None when it does not."""
     match = _LOCAL_RANK.search(_start_of(script))
     return match[1].decode() if match else None
@@ -151,9 +152,7 @@ def _rank_table(group: Group, devices: Devices, local_rank: int) -> Dict[str, st
     return made
 
 
-def _start_of(script: Optional[str]) -> bytes:
-    if script is None:
-        return b""
+def _start_of(script: str) -> bytes:
     try:
         with open(script, "rb") as file:
             return file.read(_MOST_BYTES)

@@ -8,6 +8,7 @@ import shutil
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from jumar.launch import frameworks
+from jumar.launch.boot import boot_of
 from jumar.launch.cores import cores_for
 from jumar.launch.environment import free_port, visible_devices
 from jumar.launch.frameworks import Devices, Group
@@ -15,7 +16,6 @@ from jumar.launch.job import Command, Job, Request
 from jumar.launch.jobdir import JobDir
 from jumar.launch.namespace import View
 from jumar.launch.ranks import Shared, local_rank_option, make_ranks
-from jumar.launch.requirements import boot_file
 from jumar.launch.spawn import Program
 from jumar.launch.supervise import Rank
 
@@ -68,9 +68,8 @@ def _on_devices(
     common: Dict[str, str],
     prepared: Prepared,
 ) -> List[Rank]:
-    boot = boot_file(job.command)
-    script = None if boot is None else os.path.join(prepared.folder, boot)
-    framework = frameworks.named(job.framework) or frameworks.guess(script)
+    boot = boot_of(job.command, prepared.folder)
+    framework = frameworks.named(job.framework) or frameworks.guess(boot.path)
     cards = request.card_facts
     shared = Shared(
         framework,
@@ -79,7 +78,7 @@ def _on_devices(
         prepared.folder,
         os.path.dirname(directory.log(0, 0)),
         cores_for(job.device_kind, cards, common),
-        local_rank_option(script, argv, boot or ""),
+        local_rank_option(boot, argv),
         prepared.view,
     )
     group = Group(

@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from jumar.launch import frameworks
+from jumar.launch.boot import boot_of
 from jumar.launch.cards import Choice, choose
 from jumar.launch.cores import Cores, cores_for
 from jumar.launch.environment import simulation_path
@@ -35,6 +36,8 @@ class Layout(NamedTuple):
     """The environment of the launcher."""
     environment: Dict[str, str]
     """The same for all ranks."""
+    folder: str
+    """Where ranks start."""
     rank_table: Optional[str]
     """A file, `make`, or None: without."""
     cores: Cores
@@ -42,12 +45,13 @@ class Layout(NamedTuple):
     @classmethod
     def of(cls, options: Options, environ: Mapping[str, str]) -> "Layout":
         """Look at the machine and the script; raises BadUsage."""
+        folder = _current_folder()
         choice = choose(options.kind, options.per_node, options.cards_file, environ)
-        script = None if options.is_module else options.command[0]
+        argv = program_of(options, environ)
+        boot = boot_of(argv, folder)
         framework = options.framework
         if framework == "auto":
-            framework = frameworks.guess(script)
-        argv = program_of(options, environ)
+            framework = frameworks.guess(boot.path)
         cores = Cores([None] * choice.size, [])
         if options.bind and choice.cards:
             cores = cores_for(choice.kind, choice.facts, environ)
@@ -56,11 +60,10 @@ class Layout(NamedTuple):
             choice=choice,
             framework=framework,
             argv=argv,
-            local_rank=local_rank_option(
-                script if options.pass_local_rank else None, argv, options.command[0]
-            ),
+            local_rank=local_rank_option(boot, argv) if options.pass_local_rank else None,
             given=environ,
             environment=_common(choice, environ),
+            folder=folder,
             rank_table=_rank_table(options, choice, framework, environ),
             cores=cores,
         )
@@ -109,7 +112,7 @@ class Layout(NamedTuple):
             self.framework,
             self.argv,
             self.environment,
-            os.getcwd(),
+            self.folder,
             logs,
             self.cores,
             self.local_rank,
@@ -151,6 +154,13 @@ class Layout(NamedTuple):
 
         towards = self.options.master if self.options.nodes > 1 else None
         return host_address(towards, self.given)
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise BadUsage("the current folder is gone", "start again from one that exists") from error
 
 
 def _unusable(error: "RankTableError") -> BadUsage:

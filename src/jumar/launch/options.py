@@ -30,10 +30,12 @@ class Options(NamedTuple):
 
     command: Tuple[str, ...]
     is_module: bool
+    is_program: bool
+    """Run as it is, even if it ends in .py."""
     kind: Optional[str]
     """None: whatever cards there are, else processes."""
     per_node: Optional[int]
-    """Ranks on this node; None: one for each card."""
+    """Ranks on this node; None: one for each card, or each core where there are no cards."""
     nodes: int
     node: Optional[int]
     """None: node 0 where the address of node 0 is this machine's, else as node 0 counts."""
@@ -69,6 +71,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
     if not words:
         raise BadUsage("there is nothing to run")
     kind, count = _torchrun_count(given.nproc) if given.nproc else parse_devices(given.devices)
+    if given.module and given.no_python:
+        raise BadUsage("--module and --no-python exclude each other")
     if given.standalone:
         given.nodes = "1"
     nodes = _number("--nodes", given.nodes.split(":")[0], 1)
@@ -76,6 +80,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
     return Options(
         command=tuple(words),
         is_module=given.module,
+        is_program=given.no_python,
         kind=kind,
         per_node=count,
         nodes=nodes,
@@ -116,8 +121,6 @@ def parse_devices(text: str) -> Tuple[Optional[str], Optional[int]]:
 def _torchrun_count(text: str) -> Tuple[Optional[str], Optional[int]]:
     """There a kind alone means all of it."""
     word = text.strip().lower()
-    if word == "cpu":
-        return "cpu", len(os.sched_getaffinity(0))
     return (word, None) if word in KINDS else parse_devices(text)
 
 
@@ -144,7 +147,7 @@ def _both(name: str) -> List[str]:
 def _add_size(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("where").add_argument
     add("-d", "--devices", default="1", metavar="N|KIND:N|auto",
-        help="ranks on this node: 8, npu:8, gpu:2, cpu:3, or auto for all cards")  # fmt: skip
+        help="ranks on this node: 8, npu:8, gpu:2, cpu:3, or auto: all cards, else all cores")  # fmt: skip
     add(*_both("nproc-per-node"), dest="nproc", metavar="N|gpu|auto", help="the same, as torchrun")
     add("--nodes", *_both("nnodes"), default="1", metavar="N", help="how many nodes")
     add(*_both("node-rank"), type=int, metavar="K", help="which of them this is, from 0")
@@ -166,7 +169,7 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
 
 def _add_supervision(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("supervision").add_argument
-    add("--grace", type=_seconds, default=30.0, metavar="S",
+    add("--grace", *_both("shutdown-timeout"), type=_seconds, default=30.0, metavar="S",
         help="from the asking to end until ranks are killed (30)")  # fmt: skip
     add("--restarts", *_both("max-restarts"), type=_count, default=0, metavar="N",
         help="start all ranks again, at most N times, when one fails (0)")  # fmt: skip
@@ -175,8 +178,10 @@ def _add_supervision(parser: argparse.ArgumentParser) -> None:
     add(*_both("log-dir"), metavar="DIR", help="keep the ranks' logs here")
     add("-q", "--quiet", action="store_true", help="logs in files only, nothing on stdout")
     add(*_both("redirects"), "-r", *_both("tee"), "-t", *_both("monitor-interval"),
-        *_both("start-method"), *_both("role"), *_both("local-addr"), dest="ignored",
-        help=argparse.SUPPRESS)  # fmt: skip
+        *_both("start-method"), *_both("role"), *_both("local-addr"), *_both("logs-specs"),
+        *_both("event-log-handler"), *_both("local-ranks-filter"), *_both("numa-binding"),
+        *_both("duplicate-stdout-filters"), *_both("duplicate-stderr-filters"),
+        *_both("signals-to-handle"), dest="ignored", help=argparse.SUPPRESS)  # fmt: skip
 
 
 def _add_program(parser: argparse.ArgumentParser) -> None:
@@ -188,7 +193,10 @@ def _add_program(parser: argparse.ArgumentParser) -> None:
     add("--bind", choices=("auto", "none"), default="auto", help="bind ranks to cores near cards")
     add(*_both("use-env"), action="store_true",
         help="never pass --local_rank, even to a script that declares it")  # fmt: skip
-    add(*_both("no-python"), *_both("run-path"), action="store_true", help=argparse.SUPPRESS)
+    add(
+        *_both("no-python"), action="store_true", help="SCRIPT is a program, even if it ends in .py"
+    )
+    add(*_both("run-path"), action="store_true", help=argparse.SUPPRESS)
     add("--dry-run", action="store_true", help="print what would be started, and where")
     add("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
@@ -245,6 +253,8 @@ def _address(given: argparse.Namespace, nodes: int) -> Tuple[str, int]:
 def program_of(options: Options, environ: Mapping[str, str]) -> List[str]:
     """The argument vector of each rank."""
     words = list(options.command)
+    if options.is_program:
+        return words
     if options.is_module:
         return [_python(options, environ), "-u", "-m", *words]
     if words[0].endswith(".py"):

@@ -7,6 +7,7 @@ import os
 from typing import Dict, List, NamedTuple, Optional
 
 from jumar.launch import frameworks
+from jumar.launch.boot import Boot
 from jumar.launch.cores import Cores
 from jumar.launch.frameworks import Devices, Group
 from jumar.launch.namespace import View
@@ -60,14 +61,12 @@ def make_ranks(shared: Shared, group: Group, devices: Devices) -> List[Rank]:
     return made
 
 
-def local_rank_option(
-    script: Optional[str], argv: List[str], word: str
-) -> Optional[LocalRankOption]:
-    """For a script that declares the option; `word` is the script as it stands in `argv`."""
-    spelling = frameworks.local_rank_argument(script)
-    if spelling is None or word not in argv:
+def local_rank_option(boot: Boot, argv: List[str]) -> Optional[LocalRankOption]:
+    """For a script that declares the option and is a word of `argv`."""
+    spelling = frameworks.local_rank_argument(boot.path)
+    if spelling is None or boot.word not in argv:
         return None
-    return LocalRankOption(spelling, argv.index(word) + 1)
+    return LocalRankOption(spelling, argv.index(boot.word) + 1)
 
 
 def _arguments(shared: Shared, local_rank: int) -> List[str]:

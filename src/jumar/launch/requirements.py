@@ -12,6 +12,7 @@ import subprocess
 from typing import Dict, List, NamedTuple, Optional
 
 from jumar.launch import spawn
+from jumar.launch.boot import boot_file
 from jumar.launch.control import Control
 from jumar.launch.job import Command, Job
 from jumar.launch.outcome import SetupFailed
@@ -47,12 +48,6 @@ def find_requirements(job: Job, folder: str) -> Optional[str]:
         return None
     path = os.path.join(folder, os.path.dirname(boot), FILE_NAME)
     return path if os.path.isfile(path) else None
-
-
-def boot_file(command: Command) -> Optional[str]:
-    """The script that a command runs: its first argument that ends in .py."""
-    words = command.split() if isinstance(command, str) else command
-    return next((word for word in words if word.endswith(".py")), None)
 
 
 def provide(

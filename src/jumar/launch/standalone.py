@@ -60,12 +60,17 @@ class _Front:
 
     def run(self) -> int:
         kept = self._options.log_dir
-        base = os.path.abspath(kept) if kept else tempfile.mkdtemp(prefix="jumar-launch-")
         try:
-            code = self._guard(base)
+            base = os.path.abspath(kept) if kept else tempfile.mkdtemp(prefix="jumar-launch-")
+            logs = os.path.join(base, f"node{self._options.node or 0}")
+            os.makedirs(logs, exist_ok=True)
+            stream = Stream(logs, None if self._options.quiet else 1)
         except OSError as error:
-            _print(2, f"error: cannot keep logs in {base}: {error.strerror}\n")
-            return LAUNCHER_KILLED
+            where = kept or "a temporary folder"
+            _print(2, f"error: cannot keep logs in {where}: {error.strerror}\n")
+            _print(2, "hint: name a folder that can be written with --log-dir\n")
+            return 2
+        code = self._guard(logs, stream)
         if kept is None:
             if code == 0:
                 shutil.rmtree(base, ignore_errors=True)
@@ -73,10 +78,7 @@ class _Front:
                 _print(2, f"jumar launch: logs are in {base}\n")
         return code
 
-    def _guard(self, base: str) -> int:
-        logs = os.path.join(base, f"node{self._options.node or 0}")
-        os.makedirs(logs, exist_ok=True)
-        stream = Stream(logs, None if self._options.quiet else 1)
+    def _guard(self, logs: str, stream: Stream) -> int:
         heard, said = os.pipe()
         supervisor = guard.fork_supervisor(
             lambda seen: _Run(self._options, self._layout, logs, said, seen).run()
@@ -85,7 +87,8 @@ class _Front:
         self._follow(stream, heard)
         code = guard.wait_for(supervisor)
         everything_ended = Tree(None).kill()
-        stream.pump(flush=True)
+        while stream.pump(flush=True):
+            pass
         if code < 0:
             words = f"the supervisor was killed by {signal_name(-code)}; its ranks were ended"
             _print(2, f"jumar launch: {words}\n")
@@ -213,7 +216,8 @@ class _Run(Listener):
         tails = {rank: tail.read() for rank, tail in self._tails.items()}
         others = consequences(outcome, cause, tails)
         if others:
-            lines.append(f"  as a consequence: {'; '.join(others)}")
+            label = "  as a consequence: " if cause is not None else "  "
+            lines.append(label + "; ".join(others))
         self._say("\n".join(lines))
 
     def _say(self, words: str) -> None:

@@ -6,6 +6,7 @@ loses nothing of the logs."""
 import ctypes
 import os
 import re
+import select
 from typing import Dict, List, NamedTuple, Optional
 
 _IN_MODIFY, _IN_CREATE = 0x2, 0x100
@@ -72,8 +73,11 @@ class Stream:
         while view and self._output is not None:
             try:
                 view = view[os.write(self._output, view) :]
-            except BrokenPipeError:
-                # Whoever read along has left; the logs go on.
+            except BlockingIOError:
+                # Somebody with whom the terminal is shared has made it so.
+                select.select([], [self._output], [])
+            except OSError:
+                # Whoever read along has left, or the disk is full; the ranks go on.
                 self._output = None
 
 

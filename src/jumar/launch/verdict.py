@@ -81,8 +81,15 @@ def judge(
     codes = [code for summary in summaries for code in summary.codes]
     bad = [code for code in codes if code not in (0, RUN_AGAIN)]
     if bad:
-        return Verdict(bad[0], words="the ranks did not end by themselves when they were asked to")
+        return Verdict(bad[0], words=_when_asked(bad))
     return Verdict(RUN_AGAIN if RUN_AGAIN in codes else 0)
+
+
+def _when_asked(bad: Sequence[int]) -> str:
+    """How ranks that were asked to end did it, if not well."""
+    if 128 + signal.SIGKILL in bad:
+        return "the ranks did not end within the grace period, and were killed"
+    return "the ranks were asked to end, and did not exit with 0 or 75"
 
 
 def report_of(node: int, exit_: Exit, tail: str, log: str) -> Report:

@@ -15,9 +15,10 @@ from typing import Any
 from jumar.engine.base import Plan
 from jumar.engine.local.files import code_kind, input_paths, local_path, output_paths
 from jumar.errors import SubmitRefused
+from jumar.launch.boot import boot_file
 from jumar.launch.environment import VISIBLE, inherited
 from jumar.launch.job_ranks import arguments
-from jumar.launch.requirements import FILE_NAME, boot_file
+from jumar.launch.requirements import FILE_NAME
 from jumar.launch.spawn import find
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
