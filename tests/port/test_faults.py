@@ -149,3 +149,41 @@ def test_a_configuration_in_python_names_one_device_and_gets_no_import_of_torch(
     text = "device = 'cuda'\nenv = dict(dist_cfg=dict(backend='nccl'))\n"
     expected = "device = 'npu'\nenv = dict(dist_cfg=dict(backend='hccl'))\n"
     assert port(text, Mode.PORTABLE) == expected
+
+
+def test_a_program_without_torch_runs_on_every_device_too() -> None:
+    text = "from transformers import pipeline\nrun = pipeline('text-generation', device='cuda')\n"
+    ported = port(text, Mode.PORTABLE)
+    assert "import torch\n" in ported
+    assert ported.endswith("device=ACCELERATOR.type)\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os\ntry:\n    import torch\nexcept ImportError:\n    torch = None\n\ndef f(x):\n    return x.cuda()\n",
+        "import os\nif os:\n    import torch\n    import torch.nn as nn\nx = torch.zeros(1, device='cuda')\n",
+        "import os\nif os:\n    import torch\n    x = torch.ones(1).cuda()\n",
+        "import torch; x = torch.ones(1).cuda()\n",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\ndef f(x):\n    return x.cuda()\n",
+        "def f():\n    import torch\n    return torch.ones(1).cuda()\n",
+    ],
+)  # fmt: skip
+def test_what_ported_code_needs_stands_below_the_import_of_torch(text: str) -> None:
+    lines = port(text, Mode.PORTABLE).split("\n")
+    defined = next(n for n, line in enumerate(lines) if line.strip().startswith("ACCELERATOR ="))
+    used = next(n for n, line in enumerate(lines) if "ACCELERATOR" in line and n != defined)
+    margin = len(lines[defined]) - len(lines[defined].lstrip())
+    imports = [n for n, line in enumerate(lines) if line == " " * margin + "import torch"]
+    assert imports
+    assert imports[0] < defined < used
+
+
+def test_a_line_is_told_once_of_each_thing() -> None:
+    text = "import torch\ny = torch.add(a.double(), b.double(), c.double())\n"
+    assert [f.code for f in port_text(text).findings].count("JP702") == 1
+
+
+def test_a_file_of_python_2_that_uses_cuda_is_work_left() -> None:
+    found = [port_text(f"print 'x'\n{line}\n").findings[0] for line in ("net.cuda()", "net.cpu()")]
+    assert [f.severity.value for f in found] == ["work", "limit"]

@@ -207,6 +207,11 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("# module load cuda", ""),
         ("docker run -it image", ""),
         ("apt-get install -y nvidia-docker2", ""),
+        ("    --gres=gpu:${GPUS_PER_NODE} \\", "--gres=gpu"),
+        ("cmd=nvidia-docker", "docker --gpus"),
+        ("conda install pytorch cudatoolkit=10.2 -c pytorch", "install"),
+        ("pip install torch==2.1.0+cu118", "install"),
+        ("pip install torch", ""),
     ],
 )
 def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str) -> None:
@@ -237,3 +242,13 @@ def test_configurations_of_other_tools(line: str, ported: str, subject: str) -> 
 def test_an_image_that_is_built_on_cuda_is_told() -> None:
     text = "FROM nvidia/cuda:12.1-devel AS base\nFROM python:3.11\nFROM x/pytorch:2.1-cuda12\n"
     assert [f.line for f in docker.findings(text).findings] == [1, 3]
+
+
+def test_documents_quote_commands_and_ask_for_cards() -> None:
+    text = "> CUDA_VISIBLE_DEVICES=0 \\\n> python train.py\n\nSet CUDA_VISIBLE_DEVICES=0 first.\n"
+    ported, _ = document.port(text, ANY)
+    assert ported.split("\n")[0] == "> CUDA_VISIBLE_DEVICES=0 ASCEND_RT_VISIBLE_DEVICES=0 \\"
+    assert ported.split("\n")[1:] == text.split("\n")[1:]
+    same, edits = document.port("```bash\ndocker run --gpus all image\n```\n", ANY)
+    assert same == "```bash\ndocker run --gpus all image\n```\n"
+    assert [(f.subject, f.severity.value) for f in edits.findings] == [("docker --gpus", "info")]

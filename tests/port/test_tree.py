@@ -9,6 +9,7 @@ import pytest
 
 from jumar.errors import BadInput
 from jumar.port import Mode, Options, port_tree
+from jumar.port.linediff import unified
 from jumar.port.run import Outcome, Target, port_repository
 from jumar.port.tree import TreeResult
 
@@ -334,3 +335,29 @@ def test_torch_that_comes_through_a_star_is_torch(tmp_path: Path) -> None:
     (tmp_path / "utils/__init__.py").write_text("from utils.torch import *\n")
     ported = result_of(tmp_path, "train.py").decode()
     assert "torch.npu.empty_cache()" in ported
+
+
+def test_the_link_of_a_worktree_to_its_repository_is_not_copied(tmp_path: Path) -> None:
+    source = make(tmp_path / "src", a_py="x = 1\n", sub__b_py="y = 1\n")
+    for folder in (source, source / "sub"):
+        (folder / ".git").write_text("gitdir: /elsewhere\n")
+    write(source, tmp_path / "out")
+    assert sorted(p.name for p in (tmp_path / "out").rglob(".git")) == []
+    assert (tmp_path / "out/sub/b.py").is_file()
+
+
+def test_submodules_that_are_not_here_are_told(tmp_path: Path) -> None:
+    source = make(tmp_path, here__a_py="x = 1\n")
+    (tmp_path / "gone").mkdir()
+    (source / ".gitmodules").write_text(
+        '[submodule "gone"]\n\tpath = gone\n\turl = x\n[submodule "here"]\n\tpath = here\n'
+    )
+    found = [f for r in port_tree(source, Options()).results for f in r.findings]
+    assert [(f.code, f.line, f.subject) for f in found] == [("JP007", 2, "gone")]
+
+
+def test_a_patch_holds_only_lines_that_change() -> None:
+    before = "a\nx.cuda()\nb\ny.cuda()\nc\n"
+    after = before.replace(".cuda()", ".npu()")
+    changed = [line for line in unified("t.py", before, after).split("\n")[3:] if line[:1] in "+-"]
+    assert changed[:4] == ["-x.cuda()", "+x.npu()", "-y.cuda()", "+y.npu()"]

@@ -17,6 +17,8 @@ from jumar.port.source import Source
 _EXACT_IN_F_STRINGS = sys.version_info >= (3, 12)
 
 
+_READ_SETTINGS = frozenset({"mmcv", "mmengine"})
+"""Packages that settings written in Python import for themselves."""
 _TORCH = re.compile(r"\btorch\.\w|\.cuda\(")
 
 
@@ -36,7 +38,7 @@ class PythonFile:
     project: Project
     say: Spelling
     """How this file writes torch and the prelude's names."""
-    _uses_torch: bool | None = None
+    _is_configuration: bool | None = None
     _qualified: dict[ast.AST, str | None] = field(default_factory=dict[ast.AST, "str | None"])
     _spans: dict[ast.AST, tuple[int, int]] = field(default_factory=dict[ast.AST, tuple[int, int]])
 
@@ -114,11 +116,15 @@ class PythonFile:
         return bound if isinstance(bound, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
 
     @property
-    def uses_torch(self) -> bool:
-        """Whether the file knows torch at all; one that does not is a configuration."""
-        if self._uses_torch is None:
-            self._uses_torch = bool(_TORCH.search(self.source.text)) or self.names.knows("torch")
-        return self._uses_torch
+    def is_configuration(self) -> bool:
+        """Whether the file only assigns settings, without torch or any package that may want it."""
+        if self._is_configuration is None:
+            self._is_configuration = not (
+                _TORCH.search(self.source.text)
+                or self.names.knows("torch")
+                or any(_is_of_a_program(statement) for statement in self.tree.body)
+            )
+        return self._is_configuration
 
     def is_own(self, node: ast.AST) -> bool:
         """Whether a name is defined in the repository itself."""
@@ -202,6 +208,19 @@ class PythonFile:
         """Say something about a node without changing it."""
         start, end = self.span(node)
         return Remark(start, end, severity, effort, kind, subject, why, advice)
+
+
+def _is_of_a_program(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Import):
+        return not all(_is_for_settings(alias.name) for alias in statement.names)
+    if isinstance(statement, ast.ImportFrom):
+        return not (statement.level or _is_for_settings(statement.module or ""))
+    return isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+
+
+def _is_for_settings(module: str) -> bool:
+    root = module.partition(".")[0]
+    return root in sys.stdlib_module_names or root in _READ_SETTINGS
 
 
 def _same(text: str, node: ast.AST) -> bool:

@@ -28,9 +28,24 @@ def blocks(a: list[str], b: list[str]) -> Iterator[Block]:
             j += 1
             continue
         di, dj = _next_match(a, b, i, j)
-        yield Block(i, i + di, j, j + dj)
+        yield from _tight(a, b, Block(i, i + di, j, j + dj))
         i += di
         j += dj
+
+
+def _tight(a: list[str], b: list[str], block: Block) -> Iterator[Block]:
+    """A block without the single lines between changes that stayed the same."""
+    size = block.a2 - block.a1
+    if size != block.b2 - block.b1:
+        yield block
+        return
+    start = 0
+    for offset in range(size + 1):
+        stayed = offset == size or a[block.a1 + offset] == b[block.b1 + offset]
+        if stayed and start < offset:
+            yield Block(block.a1 + start, block.a1 + offset, block.b1 + start, block.b1 + offset)
+        if stayed:
+            start = offset + 1
 
 
 def line_before(a: list[str], b: list[str], line: int) -> int:

@@ -133,8 +133,8 @@ def npu(found: Literal, file: PythonFile) -> Proposal:
 def portable(found: Literal, file: PythonFile, place: places.Role) -> Proposal:
     """The same device on whichever accelerator the machine has.
 
-    A file without torch is a configuration, which names one device: it becomes the NPU's."""
-    if not file.uses_torch:
+    A configuration names one device: it becomes the NPU's."""
+    if file.is_configuration:
         return npu(found, file)
     name = file.say.accelerator
     node = found.node

@@ -357,6 +357,34 @@ PACKAGES: tuple[Package, ...] = (
         "use scikit-learn",
         "请改用 scikit-learn",
     ),
+    *(
+        _package(
+            "JP627",
+            module,
+            _WORK,
+            _REWRITE,
+            "write its kernels with torch operators or in Ascend C",
+            "请用 torch 算子或 Ascend C 重写其算子",
+        )
+        for module in (
+            "diff_gaussian_rasterization",
+            "fused_ssim",
+            "gsplat",
+            "natten",
+            "nerfacc",
+            "pointnet2_ops",
+            "simple_knn",
+            "torchqrnn",
+        )
+    ),
+    _package(
+        "JP621",
+        "cpm_kernels",
+        _WORK,
+        _HOURS,
+        "load the model in float16 or bfloat16, without quantization",
+        "请以 float16 或 bfloat16 加载模型，不使用量化",
+    ),
 )
 
 

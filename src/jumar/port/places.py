@@ -293,6 +293,9 @@ def _in_sequence(holder: ast.List | ast.Tuple | ast.Set, file: PythonFile) -> Ro
         return Role.CHOICE if is_option or _beside_cpu(holder) else None
     if isinstance(parent, ast.Compare):
         return Role.CHOICE if _compared(holder, parent, file) else None
+    if isinstance(parent, ast.Subscript):
+        is_type = (file.name(parent.value) or "").endswith("Literal")
+        return Role.CHOICE if is_type and _beside_cpu(holder) else None
     if (
         isinstance(parent, ast.Call)
         and isinstance(parent.func, ast.Attribute)

@@ -68,13 +68,52 @@ def pieces(
     constants = [
         n for n in (ACCELERATOR, DEVICE_MODULE, DIST_BACKEND) if n in first and not _known(names, n)
     ]
-    torch_known = any("torch" in bound for bound in names.module.names.values())
-    if not constants and (TORCH not in first or torch_known):
+    wanted = [first[n] for n in first if n in (*constants, TORCH)]
+    if not wanted:
         return
-    use = min(first[n] for n in first if n in (*constants, TORCH))
-    lines = list(_lines(constants, names, options, torch_known))
-    if lines:
-        yield _place(lines, tree, source, use), ACCELERATOR
+    line = source.line_of(min(wanted))
+    torch = _torch_above(tree, line)
+    lines = list(_lines(constants, names, options, torch is not None))
+    if not lines:
+        return
+    if torch is None or torch in tree.body:
+        yield _place(lines, tree, source, line), ACCELERATOR
+    else:
+        # A script that goes on without torch must not ask it for anything then.
+        yield _below(torch, [text for text in lines if text], source), ACCELERATOR
+
+
+def _torch_above(tree: ast.Module, line: int) -> ast.stmt | None:
+    """The one import that makes torch known above a line, be it in a block such as `try`."""
+    imports = [s for s in _top_level(tree.body) if _binds_torch(s) and _end(s) < line]
+    plain = [s for s in imports if s in tree.body]
+    if plain:
+        return plain[0]
+    return imports[0] if len(imports) == 1 else None
+
+
+def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that importing a module may run, those of blocks included."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
+            continue
+        if isinstance(statement, (ast.If, ast.Try, ast.With)):
+            yield from _top_level(statement.body)
+            yield from _top_level(getattr(statement, "orelse", []))
+            for handler in getattr(statement, "handlers", []):
+                yield from _top_level(handler.body)
+
+
+def _binds_torch(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Import) and any(
+        alias.name == "torch" or (alias.asname is None and alias.name.startswith("torch."))
+        for alias in statement.names
+    )
+
+
+def _end(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno
 
 
 def _known(names: Names, constant: str) -> bool:
@@ -115,27 +154,32 @@ def _lines(
 
 
 def _place(lines: list[str], tree: ast.Module, source: Source, use: int) -> Piece:
-    """After the last import above the first use; else before the first statement."""
+    """After the last import above the line of the first use; else before the first statement."""
     anchor: ast.stmt | None = None
     first: ast.stmt | None = None
     for position, statement in enumerate(tree.body):
         is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if isinstance(statement, (ast.Import, ast.ImportFrom)) or (position == 0 and is_text):
-            if source.offset(statement.lineno, statement.col_offset) > use:
+            if _end(statement) >= use:
                 break
             anchor = statement
         elif first is None:
             first = statement
-    newline = source.newline
-    if anchor is None:
-        line = first.lineno if first is not None else 1
-        decorators = getattr(first, "decorator_list", [])
-        line = min([line, *(d.lineno for d in decorators)])
-        start = source.starts[line - 1]
-        return Piece(start, start, newline.join([*lines, "", ""]).lstrip("\r\n"))
-    line = anchor.end_lineno or anchor.lineno
-    end = source.starts[line - 1] + len(source.line_text(line))
-    return Piece(end, end, newline + newline.join(lines))
+    if anchor is not None:
+        return _below(anchor, lines, source)
+    line = first.lineno if first is not None else 1
+    decorators = getattr(first, "decorator_list", [])
+    line = min([line, *(d.lineno for d in decorators)])
+    start = source.starts[line - 1]
+    return Piece(start, start, source.newline.join([*lines, "", ""]).lstrip("\r\n"))
+
+
+def _below(statement: ast.stmt, lines: list[str], source: Source) -> Piece:
+    """The lines under a statement, as far to the right as it stands."""
+    end = source.starts[_end(statement) - 1] + len(source.line_text(_end(statement)))
+    indent = source.line_text(statement.lineno)[: statement.col_offset]
+    margin = indent if indent.isspace() else ""
+    return Piece(end, end, "".join(f"{source.newline}{margin if t else ''}{t}" for t in lines))
 
 
 def _plugin_import(tree: ast.Module, names: Names, source: Source) -> Iterator[tuple[Piece, str]]:
@@ -146,13 +190,7 @@ def _plugin_import(tree: ast.Module, names: Names, source: Source) -> Iterator[t
     torch = next((s for s in (*top, *statements) if _root(s) == "torch"), None)
     if torch is None:
         return
-    line = torch.end_lineno or torch.lineno
-    end = source.starts[line - 1] + len(source.line_text(line))
-    indent = source.line_text(torch.lineno)[: torch.col_offset]
-    yield (
-        Piece(end, end, f"{source.newline}{indent if indent.isspace() else ''}import torch_npu"),
-        TORCH_NPU,
-    )
+    yield _below(torch, ["import torch_npu"], source), TORCH_NPU
 
 
 def _root(statement: ast.Import | ast.ImportFrom) -> str:

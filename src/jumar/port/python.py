@@ -156,14 +156,20 @@ def _port(
         remarks.append(_would_not_parse(source))
     changes = [_change(source, one) for one in accepted]
     changes += [_insertion(source, piece) for piece, _ in added]
+    found = (finding(source, code, remark) for code, remark in remarks)
     return PortedText(
         text,
         tuple(sorted(changes, key=lambda c: (c.line, c.code))),
-        tuple(sorted((finding(source, c, r) for c, r in remarks), key=lambda f: (f.line, f.code))),
+        tuple(sorted({_once(f): f for f in found}.values(), key=lambda f: (f.line, f.code))),
         torch_uses(file),
         top_packages(file),
         tuple(sorted(_helpers(needs, added, options))),
     )
+
+
+def _once(one: Finding) -> tuple[str, int, str]:
+    """What makes a finding the same as another: a line is told once of each thing."""
+    return one.code, one.line, one.subject
 
 
 def _once_a_package(remarks: Iterable[tuple[str, Remark]]) -> list[tuple[str, Remark]]:
@@ -253,7 +259,7 @@ def _unreadable(source: Source, error: Exception, options: Options) -> PortedTex
     remark = Remark(
         start,
         start,
-        Severity.LIMIT,
+        Severity.WORK if "cuda" in source.text else Severity.LIMIT,
         Effort.MINUTES,
         Kind.FILE,
         "syntax",

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from jumar.errors import BadInput
 
+_GIT = ".git"
 SKIPPED_FOLDERS = frozenset(
     {
-        ".git",
+        _GIT,
         ".hg",
         ".svn",
         "__pycache__",
@@ -93,6 +94,9 @@ def _walk(folder: str, prefix: str, exclude: tuple[str, ...]) -> Iterator[Found]
     with os.scandir(folder) as entries:
         for entry in entries:
             path = prefix + entry.name
+            if entry.name == _GIT:
+                # In a worktree or a submodule it is a file, and a copy would answer for the source.
+                continue
             if entry.is_symlink():
                 yield Found(path, FileKind.OTHER, 0, 0, is_link=True)
             elif entry.is_dir():

@@ -1,11 +1,14 @@
-"""Commands in README and other documents: only inside fenced blocks of shell commands.
+"""Commands in README and other documents, in fenced blocks of shell commands.
 
-Prose, Python examples and output stay."""
+Elsewhere only a line that sets `CUDA_VISIBLE_DEVICES` is surely one. Prose, Python examples and
+output stay."""
 
 import re
 
 from jumar.port.files.lines import LineEdits, command, numbered, rewrite
+from jumar.port.files.shell import surroundings
 from jumar.port.options import Options
+from jumar.port.records import Severity
 
 CODE = "JP505"
 _FENCE = re.compile(r"^\s*(?P<fence>```+|~~~+)\s*\{?\.?(?P<kind>[\w+-]*)")
@@ -16,12 +19,17 @@ _COMMAND = re.compile(
     r"^\s*(?:[$>%]\s+)?(?:[A-Z_]+=\S+\s+)*(?:python3?|torchrun|accelerate|deepspeed|bash|sh|nohup|export|"
     r"CUDA_VISIBLE_DEVICES=|-{1,2}\w|srun|horovodrun|mpirun)"
 )
+_QUOTED = re.compile(
+    r"^(?:\s{4,}|\s*>\s*)(?:\$\s+)?(?:export\s+)?CUDA_VISIBLE_DEVICES=[\d,\"']+(?:\s|$)"
+)
+"""A command outside fences: in an indented or a quoted block, and unlike prose."""
 
 
 def port(text: str, options: Options) -> tuple[str, LineEdits]:
     """Port the commands of a Markdown or reStructuredText document."""
     edits = LineEdits()
     inside: list[tuple[int, str]] = []
+    shown: list[tuple[int, str]] = []
     fence, is_shell = "", False
     for number, line in numbered(text):
         match = _FENCE.match(line)
@@ -29,6 +37,11 @@ def port(text: str, options: Options) -> tuple[str, LineEdits]:
             fence, is_shell = match["fence"], match["kind"].lower() in _SHELLS
         elif match and line.strip().startswith(fence):
             fence = ""
-        elif fence and is_shell and _COMMAND.match(line):
+        elif fence and is_shell:
+            shown.append((number, line))
+            if _COMMAND.match(line):
+                inside.append((number, line))
+        elif not fence and _QUOTED.match(line):
             inside.append((number, line))
+    surroundings(shown, CODE, edits, Severity.INFO)
     return rewrite(text, inside, lambda line: command(line, options), CODE, edits), edits

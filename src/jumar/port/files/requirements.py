@@ -42,6 +42,10 @@ _MODULES: dict[str, str] = {
     "unsloth": "unsloth",
     "auto-gptq": "auto_gptq",
     "autoawq": "awq",
+    "cpm-kernels": "cpm_kernels",
+    "gsplat": "gsplat",
+    "natten": "natten",
+    "nerfacc": "nerfacc",
     "vllm": "vllm",
 }
 """Distribution names, as requirement files spell them, to the modules they bring."""

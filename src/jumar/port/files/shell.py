@@ -4,6 +4,7 @@ Comments, echoed text and paths stay. A launch line (`torch.distributed.launch`,
 NPUs as it is; only what is on it changes."""
 
 import re
+from collections.abc import Iterable
 
 from jumar.port.files.lines import LineEdits, command, numbered, rewrite, without_effect
 from jumar.port.options import Options
@@ -11,9 +12,18 @@ from jumar.port.records import Effort, Severity, Words
 
 CODE = "JP502"
 _SMI = re.compile(r"(?:^|[;&|(`]\s*|\bwatch\s+(?:-\S+\s+)*)nvidia-smi\b")
-_GRES = re.compile(r"^#SBATCH\s.*--(?:gres|gpus)\S*[= ]\S*(?:gpu|\d)|\bsrun\b.*--gres=gpu")
+_GRES = re.compile(
+    r"^#SBATCH\s.*--(?:gres|gpus)\S*[= ]\S*(?:gpu|\d)"
+    r"|(?<!\S)--gres[= ]gpu\b|\b(?:srun|sbatch|salloc)\b.*\s--gpus[\w-]*[= ]\d"
+)
 _MODULE = re.compile(r"^\s*(?:module|ml)\s+(?:load|add)\s.*\b(?:cuda|cudnn|nccl)\b", re.IGNORECASE)
-_CONTAINER = re.compile(r"\bnvidia-docker\s+run\b|\bdocker\s+run\b.*--(?:gpus|runtime[= ]nvidia)\b")
+_CONTAINER = re.compile(
+    r"\bnvidia-docker\s+run\b|=[\"']?nvidia-docker\b"
+    r"|\bdocker\s+run\b.*--(?:gpus|runtime[= ]nvidia)\b"
+)
+_INSTALL = re.compile(
+    r"\b(?:conda|mamba|pip3?)\s.*\binstall\b.*(?:\bcudatoolkit\b|\bpytorch-cuda\b|\+cu\d+|/whl/cu\d+)"
+)
 _PROSE = re.compile(r"^\s*(?:#|echo\b|printf\b)")
 
 
@@ -35,17 +45,22 @@ def port(text: str, options: Options) -> tuple[str, LineEdits]:
                 severity=Severity.LIMIT,
                 effort=Effort.MINUTES,
             )
-    _surroundings(text, edits)
+    surroundings(numbered(text), CODE, edits)
     return ported, edits
 
 
-def _surroundings(text: str, edits: LineEdits) -> None:
-    """What is asked of the machine around the script: cards, modules, containers."""
-    for number, line in numbered(text):
+def surroundings(
+    lines: Iterable[tuple[int, str]],
+    code: str,
+    edits: LineEdits,
+    severity: Severity = Severity.LIMIT,
+) -> None:
+    """What is asked of the machine around a script: cards, modules, containers, installations."""
+    for number, line in lines:
         for pattern, (subject, why, advice) in _ASKED.items():
             commented = _PROSE.match(line) and not line.startswith("#SBATCH")
             if not commented and pattern.search(line):
-                edits.find(CODE, number + 1, line, subject, why, advice)
+                edits.find(code, number + 1, line, subject, why, advice, severity)
 
 
 _ASKED = {
@@ -71,6 +86,14 @@ _ASKED = {
         Words(
             "use Ascend Docker Runtime with -e ASCEND_VISIBLE_DEVICES=0, or --device /dev/davinci0",
             "请使用 Ascend Docker Runtime 并设置 -e ASCEND_VISIBLE_DEVICES=0，或 --device /dev/davinci0",
+        ),
+    ),
+    _INSTALL: (
+        "install",
+        Words("This installs a build for CUDA.", "此处安装 CUDA 版本。"),
+        Words(
+            "install the CPU build of torch and the torch_npu that fits it",
+            "请安装 CPU 版 torch 及与之匹配的 torch_npu",
         ),
     ),
 }

@@ -108,6 +108,7 @@ OTHER_TITLES: dict[str, Words] = {
     "JP004": Words("place inside an f-string", "f-string 内的代码"),
     "JP005": Words("file that cannot be read", "无法读取的文件"),
     "JP006": Words("file that is too large", "过大的文件"),
+    "JP007": Words("submodule that is not checked out", "未检出的子模块"),
     "JP502": Words("shell command", "Shell 命令"),
     "JP503": Words("configuration file", "配置文件"),
     "JP504": Words("notebook", "Notebook"),

@@ -16,7 +16,7 @@ from jumar.port.rules.base import Outcomes, Rule
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one choice of a device."""
     assert isinstance(node, ast.IfExp)
-    if file.options.npu_only or not file.uses_torch or not _is_cpu(node.orelse):
+    if file.options.npu_only or file.is_configuration or not _is_cpu(node.orelse):
         return
     found = literals.literal(node.body, file)
     if found is None or found.form is not Form.BARE:
@@ -52,7 +52,9 @@ def _is_whole_device(call: ast.Call, node: ast.IfExp, file: PythonFile) -> bool:
         return False
     if not isinstance(node.orelse, ast.Constant) or "\n" in file.text(call):
         return False
-    return isinstance(file.parent(call), (ast.Assign, ast.AnnAssign, ast.Return, ast.keyword))
+    return isinstance(
+        file.parent(call), (ast.Assign, ast.AnnAssign, ast.Return, ast.keyword, ast.arguments)
+    )
 
 
 RULE = Rule("JP103", Words("choice of a device", "设备选择"), (ast.IfExp,), ("cuda",), check)

@@ -70,7 +70,15 @@ def _portable(node: ast.Call, start: int, file: PythonFile) -> Outcomes:
         yield file.change(node, Piece(start, start + 4, "to"))
         return
     first, last = file.span(device)
-    if _is_index(device, file):
+    neighbour = _neighbour(device, file)
+    if neighbour is not None:
+        by_name = "device=" if _is_storage(node, file) and node.args else ""
+        yield file.change(
+            node,
+            Piece(start, start + 4, "to"),
+            Piece(first, last, f"{by_name}{file.text(neighbour)}.device"),
+        )
+    elif _is_index(device, file):
         by_name = "device=" if _is_storage(node, file) and node.args else ""
         yield file.change(
             node,
@@ -88,6 +96,14 @@ def _portable(node: ast.Call, start: int, file: PythonFile) -> Outcomes:
         )
     else:
         yield file.change(node, Piece(start, start + 4, "to"))
+
+
+def _neighbour(device: ast.expr, file: PythonFile) -> ast.expr | None:
+    """The tensor whose card is asked for, as in `y.cuda(x.get_device())`."""
+    if isinstance(device, ast.Call) and isinstance(device.func, ast.Attribute):
+        asks = device.func.attr == "get_device" and not device.args and not device.keywords
+        return device.func.value if asks and file.name(device.func.value) is None else None
+    return None
 
 
 def _passes_arguments_on(node: ast.Call) -> bool:

@@ -1,8 +1,10 @@
 """`x.is_cuda` becomes a question about the device's type, or `x.is_npu` under `--npu-only`.
 
-Attributes that are assigned to, and `is_cuda` names that are not attributes, stay."""
+Attributes that are assigned to, and `is_cuda` names that are not attributes, stay; so does what
+guards an operator that was compiled for CUDA."""
 
 import ast
+import re
 
 from jumar.port.context import PythonFile
 from jumar.port.prelude import TORCH_NPU
@@ -22,6 +24,14 @@ _NO_PARENTHESES = (
 )
 
 
+_COMPILED = re.compile(
+    r"\bcpp_extension\b|^\s*from\s+\S*\b_(?:ext|C)\b"
+    r"|^\s*(?:from\s+\S+\s+)?import\s.*\b(?:_ext|_C|\w+_(?:cuda|ext))\b",
+    re.MULTILINE,
+)
+"""Imports of what a repository compiles, by the names that are usual for it."""
+
+
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one use of `is_cuda`."""
     assert isinstance(node, ast.Attribute)
@@ -32,6 +42,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         return
     if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
         # A flag of the class itself; modules have no such attribute.
+        return
+    if _guards_a_kernel(node, file):
         return
     start, end = file.span(node)
     word = end - len("is_cuda")
@@ -44,6 +56,14 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield file.change(node, Piece(word, end, 'device.type != "cpu"'))
     else:
         yield file.change(node, file.insert(start, "("), Piece(word, end, 'device.type != "cpu")'))
+
+
+def _guards_a_kernel(node: ast.Attribute, file: PythonFile) -> bool:
+    """Whether the question is put in an autograd function that calls what was compiled for CUDA."""
+    owner = file.enclosing_class(node)
+    names = [file.name(base) or "" for base in owner.bases] if owner is not None else []
+    is_function = any(n.startswith("torch.autograd.") and n.endswith("Function") for n in names)
+    return is_function and _COMPILED.search(file.source.text) is not None
 
 
 RULE = Rule("JP105", Words("is_cuda", "is_cuda 属性"), (ast.Attribute,), ("is_cuda",), check)

@@ -4,6 +4,7 @@ Portable code asks for either name, so that the CPU and other accelerators keep 
 Comparisons with something that is not a device (`impl == "cuda"`) stay."""
 
 import ast
+import re
 
 from jumar.port import literals, places
 from jumar.port.context import PythonFile
@@ -11,6 +12,8 @@ from jumar.port.literals import Form
 from jumar.port.prelude import ACCELERATOR
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
+
+_CUDA_ONLY = re.compile(r"\bcudnn\.enabled\b|\bflash_attn\b|\bxformers\b")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -48,11 +51,12 @@ def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
 
 
 def _is_for_cuda_alone(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the function decides about cuDNN, which NPUs do not have, or asks for NPUs elsewhere."""
+    """Whether the function decides about cuDNN and the like, or asks for NPUs elsewhere."""
     function = file.enclosing_function(node)
     if function is None:
         return False
-    return "cudnn.enabled" in file.text(function) or any(map(_asks_for_npu, ast.walk(function)))
+    decides = _CUDA_ONLY.search(file.text(function)) is not None
+    return decides or any(map(_asks_for_npu, ast.walk(function)))
 
 
 def _asks_for_npu(node: ast.AST) -> bool:

@@ -1,4 +1,4 @@
-"""`choices=["cpu", "cuda"]` and `device in ("cuda", "mps")` know NPUs as well.
+"""`choices=["cpu", "cuda"]`, `device in ("cuda", "mps")`, `Literal["cuda", "cpu"]` know NPUs too.
 
 Portable code gets one more choice; NPU-only code gets `npu` in the place of `cuda`. Lists of other
 things stay."""

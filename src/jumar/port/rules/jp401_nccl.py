@@ -37,7 +37,7 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
         yield from _compared(node, parent, file)
     elif isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
         yield from _choice(node, parent, file)
-    elif file.options.npu_only or not file.uses_torch:
+    elif file.options.npu_only or file.is_configuration:
         yield file.change(node, Piece(start + 1, end - 1, "hccl"), needs=(TORCH_NPU,))
     else:
         yield _portable(node, file)

@@ -14,6 +14,8 @@ _NAMES = frozenset(
         "torch.nn.parallel.DataParallel",
         "torch.nn.parallel.data_parallel",
         "torch.nn.parallel.data_parallel.DataParallel",
+        "torch.nn.parallel.replicate",
+        "torch.nn.parallel.parallel_apply",
     }
 )
 

@@ -4,6 +4,7 @@ An import that the script itself guards against failing is only mentioned. Nothi
 what replaces a package depends on how it is used (JP303, JP631)."""
 
 import ast
+import re
 
 from jumar.port.context import PythonFile
 from jumar.port.packages import NAMED_FOR_CUDA, PACKAGES, Package, package_of
@@ -13,6 +14,9 @@ from jumar.port.rules.base import Outcomes, Rule
 
 IMPORTED = ("JP60", "JP61", "JP62")
 """How the codes of these rules begin."""
+_ASKS_FOR_PACKAGE = re.compile(
+    r"^(?!not\b).*(?:is_(?!cuda|gpu)[a-z0-9_]+_available|find_spec|[A-Z0-9]_AVAILABLE\b)"
+)
 _FORGIVEN = frozenset(
     {"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "OSError"}
 )
@@ -28,7 +32,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 def is_guarded(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the script itself goes on when an import fails."""
+    """Whether the script itself goes on without a package: it asks for it, or forgives its lack."""
     child = node
     for ancestor in file.ancestors(node):
         if isinstance(ancestor, ast.Try) and child in ancestor.body:
@@ -36,6 +40,9 @@ def is_guarded(node: ast.AST, file: PythonFile) -> bool:
                 caught = ast.unparse(handler.type) if handler.type is not None else "Exception"
                 if any(name in caught for name in _FORGIVEN):
                     return not _gives_up(handler)
+        asked = isinstance(ancestor, ast.If) and child in ancestor.body
+        if asked and _ASKS_FOR_PACKAGE.match(ast.unparse(ancestor.test)):
+            return True
         child = ancestor
     return False
 

@@ -3,42 +3,51 @@
 import ast
 
 from jumar.port.context import PythonFile
-from jumar.port.records import Effort, Kind, Severity, Words
+from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _EXTENSIONS = "torch.utils.cpp_extension."
 _OLD_MAKER = "torch.utils.ffi.create_extension"
-_CUDA_ONLY = frozenset({"CUDAExtension", "CUDA_HOME"})
+_CUDA_ONLY = "CUDAExtension"
 _LOADERS = frozenset({"load", "load_inline", "CppExtension"})
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Report one extension."""
-    assert isinstance(node, ast.Call)
+    """Report one extension, or one choice of the class that makes it."""
+    if isinstance(node, ast.Call):
+        if _compiles_cuda(node, file):
+            yield _remark(node.func, file)
+    elif isinstance(node, ast.Assign) and file.name(node.value) == _EXTENSIONS + _CUDA_ONLY:
+        yield _remark(node.value, file)
+
+
+def _compiles_cuda(node: ast.Call, file: PythonFile) -> bool:
     name = file.name(node.func) or ""
-    if name != _OLD_MAKER and not name.startswith(_EXTENSIONS):
-        return
+    if name == _OLD_MAKER:
+        return True
+    if name == _EXTENSIONS + _CUDA_ONLY:
+        # Under another name it was told of where it was chosen.
+        return file.text(node.func).endswith(_CUDA_ONLY)
     member = name.removeprefix(_EXTENSIONS)
-    if (
-        name == _OLD_MAKER
-        or member in _CUDA_ONLY
-        or (member in _LOADERS and _has_cuda_source(node))
-    ):
-        yield file.remark(
-            node.func,
-            name,
-            Words(
-                "This operator is compiled from CUDA sources, which NPUs cannot run.",
-                "该算子由 CUDA 源码编译，NPU 无法运行。",
-            ),
-            Words(
-                "use an equivalent of torch or torch_npu, or write the operator in Ascend C",
-                "请改用 torch 或 torch_npu 的等价算子，或用 Ascend C 重写",
-            ),
-            severity=Severity.WORK,
-            effort=Effort.REWRITE,
-            kind=Kind.UNSUPPORTED,
-        )
+    return name != member and member in _LOADERS and _has_cuda_source(node)
+
+
+def _remark(node: ast.expr, file: PythonFile) -> Remark:
+    return file.remark(
+        node,
+        file.name(node) or "",
+        Words(
+            "This operator is compiled from CUDA sources, which NPUs cannot run.",
+            "该算子由 CUDA 源码编译，NPU 无法运行。",
+        ),
+        Words(
+            "use an equivalent of torch or torch_npu, or write the operator in Ascend C",
+            "请改用 torch 或 torch_npu 的等价算子，或用 Ascend C 重写",
+        ),
+        severity=Severity.WORK,
+        effort=Effort.REWRITE,
+        kind=Kind.UNSUPPORTED,
+    )
 
 
 def _has_cuda_source(node: ast.Call) -> bool:
@@ -53,7 +62,7 @@ def _has_cuda_source(node: ast.Call) -> bool:
 RULE = Rule(
     "JP708",
     Words("CUDA extension", "CUDA 扩展算子"),
-    (ast.Call,),
+    (ast.Call, ast.Assign),
     ("Extension", "cpp_extension", "create_extension"),
     check,
 )
