@@ -11,6 +11,7 @@ import pytest
 from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
 
 from jumar.engine.base import Attempt
+from jumar.errors import EngineFailed
 from jumar.launch import process
 from jumar.launch.jobdir import Claim, JobDir, read_claim, write_json
 from jumar.launch.process import Identity
@@ -44,7 +45,7 @@ def gone(attempt: Attempt, workshop: Workshop) -> None:
 def test_a_killed_supervisor_is_told_by_its_guard(workshop: Workshop) -> None:
     made = started(workshop)
     kill_9(claim_of(made).supervisor.pid)
-    seen = wait_final(workshop.engine, made, 5)
+    seen = wait_final(workshop.engine, made)
     assert (seen.state, seen.reason) == (JobState.LOST, "its supervisor process was killed")
     gone(made, workshop)
 
@@ -52,7 +53,7 @@ def test_a_killed_supervisor_is_told_by_its_guard(workshop: Workshop) -> None:
 def test_a_killed_guard_is_told_by_its_supervisor(workshop: Workshop) -> None:
     made = started(workshop)
     kill_9(claim_of(made).guard.pid)
-    seen = wait_final(workshop.engine, made, 5)
+    seen = wait_final(workshop.engine, made)
     assert (seen.state, seen.reason) == (JobState.LOST, "its guard process was killed")
     gone(made, workshop)
 
@@ -63,7 +64,7 @@ def test_when_both_are_killed_the_engine_cleans_up(workshop: Workshop) -> None:
     os.kill(claim.guard.pid, 19)
     kill_9(claim.supervisor.pid)
     kill_9(claim.guard.pid)
-    seen = wait_final(workshop.engine, made, 10)
+    seen = wait_final(workshop.engine, made)
     assert (seen.state, seen.reason) == (JobState.LOST, "its supervisor and guard were killed")
     gone(made, workshop)
     assert workshop.engine.observe([made]) == [seen]
@@ -76,7 +77,7 @@ def test_after_a_restart_of_the_machine_the_attempt_is_lost(workshop: Workshop) 
     me = process.myself()
     before = Identity(me.pid, me.start_ticks, "another boot")
     write_json(directory.claim, Claim(before, before, "here", None).as_json())
-    seen = wait_final(workshop.engine, made, 5)
+    seen = wait_final(workshop.engine, made)
     assert (seen.state, seen.reason) == (JobState.LOST, "the machine was restarted")
 
 
@@ -87,7 +88,7 @@ def test_a_pid_used_again_is_not_taken_for_the_supervisor(workshop: Workshop) ->
     me = process.myself()
     older = Identity(me.pid, me.start_ticks - 1, me.boot_id)
     write_json(directory.claim, Claim(older, older, "here", None).as_json())
-    assert wait_final(workshop.engine, made, 5).state == JobState.LOST
+    assert wait_final(workshop.engine, made).state == JobState.LOST
 
 
 def test_a_damaged_or_missing_directory_does_not_hide_other_jobs(workshop: Workshop) -> None:
@@ -105,7 +106,7 @@ def test_a_damaged_or_missing_directory_does_not_hide_other_jobs(workshop: Works
     claim = claim_of(removed)
     shutil.rmtree(removed.directory)
     kill_9(claim.supervisor.pid)
-    seen_gone = wait_final(workshop.engine, removed, 10)
+    seen_gone = wait_final(workshop.engine, removed)
     assert "is gone" in str(seen_gone.reason)
     wait_for(lambda: not claim.cgroup or not os.path.exists(claim.cgroup), "its cgroup is gone")
     for made in (broken, fine):
@@ -132,7 +133,7 @@ def test_random_kills_leave_nothing(workshop: Workshop, seed: int) -> None:
     time.sleep(0.05)
     for pid in victims(workshop, made)[:2]:
         kill_9(pid)
-    seen = wait_final(workshop.engine, made, 20)
+    seen = wait_final(workshop.engine, made)
     assert seen.reason
     result = json.loads((made.directory / "attempts/1/result.json").read_text())
     assert result["state"] == seen.state.value
@@ -147,3 +148,15 @@ def victims(workshop: Workshop, attempt: Attempt) -> list[int]:
         found = [pid for pid in found if pid != os.getpid()]
     found += workshop.left_over()
     return [pid for pid in found if pid > 1]
+
+
+def test_a_claim_that_a_power_cut_has_emptied_is_told_and_not_waited_for(
+    workshop: Workshop,
+) -> None:
+    made = workshop.attempt(["true"])
+    directory = JobDir(str(made.directory), 1)
+    Path(directory.attempt).mkdir(parents=True)
+    Path(directory.claim).touch()
+    with pytest.raises(EngineFailed, match=r"claim\.json"):
+        workshop.engine.stop(made, JobState.STOPPED)
+    assert wait_final(workshop.engine, made).state == JobState.LOST

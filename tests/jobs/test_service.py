@@ -47,10 +47,18 @@ class Platform:
         service.start()
         return service
 
-    def start_again(self) -> None:
+    def start_again(self, cards: tuple[Card, ...] | None = None) -> None:
         """As after a crash: nothing but the database and the engine is left."""
         self.service.close()
+        self.engine.stops.clear()
+        if cards is not None:
+            self.engine = MemoryEngine(cards)
         self.service = self._open()
+
+    def upload(self, data: bytes = b"a tar file, say") -> str:
+        digest = hashlib.sha256(data).hexdigest()
+        self.service.receive_code(digest, iter([data]))
+        return digest
 
     def submit(self, device: str = "sim:1", user: str = "ann", **fields: Any) -> str:
         values = {"name": "x", "command": "true", "device": device, **fields}
@@ -220,8 +228,55 @@ def test_a_stop_asked_for_before_a_crash_is_carried_out_after_it(
     platform.wait(job, S.RUNNING)
     platform.service.stop(job)
     platform.start_again()
-    platform.settle()
-    assert (job, 1, S.STOPPED) in platform.engine.stops[-1:]
+    until = time.monotonic() + 60
+    while not platform.engine.stops:
+        assert time.monotonic() < until, "nobody asked it to stop"
+        time.sleep(0.005)
+    assert platform.engine.stops[0] == (job, 1, S.STOPPED)
+
+
+def test_a_stop_that_fails_is_asked_again_and_holds_nobody_else_up(platform: Platform) -> None:
+    stuck = platform.submit()
+    platform.wait(stuck, S.RUNNING)
+    platform.engine.fail_stops(stuck)
+    platform.service.stop(stuck)
+    other = platform.submit()
+    platform.wait(other, S.RUNNING)
+    platform.engine.finish(other)
+    platform.wait(other, S.SUCCEEDED)
+    assert platform.service.get(stuck).state is S.STOPPING
+    platform.engine.fail_stops(None)
+    platform.wait(stuck, S.STOPPED)
+
+
+def test_after_a_restart_without_the_cards_a_job_holds_the_platform_works_on(
+    platform: Platform,
+) -> None:
+    holds, waits = platform.submit("sim:8"), platform.submit("sim:8")
+    platform.wait(holds, S.RUNNING)
+    platform.start_again((Card(DeviceKind.CPU, 0),))
+    other = platform.submit("cpu:1")
+    platform.wait(other, S.RUNNING)
+    waiting = platform.service.get(waits).waiting
+    assert waiting is not None
+    assert "this machine has no sim cards" in waiting.text
+
+
+def test_code_that_is_gone_keeps_neither_the_server_nor_other_jobs_from_starting(
+    platform: Platform, tmp_path: Path
+) -> None:
+    runs = platform.submit("sim:8", code={"archive": platform.upload()})
+    waits = platform.submit("sim:8", code={"archive": platform.upload()})
+    platform.wait(runs, S.RUNNING)
+    for archive in (tmp_path / "code").iterdir():
+        archive.unlink()
+    platform.start_again()
+    other = platform.submit("sim:1")
+    platform.engine.finish(runs)
+    # What to say of code that is gone is the engine's business.
+    platform.wait(waits, S.RUNNING)
+    platform.engine.finish(waits)
+    platform.wait(other, S.RUNNING)
 
 
 def test_the_same_key_is_the_same_job(platform: Platform) -> None:
@@ -359,7 +414,7 @@ def test_many_threads_submit_and_every_job_runs_once(platform: Platform) -> None
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=60)
     until = time.monotonic() + 60
     while platform.service.page(states=[S.SUCCEEDED]).total < 80:
         assert time.monotonic() < until

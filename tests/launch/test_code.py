@@ -128,3 +128,11 @@ def test_a_cut_off_tar_file_is_told(tmp_path: Path, control: Control) -> None:
     steps = Steps(control, Tree(None), str(tmp_path / "setup.log"), 1)
     with pytest.raises(SetupFailed, match="tar"):
         bring_code(directory, JOB, Request((), None, None, str(archive)), steps, {})
+
+
+def test_an_archive_that_is_gone_is_named(tmp_path: Path, control: Control) -> None:
+    archive = tmp_path / "code.tar"
+    request = Request((), None, None, str(archive))
+    steps = Steps(control, Tree(None), str(tmp_path / "log"), 1)
+    with pytest.raises(SetupFailed, match=f"the uploaded code is gone: {archive}"):
+        bring_code(JobDir(str(tmp_path), 1), JOB, request, steps, {})

@@ -87,7 +87,9 @@ class Engine(Protocol):
         ...
 
     def stop(self, attempt: Attempt, why: JobState) -> None:
-        """Ask the attempt to end as STOPPED, TIMED_OUT or PREEMPTED. Asking twice is once."""
+        """Ask the attempt to end as STOPPED, TIMED_OUT or PREEMPTED. Asking twice is once.
+
+        EngineFailed: it could not be asked; asking again may help."""
         ...
 
     def staging(self, attempt: Attempt) -> StagingRecord | None:

@@ -27,6 +27,7 @@ class MemoryEngine:
         self._entries: dict[tuple[str, int], Observation] = {}
         self._lock = threading.Lock()
         self._failures: list[EngineFailed] = []
+        self._unstoppable: str | None = None
         self._staging: dict[str, StagingRecord] = {}
         self.stops: list[tuple[str, int, JobState]] = []
         """Every stop that was asked for, in order."""
@@ -34,6 +35,10 @@ class MemoryEngine:
     def fail_next_start(self, message: str = "the engine is out of order") -> None:
         """The next start raises EngineFailed."""
         self._failures.append(EngineFailed(message))
+
+    def fail_stops(self, job_id: str | None) -> None:
+        """Every stop of this job, and of no other, raises EngineFailed from now on."""
+        self._unstoppable = job_id
 
     def finish(
         self,
@@ -92,6 +97,8 @@ class MemoryEngine:
 
     def stop(self, attempt: Attempt, why: JobState) -> None:
         """Ends the attempt at once, unless the engine was made disobedient."""
+        if attempt.job_id == self._unstoppable:
+            raise EngineFailed(f"job {attempt.job_id} cannot be asked to stop")
         with self._lock:
             self.stops.append((attempt.job_id, attempt.number, why))
             key = (attempt.job_id, attempt.number)

@@ -25,9 +25,9 @@ class CodeArchives:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def path(self, digest: str) -> Path:
+    def find(self, digest: str) -> Path:
         """Where the archive is; NotFound if it was never uploaded."""
-        path = self._path(digest)
+        path = self.path(digest)
         if not path.is_file():
             raise NotFound(
                 f"no uploaded code {digest[:12]}…",
@@ -37,11 +37,11 @@ class CodeArchives:
 
     def has(self, digest: str) -> bool:
         """Whether it was uploaded."""
-        return self._path(digest).is_file()
+        return self.path(digest).is_file()
 
     def receive(self, digest: str, chunks: Iterable[bytes]) -> None:
         """Keep an upload, if its content is what its name says."""
-        target = self._path(digest)
+        target = self.path(digest)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         aside = self._folder / f".{digest[:12]}-{secrets.token_hex(8)}"
         try:
@@ -57,7 +57,8 @@ class CodeArchives:
         finally:
             aside.unlink(missing_ok=True)
 
-    def _path(self, digest: str) -> Path:
+    def path(self, digest: str) -> Path:
+        """Where the archive belongs, whether it is there or not."""
         if not _DIGEST.fullmatch(digest):
             raise BadInput(f"{digest[:80]!r} is not a SHA-256 in hexadecimal digits")
         return self._folder / f"{digest}.tar"

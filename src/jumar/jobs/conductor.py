@@ -134,7 +134,7 @@ class Conductor:
         active = self.roster.active()
         for job in active:
             if job.row.state is JobState.STOPPING:
-                self._engine.stop(job.attempt, JobState.STOPPED)
+                self._stop(job.attempt)
             if job.row.id in self._unstarted:
                 self._start(job.attempt)
         self._observe([job for job in active if only is None or job.row.id in only])
@@ -222,6 +222,13 @@ class Conductor:
             self._give_up(attempt, error)
         else:
             self._unstarted.discard(attempt.job_id)
+
+    def _stop(self, attempt: Attempt) -> None:
+        try:
+            self._engine.stop(attempt, JobState.STOPPED)
+        except EngineFailed as error:
+            # It is asked again in the next pass; the other jobs must not wait for that.
+            log.warning("job %s: %s", attempt.job_id, error)
 
     def _give_up(self, attempt: Attempt, error: Exception) -> None:
         seen = Observation(

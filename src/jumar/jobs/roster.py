@@ -4,6 +4,7 @@ It mirrors the database: it is filled at start and changed only after a commit, 
 commits (`Database.write(…, then=…)`)."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -59,7 +60,8 @@ class Roster:
         self._lock = threading.Lock()
         self._line = Line()
         self._active: dict[str, ActiveJob] = {}
-        self._free = {kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()}
+        # A kind may be gone from the machine while a job of an earlier life still holds it.
+        self._free = Counter({kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()})
         self._version = 0
         self._chances = 0
 
@@ -85,7 +87,7 @@ class Roster:
             if row.state is JobState.QUEUED:
                 self._leave(row.id)
                 self._line.add(queued(row))
-                matters = self._free.get(device.kind, 0) >= device.count * row.spec.nodes
+                matters = self._free[device.kind] >= device.count * row.spec.nodes
                 self._chances += matters
             elif row.state.is_final:
                 self._leave(row.id)

@@ -88,7 +88,7 @@ class JobService:
             )
         archive = None
         if isinstance(spec.code, ArchivedCode):
-            archive = self._archives.path(spec.code.archive)
+            archive = self._archives.find(spec.code.archive)
         return self._engine.plan(spec, archive=archive, user=user)
 
     def submit(self, spec: JobSpec, *, user: str, key: str | None = None) -> JobRecord:

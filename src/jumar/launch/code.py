@@ -62,6 +62,8 @@ def _required(value: Optional[str], complaint: str) -> str:
 
 def _unpack(archive: str, folder: str, control: Control) -> None:
     links: List[Tuple[str, str]] = []
+    if not os.path.exists(archive):
+        raise SetupFailed("code", f"the uploaded code is gone: {archive}")
     try:
         # Uncompressed only: a small file must not become a large folder.
         with tarfile.open(archive, "r:") as tar:

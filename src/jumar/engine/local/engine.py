@@ -105,9 +105,9 @@ class LocalEngine:
         try:
             os.makedirs(directory.attempt, exist_ok=True)
             jobdir.create_json(directory.stop, {"why": why.value})
-        except OSError as error:
+            claim = jobdir.read_claim(directory)
+        except (OSError, jobdir.Unusable) as error:
             raise EngineFailed(f"cannot ask job {attempt.job_id} to stop: {error}") from error
-        claim = jobdir.read_claim(directory)
         if claim is not None and process.is_alive(claim.supervisor):
             process.send(claim.supervisor.pid, signal.SIGTERM)
 
