@@ -6,11 +6,13 @@ platform's home, else from its default."""
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from jumar.errors import BadInput, HomeUnusable
+
+_LAST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +61,10 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             continue
         variable = f"JUMAR_{field.name.upper()}"
         if env.get(variable):
-            values[field.name] = _convert(env[variable], field.default, variable)
+            values[field.name] = _convert(env[variable], field, variable)
         elif field.name in from_file:
             place = f"{home / 'config.toml'}: {field.name}"
-            values[field.name] = _convert(from_file.pop(field.name), field.default, place)
+            values[field.name] = _convert(from_file.pop(field.name), field, place)
     return Settings(**values)
 
 
@@ -86,8 +88,8 @@ def _read_config(path: Path) -> dict[str, Any]:
     return values
 
 
-def _convert(value: object, default: object, place: str) -> object:
-    if not isinstance(default, int):
+def _convert(value: object, field: "Field[Any]", place: str) -> object:
+    if not isinstance(field.default, int):
         return str(value)
     try:
         number = int(str(value))
@@ -95,4 +97,6 @@ def _convert(value: object, default: object, place: str) -> object:
         raise BadInput(f"{place}: {value!r} is not a whole number") from None
     if number < 0:
         raise BadInput(f"{place}: {number} is negative")
+    if field.name.endswith("port") and number > _LAST_PORT:
+        raise BadInput(f"{place}: {number} is not a port; they end with {_LAST_PORT}")
     return number

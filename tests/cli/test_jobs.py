@@ -96,7 +96,7 @@ def test_follow_says_why_it_waits(jumar: Jumar, held: str, follow: Follow) -> No
     assert process.stderr.readline().startswith("submitted echo")
     assert process.stderr.readline().startswith("waiting: ")
     jumar("stop", held)
-    stdout, _ = process.communicate(timeout=30)
+    stdout, _ = process.communicate(timeout=60)
     assert (stdout, process.returncode) == ("at last\n", 0)
 
 
@@ -128,7 +128,7 @@ def test_interrupted_logs_leave_the_job_alone(jumar: Jumar, follow: Follow) -> N
     assert process.stdout is not None
     assert process.stdout.readline() == "on\n"
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert f"jumar logs -f {job}" in stderr
     assert show(jumar, job)["state"] == "running"
@@ -138,11 +138,20 @@ def test_interrupted_logs_leave_the_job_alone(jumar: Jumar, follow: Follow) -> N
 def test_rerun_is_a_new_job(jumar: Jumar) -> None:
     job = submit(jumar, "echo", "again")
     ended(jumar, job)
-    done = jumar("rerun", job, "--follow")
-    other = done.stdout.splitlines()[0]
-    assert other != job
-    assert done.stdout.splitlines()[1:] == ["again"]
-    assert show(jumar, other)["spec"] == show(jumar, job)["spec"]
+    assert jumar("rerun", job, "--follow").stdout == "again\n"
+    done = jumar("rerun", job, "--follow", "--json")
+    other = json.loads(done.stdout)
+    assert "again\n" in done.stderr
+    assert (other["state"], other["id"] != job) == ("succeeded", True)
+    assert other["spec"] == show(jumar, job)["spec"]
+
+
+def test_a_log_as_json_is_pieces_of_its_text(jumar: Jumar) -> None:
+    job = submit(jumar, "sh", "-c", "echo 一; echo two")
+    ended(jumar, job)
+    for words in ((), ("--follow",)):
+        pieces = jumar("logs", job, "--json", *words).stdout.splitlines()
+        assert "".join(json.loads(piece)["text"] for piece in pieces) == "一\ntwo\n"
 
 
 def test_stopping_one_that_is_not_there_stops_none(jumar: Jumar) -> None:

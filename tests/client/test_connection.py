@@ -190,6 +190,18 @@ def test_json_that_is_no_record(body: bytes) -> None:
         client.me()
 
 
+def test_a_log_that_breaks_off_is_told_after_what_came() -> None:
+    def cut(connection: socket.socket, number: int) -> None:
+        message_of(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nfirst line\n")
+
+    with scripted(cut) as url, Client(url, "jm_x") as client:
+        blocks = client.logs("digits")
+        assert next(blocks) == b"first line\n"
+        with pytest.raises(ServerUnreachable, match="the log of digits broke off"):
+            next(blocks)
+
+
 def sse(connection: socket.socket, *events: str) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
     for event in events:

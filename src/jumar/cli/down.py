@@ -2,12 +2,13 @@
 
 import click
 
-from jumar.cli.output import note
+from jumar.cli.output import note, print_json
 from jumar.settings import load
 
 
 @click.command()
-def command() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print home and whether one was stopped.")
+def command(as_json: bool) -> None:
     """Stop the server; running jobs go on.
 
     They are found again when it is started the next time.
@@ -19,7 +20,10 @@ def command() -> None:
     from jumar.server.process import stop
 
     settings = load()
-    if stop(settings):
+    stopped = stop(settings)
+    if as_json:
+        print_json({"home": str(settings.home), "stopped": stopped})
+    elif stopped:
         note(f"stopped the server of {settings.home}")
     else:
         note(f"no server runs in {settings.home}")

@@ -2,15 +2,26 @@
 
 import sys
 import time
-from typing import TextIO
+from collections.abc import Callable
 
 from jumar.cli.data_news import data_told
-from jumar.cli.output import note, span
+from jumar.cli.output import note, print_json, span
 from jumar.client import Client, LogChunk, Reconnecting, StateChange
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
 
 _START_TIME_S = 0.1
+Write = Callable[[str], None]
+
+
+def to_stdout(text: str) -> None:
+    """As it is, at once."""
+    print(text, end="", flush=True)
+
+
+def to_stderr(text: str) -> None:
+    """Where stdout is for JSON."""
+    print(text, end="", flush=True, file=sys.stderr)
 
 
 def print_log(
@@ -20,15 +31,13 @@ def print_log(
     tail: int | None = None,
     node: int = 0,
     rank: int = 0,
-    out: TextIO | None = None,
+    write: Write = to_stdout,
 ) -> None:
     """Write the log until the job is over. KeyboardInterrupt comes through."""
-    stream = out or sys.stdout
     waits_told = False
     for event in client.follow(job, tail=tail, node=node, rank=rank):
         if isinstance(event, LogChunk):
-            stream.write(event.text)
-            stream.flush()
+            write(event.text)
         elif isinstance(event, Reconnecting):
             note(f"{event.why}; trying again in {event.pause_s:g} s")
         elif isinstance(event, StateChange) and event.state is JobState.QUEUED and not waits_told:
@@ -36,13 +45,37 @@ def print_log(
             _tell_why_it_waits(client, job)
 
 
-def follow_to_end(
-    client: Client, job: JobRecord, *, stop_on_interrupt: bool, out: TextIO | None = None
+def tell_queued(job: JobRecord, *, as_json: bool) -> None:
+    """The id, or the whole record, of a job that is left to itself."""
+    if as_json:
+        print_json(job)
+        return
+    print(job.id)
+    note(f"{job.name} is {job.state}; follow it: jumar logs -f {job.id}")
+
+
+def follow_to_exit_code(
+    client: Client, job: JobRecord, *, stop_on_interrupt: bool, as_json: bool
+) -> int:
+    """Print the log of a new job to its end: 0, 1 if it failed, 130 when the user left it."""
+    note(f"submitted {job.name} ({job.id})")
+    # With --json, stdout is for the record alone.
+    write = to_stderr if as_json else to_stdout
+    ended = _follow_to_end(client, job, stop_on_interrupt=stop_on_interrupt, write=write)
+    if as_json:
+        print_json(ended or client.get(job.id))
+    if ended is None:
+        return 130
+    return 0 if ended.state is JobState.SUCCEEDED else 1
+
+
+def _follow_to_end(
+    client: Client, job: JobRecord, *, stop_on_interrupt: bool, write: Write
 ) -> JobRecord | None:
     """Print the log, then how it ended. None when the user left with Ctrl-C."""
     try:
         with data_told(client, job):
-            print_log(client, job.id, out=out)
+            print_log(client, job.id, write=write)
     except KeyboardInterrupt:
         if not stop_on_interrupt:
             note(

@@ -2,7 +2,7 @@
 
 import click
 
-from jumar.cli.output import note
+from jumar.cli.output import note, print_json
 from jumar.client import Client
 from jumar.client.config import forget_login, store_login
 from jumar.errors import BadInput
@@ -14,7 +14,8 @@ from jumar.settings import load
 @click.option("--user", help="Sign in with this name and a password that is asked for.")
 @click.option("--register", is_flag=True, help="Ask for a new account with that name first.")
 @click.option("--forget", is_flag=True, help="Go back to the server of this machine's home.")
-def command(url: str | None, user: str | None, register: bool, forget: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print url, name and role.")
+def command(url: str | None, user: str | None, register: bool, forget: bool, as_json: bool) -> None:
     """Use another server.
 
     Its address and token are kept in login.json in the home, for you only. Without --user a token
@@ -27,7 +28,11 @@ def command(url: str | None, user: str | None, register: bool, forget: bool) -> 
     """
     settings = load()
     if forget:
-        note("forgot the login" if forget_login(settings) else "there was no login")
+        forgot = forget_login(settings)
+        if as_json:
+            print_json({"forgot": forgot})
+        else:
+            note("forgot the login" if forgot else "there was no login")
         return
     if url is None:
         raise BadInput("the server's address is missing", hint="jumar login http://HOST:7420")
@@ -35,7 +40,10 @@ def command(url: str | None, user: str | None, register: bool, forget: bool) -> 
     with Client(url, token) as client:
         me = client.me()
         path = store_login(settings, client.url, token)
-    note(f"signed in to {url} as {me.name} ({me.role}); kept in {path}")
+    if as_json:
+        print_json({"url": client.url, "name": me.name, "role": me.role})
+    else:
+        note(f"signed in to {url} as {me.name} ({me.role}); kept in {path}")
 
 
 def _sign_in(url: str, user: str | None, register: bool) -> str:

@@ -1,11 +1,13 @@
 """`jumar logs`: what a job wrote."""
 
+import codecs
+import json
 import sys
 
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.follow import print_log
+from jumar.cli.follow import print_log, to_stdout
 from jumar.cli.output import note
 
 
@@ -15,10 +17,12 @@ from jumar.cli.output import note
 @click.option("--tail", "-n", type=click.IntRange(min=0), help="Only the last N lines.")
 @click.option("--rank", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--node", type=click.IntRange(min=0), default=0, show_default=True)
-def command(job: str, follow: bool, tail: int | None, rank: int, node: int) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print pieces of it as JSON, one a line.")
+def command(job: str, follow: bool, tail: int | None, rank: int, node: int, as_json: bool) -> int:
     """Print a job's log, or follow it.
 
-    JOB is an id, the start of one, or a name. Ctrl-C while following leaves the job alone.
+    JOB is an id, the start of one, or a name. Ctrl-C while following leaves the job alone. The
+    pieces of --json are {"text": …}, as they come.
 
     \b
     Examples:
@@ -27,12 +31,22 @@ def command(job: str, follow: bool, tail: int | None, rank: int, node: int) -> i
     """
     with connected() as client:
         if not follow:
-            for block in client.logs(job, tail=tail, node=node, rank=rank):
-                sys.stdout.buffer.write(block)
+            blocks = client.logs(job, tail=tail, node=node, rank=rank)
+            if as_json:
+                for text in codecs.iterdecode(blocks, "utf-8", "replace"):
+                    _as_json(text)
+            else:
+                for block in blocks:
+                    sys.stdout.buffer.write(block)
             return 0
+        write = _as_json if as_json else to_stdout
         try:
-            print_log(client, job, tail=tail, node=node, rank=rank)
+            print_log(client, job, tail=tail, node=node, rank=rank, write=write)
         except KeyboardInterrupt:
             note(f"\nleft the log; the job goes on. Come back with: jumar logs -f {job}")
             return 130
     return 0
+
+
+def _as_json(text: str) -> None:
+    print(json.dumps({"text": text}, ensure_ascii=False), flush=True)

@@ -3,9 +3,7 @@
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.follow import follow_to_end
-from jumar.cli.output import note, print_json
-from jumar.spec.states import JobState
+from jumar.cli.follow import follow_to_exit_code, tell_queued
 
 
 @click.command()
@@ -21,14 +19,7 @@ def command(job: str, follow: bool, as_json: bool) -> int:
     """
     with connected() as client:
         record = client.rerun(job)
-        if as_json:
-            print_json(record)
-        else:
-            print(record.id)
-        if not follow:
-            note(f"{record.name} is {record.state}; follow it: jumar logs -f {record.id}")
-            return 0
-        ended = follow_to_end(client, record, stop_on_interrupt=False)
-    if ended is None:
-        return 130
-    return 0 if ended.state is JobState.SUCCEEDED else 1
+        if follow:
+            return follow_to_exit_code(client, record, stop_on_interrupt=False, as_json=as_json)
+    tell_queued(record, as_json=as_json)
+    return 0

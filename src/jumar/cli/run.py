@@ -1,19 +1,17 @@
 """`jumar run`: submit a job."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from jumar.cli.connect import Connected, connect
-from jumar.cli.follow import follow_to_end
+from jumar.cli.follow import follow_to_exit_code, tell_queued
 from jumar.cli.output import note, print_json
 from jumar.cli.request import Flags, spec_values, with_local_defaults
 from jumar.cli.sending import send_code
 from jumar.errors import BadInput
-from jumar.spec.states import JobState
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -104,21 +102,11 @@ def command(
             return 0
         job = client.submit(values)
         if not follow:
-            if as_json:
-                print_json(job)
-            else:
-                print(job.id)
-                note(f"{job.name} is {job.state}; follow it: jumar logs -f {job.id}")
+            tell_queued(job, as_json=as_json)
             return 0
-        note(f"submitted {job.name} ({job.id})")
-        # With --json, stdout is for the record alone.
-        out = sys.stderr if as_json else sys.stdout
-        ended = follow_to_end(client, job, stop_on_interrupt=stop_on_interrupt, out=out)
-        if as_json:
-            print_json(ended or client.get(job.id))
-    if ended is None:
-        return 130
-    return 0 if ended.state is JobState.SUCCEEDED else 1
+        return follow_to_exit_code(
+            client, job, stop_on_interrupt=stop_on_interrupt, as_json=as_json
+        )
 
 
 def _check(values: dict[str, Any]) -> None:

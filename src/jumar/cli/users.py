@@ -4,6 +4,9 @@ import click
 
 from jumar.cli.connect import connected
 from jumar.cli.output import ago, note, print_json, print_table
+from jumar.spec.records import UserRecord
+
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the user as JSON.")
 
 
 @click.group(invoke_without_command=True)
@@ -35,7 +38,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @command.command()
 @click.argument("name")
 @click.option("--admin", is_flag=True, help="Let the user see and stop all jobs.")
-def approve(name: str, admin: bool) -> None:
+@_AS_JSON
+def approve(name: str, admin: bool, as_json: bool) -> None:
     """Let a user in.
 
     \b
@@ -43,13 +47,13 @@ def approve(name: str, admin: bool) -> None:
       jumar users approve ann
     """
     with connected() as client:
-        user = client.set_role(name, "admin" if admin else "member")
-    note(f"{user.name} is {user.role}")
+        _tell(client.set_role(name, "admin" if admin else "member"), as_json)
 
 
 @command.command()
 @click.argument("name")
-def suspend(name: str) -> None:
+@_AS_JSON
+def suspend(name: str, as_json: bool) -> None:
     """Make a user pending again.
 
     \b
@@ -57,5 +61,11 @@ def suspend(name: str) -> None:
       jumar users suspend ann
     """
     with connected() as client:
-        user = client.set_role(name, "pending")
-    note(f"{user.name} is {user.role}")
+        _tell(client.set_role(name, "pending"), as_json)
+
+
+def _tell(user: UserRecord, as_json: bool) -> None:
+    if as_json:
+        print_json(user)
+    else:
+        note(f"{user.name} is {user.role}")

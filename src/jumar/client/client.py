@@ -197,6 +197,9 @@ class Client:
                     yield block
             except OSError as error:
                 raise ServerUnreachable(f"the log of {job} broke off: {error}") from error
+            # A connection that is closed early looks like the end; what is missing tells.
+            if response.length:
+                raise ServerUnreachable(f"the log of {job} broke off: {response.length} bytes lack")
 
     def follow(
         self,
