@@ -42,7 +42,7 @@ def test_spec_page_has_every_field_and_state() -> None:
 
 def test_api_page_has_every_call(live_home: Path) -> None:
     url = json.loads((live_home / "client.json").read_text())["url"]
-    with urllib.request.urlopen(f"{url}/api/v1/openapi.json", timeout=20) as answer:
+    with urllib.request.urlopen(f"{url}/api/v1/openapi.json", timeout=60) as answer:
         paths = json.load(answer)["paths"]
     page = (REFERENCE / "api.md").read_text("utf-8")
     calls = {

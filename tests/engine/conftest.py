@@ -117,10 +117,10 @@ def workshop(tmp_path: Path) -> Generator[Workshop]:
     made = Workshop(tmp_path)
     yield made
     made.engine.close()
-    wait_for(lambda: not made.left_over(), "no process is left", 5)
+    wait_for(lambda: not made.left_over(), "no process is left")
     warm = made.engine.warm_pid
     if warm is not None:
-        wait_for(lambda: _gone(made.engine, warm), "the warm process ends", 5)
+        wait_for(lambda: _gone(made.engine, warm), "the warm process ends")
 
 
 def _gone(engine: LocalEngine, pid: int) -> bool:

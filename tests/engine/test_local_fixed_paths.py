@@ -100,7 +100,7 @@ def test_a_stop_reaches_the_script_and_codes_are_its_own(paths: Workshop) -> Non
     paths.engine.start(made)
     wait_for(lambda: "ready" in log_of(made), "it is ready")
     paths.engine.stop(made, JobState.STOPPED)
-    assert wait_final(paths.engine, made, 8).state == JobState.STOPPED
+    assert wait_final(paths.engine, made).state == JobState.STOPPED
     assert json.loads((made.directory / "cache" / "saved").read_text()) == {"why": "stopped"}
     _, seen = paths.run("test -d /cache && exit 42")
     assert seen.exit_code == 42

@@ -64,7 +64,7 @@ def test_two_jobs_that_need_the_same_share_it(workshop: Workshop, tmp_path: Path
     for made in pair:
         workshop.engine.start(made)
     for made in pair:
-        assert wait_final(workshop.engine, made, 60).state == JobState.SUCCEEDED
+        assert wait_final(workshop.engine, made).state == JobState.SUCCEEDED
     assert len(list((workshop.home / "envs").glob("*/ready.json"))) == 1
 
 
@@ -82,7 +82,7 @@ def test_a_stop_ends_a_pip_that_hangs(workshop: Workshop, tmp_path: Path) -> Non
         with silent.accept()[0]:
             assert workshop.engine.observe([made])[0].state == JobState.STARTING
             workshop.engine.stop(made, JobState.STOPPED)
-            assert wait_final(workshop.engine, made, 10).state == JobState.STOPPED
+            assert wait_final(workshop.engine, made).state == JobState.STOPPED
     assert not list((workshop.home / "envs").glob("*/ready.json"))
 
 

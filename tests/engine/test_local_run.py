@@ -115,7 +115,7 @@ def test_a_program_behind_a_shell_hears_the_request(workshop: Workshop) -> None:
     workshop.engine.start(made)
     wait_for(lambda: "ready" in log_of(made), "it is ready")
     workshop.engine.stop(made, JobState.STOPPED)
-    assert wait_final(workshop.engine, made, 8).state == JobState.STOPPED
+    assert wait_final(workshop.engine, made).state == JobState.STOPPED
     assert "saved" in log_of(made)
 
 

@@ -173,7 +173,7 @@ def test_killing_the_supervisor_while_inputs_are_brought_leaves_nothing(workshop
     assert claim is not None
     kill_9(claim.supervisor.pid)
     assert wait_final(workshop.engine, attempt).state is JobState.LOST
-    wait_for(lambda: not workshop.left_over(), "no process is left", 5)
+    wait_for(lambda: not workshop.left_over(), "no process is left")
     assert not Path(directory(attempt).store_file).exists()
 
 
@@ -251,7 +251,7 @@ def test_killing_the_guard_while_results_are_sent_leaves_nothing(workshop: Works
     seen = wait_final(workshop.engine, attempt)
     # The training was over: how it ended is known.
     assert (seen.state, seen.not_uploaded) == (JobState.SUCCEEDED, True)
-    wait_for(lambda: not workshop.left_over(), "no process is left", 5)
+    wait_for(lambda: not workshop.left_over(), "no process is left")
 
 
 def test_checkpoints_go_from_job_to_job(workshop: Workshop) -> None:

@@ -51,7 +51,7 @@ def test_a_write_that_fails_takes_back_only_itself(database_url: str) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=60)
 
     assert names(database) == {"same", *(f"user{number}" for number in range(1, 20, 2))}
     assert len(failures) == 9

@@ -70,7 +70,7 @@ class Launcher:
         for started in self._started:
             if started.poll() is None:
                 started.kill()
-            started.communicate(timeout=20)
+            started.communicate(timeout=60)
 
 
 class Ended:
@@ -100,7 +100,7 @@ def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Launc
     yield made
     made.close()
     try:
-        wait_for(lambda: not made.left_over(), "no process is left", 5)
+        wait_for(lambda: not made.left_over(), "no process is left")
     finally:
         for pid in made.left_over():
             os.kill(pid, signal.SIGKILL)

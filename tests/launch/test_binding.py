@@ -113,7 +113,7 @@ def test_a_process_is_bound_and_a_refusal_is_told():
         "print(bind(frozenset({60_000})))\n"
     )
     answer = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     told, refused = answer.stdout.splitlines()
     assert told == "None True"

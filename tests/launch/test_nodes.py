@@ -56,7 +56,7 @@ def test_three_nodes_may_come_in_any_order(launcher: Launcher) -> None:
 
 def test_a_failing_rank_ends_all_nodes_and_both_name_it(launcher: Launcher) -> None:
     command = "echo up; test $RANK = 3 && { sleep 0.3; echo broken >&2; exit 6; }; sleep 60"
-    one, zero = (launcher.end(p, 20) for p in pair(launcher, "sh", "-c", command))
+    one, zero = (launcher.end(p) for p in pair(launcher, "sh", "-c", command))
     assert (one.code, zero.code) == (6, 6)
     for ended in (one, zero):
         assert "rank 3 exited with code 6 (node 1)" in ended.errors
@@ -71,14 +71,13 @@ def test_a_signal_to_one_node_ends_all(launcher: Launcher, tmp_path: Path) -> No
         lambda: all("up" in p.read_text() for p in tmp_path.glob("logs?/*/*.log")), "all are up"
     )
     one.terminate()
-    assert (launcher.end(one, 20).code, launcher.end(zero, 20).code) == (75, 75)
+    assert (launcher.end(one).code, launcher.end(zero).code) == (75, 75)
 
 
 def test_restarts_are_made_together(launcher: Launcher) -> None:
     command = "test $RANK = 2 && test $TORCHELASTIC_RESTART_COUNT = 0 && exit 5; sleep 0.3; echo ok $MASTER_PORT"
     one, zero = (
-        launcher.end(p, 20)
-        for p in pair(launcher, "sh", "-c", command, options=("--restarts", "1"))
+        launcher.end(p) for p in pair(launcher, "sh", "-c", command, options=("--restarts", "1"))
     )
     assert (one.code, zero.code) == (0, 0)
     assert one.output.count("ok") == zero.output.count("ok") == 2
@@ -122,13 +121,13 @@ def test_a_silent_node_is_lost_after_a_while(launcher: Launcher, tmp_path: Path)
     for pid in frozen:
         process.send(pid, signal.SIGSTOP)
     try:
-        ended = launcher.end(zero, 20)
+        ended = launcher.end(zero)
     finally:
         for pid in frozen:
             process.send(pid, signal.SIGCONT)
     assert ended.code == 120
     assert "node 1 (127.0.0.1) was lost" in ended.errors
-    assert launcher.end(one, 20).code == 120
+    assert launcher.end(one).code == 120
 
 
 @pytest.fixture
@@ -219,7 +218,7 @@ def test_a_killed_launcher_of_one_machine_is_named_by_the_other(
     wait_for(lambda: len(list(tmp_path.glob("logs?/node?/rank?.log"))) == 4, "all ranks run")
     started[victim].kill()
     # Long before the ranks would have ended by themselves.
-    ended = launcher.end(started[1 - victim], 30)
+    ended = launcher.end(started[1 - victim])
     assert ended.code == 120
     assert f"node {victim} (10.77.0.{victim + 1}) was lost" in ended.errors
-    wait_for(lambda: not launcher.left_over(), "nothing is left on either", 5)
+    wait_for(lambda: not launcher.left_over(), "nothing is left on either")

@@ -103,7 +103,7 @@ def test_pod_env_is_what_a_script_of_the_platform_sources(tmp_path: Path):
         ["bash", "-c", script, "bash", str(path)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         cwd=tmp_path,
         check=True,
     )

@@ -71,6 +71,6 @@ def read_for(url: str, token: str, job_id: str, seconds: float) -> list[int]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=60)
         assert not thread.is_alive()
     return received
