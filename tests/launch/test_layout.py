@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.launch.conftest import Launcher
+from tests.launch.conftest import Launcher, wait_for
 
 CARDS: list[dict[str, Any]] = [
     {"kind": "npu", "id": 0, "generation": "A2", "device_ip": "10.30.0.10", "processes": []},
@@ -162,6 +162,16 @@ def test_mindspore_uses_a_rank_table_that_is_given(
     assert sorted(found) == ["rank 0", "rank 1"]
     assert found["rank 1"]["RANK_TABLE_FILE"] == str(path)
     assert not any(name.startswith("MS_") for name in found["rank 1"])
+    path.write_text('{"status": "initializing"}')
+    running = launcher.start(
+        *arguments, "--log-dir", "waits", "--rank-table", str(path), launcher.script(SHOW)
+    )
+    wait_for(lambda: (tmp_path / "waits").exists(), "it runs")
+    path.write_text(json.dumps(table))
+    assert launcher.end(running).code == 0
+    path.write_text('{"status": "initializing"}')
+    ended = launcher.run(*arguments, "--join-limit", "0", "--rank-table", str(path), "x.py")
+    assert (ended.code, "still initializing" in ended.errors) == (121, True)
     path.write_text("{}")
     ended = launcher.run(*arguments, "--rank-table", str(path), launcher.script(SHOW))
     assert ended.code == 121

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jumar.launch.ranktable import (
     FORMATS,
     NotExpressible,
+    RankTable,
     RankTableError,
     Unreadable,
     check,
@@ -343,6 +344,37 @@ def test_merging_brings_servers_of_a_superpod_together():
     assert [server.server_id for server in merged.servers] == ["a", "c", "b"]
     assert [pod.server_ids for pod in merged.super_pods] == [("a", "c"), ("b",)]
     assert not [finding for finding in check(merged, "A3") if finding.severity == "error"]
+
+
+def one_of_a_network(node: int) -> RankTable:
+    """A5 servers on one network: 2.0 names the network only."""
+    ranks = [
+        {
+            "rank_id": n,
+            "device_id": n,
+            "level_list": [
+                {
+                    "net_layer": 0,
+                    "net_instance_id": "rack7",
+                    "rank_addr_list": [{"addr_type": "EID", "addr": f"00{node}a{n}"}],
+                }
+            ],
+        }
+        for n in range(2)
+    ]
+    return parse({"version": "2.0", "status": "completed", "rank_count": 2, "rank_list": ranks})
+
+
+def test_merging_keeps_servers_on_one_network_apart():
+    table = merge([one_of_a_network(node) for node in range(3)])
+    assert check(table, "A5") == []
+    assert [device.rank for _, device in table.devices] == list(range(6))
+    again = parse(document(table))
+    assert [len(server.devices) for server in again.servers] == [2, 2, 2]
+    longer = merge([again, one_of_a_network(3)])
+    assert len({server.server_id for server in longer.servers}) == 4
+    twice = merge([one_of_a_network(0), one_of_a_network(0)])
+    assert {finding.name for finding in check(twice)} == {"duplicate-address"}
 
 
 def test_parts_that_do_not_go_together_are_refused():

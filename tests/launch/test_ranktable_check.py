@@ -95,6 +95,10 @@ def same_server(found: Document) -> None:
     found["server_list"][1]["server_id"] = "alpha"
 
 
+def no_devices_at_the_end(found: Document) -> None:
+    found["server_list"][1]["device"] = []
+
+
 def no_devices(found: Document) -> None:
     found.update(server_list=[], server_count="0")
 
@@ -119,6 +123,7 @@ def no_devices(found: Document) -> None:
         (put_top(status="done"), "status"),
         (drop_status, "status"),
         (no_devices, "empty"),
+        (no_devices_at_the_end, "empty"),
     ],
 )
 def test_damage_is_named(damage: Callable[[Document], object], name: str):

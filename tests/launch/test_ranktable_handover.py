@@ -11,6 +11,8 @@ from jumar.launch.ranktable import (
     HandOverTimeout,
     RankTable,
     RankTableError,
+    Unreadable,
+    document,
     hand_over,
     make,
     wait_for_table,
@@ -74,6 +76,30 @@ def test_waiting_for_a_table_has_a_limit(tmp_path: Path):
     (tmp_path / "hccl.json").write_text('{"status": "initializing"}')
     with pytest.raises(HandOverTimeout, match="still initializing"):
         wait_for_table(str(tmp_path / "hccl.json"), timeout_s=0.1)
+
+
+def test_a_platform_that_fills_its_table_in_bit_by_bit_is_waited_for(tmp_path: Path):
+    path = tmp_path / "hccl.json"
+    whole = json.dumps(document(part(0)))
+    states = iter(
+        [
+            '{"status": "initializing", "version": "1.0"}',
+            '{"status": "initializing", "group_list": [{"device_count": "", "instance_list": null}]}',
+            "",
+            whole[:40],
+            whole,
+        ]
+    )
+    path.write_text('{"status": "initializing"}')
+
+    def go_on(_: float) -> None:
+        path.write_text(next(states))
+
+    table = wait_for_table(str(path), timeout_s=20, pause=go_on)
+    assert table.servers == part(0).servers
+    path.write_text(whole[:40])
+    with pytest.raises(Unreadable, match="not JSON"):
+        wait_for_table(str(path), timeout_s=0.1)
 
 
 def test_a_wrong_whole_is_refused_on_all_nodes(tmp_path: Path):

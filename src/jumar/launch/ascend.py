@@ -6,13 +6,14 @@ where one was given. Nobody has run it on an NPU yet; the formats are those of t
 import os
 import socket
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from jumar.launch import ranktable
 from jumar.launch.cann import cann_environment, find_cann
 from jumar.launch.facts import CardFacts, generation_of
 from jumar.launch.hccn import read_conf
 from jumar.launch.ranktable.make import NodeDevice
+from jumar.launch.ranktable.records import INITIALIZING
 
 _HCCL_BASE = 60000
 _HCCL_PORTS = 32
@@ -79,9 +80,14 @@ def write_rank_table(
     return Table(path, _ranks_on(whole, address))
 
 
-def use_rank_table(path: str, address: str) -> Table:
-    """A table that somebody else has made; raises RankTableError."""
-    return Table(path, _ranks_on(ranktable.read_table(path), address))
+def use_rank_table(
+    path: str, address: str, *, limit_s: float, pause: Callable[[float], None]
+) -> Table:
+    """A table that somebody else makes, once it is completed; raises RankTableError."""
+    table = ranktable.read_table(path)
+    if table.status == INITIALIZING:
+        table = ranktable.wait_for_table(path, timeout_s=limit_s, pause=pause)
+    return Table(path, _ranks_on(table, address))
 
 
 def _device_addresses(root: str) -> Dict[int, str]:

@@ -4,7 +4,7 @@ Everything about the vendor's world is imported only where there are NPUs to use
 
 import os
 import shlex
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from jumar.launch import frameworks
 from jumar.launch.boot import boot_of
@@ -85,8 +85,11 @@ class Layout(NamedTuple):
         except RankTableError as error:
             raise _unusable(error) from error
 
-    def devices(self, parts: Sequence[Part], folder: str) -> Devices:
-        """This node's cards, with the rank table written; raises BadUsage."""
+    def devices(
+        self, parts: Sequence[Part], folder: str, pause: Callable[[float], None]
+    ) -> Devices:
+        """This node's cards, with the rank table there; `pause` waits for one that a platform still
+        makes. Raises BadUsage."""
         if self.rank_table is None:
             return Devices(self.choice.kind, self.choice.facts)
         from jumar.launch.ascend import use_rank_table, write_rank_table
@@ -99,7 +102,10 @@ class Layout(NamedTuple):
                 chip = generation_of(self.choice.facts)
                 table = write_rank_table(whole, path, self._address(), chip)
             else:
-                table = use_rank_table(self.rank_table, self._address())
+                limit_s = self.options.join_limit_s
+                table = use_rank_table(
+                    self.rank_table, self._address(), limit_s=limit_s, pause=pause
+                )
         except RankTableError as error:
             raise _unusable(error) from error
         ranks = table.rank_of_card

@@ -138,7 +138,7 @@ class _Run(Listener):
             self._team = make_team(self._options, self._control)
             part = self._layout.rank_table_part()
             group = self._team.join(Hello(self._layout.size, part))
-            devices = self._layout.devices(self._team.parts, self._logs)
+            devices = self._layout.devices(self._team.parts, self._logs, self._pause)
         except NotTogether as error:
             self._say(f"the nodes did not come together: {error}")
             return NOT_TOGETHER
@@ -219,6 +219,11 @@ class _Run(Listener):
             label = "  as a consequence: " if cause is not None else "  "
             lines.append(label + "; ".join(others))
         self._say("\n".join(lines))
+
+    def _pause(self, duration_s: float) -> None:
+        """Sleep; raises Interrupted when a stop comes."""
+        self._control.pause(duration_s)
+        self._control.check()
 
     def _say(self, words: str) -> None:
         try:

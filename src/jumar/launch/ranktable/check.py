@@ -16,6 +16,7 @@ from jumar.launch.ranktable.records import (
     V1_0,
     V1_2,
     V2_0,
+    RankDevice,
     RankServer,
     RankTable,
 )
@@ -46,6 +47,7 @@ def check(table: RankTable, chip: Optional[str] = None) -> List[Finding]:
         _status,
         _version,
         _counts,
+        _empty_servers,
         _server_ids,
         _ranks,
         _rank_order,
@@ -99,6 +101,12 @@ def _counts(table: RankTable, chip: Optional[str]) -> Iterator[Finding]:
         if stated != actual[name]:
             text = f"{name} says {stated}, there are {actual[name]}"
             yield Finding("count", ERROR, text)
+
+
+def _empty_servers(table: RankTable, chip: Optional[str]) -> Iterator[Finding]:
+    for server in table.servers if table.rank_count else ():
+        if not server.devices:
+            yield Finding("empty", ERROR, f"server {server.server_id} has no device")
 
 
 def _server_ids(table: RankTable, chip: Optional[str]) -> Iterator[Finding]:
@@ -166,9 +174,18 @@ def _addresses(table: RankTable, chip: Optional[str]) -> Iterator[Finding]:
             if address and not _is_address(str(address)):
                 text = f"{name} {address!r} of {place} is not an address"
                 yield Finding("bad-address", ERROR, text)
-        if device.device_ip and seen.setdefault(device.device_ip, place) != place:
-            text = f"{seen[device.device_ip]} and {place} share device_ip {device.device_ip}"
-            yield Finding("duplicate-address", ERROR, text)
+        for own in _own_addresses(device):
+            if seen.setdefault(own, place) != place:
+                text = f"{seen[own]} and {place} share the address {own}"
+                yield Finding("duplicate-address", ERROR, text)
+
+
+def _own_addresses(device: RankDevice) -> Set[str]:
+    """What only this device can have: its address, or in 2.0 those of the lowest layer."""
+    found = {device.device_ip or ""}
+    for level in device.levels[:1]:
+        found.update(str(address.get("addr", "")) for address in level["rank_addr_list"])
+    return found - {""}
 
 
 def _is_address(text: str) -> bool:

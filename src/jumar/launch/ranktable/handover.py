@@ -6,7 +6,7 @@ attempt: a part of an earlier one would be taken for a new one."""
 
 import os
 import time
-from typing import List, Optional
+from typing import Callable, List, Optional
 
 from jumar.launch.ranktable.check import ERROR, check
 from jumar.launch.ranktable.make import merge
@@ -17,6 +17,7 @@ from jumar.launch.ranktable.records import (
     HandOverTimeout,
     RankTable,
     RankTableError,
+    Unreadable,
 )
 from jumar.launch.ranktable.write import write_table
 
@@ -54,12 +55,20 @@ def hand_over(
     return whole
 
 
-def wait_for_table(path: str, *, timeout_s: float) -> RankTable:
+def wait_for_table(
+    path: str, *, timeout_s: float, pause: Callable[[float], None] = time.sleep
+) -> RankTable:
     """The table once it is completed, as readers of a platform's file do it."""
     deadline = time.monotonic() + timeout_s
     pause_s = _FIRST_PAUSE_S
     while True:
-        found = _read_if_there(path)
+        try:
+            found = _read_if_there(path)
+        except Unreadable:
+            # Not every platform writes aside and renames: it may be half written.
+            if time.monotonic() > deadline:
+                raise
+            found = None
         if found is not None and found.status == COMPLETED:
             return found
         if found is not None and found.status == "failed":
@@ -70,7 +79,7 @@ def wait_for_table(path: str, *, timeout_s: float) -> RankTable:
                 f"{path} {state} after {timeout_s:g} s",
                 "see whether node 0 runs and sees the same folder",
             )
-        time.sleep(pause_s)
+        pause(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 

@@ -15,6 +15,7 @@ from jumar.launch.ranktable.records import (
     RankTable,
     RankTableError,
     SuperPod,
+    unlike_names,
 )
 
 _FORMAT_OF_CHIP = {"A5": V2_0}
@@ -72,16 +73,19 @@ def merge(parts: Sequence[RankTable], *, by_server_id: bool = False) -> RankTabl
     Servers of one superpod are brought together, as the collective library wants them."""
     if not parts:
         raise RankTableError("there is nothing to merge")
+    for part in parts:
+        if part.status != COMPLETED:
+            raise RankTableError(f"a part is {part.status!r}, not completed")
     formats = sorted({part.format for part in parts})
     if len(formats) > 1:
         raise RankTableError(
             "the parts are in different formats: {}".format(", ".join(formats) or "none"),
             "convert them first with: jumar ranktable show --format 1.0 -o FILE",
         )
-    for part in parts:
-        if part.status != COMPLETED:
-            raise RankTableError(f"a part is {part.status!r}, not completed")
     servers = [server for part in parts for server in part.servers]
+    if formats[0] == V2_0:
+        names = unlike_names(server.server_id for server in servers)
+        servers = [server._replace(server_id=name) for server, name in zip(servers, names)]
     if by_server_id:
         servers.sort(key=lambda server: server.server_id)
     pods = _joined_pods(parts)

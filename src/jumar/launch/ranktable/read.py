@@ -5,6 +5,7 @@ import os
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from jumar.launch.ranktable.records import (
+    INITIALIZING,
     LAB,
     NOTHING,
     TEMPLATE_2,
@@ -16,6 +17,7 @@ from jumar.launch.ranktable.records import (
     RankTable,
     SuperPod,
     Unreadable,
+    unlike_names,
 )
 
 MOST_BYTES = 64 << 20
@@ -44,6 +46,9 @@ def read_table(path: "Union[str, os.PathLike[str]]") -> RankTable:
 def parse(found: Any) -> RankTable:
     """The table that JSON values describe."""
     table = _mapping(found, "the table")
+    if table.get("status") == INITIALIZING:
+        # Platforms fill the rest in bit by bit; until then it means nothing.
+        return RankTable("", INITIALIZING)
     form = detect(table)
     if form == "":
         return RankTable("", _text(table, "status", "the table"))
@@ -173,7 +178,8 @@ def _v2(table: Json, form: str) -> RankTable:
         if not grouped or grouped[-1][0] != name or _is_in(device, grouped[-1][1]):
             grouped.append((name, []))
         grouped[-1][1].append(device)
-    servers = tuple(RankServer(name, tuple(found)) for name, found in _with_own_names(grouped))
+    names = unlike_names(name for name, _ in grouped)
+    servers = tuple(RankServer(name, tuple(found)) for name, (_, found) in zip(names, grouped))
     rest = _rest(table, "version", "status", "rank_count", "rank_list")
     return RankTable(form, _status(table), servers, (), rest, _declared(table))
 
@@ -183,24 +189,13 @@ def _is_in(device: RankDevice, devices: List[RankDevice]) -> bool:
     return any(other.device_id == device.device_id for other in devices)
 
 
-def _with_own_names(
-    grouped: List[Tuple[str, List[RankDevice]]],
-) -> List[Tuple[str, List[RankDevice]]]:
-    seen: Dict[str, int] = {}
-    named: List[Tuple[str, List[RankDevice]]] = []
-    for name, devices in grouped:
-        seen[name] = seen.get(name, 0) + 1
-        named.append((name if seen[name] == 1 else f"{name}#{seen[name]}", devices))
-    return named
-
-
 def _device(found: Any, place: str, *, rank: int, levels: Tuple[Json, ...] = ()) -> RankDevice:
     device = _mapping(found, place)
-    address = device.get("device_ip")
+    address = device.get("device_ip") or _first_address(levels)
     return RankDevice(
         _whole(device, "device_id", place),
         rank,
-        str(address) if address else _first_address(levels),
+        str(address) if address else None,
         _whole(device, "local_id", place) if "local_id" in device else None,
         levels,
         _rest(device, "device_id", "device_ip", "rank_id", "local_id", "level_list"),
@@ -208,11 +203,14 @@ def _device(found: Any, place: str, *, rank: int, levels: Tuple[Json, ...] = ())
 
 
 def _first_address(levels: Tuple[Json, ...]) -> Optional[str]:
-    for level in levels:
-        for item in _list(level, "rank_addr_list", "level_list"):
-            address = _mapping(item, "rank_addr_list")
-            if str(address.get("addr_type", "")).upper() == "IPV4":
-                return _text(address, "addr", "rank_addr_list")
+    addresses = [
+        _mapping(item, "rank_addr_list")
+        for level in levels
+        for item in _list(level, "rank_addr_list", "level_list")
+    ]
+    for address in addresses:
+        if str(address.get("addr_type", "")).upper() == "IPV4":
+            return _text(address, "addr", "rank_addr_list")
     return None
 
 

@@ -1,7 +1,7 @@
 """What a rank table says, whatever its format, and what can go wrong with one."""
 
 from types import MappingProxyType
-from typing import Any, Iterator, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 LAB = "lab"
 TEMPLATE_2 = "template2"
@@ -12,6 +12,18 @@ FORMATS = (LAB, TEMPLATE_2, V1_0, V1_2, V2_0)
 COMPLETED = "completed"
 INITIALIZING = "initializing"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def unlike_names(names: Iterable[str]) -> List[str]:
+    """2.0 names networks, not servers: those that share one become `a`, `a#2`, `a#3`."""
+    made: List[str] = []
+    for name in names:
+        own, times = name, 1
+        while own in made:
+            times += 1
+            own = f"{name}#{times}"
+        made.append(own)
+    return made
 
 
 class RankTableError(Exception):
