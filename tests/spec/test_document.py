@@ -97,7 +97,7 @@ def test_folders_are_taken_from_where_the_file_is() -> None:
         ("name: x\ncommand: ls\ndevice: tpu:2", "job.yaml:3: device: 'tpu:2' is not a device"),
         ("name: x\ncommand: ls\ndevice: {kind: npu, count: 0}", "job.yaml:3: device:"),
         ("name: x\ncommand: ls\nnodes: 0", "job.yaml:3: nodes:"),
-        ("name: x\ncommand: ls\nnodes: 2", "a regular job has one node"),
+        ("name: x\ncommand: ls\nnodes: 2", "job.yaml:3: nodes: a regular job has one node"),
         ("name: x\ncommand: ls\npriority: 1001", "job.yaml:3: priority:"),
         ("name: x\ncommand: ls\ntime_limit: soon", "job.yaml:3: time_limit: 'soon' is not a dur"),
         ("name: x\ncommand: ls\ntime_limit: 0", "job.yaml:3: time_limit:"),
@@ -115,12 +115,21 @@ def test_folders_are_taken_from_where_the_file_is() -> None:
         ),
         ("name: x\ncommand: ls\ncode: {git: 'ext::sh -c id', commit: abcdef1}", "git address"),
         ("name: x\ncommand: ls\ncode: {git: '--upload-pack=id', commit: abcdef1}", "git address"),
-        ("name: x\ncommand: ls\ncode: a\nworkdir: b", "not both"),
+        (
+            "name: x\ncommand: ls\ncode: a\nworkdir: b",
+            "job.yaml:4: workdir: give code or workdir, not both",
+        ),
         ("name: x\ncommand: ls\nrequirements: ../../etc/passwd", "not a path inside the code"),
         ("name: x\ncommand: ls\ninputs: {data_url: 'http://x'}", "job.yaml:3: inputs"),
         ("name: x\ncommand: ls\ninputs: {a-b: /x}", "is not a name"),
-        ("name: x\ncommand: ls\ninputs: {a: /x}\noutputs: {a: /y}", "an input and an output"),
+        (
+            "name: x\ncommand: ls\ninputs: {a: /x}\noutputs: {a: /y}",
+            "job.yaml:4: outputs: 'a' is an",
+        ),
         ("name: x\ncommand: ls\nenvironment: {A B: 1}", "environment variable"),
+        ("name: x\ncommand: ls\nauto_port: true", "job.yaml:3: auto_port: it needs npu"),
+        ("name: 2026-01-31\ncommand: ls", "job.yaml:1: name: is not text; put it in quotes"),
+        ("name: x\ncommand: [echo, yes]", "job.yaml:2: command.1: is not text; put it in quotes"),
         ("name: x\ncommand: ls\nendpoints: [telnet]", "job.yaml:3: endpoints"),
         ("name: x\nname: y", "job.yaml:2: name is given twice"),
         ("name: [x", "not YAML: line"),
@@ -138,8 +147,13 @@ def test_what_is_wrong_is_said_with_its_line_and_field(text: str, words: str) ->
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
-    words = message("name: ../x\ncommand: []\ndevice: npu:0\nspeed: 1")
-    assert len(words.splitlines()) == 4
+    words = message("speed: 1\ndevice: npu:0\ncommand: []\nname: ../x")
+    assert [line.split(": ")[:2] for line in words.splitlines()] == [
+        ["job.yaml:1", "speed"],
+        ["job.yaml:2", "device"],
+        ["job.yaml:3", "command"],
+        ["job.yaml:4", "name"],
+    ]
 
 
 def test_a_yaml_bomb_is_refused_at_once() -> None:

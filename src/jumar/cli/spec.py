@@ -1,6 +1,5 @@
 """`jumar spec`: job files, checked without a server."""
 
-import json
 from pathlib import Path
 
 import click
@@ -45,6 +44,9 @@ def schema() -> None:
     Example:
       jumar spec schema > job.schema.json
     """
+    from pydantic.json_schema import GenerateJsonSchema
+
     from jumar.spec.job import JobSpec
 
-    print(json.dumps(JobSpec.model_json_schema(), indent=2, ensure_ascii=False))
+    dialect = {"$schema": GenerateJsonSchema.schema_dialect}
+    print_json(dialect | JobSpec.model_json_schema())

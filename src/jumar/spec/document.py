@@ -4,6 +4,8 @@ Aliases, deep nesting and huge files are refused before anything is built: a few
 can stand for gigabytes."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, cast
 
@@ -64,26 +66,46 @@ def validate_spec(data: object, *, source: str, lines: Lines | None = None) -> J
     try:
         return JobSpec.model_validate(data)
     except ValidationError as error:
+        faults = [_Fault.of(detail, lines or {}) for detail in error.errors()]
         raise BadInput(
-            "\n".join(_words(detail, source, lines or {}) for detail in error.errors()),
+            "\n".join(fault.words(source) for fault in sorted(faults, key=lambda f: f.line)),
             hint="all fields: jumar spec schema",
         ) from error
 
 
-def _words(detail: Any, source: str, lines: Lines) -> str:
-    # The branch of a union, written <so>, is part of pydantic's path; people only know fields.
-    location = tuple(part for part in detail["loc"] if not str(part).startswith("<"))
-    message = str(detail["msg"]).removeprefix("Value error, ")
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """One thing that is wrong with a job, and the line where it is; 0 where there is none."""
+
+    line: int
+    field: str
+    message: str
+
+    @classmethod
+    def of(cls, detail: Any, lines: Lines) -> "_Fault":
+        # The branch of a union, written <so>, is part of pydantic's path; people only know fields.
+        place = tuple(part for part in detail["loc"] if not str(part).startswith("<"))
+        field = ".".join(str(part) for part in place)
+        while place and place not in lines:
+            place = place[:-1]
+        return cls(lines[place] if place else 0, field, _message(detail))
+
+    def words(self, source: str) -> str:
+        where = f"{source}:{self.line}" if self.line else source
+        return (
+            f"{where}: {self.field}: {self.message}" if self.field else f"{where}: {self.message}"
+        )
+
+
+def _message(detail: Any) -> str:
     if detail["type"] == "extra_forbidden":
-        message = "unknown field"
-    elif detail["type"] == "missing":
-        message = "is missing"
-    place = location
-    while place and place not in lines:
-        place = place[:-1]
-    where = f"{source}:{lines[place]}" if place else source
-    field = ".".join(str(part) for part in location)
-    return f"{where}: {field}: {message}" if field else f"{where}: {message}"
+        return "unknown field"
+    if detail["type"] == "missing":
+        return "is missing"
+    if detail["type"] == "string_type" and isinstance(detail["input"], bool | int | float | date):
+        # What YAML takes for something else: yes, 3, 2026-01-31.
+        return "is not text; put it in quotes"
+    return str(detail["msg"]).removeprefix("Value error, ")
 
 
 def _refuse_aliases(text: str, source: str) -> None:

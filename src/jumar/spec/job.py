@@ -1,7 +1,7 @@
 """`JobSpec`: what to run, on what, with what. One model for YAML, flags, the API and the form."""
 
 import re
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -10,10 +10,11 @@ from pydantic import (
     Discriminator,
     Field,
     PlainSerializer,
+    PlainValidator,
     Tag,
+    ValidationInfo,
     WithJsonSchema,
     field_validator,
-    model_validator,
 )
 
 from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
@@ -21,12 +22,22 @@ from jumar.spec.duration import format_duration, parse_duration
 from jumar.spec.places import SCHEMES, is_remote
 
 MOST_SECONDS = 366 * 24 * 3600
+# The longest argument or variable that Linux takes.
+MOST_CHARACTERS = 131072
 _NAME = re.compile(r"[^\W_][\w.\- ]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _GIT_SCHEMES = ("https://", "http://", "ssh://", "git://", "file://", "git@", "/")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
 MASK = "***"
+
+# What the JSON Schema says of text. Its dialect of patterns knows no letters but ASCII ones, so all
+# others pass there; the model has the last word.
+_PLAIN_NAME = r"^(?!.*\.\.)(?!.* $)[^\x00-/:-@\[-`{-\x7f][^\x00-\x1f!-,/:-@\[-^`{-\x7f]*$"
+_PLAIN_DURATION = r"^(?=.*[1-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s?)?$"
+_PLAIN_PLACE = rf"^(({'|'.join(SCHEMES)})://|(?!.*://).)"
+_INNER_PATH = r"^(?!/)(?!(.*/)?\.\.(/|$))."
+_NAMES = {"pattern": f"^{_VARIABLE.pattern}$"}
 
 Endpoint = Literal["ssh", "jupyter", "tensorboard"]
 
@@ -37,23 +48,29 @@ def _check_url(name: str, url: str) -> None:
         raise ValueError(f"{name}: {url!r} is not a path, file://, obs:// or s3:// address")
 
 
-def _device(value: object) -> object:
-    if isinstance(value, str):
-        return DeviceRequest.parse(value)
-    if isinstance(value, dict):
-        parts = cast("dict[str, object]", value)
-        return DeviceRequest.parse(f"{parts.get('kind')}:{parts.get('count', 1)}")
-    return value
+def _device(value: object) -> DeviceRequest:
+    return value if isinstance(value, DeviceRequest) else DeviceRequest.parse(str(value))
+
+
+def _text(value: object) -> object:
+    # YAML reads `--epochs 3` as a number; what a program gets is text.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number else value
+
+
+def _described(**words: Any) -> Any:
+    """A field whose JSON Schema says what its validator here asks for."""
+    return Field(json_schema_extra=words)
 
 
 Device = Annotated[
     DeviceRequest,
-    BeforeValidator(_device),
+    PlainValidator(_device),
     PlainSerializer(str),
     WithJsonSchema(
         {
             "type": "string",
-            "pattern": rf"^({'|'.join(DeviceKind)})(:[1-9][0-9]*)?$",
+            "pattern": rf"^({'|'.join(DeviceKind)})(:([1-9][0-9]{{0,2}}|10[01][0-9]|102[0-4]))?$",
             "description": f"a device kind and how many a node, at most {MOST_DEVICES}",
             "examples": ["npu:8", "gpu:1", "sim:2", "cpu"],
         }
@@ -67,12 +84,27 @@ Seconds = Annotated[
     PlainSerializer(format_duration),
     WithJsonSchema(
         {
-            "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}],
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": MOST_SECONDS},
+                {"type": "string", "pattern": _PLAIN_DURATION},
+            ],
             "description": "seconds, or a duration such as 90s, 30m, 1h30m, 2d",
             "examples": ["1h30m", 3600],
         }
     ),
 ]
+
+
+Text = Annotated[
+    str,
+    BeforeValidator(_text),
+    Field(max_length=MOST_CHARACTERS),
+    WithJsonSchema({"type": ["string", "number"], "maxLength": MOST_CHARACTERS}),
+]
+
+
+Place = Annotated[str, _described(pattern=_PLAIN_PLACE)]
+Places = Annotated[dict[str, Place], _described(propertyNames={**_NAMES, "maxLength": 64})]
 
 
 class _Strict(BaseModel):
@@ -82,8 +114,8 @@ class _Strict(BaseModel):
 class GitCode(_Strict):
     """Code from a git repository at one commit."""
 
-    git: str
-    commit: str
+    git: Annotated[str, _described(pattern=rf"^({'|'.join(_GIT_SCHEMES)})")]
+    commit: Annotated[str, _described(pattern=f"^{_COMMIT.pattern}$")]
 
     @field_validator("git")
     @classmethod
@@ -132,19 +164,9 @@ Code = Annotated[
 ]
 
 
-def _words(value: object) -> object:
-    # YAML reads `--epochs 3` in a list as a number; what a program gets is text.
-    if isinstance(value, list):
-        return [
-            str(word) if isinstance(word, int | float) and not isinstance(word, bool) else word
-            for word in cast("list[object]", value)
-        ]
-    return value
-
-
 Command = Annotated[
-    Annotated[list[Annotated[str, Field(max_length=131072)]], Tag("<words>")]
-    | Annotated[str, Field(max_length=131072), Tag("<line>")],
+    Annotated[list[Text], _described(minItems=1), Tag("<words>")]
+    | Annotated[str, Field(max_length=MOST_CHARACTERS), _described(pattern=r"\S"), Tag("<line>")],
     Discriminator(
         lambda value: (
             "<words>" if isinstance(value, list) else "<line>" if isinstance(value, str) else None
@@ -152,7 +174,6 @@ Command = Annotated[
         custom_error_type="command",
         custom_error_message="write a list of words, or one line of text",
     ),
-    BeforeValidator(_words),
     Field(
         description="a list is run as it is; a string is run by bash (or sh)",
         examples=[["python", "train.py"], "source /pod.env && ./run.sh"],
@@ -163,7 +184,7 @@ Command = Annotated[
 class JobSpec(_Strict):
     """One training job, the same on every engine."""
 
-    name: Annotated[str, Field(min_length=1, max_length=128)]
+    name: Annotated[str, Field(min_length=1, max_length=128), _described(pattern=_PLAIN_NAME)]
     command: Command
     code: Code | None = None
     workdir: str | None = Field(
@@ -171,9 +192,9 @@ class JobSpec(_Strict):
     )
     framework: Annotated[str, Field(max_length=128)] | None = None
     image: Annotated[str, Field(max_length=512)] | None = None
-    device: Device = DeviceRequest(DeviceKind.CPU, 1)
-    nodes: Annotated[int, Field(ge=1, le=4096)] = 1
+    device: Annotated[Device, _described(default="cpu:1")] = DeviceRequest(DeviceKind.CPU, 1)
     type: Literal["regular", "distributed"] = "regular"
+    nodes: Annotated[int, Field(ge=1, le=4096)] = 1
     ranks: Literal["node", "device"] = Field(
         default="node", description="start the command once a node, or once a device"
     )
@@ -186,18 +207,20 @@ class JobSpec(_Strict):
     time_limit: Seconds | None = None
     grace: Seconds = Field(default=30, description="from the asking to end until it is killed")
     segments: Annotated[int, Field(ge=1, le=10000)] = 1
-    inputs: dict[str, str] = Field(default_factory=dict)
-    outputs: dict[str, str] = Field(default_factory=dict)
-    ckpt: str | None = Field(
+    inputs: Places = Field(default_factory=dict)
+    outputs: Places = Field(default_factory=dict)
+    ckpt: Place | None = Field(
         default=None,
         description="where checkpoints are kept between jobs; the job finds them in JUMAR_CKPT_DIR",
     )
-    requirements: str | None = Field(
+    requirements: Annotated[str, _described(pattern=_INNER_PATH)] | None = Field(
         default=None,
         description="a requirements file inside the code; pip-requirements.txt beside the boot "
         "file is found by itself",
     )
-    environment: dict[str, str] = Field(default_factory=dict)
+    environment: Annotated[dict[str, Text], _described(propertyNames=_NAMES)] = Field(
+        default_factory=dict
+    )
     endpoints: list[Endpoint] = Field(default_factory=list[Endpoint])
     retries: Annotated[int, Field(ge=0, le=100)] = 0
 
@@ -252,16 +275,6 @@ class JobSpec(_Strict):
             raise ValueError(f"{value!r} is not a path inside the code folder")
         return value
 
-    @field_validator("environment", mode="before")
-    @classmethod
-    def _numbers_are_text(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {
-            key: str(item) if isinstance(item, int | float) and not isinstance(item, bool) else item
-            for key, item in cast("dict[object, object]", value).items()
-        }
-
     @field_validator("environment")
     @classmethod
     def _settable_variables(cls, value: dict[str, str]) -> dict[str, str]:
@@ -270,18 +283,38 @@ class JobSpec(_Strict):
                 raise ValueError(f"{name!r} cannot be an environment variable")
         return value
 
-    @model_validator(mode="after")
-    def _fields_that_go_together(self) -> "JobSpec":
-        if self.code is not None and self.workdir is not None:
+    # What must fit a field that stands before it is told at the field itself, which has a line;
+    # `info.data` lacks a field that is wrong in itself.
+
+    @field_validator("workdir")
+    @classmethod
+    def _code_or_workdir(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("code") is not None:
             raise ValueError("give code or workdir, not both: code is copied, workdir is not")
-        if self.auto_port and self.device.kind not in (DeviceKind.NPU, DeviceKind.SIM):
-            raise ValueError(f"auto_port needs npu or sim devices, not {self.device}")
-        if self.nodes > 1 and self.type == "regular":
+        return value
+
+    @field_validator("nodes")
+    @classmethod
+    def _one_node_if_regular(cls, value: int, info: ValidationInfo) -> int:
+        if value > 1 and info.data.get("type") == "regular":
             raise ValueError("a regular job has one node; write type: distributed")
-        both = set(self.inputs) & set(self.outputs)
+        return value
+
+    @field_validator("auto_port")
+    @classmethod
+    def _auto_port_for_npus(cls, value: bool, info: ValidationInfo) -> bool:
+        device = info.data.get("device")
+        if value and device is not None and device.kind not in (DeviceKind.NPU, DeviceKind.SIM):
+            raise ValueError(f"it needs npu or sim devices, not {device}")
+        return value
+
+    @field_validator("outputs")
+    @classmethod
+    def _no_input_again(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        both = set(info.data.get("inputs", ())) & set(value)
         if both:
-            raise ValueError(f"{sorted(both)[0]!r} is an input and an output")
-        return self
+            raise ValueError(f"{min(both)!r} is an input and an output")
+        return value
 
     @property
     def stages_data(self) -> bool:
