@@ -29,3 +29,24 @@ def test_a_key_goes_to_the_server_that_is_in_use(
     assert "s3" not in json.loads(kept.read_text())
     assert str(fresh_home) in fresh_jumar(*words, "--local", text=KEYS, **server).stderr
     assert json.loads((fresh_home / "store.json").read_text())["s3"]["access_key"] == "AKLAB"
+
+
+def test_keys_are_read_from_stdin_without_a_word_of_getpass(
+    fresh_jumar: Jumar, moto_account: Account
+) -> None:
+    words = ("login", "obs", "--local", "--endpoint", moto_account.endpoint)
+    said = fresh_jumar(*words, text=KEYS).stderr
+    assert said.startswith("the credential is valid")
+    for text, missing in (("", "Access Key ID (AK)"), ("AKLAB\n", "Secret Access Key (SK)")):
+        assert f"error: {missing} is missing" in fresh_jumar(*words, text=text, rc=2).stderr
+
+
+def test_a_wrong_address_is_told_before_the_keys_are_asked_for(fresh_jumar: Jumar) -> None:
+    for words in (
+        ("--endpoint", "trainer:7480"),
+        ("--endpoint", "http://trainer:99999"),
+        ("--region", "北京四"),
+    ):
+        said = fresh_jumar("login", "obs", "--local", *words, rc=2).stderr
+        assert words[1] in said
+        assert "hint: such as" in said

@@ -19,6 +19,7 @@ from jumar.launch.process import send
 from jumar.store.accounts import Account, StoreConfig
 from jumar.store.door import Door
 from jumar.store.errors import StoreAway
+from jumar.store.parallel import in_threads
 from jumar.store.places import make_bucket, open_place
 from jumar.store.retry import Patience, patiently
 from jumar.store.transfer.records import MIB, Options, Progress, Report
@@ -225,6 +226,21 @@ def small_disk(tmp_path: Path) -> Generator[Path]:
         pytest.skip("only root can mount a small disk")
     yield folder
     subprocess.run(["umount", str(folder)], check=True, timeout=20)
+
+
+def test_many_who_wait_for_one_server_say_it_once(caplog: pytest.LogCaptureFixture) -> None:
+    asked, meet = dict[int, bool](), threading.Barrier(16)
+
+    def ask(number: int) -> None:
+        if not asked.get(number):
+            asked[number] = True
+            meet.wait(60)
+            raise StoreAway("the store did not answer")
+
+    patience = Patience(limit_s=60, first_s=1.0)
+    with caplog.at_level("WARNING"):
+        in_threads(lambda number: patiently(lambda: ask(number), patience, "it"), range(16), 16)
+    assert caplog.text.count("the store did not answer; trying again in 1.0 s") == 1
 
 
 def test_twenty_seconds_away_are_within_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,13 @@ exit code 2; a job that failed is exit code 1."""
 
 import os
 import sys
+from typing import Any, cast
 
 
 def main() -> None:
     """Run `jumar`."""
+    # Names of files need not be UTF-8: they are shown as escapes, JSON's own among them.
+    cast("Any", sys.stdout).reconfigure(errors="backslashreplace")
     try:
         code = _run(sys.argv[1:])
         sys.stdout.flush()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jumar.cli.output import complain, note, print_json, print_table
+from jumar.cli.output import complain, note, print_json, print_table, visible
 from jumar.settings import load
 from jumar.spec.amounts import bytes_text
 
@@ -158,7 +158,7 @@ def _tell(report: "Report", *, as_json: bool) -> None:
     for text in report.notes:
         note(f"note: {text}")
     for failure in report.failed[:_MOST_SHOWN]:
-        complain(f"{failure.key}: {failure.reason}", hint=failure.hint)
+        complain(f"{visible(failure.key)}: {visible(failure.reason)}", hint=failure.hint)
     if len(report.failed) > _MOST_SHOWN:
         note(f"… and {len(report.failed) - _MOST_SHOWN} more that were not copied")
 
@@ -191,7 +191,7 @@ def ls(url: str, recursive: bool, as_json: bool) -> None:
         print_table(
             ("SIZE", "CHANGED", "KEY"),
             [
-                ("-" if size is None else bytes_text(size), _when(mtime), key)
+                ("-" if size is None else bytes_text(size), _when(mtime), visible(key))
                 for key, size, mtime in rows
             ],
         )

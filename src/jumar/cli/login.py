@@ -2,6 +2,7 @@
 
 import click
 
+from jumar.cli.asking import ask
 from jumar.cli.output import note, print_json
 from jumar.client import Client
 from jumar.client.config import forget_login, store_login
@@ -48,8 +49,8 @@ def command(url: str | None, user: str | None, register: bool, forget: bool, as_
 
 def _sign_in(url: str, user: str | None, register: bool) -> str:
     if user is None:
-        return str(click.prompt("Token", hide_input=True, err=True)).strip()
-    password = str(click.prompt(f"Password of {user}", hide_input=True, err=True))
+        return ask("Token", hidden=True).strip()
+    password = ask(f"Password of {user}", hidden=True)
     with Client(url) as client:
         if register:
             client.register(user, password)

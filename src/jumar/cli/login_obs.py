@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import click
 
+from jumar.cli.asking import ask
 from jumar.cli.output import note
 from jumar.client import Client
 from jumar.client.config import Address, find
@@ -39,14 +40,22 @@ def command(region: str, endpoint: str, for_s3: bool, local: bool, forget: bool)
         return
     if not region and not endpoint:
         raise BadInput("which region?", hint="jumar login obs --region cn-north-4")
-    access = str(click.prompt("Access Key ID (AK)", err=True)).strip()
-    secret = str(click.prompt("Secret Access Key (SK)", hide_input=True, err=True)).strip()
+    _check_address(region, endpoint)
+    access = ask("Access Key ID (AK)").strip()
+    secret = ask("Secret Access Key (SK)", hidden=True).strip()
     if server is None:
         place, buckets = _keep_here(settings, kind, region, endpoint, access, secret)
     else:
         place, buckets = _keep_there(server, kind, region, endpoint, access, secret)
     note("the credential is valid")
     note(f"kept for {kind}:// {place}; buckets: {', '.join(buckets) or 'none that it may list'}")
+
+
+def _check_address(region: str, endpoint: str) -> None:
+    """A wrong one is told before the keys are asked for."""
+    from jumar.store.accounts import obs_account
+
+    obs_account(region, "", "", endpoint)
 
 
 def _keep_here(

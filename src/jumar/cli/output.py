@@ -79,6 +79,13 @@ def clip(text: str, width: int) -> str:
     return text + "…"
 
 
+def visible(name: str) -> str:
+    """A stranger's name as one line: what a terminal would obey, or cannot show, as escapes."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in name
+    )
+
+
 def ago(then: float | None, now: float | None = None) -> str:
     """`5m ago`."""
     if then is None:

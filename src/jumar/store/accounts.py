@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from jumar.errors import BadInput, HomeUnusable
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, S3Error
-from jumar.store.explain import NETWORK, explain_network, explain_s3
+from jumar.store.explain import LOGIN, NETWORK, explain_network, explain_s3
 from jumar.store.private import read_private, write_private
 
 ACCOUNTS_FILE = "store.json"
@@ -68,7 +68,14 @@ class StoreConfig:
 def obs_account(region: str, access_key: str, secret_key: str, endpoint: str = "") -> Account:
     """The account of a Huawei Cloud region, or of another S3 server when `endpoint` is given."""
     if endpoint:
-        return Account(endpoint.rstrip("/"), region or "us-east-1", access_key, secret_key)
+        given = Account(endpoint.rstrip("/"), region or "us-east-1", access_key, secret_key)
+        try:
+            S3(given.wire())
+        except ValueError as error:
+            raise BadInput(
+                f"{endpoint!r} is not the address of an S3 server", hint="such as http://HOST:7480"
+            ) from error
+        return given
     if not _REGION.fullmatch(region):
         raise BadInput(f"{region!r} is not a region", hint="such as cn-north-4")
     address = f"https://obs.{region}.myhuaweicloud.com"
@@ -81,7 +88,8 @@ def validate(account: Account) -> tuple[str, ...]:
     try:
         return tuple(S3(account.wire(), timeout_s=20).buckets())
     except ValueError as error:
-        raise BadInput(str(error)) from error
+        # No header can carry it; what it is stays untold.
+        raise BadInput("the access key has characters that no key has", hint=LOGIN) from error
     except S3Error as error:
         if error.code == "AccessDenied":
             # The signature was right; this key may only not list all buckets.

@@ -54,7 +54,9 @@ def explain_network(error: Exception, what: str, endpoint: str) -> StoreAway:
     """A connection that could not be made or broke."""
     host = urlsplit(endpoint).netloc
     words = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    # Errors of the system have a number; those without one are of answers that had begun.
+    broke = isinstance(error, ConnectionError) and error.errno is None
     return StoreAway(
-        f"{host} did not answer for {what}: {words}",
+        f"{host} {'broke off' if broke else 'did not answer'} for {what}: {words}",
         hint="is the store up (the built-in one: jumar up), and its address right (jumar login obs)?",
     )

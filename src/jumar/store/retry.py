@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from jumar.errors import JumarError
 from jumar.store.errors import Damaged, StoreAway
 
 logger = logging.getLogger(__name__)
@@ -22,6 +23,26 @@ class Patience:
     first_s: float = 0.2
     longest_s: float = 8.0
     damaged_tries: int = 4
+
+
+class _Teller:
+    """Says that something is tried again: once, though dozens of threads wait for one server."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._quiet_until = 0.0
+
+    def tell(self, error: JumarError, pause_s: float) -> None:
+        """A line in the log, unless the last one is not older than the wait it told of."""
+        now = time.monotonic()
+        with self._lock:
+            if now < self._quiet_until:
+                return
+            self._quiet_until = now + pause_s
+        logger.warning("%s; trying again in %.1f s", error, pause_s)
+
+
+_teller = _Teller()
 
 
 def patiently(
@@ -40,7 +61,7 @@ def patiently(
             over = time.monotonic() - began + pause_s > patience.limit_s
             if over or damaged >= patience.damaged_tries or (stop is not None and stop.is_set()):
                 raise
-            logger.warning("%s: %s; trying again in %.1f s", what, error, pause_s)
+            _teller.tell(error, pause_s)
         wait_s = pause_s * random.uniform(0.8, 1.2)
         if stop is None:
             time.sleep(wait_s)
