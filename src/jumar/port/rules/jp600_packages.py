@@ -40,11 +40,14 @@ def is_guarded(node: ast.AST, file: PythonFile) -> bool:
                 caught = ast.unparse(handler.type) if handler.type is not None else "Exception"
                 if any(name in caught for name in _FORGIVEN):
                     return not _gives_up(handler)
-        asked = isinstance(ancestor, ast.If) and child in ancestor.body
-        if asked and _ASKS_FOR_PACKAGE.match(ast.unparse(ancestor.test)):
+        if isinstance(ancestor, ast.If) and child in ancestor.body and _asks(ancestor.test):
             return True
         child = ancestor
     return False
+
+
+def _asks(test: ast.expr) -> bool:
+    return _ASKS_FOR_PACKAGE.match(ast.unparse(test)) is not None
 
 
 def _gives_up(handler: ast.ExceptHandler) -> bool:
