@@ -66,6 +66,12 @@ def test_shell_lines_without_a_device_stay(line: str) -> None:
         ),
         ("python t.py train.device=cuda", "python t.py train.device=npu", "python t.py train.device=npu"),
         ("  --backend nccl \\", "  --backend hccl \\", "  --backend hccl \\"),
+        ("docker run -e CUDA_VISIBLE_DEVICES=0 image",
+         "docker run -e CUDA_VISIBLE_DEVICES=0 -e ASCEND_RT_VISIBLE_DEVICES=0 image",
+         "docker run -e ASCEND_RT_VISIBLE_DEVICES=0 image"),
+        ("  --env PYTORCH_CUDA_ALLOC_CONF=a:True \\",
+         "  --env PYTORCH_CUDA_ALLOC_CONF=a:True --env PYTORCH_NPU_ALLOC_CONF=a:True \\",
+         "  --env PYTORCH_NPU_ALLOC_CONF=a:True \\"),
     ],
 )  # fmt: skip
 def test_shell_lines_with_a_device(line: str, portable: str, npu: str) -> None:
@@ -252,3 +258,9 @@ def test_documents_quote_commands_and_ask_for_cards() -> None:
     same, edits = document.port("```bash\ndocker run --gpus all image\n```\n", ANY)
     assert same == "```bash\ndocker run --gpus all image\n```\n"
     assert [(f.subject, f.severity.value) for f in edits.findings] == [("docker --gpus", "info")]
+
+
+def test_commands_of_a_notebook_ask_for_cards_too() -> None:
+    text = _book("import torch\n!nvidia-smi -L")
+    _, ported = notebook.port(text, ANY, "n.ipynb", Project(Path(), []))
+    assert [(f.line, f.subject) for f in ported.findings] == [(2, "nvidia-smi")]

@@ -1,4 +1,4 @@
-"""Code that knows NPUs already: in an `if` chain with a branch for them, CUDA's branch stays.
+"""Code that knows NPUs already: in an `if` chain with a branch for them, CUDA's branch and the rest stay.
 
 `if device == "cuda": … elif device == "npu": …` and the like, however the question is put."""
 
@@ -23,6 +23,9 @@ def left_alone(file: PythonFile) -> list[tuple[int, int]]:
             continue
         chain = list(_chain(node))
         asked = [file.text(branch.test) for branch in chain]
+        if chain[-1].orelse and any(_NPU.search(q) and not _CUDA.search(q) for q in asked):
+            # What is left over when NPUs were asked for is for CUDA.
+            spans.append((file.span(chain[-1].orelse[0])[0], file.span(chain[-1].orelse[-1])[1]))
         for branch, question in zip(chain, asked, strict=True):
             others = [other for other in asked if other is not question]
             for_cuda = _CUDA.search(question) and not _NPU.search(question)

@@ -107,7 +107,7 @@ def _extends(parent: ast.AST | None, node: ast.expr, file: PythonFile) -> bool:
 def role(found: Literal, file: PythonFile) -> places.Role | None:
     """What the place of a literal makes of it; None leaves it alone."""
     outer = outermost(found, file)
-    if isinstance(outer, ast.BoolOp) and "current_accelerator" in file.text(outer):
+    if isinstance(outer, (ast.BoolOp, ast.IfExp)) and "current_accelerator" in file.text(outer):
         return None
     holder = file.parent(outer)
     if _names_npu(outer) or (

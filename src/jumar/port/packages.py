@@ -42,7 +42,7 @@ _WORK, _LIMIT = Severity.WORK, Severity.LIMIT
 _MINUTES, _HOURS, _REWRITE = Effort.MINUTES, Effort.HOURS, Effort.REWRITE
 
 NAMED_FOR_CUDA = "JP626"
-_NAMED_FOR_CUDA = re.compile(r"_cuda(?:_|$)|^cuda_(?:ext|lib|kernel|op)s?$")
+_NAMED_FOR_CUDA = re.compile(r"_cuda(?:_|$)|^cuda(?:_(?:ext|lib|kernel|op)s?)?$")
 
 PACKAGES: tuple[Package, ...] = (
     _package(
@@ -376,6 +376,26 @@ PACKAGES: tuple[Package, ...] = (
             "simple_knn",
             "torchqrnn",
         )
+    ),
+    _package(
+        "JP628",
+        "dgl",
+        _WORK,
+        _HOURS,
+        "keep graphs and their messages on the CPU, or write them with torch operators",
+        "请将图与消息传递放在 CPU 上，或用 torch 算子实现",
+        "dgl's kernels come for the CPU and CUDA only.",
+        "dgl 只有 CPU 与 CUDA 实现。",
+    ),
+    _package(
+        "JP629",
+        "ctranslate2",
+        _LIMIT,
+        _HOURS,
+        "run this part on the CPU, or with transformers",
+        "请在 CPU 上运行此部分，或改用 transformers",
+        "ctranslate2 computes on the CPU and CUDA only.",
+        "ctranslate2 只支持 CPU 与 CUDA。",
     ),
     _package(
         "JP621",

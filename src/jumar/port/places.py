@@ -26,6 +26,8 @@ _LOGGERS = frozenset(
         "format_help",
     ]
 )
+_FOREIGN = frozenset({"ctranslate2", "faster_whisper", "jax", "onnxruntime", "tensorflow", "tvm"})
+"""Packages with devices of their own; none of them knows what torch calls an NPU."""
 _OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "npu", "meta", "hpu", "mlu", "tpu"})
 
 TEXT_ARGUMENTS = {
@@ -106,6 +108,8 @@ def _argument(node: ast.expr, call: ast.Call, file: PythonFile) -> Role | None:
     if position < 0:
         return None
     name = file.name(call.func) or _chosen(call.func, file)
+    if name.partition(".")[0] in _FOREIGN:
+        return None
     if TEXT_ARGUMENTS.get(name) == position:
         return Role.TEXT
     if OBJECT_ARGUMENTS.get(name) == position:
@@ -113,15 +117,27 @@ def _argument(node: ast.expr, call: ast.Call, file: PythonFile) -> Role | None:
     if name.startswith("torch.cuda.") and position == 0 and ".amp." not in name:
         return Role.OBJECT
     if isinstance(call.func, ast.Attribute):
-        if call.func.attr in ("to", "cuda", "to_empty") and position == 0:
-            return Role.OBJECT
-        if call.func.attr == "startswith" and is_device(call.func.value, file):
-            return Role.COMPARED
+        found = _method_argument(node, call, call.func, file)
+        if found is not None:
+            return found
     if isinstance(node, (ast.IfExp, ast.BoolOp)) and _beside_cpu(node):
         return Role.TEXT
     if _is_fallback(call, position):
         return Role.TEXT
     return Role.TEXT if is_device_name(_parameter(call, position, file)) else None
+
+
+def _method_argument(
+    node: ast.expr, call: ast.Call, method: ast.Attribute, file: PythonFile
+) -> Role | None:
+    if method.attr in ("to", "cuda", "to_empty") and call.args[0] is node:
+        return Role.OBJECT
+    if method.attr == "startswith" and is_device(method.value, file):
+        return Role.COMPARED
+    if method.attr in ("assertEqual", "assertEquals"):
+        others = (other for other in call.args[:2] if other is not node)
+        return Role.TEXT if any(is_device(other, file) for other in others) else None
+    return None
 
 
 def _chosen(called: ast.expr, file: PythonFile) -> str:
@@ -193,6 +209,8 @@ def _keyword(keyword: ast.keyword, file: PythonFile) -> Role | None:
     if isinstance(keyword.value, (ast.IfExp, ast.BoolOp)) and _beside_cpu(keyword.value):
         return Role.OBJECT if keyword.arg in ("device", "map_location") else Role.TEXT
     name = file.name(call.func) or ""
+    if name.partition(".")[0] in _FOREIGN:
+        return None
     if keyword.arg == "type" and name == "torch.device":
         return Role.TEXT
     if keyword.arg == "device_map":

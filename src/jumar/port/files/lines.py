@@ -15,7 +15,7 @@ from jumar.port.places import is_device_name
 from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
 
 _VISIBLE = re.compile(
-    r"(?<![\w$\"'{])(?P<name>"
+    r"(?P<flag>(?<!\S)(?:-e|--env)[ =])?(?<![\w$\"'{])(?P<name>"
     + "|".join(COUNTERPARTS)
     + r")=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|)`]*)"
 )
@@ -105,9 +105,9 @@ def _variable(match: re.Match[str], line: str, options: Options) -> str:
     target = COUNTERPARTS[name]
     if value.strip("\"'") in ("", "-1") or f"{target}=" in line:
         return match[0]
-    if options.npu_only:
-        return f"{target}={value}"
-    return f"{match[0]} {target}={value}"
+    flag = match["flag"] or ""
+    ported = f"{flag}{target}={value}"
+    return ported if options.npu_only else f"{match[0]} {ported}"
 
 
 def _option(match: re.Match[str]) -> str:

@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from jumar.port.files.lines import command
+from jumar.port.files.lines import LineEdits, command, numbered
+from jumar.port.files.shell import surroundings
 from jumar.port.options import Options
 from jumar.port.project import Project
 from jumar.port.python import PortedText, port_text
@@ -37,7 +38,11 @@ def port(text: str, options: Options, path: str, project: Project) -> tuple[str,
     hidden = [_hide_magics(source) for source in commands]
     joined = _SEAM.join(f"{source}\n" for source in hidden)
     ported = port_text(joined, options, path=path, project=project)
-    ported = replace(ported, changes=(*ported.changes, *_command_changes(sources, commands)))
+    ported = replace(
+        ported,
+        changes=(*ported.changes, *_command_changes(sources, commands)),
+        findings=(*ported.findings, *_command_findings(joined)),
+    )
     if not ported.changes:
         return text, ported
     style = _style(text, book)
@@ -73,6 +78,13 @@ def _command_changes(sources: list[str], commands: list[str]) -> list[Change]:
         )
         if before != after
     ]
+
+
+def _command_findings(joined: str) -> list[Finding]:
+    edits = LineEdits()
+    shown = ((n, line.partition(_MAGIC)[2]) for n, line in numbered(joined) if _MAGIC in line)
+    surroundings(shown, CODE, edits)
+    return edits.findings
 
 
 def _hide_magics(source: str) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from jumar.port.files.lines import LineEdits, command, numbered, rewrite, without_effect
 from jumar.port.options import Options
-from jumar.port.records import Effort, Severity, Words
+from jumar.port.records import Severity, Words
 
 CODE = "JP502"
-_SMI = re.compile(r"(?:^|[;&|(`]\s*|\bwatch\s+(?:-\S+\s+)*)nvidia-smi\b")
+_SMI = re.compile(r"(?:^\s*!?\s*|[;&|(`]\s*|\bwatch\s+(?:-\S+\s+)*)nvidia-smi\b")
 _GRES = re.compile(
     r"^#SBATCH\s.*--(?:gres|gpus)\S*[= ]\S*(?:gpu|\d)"
     r"|(?<!\S)--gres[= ]gpu\b|\b(?:srun|sbatch|salloc)\b.*\s--gpus[\w-]*[= ]\d"
@@ -34,17 +34,6 @@ def port(text: str, options: Options) -> tuple[str, LineEdits]:
     ported = rewrite(text, lines, lambda line: command(line, options), CODE, edits)
     for number, line in lines:
         without_effect(line, number + 1, CODE, edits)
-        if _SMI.search(line.strip()):
-            edits.find(
-                CODE,
-                number + 1,
-                line,
-                "nvidia-smi",
-                Words("nvidia-smi sees NVIDIA cards only.", "nvidia-smi 只能查看 NVIDIA 卡。"),
-                Words("on NPUs use: npu-smi info", "在 NPU 上请使用 npu-smi info"),
-                severity=Severity.LIMIT,
-                effort=Effort.MINUTES,
-            )
     surroundings(numbered(text), CODE, edits)
     return ported, edits
 
@@ -55,7 +44,7 @@ def surroundings(
     edits: LineEdits,
     severity: Severity = Severity.LIMIT,
 ) -> None:
-    """What is asked of the machine around a script: cards, modules, containers, installations."""
+    """What is asked of the machine around a script: cards, tools, containers, installations."""
     for number, line in lines:
         for pattern, (subject, why, advice) in _ASKED.items():
             commented = _PROSE.match(line) and not line.startswith("#SBATCH")
@@ -64,6 +53,11 @@ def surroundings(
 
 
 _ASKED = {
+    _SMI: (
+        "nvidia-smi",
+        Words("nvidia-smi sees NVIDIA cards only.", "nvidia-smi 只能查看 NVIDIA 卡。"),
+        Words("on NPUs use: npu-smi info", "在 NPU 上请使用 npu-smi info"),
+    ),
     _GRES: (
         "--gres=gpu",
         Words("This asks Slurm for GPUs.", "此处向 Slurm 申请 GPU。"),

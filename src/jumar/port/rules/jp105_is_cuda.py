@@ -63,7 +63,11 @@ def _guards_a_kernel(node: ast.Attribute, file: PythonFile) -> bool:
     owner = file.enclosing_class(node)
     names = [file.name(base) or "" for base in owner.bases] if owner is not None else []
     is_function = any(n.startswith("torch.autograd.") and n.endswith("Function") for n in names)
-    return is_function and _COMPILED.search(file.source.text) is not None
+    if not is_function:
+        return False
+    guard = next((a for a in file.ancestors(node) if isinstance(a, ast.stmt)), None)
+    refuses = isinstance(guard, ast.If) and "NotImplementedError" in file.text(guard.body[0])
+    return refuses or _COMPILED.search(file.source.text) is not None
 
 
 RULE = Rule("JP105", Words("is_cuda", "is_cuda 属性"), (ast.Attribute,), ("is_cuda",), check)

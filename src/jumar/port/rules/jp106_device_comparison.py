@@ -13,7 +13,9 @@ from jumar.port.prelude import ACCELERATOR
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_CUDA_ONLY = re.compile(r"\bcudnn\.enabled\b|\bflash_attn\b|\bxformers\b")
+_CUDA_ONLY = re.compile(r"\bcudnn\.enabled\b|\b(?:flash_attn|xformers|bitsandbytes)\b|bnb\b")
+_SMALL = 15
+"""Lines of a function that does little else than decide."""
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -55,7 +57,8 @@ def _is_for_cuda_alone(node: ast.AST, file: PythonFile) -> bool:
     function = file.enclosing_function(node)
     if function is None:
         return False
-    decides = _CUDA_ONLY.search(file.text(function)) is not None
+    lines = (function.end_lineno or function.lineno) - function.lineno
+    decides = lines < _SMALL and _CUDA_ONLY.search(file.text(function)) is not None
     return decides or any(map(_asks_for_npu, ast.walk(function)))
 
 

@@ -16,6 +16,7 @@ from jumar.port.rules.base import Outcomes, Rule
 
 _BUILDS = re.compile(r"\b(?:CUDAExtension|create_extension|BuildExtension)\b")
 _GPU_NAMED = re.compile(r"cuda|gpu", re.IGNORECASE)
+_COMPILES_ITSELF = re.compile(r"\b(?:cupy|pynvrtc|pycuda)\b")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -47,6 +48,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 def _is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
     """Whether the question is for CUDA itself: to compile its sources, or to import what was."""
     if _BUILDS.search(file.source.text):
+        return True
+    function = file.enclosing_function(node)
+    if function is not None and _COMPILES_ITSELF.search(file.text(function)):
         return True
     test = next((a for a in file.ancestors(node) if isinstance(a, ast.stmt)), None)
     return (

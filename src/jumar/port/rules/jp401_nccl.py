@@ -1,7 +1,8 @@
 """`"nccl"` becomes the accelerator's own backend, or `"hccl"` under `--npu-only`.
 
 In the place of a backend only: an argument, variable, option or alternative to `"gloo"`. A
-comparison asks for either. `"cpu:gloo,cuda:nccl"` changes on both sides of the colon."""
+comparison asks for either, also with `Backend.NCCL`. `"cpu:gloo,cuda:nccl"` changes on both sides
+of the colon."""
 
 import ast
 
@@ -17,6 +18,9 @@ _PROSE = frozenset(
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one backend literal."""
+    if isinstance(node, ast.Attribute):
+        yield from _member(node, file)
+        return
     assert isinstance(node, ast.Constant)
     value = node.value
     if not isinstance(value, str) or "nccl" not in value:
@@ -35,22 +39,48 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
         return
     if isinstance(parent, ast.Compare):
         yield from _compared(node, parent, file)
-    elif isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
-        yield from _choice(node, parent, file)
+    elif isinstance(parent, (ast.List, ast.Tuple, ast.Set)) and not file.options.npu_only:
+        yield file.change(node, file.insert(end, f", {written[0]}hccl{written[0]}"))
     elif file.options.npu_only or file.is_configuration:
         yield file.change(node, Piece(start + 1, end - 1, "hccl"), needs=(TORCH_NPU,))
     else:
         yield _portable(node, file)
 
 
+def _member(node: ast.Attribute, file: PythonFile) -> Outcomes:
+    """`torch.distributed.Backend.NCCL`, which has no sister for HCCL everywhere."""
+    if not (file.name(node) or "").endswith("distributed.Backend.NCCL"):
+        return
+    parent = file.parent(node)
+    if _names_hccl(parent):
+        return
+    if file.options.npu_only:
+        yield file.replace(node, '"hccl"', TORCH_NPU)
+    elif isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
+        yield file.change(node, file.insert(file.span(node)[1], ', "hccl"'))
+    elif not isinstance(parent, ast.Compare):
+        yield _portable(node, file)
+    elif len(parent.ops) == 1 and isinstance(parent.ops[0], (ast.Eq, ast.NotEq)):
+        yield _either(node, parent, f'({file.text(node)}, "hccl")', file)
+
+
+def _either(node: ast.expr, parent: ast.Compare, pair: str, file: PythonFile) -> Proposal:
+    other = parent.left if parent.left is not node else parent.comparators[0]
+    word = "in" if isinstance(parent.ops[0], ast.Eq) else "not in"
+    return file.replace(parent, f"{file.text(other)} {word} {pair}")
+
+
 def _names_hccl(parent: ast.AST | None) -> bool:
     """Whether the same choice knows HCCL already."""
-    return isinstance(parent, ast.IfExp) and any(
-        isinstance(n, ast.Constant) and n.value == "hccl" for n in (parent.body, parent.orelse)
-    )
+    parts: list[ast.expr] = []
+    if isinstance(parent, ast.IfExp):
+        parts = [parent.body, parent.orelse]
+    elif isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
+        parts = parent.elts
+    return any(isinstance(part, ast.Constant) and part.value == "hccl" for part in parts)
 
 
-def _portable(node: ast.Constant, file: PythonFile) -> Proposal:
+def _portable(node: ast.expr, file: PythonFile) -> Proposal:
     if not file.options.has_accelerator:
         return file.replace(node, DIST_BACKEND, DIST_BACKEND)
     module = next(
@@ -86,23 +116,7 @@ def _compared(node: ast.Constant, parent: ast.Compare, file: PythonFile) -> Outc
         return
     if len(parent.ops) != 1 or not isinstance(parent.ops[0], (ast.Eq, ast.NotEq)):
         return
-    other = parent.left if parent.left is not node else parent.comparators[0]
-    word = "in" if isinstance(parent.ops[0], ast.Eq) else "not in"
-    pair = f"({quote}nccl{quote}, {quote}hccl{quote})"
-    yield file.replace(parent, f"{file.text(other)} {word} {pair}")
-
-
-def _choice(
-    node: ast.Constant, holder: ast.List | ast.Tuple | ast.Set, file: PythonFile
-) -> Outcomes:
-    if any(isinstance(e, ast.Constant) and e.value == "hccl" for e in holder.elts):
-        return
-    start, end = file.span(node)
-    quote = file.source.text[start]
-    if file.options.npu_only:
-        yield file.change(node, Piece(start + 1, end - 1, "hccl"), needs=(TORCH_NPU,))
-    else:
-        yield file.change(node, file.insert(end, f", {quote}hccl{quote}"))
+    yield _either(node, parent, f"({quote}nccl{quote}, {quote}hccl{quote})", file)
 
 
 def _pair(node: ast.Constant, file: PythonFile) -> Outcomes:
@@ -123,4 +137,10 @@ def _pair(node: ast.Constant, file: PythonFile) -> Outcomes:
         )
 
 
-RULE = Rule("JP401", Words("NCCL backend", "NCCL 通信后端"), (ast.Constant,), ("nccl",), check)
+RULE = Rule(
+    "JP401",
+    Words("NCCL backend", "NCCL 通信后端"),
+    (ast.Constant, ast.Attribute),
+    ("nccl", "NCCL"),
+    check,
+)

@@ -15,7 +15,9 @@ _NAMES = frozenset(
         "torch.nn.parallel.data_parallel",
         "torch.nn.parallel.data_parallel.DataParallel",
         "torch.nn.parallel.replicate",
+        "torch.nn.parallel.replicate.replicate",
         "torch.nn.parallel.parallel_apply",
+        "torch.nn.parallel.parallel_apply.parallel_apply",
     }
 )
 

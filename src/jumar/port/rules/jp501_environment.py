@@ -97,7 +97,15 @@ def _in_dict(node: ast.Constant, holder: ast.Dict, target: str, file: PythonFile
     """An environment for another process; the value is repeated only if it is a plain one."""
     value = holder.values[holder.keys.index(node)]
     known = any(isinstance(key, ast.Constant) and key.value == target for key in holder.keys)
-    if known or not isinstance(value, (ast.Constant, ast.Name)):
+    if known:
+        return
+    if not isinstance(value, (ast.Constant, ast.Name)):
+        yield file.remark(
+            node,
+            str(node.value),
+            Words(f"{node.value} does not choose NPUs.", f"{node.value} 对 NPU 无效。"),
+            Words(f"set {target} to the same value too", f"请同时将 {target} 设为相同的值"),
+        )
         return
     _, end = file.span(value)
     text = file.text(node).replace(str(node.value), target)

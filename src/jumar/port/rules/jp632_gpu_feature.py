@@ -2,7 +2,7 @@
 
 8-bit and 4-bit loading and optimisers of transformers (bitsandbytes does them), `flash_attention_2`
 of transformers, GPU indexes of faiss, xformers switched on in diffusers, onnxruntime on CUDA,
-commands of nvidia-smi."""
+commands of nvidia-smi, cards that submitit asks Slurm for."""
 
 import ast
 import re
@@ -51,6 +51,13 @@ _SMI = (
     Words(
         "on NPUs use npu-smi info, or torch.npu.mem_get_info and torch.npu.utilization",
         "在 NPU 上请使用 npu-smi info，或 torch.npu.mem_get_info 与 torch.npu.utilization",
+    ),
+)
+_SUBMITIT = (
+    Words("This asks Slurm for GPUs.", "此处向 Slurm 申请 GPU。"),
+    Words(
+        'ask for NPUs by the name that the cluster gives them, such as slurm_gres="npu:8"',
+        '请按集群中 NPU 的资源名申请，例如 slurm_gres="npu:8"',
     ),
 )
 _FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
@@ -113,6 +120,9 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
     elif node.arg == "attn_implementation":
         if isinstance(node.value, ast.Constant) and node.value.value == _FLASH_NAME:
             yield _remark(node, _FLASH_NAME, _FLASH, file, Severity.LIMIT)
+    elif node.arg == "gpus_per_node" and not is_off:
+        if isinstance(call, ast.Call) and file.text(call.func).endswith(".update_parameters"):
+            yield _remark(node, "gpus_per_node", _SUBMITIT, file, Severity.LIMIT)
     elif node.arg == "use_flash_attention_2" and not is_off:
         yield _remark(node, _FLASH_NAME, _FLASH, file, Severity.LIMIT)
 
@@ -144,6 +154,7 @@ RULE = Rule(
         "_8bit",
         "_32bit",
         "paged_lion",
+        "gpus_per_node",
     ),
     check,
 )

@@ -16,7 +16,6 @@ _DISTINCT = (
     "to_sparse_bsr",
     "to_sparse_bsc",
     "unique_consecutive",
-    "share_memory_",
     "sspaddmm",
     "smm",
     "int_repr",

@@ -10,16 +10,15 @@ from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
+_PLUG_INS = tuple(f"torch.{name}." for name in ("npu", "mlu", "musa", "hpu", "gcu", "sdaa", "ops"))
+"""What plug-ins add to torch, and operators that are registered while a program runs."""
+
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one call of a name that is not there."""
     assert isinstance(node, ast.Call)
     name = file.name(node.func) if isinstance(node.func, ast.Attribute) else None
-    if (
-        name is None
-        or not name.startswith("torch.")
-        or name.startswith(("torch.npu.", "torch.ops."))
-    ):
+    if name is None or not name.startswith("torch.") or name.startswith(_PLUG_INS):
         return
     options = file.options
     if catalogue(options.torch, options.chip).api(name).state is not State.NOT_TORCH:

@@ -16,6 +16,12 @@ _TOLD = frozenset({"fp64", "complex64", "complex128", "bf16"})
 """Types that code uses without need, or that only some operators lack; others fail everywhere."""
 
 
+_NOT_COMPUTED = frozenset(
+    {"size", "dim", "numel", "nelement", "stride", "tolist", "item", "cpu", "detach", "data_ptr"}
+)
+"""Methods that only look at a tensor or bring it back; the list names one type for them."""
+
+
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one call."""
     assert isinstance(node, ast.Call)
@@ -24,6 +30,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield from _arguments(node, name, file)
         tensor = node.args[0] if node.args else None
     elif isinstance(node.func, ast.Attribute) and not name and not dtypes.is_conversion(node.func):
+        if node.func.attr in _NOT_COMPUTED:
+            return
         name, tensor = f"torch.Tensor.{node.func.attr}", node.func.value
     else:
         return
