@@ -187,3 +187,11 @@ def test_a_line_is_told_once_of_each_thing() -> None:
 def test_a_file_of_python_2_that_uses_cuda_is_work_left() -> None:
     found = [port_text(f"print 'x'\n{line}\n").findings[0] for line in ("net.cuda()", "net.cpu()")]
     assert [f.severity.value for f in found] == ["work", "limit"]
+
+
+def test_every_session_of_a_script_gets_the_bridge_and_one_import() -> None:
+    text = "import tensorflow as tf\na = tf.Session()\nb = tf.Session(graph=g)\n"
+    once = port(text, Mode.NPU_ONLY)
+    assert once.count("npu_config_proto()") == 2
+    assert once.count("import npu_config_proto") == 1
+    assert port(once, Mode.NPU_ONLY) == once

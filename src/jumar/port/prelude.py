@@ -20,6 +20,8 @@ DIST_BACKEND = "DIST_BACKEND"
 """Only the helper module has it; torch with `torch.accelerator` answers by itself."""
 TORCH = "torch"
 TORCH_NPU = "torch_npu"
+TF_BRIDGE = "npu_bridge"
+_BRIDGE_IMPORT = "from npu_bridge.npu_init import npu_config_proto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ def pieces(
         first[need] = min(offset, first.get(need, offset))
     if TORCH_NPU in first:
         yield from _plugin_import(tree, names, source)
+    if TF_BRIDGE in first and _BRIDGE_IMPORT not in source.text:
+        yield from _bridge_import(tree, source)
     constants = [
         n for n in (ACCELERATOR, DEVICE_MODULE, DIST_BACKEND) if n in first and not _known(names, n)
     ]
@@ -191,6 +195,13 @@ def _plugin_import(tree: ast.Module, names: Names, source: Source) -> Iterator[t
     if torch is None:
         return
     yield _below(torch, ["import torch_npu"], source), TORCH_NPU
+
+
+def _bridge_import(tree: ast.Module, source: Source) -> Iterator[tuple[Piece, str]]:
+    imports = [s for s in _top_level(tree.body) if isinstance(s, (ast.Import, ast.ImportFrom))]
+    tensorflow = next((s for s in imports if "tensorflow" in ast.unparse(s)), None)
+    if tensorflow is not None:
+        yield _below(tensorflow, [_BRIDGE_IMPORT], source), TF_BRIDGE
 
 
 def _root(statement: ast.Import | ast.ImportFrom) -> str:

@@ -187,7 +187,7 @@ def _helpers(
     needs: list[tuple[str, int]], added: list[tuple[Piece, str]], options: Options
 ) -> Iterator[str]:
     yield from {need for need, _ in needs} & set(helpers.HELPERS)
-    if not options.has_accelerator and any(need != prelude.TORCH_NPU for _, need in added):
+    if not options.has_accelerator and any(need == prelude.ACCELERATOR for _, need in added):
         yield helpers.DEVICE
 
 

@@ -7,13 +7,13 @@ there on NPUs only."""
 import ast
 
 from jumar.port.context import PythonFile
+from jumar.port.prelude import TF_BRIDGE
 from jumar.port.records import Effort, Kind, Piece, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _SESSIONS = frozenset(
     {"tensorflow.Session", "tensorflow.compat.v1.Session", "tensorflow.InteractiveSession"}
 )
-_BRIDGE = "from npu_bridge.npu_init import npu_config_proto"
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -52,22 +52,7 @@ def _session(node: ast.Call, file: PythonFile) -> Outcomes:
         end = file.span(node)[1] - 1
         comma = ", " if node.args or node.keywords else ""
         pieces = [file.insert(end, f"{comma}config=npu_config_proto()")]
-    if _BRIDGE not in file.source.text:
-        pieces.append(_import_after_tensorflow(node, file))
-    yield file.change(node, *pieces)
-
-
-def _import_after_tensorflow(node: ast.Call, file: PythonFile) -> Piece:
-    line = next(
-        (
-            s.end_lineno or s.lineno
-            for s in file.tree.body
-            if isinstance(s, (ast.Import, ast.ImportFrom)) and "tensorflow" in file.text(s)
-        ),
-        1,
-    )
-    end = file.source.starts[line - 1] + len(file.source.line_text(line))
-    return file.insert(end, f"{file.source.newline}{_BRIDGE}")
+    yield file.change(node, *pieces, needs=(TF_BRIDGE,))
 
 
 def _remark(node: ast.Call, subject: str, zh: str, en: str, file: PythonFile) -> Remark:
