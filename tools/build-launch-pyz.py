@@ -12,7 +12,18 @@ import zipfile
 from pathlib import Path
 
 SOURCES = Path(__file__).parents[1] / "src"
-MAIN = b"import sys\n\nfrom jumar.launch.__main__ import main\n\nsys.exit(main())\n"
+MAIN = b"""\
+import sys
+
+if sys.version_info < (3, 8):
+    sys.stderr.write("error: Python 3.8 or later is needed, this is %d.%d\\n" % sys.version_info[:2])
+    sys.stderr.write("hint: name a newer one, such as: python3.9 jumar-launch.pyz\\n")
+    sys.exit(2)
+
+from jumar.launch.__main__ import main
+
+sys.exit(main())
+"""
 LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 

@@ -1,4 +1,4 @@
-import subprocess
+import os
 import sys
 from pathlib import Path
 
@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.launch.binding import NearCard, near_cards, plan_binding
+from jumar.launch.spawn import Program, spawn
 from jumar.launch.topology import format_cpus, numa_cpus, parse_cpus
 
 A2 = [
@@ -30,6 +31,14 @@ def test_cpus_follow_the_card_and_hidden_cards_keep_their_share():
     assert cpus_of([0, 1], A2, "0-95") == ["72-83", "0-11"]
     assert cpus_of([2, 3], A2, "0-95") == ["84-95", "12-23"]
     assert cpus_of([3, 0], A2, "0-95") == ["12-23", "72-83"]
+
+
+def test_cards_of_one_numa_node_do_not_share_cores_through_their_second_threads():
+    cards = [NearCard(n, parse_cpus("0-7,16-23")) for n in range(2)]
+    assert cpus_of([0, 1], cards, "0-31") == ["0-3,16-19", "4-7,20-23"]
+    assert cpus_of([0, 1], cards, "0-2,16-18") == ["0-1,18", "2,16-17"]
+    assert cpus_of([0, 1], cards, "0,2,4,6") == ["0,4", "2,6"]
+    assert cpus_of([0, 0, 1], cards, "0-31") == ["0-1,16-17", "2-3,18-19", "4-7,20-23"]
 
 
 def test_only_allowed_cpus_are_given():
@@ -104,20 +113,18 @@ def test_odd_cpu_lists_do_no_harm(text: str):
     assert parse_cpus(text) <= {1}
 
 
-def test_a_process_is_bound_and_a_refusal_is_told():
-    program = (
-        "import os, sys\n"
-        "from jumar.launch.binding import bind\n"
-        "one = min(os.sched_getaffinity(0))\n"
-        "print(bind(frozenset({one})), os.sched_getaffinity(0) == {one})\n"
-        "print(bind(frozenset({60_000})))\n"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
-    told, refused = answer.stdout.splitlines()
-    assert told == "None True"
-    assert refused.startswith("cannot bind to CPUs 60000")
+def test_a_process_is_bound_and_a_refusal_is_told(tmp_path: Path):
+    one = min(os.sched_getaffinity(0))
+    log = tmp_path / "rank0.log"
+    show = "import os; print(*os.sched_getaffinity(0))"
+    for cpus in ([one], [60_000]):
+        argv = [sys.executable, "-c", show]
+        pid = spawn(Program(argv, dict(os.environ), str(tmp_path), str(log), cpus))
+        os.waitpid(pid, 0)
+    bound, refused, goes_on = log.read_text().splitlines()
+    assert bound == str(one)
+    assert refused.startswith("jumar: cannot bind to cores [60000]")
+    assert goes_on == " ".join(map(str, os.sched_getaffinity(0)))
 
 
 def test_gpus_are_near_the_cpus_of_their_numa_node(tmp_path: Path):

@@ -3,9 +3,8 @@
 `plan_binding` is pure. A card with known near CPUs (A2, or an NVIDIA card's NUMA node) shares them
 with all cards that name the same ones, those of other jobs too. A3 does not tell: the allowed CPUs
 are sliced evenly over all cards. Without cards the ranks share the allowed CPUs evenly.
-`bind` is called in the child; when it cannot, it says so and the rank goes on unbound."""
+Binding itself is done in the child (`spawn`); when it cannot, the rank goes on unbound."""
 
-import os
 from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from jumar.launch.probe import ask
@@ -15,6 +14,7 @@ from jumar.launch.topology import (
     numa_cpus,
     parse_cpus,
     read_topology,
+    runs,
 )
 
 TOPOLOGY_LIMIT_S = 10.0
@@ -93,15 +93,6 @@ def near_cards(kind: str, *, root: str = "/", npu_smi: str = "npu-smi") -> List[
     ]
 
 
-def bind(cpus: FrozenSet[int]) -> Optional[str]:
-    """Bind the calling process; what went wrong in words, or None."""
-    try:
-        os.sched_setaffinity(0, cpus)
-    except (OSError, ValueError) as error:
-        return f"cannot bind to CPUs {format_cpus(cpus)}: {error}"
-    return None
-
-
 def _unbound(ranks: Sequence[Optional[int]], why: str) -> BindingPlan:
     return BindingPlan(
         tuple(RankBinding(rank, card, None, why) for rank, card in enumerate(ranks)),
@@ -134,7 +125,7 @@ def _by_card(
         cpus, why = shares[card]
         peers = [other for other, its_card in enumerate(ranks) if its_card == card]
         if cpus is not None and len(cpus) >= len(peers):
-            cpus = _split(cpus, len(peers))[peers.index(rank)]
+            cpus = _split_each_run(cpus, len(peers))[peers.index(rank)]
         bound.append(RankBinding(rank, card, cpus, why))
     return BindingPlan(tuple(bound), tuple(warnings))
 
@@ -148,22 +139,36 @@ def _share(
     near = None if generation == "A3" else known[card].near
     if near is None:
         everyone = sorted(known)
-        cpus = _part(allowed, everyone.index(card), len(everyone))
+        cpus = allowed
+        if len(allowed) >= len(everyone):
+            cpus = _split(allowed, len(everyone))[everyone.index(card)]
         return cpus, f"slice {everyone.index(card) + 1} of {len(everyone)} of the allowed CPUs"
     here = near & allowed
     if not here:
         return None, f"none of its CPUs {format_cpus(near)} is allowed"
     sharers = sorted(other for other in known if known[other].near == near)
-    cpus = _part(here, sharers.index(card), len(sharers))
+    # Too few for everyone: better all on the near ones than some on far ones.
+    cpus = here
+    if len(here) >= len(sharers):
+        cpus = _split_each_run(here, len(sharers))[sharers.index(card)]
     if len(sharers) == 1:
         return cpus, "near the card"
     others = ", ".join(str(other) for other in sharers if other != card)
     return cpus, f"near the card, shared with {others}"
 
 
-def _part(cpus: FrozenSet[int], place: int, parts: int) -> FrozenSet[int]:
-    # Too few for everyone: better all on the near ones than some on far ones.
-    return _split(cpus, parts)[place] if len(cpus) >= parts else cpus
+def _split_each_run(cpus: FrozenSet[int], parts: int) -> List[FrozenSet[int]]:
+    """Even shares, with a part of each run of numbers: `0-3,8-11` in two is `0-1,8-9` and `2-3,10-11`.
+
+    The runs of one NUMA node are the first and the second threads of the same cores, which two
+    ranks must not fight for."""
+    shares: List[FrozenSet[int]] = [frozenset()] * parts
+    for run in runs(cpus):
+        # The larger pieces go where little has gone so far.
+        fewest_first = sorted(range(parts), key=lambda place: len(shares[place]))
+        for place, piece in zip(fewest_first, _split(frozenset(run), parts)):
+            shares[place] |= piece
+    return shares
 
 
 def _split(cpus: FrozenSet[int], parts: int) -> List[FrozenSet[int]]:

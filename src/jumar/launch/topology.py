@@ -42,13 +42,18 @@ def parse_cpus(text: str) -> FrozenSet[int]:
 
 def format_cpus(cpus: Iterable[int]) -> str:
     """{0, 1, 2, 8} is `0-2,8`."""
-    parts: List[List[int]] = []
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs(cpus))
+
+
+def runs(cpus: Iterable[int]) -> List[range]:
+    """{0, 1, 2, 8} is 0 to 2 and 8."""
+    found: List[range] = []
     for cpu in sorted(cpus):
-        if parts and cpu == parts[-1][-1] + 1:
-            parts[-1][1:] = [cpu]
+        if found and cpu == found[-1].stop:
+            found[-1] = range(found[-1].start, cpu + 1)
         else:
-            parts.append([cpu])
-    return ",".join("-".join(map(str, part)) for part in parts)
+            found.append(range(cpu, cpu + 1))
+    return found
 
 
 def allowed_cpus() -> FrozenSet[int]:
