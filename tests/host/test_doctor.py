@@ -88,6 +88,11 @@ def test_a_tool_that_talks_nonsense_leaves_things_unknown(well: FakeMachine, ans
     assert report.count(Verdict.UNKNOWN) >= 6
 
 
+def test_a_tool_that_crashes_is_said_to(well: FakeMachine):
+    well.add_tool("npu-smi", "kill -SEGV $$")
+    assert "was killed by SIGSEGV" in well.found("npu-smi", Verdict.FAIL)[0]
+
+
 def test_a_tool_that_may_not_be_run(well: FakeMachine):
     well.add_tool("npu-smi", "exit 1")
     (well.root / "usr/local/bin/npu-smi").write_text("not a program")

@@ -11,7 +11,8 @@ import subprocess
 import time
 from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-MOST_BYTES = 4 << 20
+MOST_BYTES = 1 << 20
+"""Many times what any tool has to say; readers take seconds for each MB of nonsense."""
 END_LIMIT_S = 2.0
 _stuck: "List[subprocess.Popen[bytes]]" = []
 """Killed, and not ended in time; reaped at the next question."""

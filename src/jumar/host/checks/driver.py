@@ -15,6 +15,7 @@ from jumar.host.survey import (
     nodes,
     smi_info,
 )
+from jumar.launch.outcome import signal_name
 
 _INSTALLED = "/usr/local/Ascend/driver/version.info"
 
@@ -31,13 +32,19 @@ def npu_smi(patient: Patient) -> Iterator[Finding]:
         )
     elif answer.code != 0:
         yield fail(
-            f"npu-smi info ended with {answer.code}: {first_words(answer.output) or 'no output'}",
+            f"npu-smi info {_ending(answer.code)}: {first_words(answer.output) or 'no output'}",
             ADD_DRIVER_LIBRARIES
             if "loading shared libraries" in answer.output
             else "check that the driver is loaded: lsmod | grep -E 'drv_davinci|devdrv'",
         )
     else:
         yield from _table(answer.output)
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"was killed by {signal_name(-code)}"
+    return f"ended with {code}"
 
 
 def _no_tool(patient: Patient) -> Finding:
