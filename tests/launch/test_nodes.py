@@ -5,6 +5,7 @@ import secrets
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
@@ -54,6 +55,21 @@ def test_three_nodes_may_come_in_any_order(launcher: Launcher) -> None:
         assert launcher.end(running).output == f"[rank {node}] {node}\n"
 
 
+def test_nodes_of_one_machine_are_numbered_as_they_come(launcher: Launcher) -> None:
+    common = (
+        "--nproc-per-node",
+        "1",
+        "--nnodes",
+        "3",
+        "--rdzv-endpoint",
+        f"localhost:{free_port()}",
+    )
+    started = [launcher.start(*common, "sh", "-c", "echo $RANK") for _ in range(3)]
+    ended = [launcher.end(running) for running in started]
+    assert [one.code for one in ended] == [0, 0, 0]
+    assert sorted(one.output for one in ended) == [f"[rank {r}] {r}\n" for r in range(3)]
+
+
 def test_a_failing_rank_ends_all_nodes_and_both_name_it(launcher: Launcher) -> None:
     command = "echo up; test $RANK = 3 && { sleep 0.3; echo broken >&2; exit 6; }; sleep 60"
     one, zero = (launcher.end(p) for p in pair(launcher, "sh", "-c", command))
@@ -99,15 +115,29 @@ def test_a_node_that_does_not_come_is_named(launcher: Launcher) -> None:
     assert "node 0 does not answer" in ended.errors
 
 
+NOISE = [
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"[" * 200_000 + b"\n",
+    b'{"jumar": 1}\n',
+    b'{"jumar": 1, "id": "a", "nodes": 2, "node": 1}\n',
+    b'{"jumar": 1, "id": "a", "nodes": 2, "node": {}, "size": "x", "part": 3}\n',
+]
+
+
 def test_a_node_of_another_run_is_refused(launcher: Launcher) -> None:
     port = free_port()
-    common = ("--nodes", "2", "--rdzv", f"127.0.0.1:{port}", "--join-limit", "3")
+    common = ("--nodes", "2", "--rdzv", f"127.0.0.1:{port}", "--join-limit", "60")
     zero = launcher.start(*common, "--node-rank", "0", "--rdzv-id", "a", "true")
     stranger = launcher.run(*common, "--node-rank", "1", "--rdzv-id", "b", "true")
     assert stranger.code == 121
     assert "this is the run 'a', not 'b'" in stranger.errors
-    with socket.create_connection(("127.0.0.1", port)) as noise:
-        noise.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    for noise in NOISE:
+        with socket.create_connection(("127.0.0.1", port)) as visitor:
+            visitor.sendall(noise)
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", port)) as scanner:
+            # Leaves with a reset, before anybody can ask who it was.
+            scanner.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     friend = launcher.run(*common, "--node-rank", "1", "--rdzv-id", "a", "true")
     assert (friend.code, launcher.end(zero).code) == (0, 0)
 

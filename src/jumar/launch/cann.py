@@ -183,7 +183,7 @@ def _text(path: Path) -> str:
 def _source(script: Path, environ: Mapping[str, str], timeout_s: float) -> Dict[str, str]:
     # The path is an argument, never a part of the program. Old scripts read unset variables, so
     # no `set -u`; what they print is not wanted.
-    program = '. "$1" >/dev/null 2>&1; exec cat /proc/self/environ'
+    program = 'script=$1; shift; . "$script" >/dev/null 2>&1; exec cat /proc/self/environ'
     command = ["bash", "--noprofile", "--norc", "-c", program, "bash", str(script)]
     answer = ask(command, timeout_s=timeout_s, environ=environ, errors="surrogateescape")
     if not answer.ok:

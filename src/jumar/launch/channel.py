@@ -10,7 +10,8 @@ from jumar.launch.team import Message
 
 BEAT_S = 1.0
 SEND_LIMIT_S = 5.0
-_MOST_BYTES = 1 << 20
+_MOST_BYTES = 16 << 20
+"""The rank table parts of a thousand nodes."""
 
 
 class Channel:
@@ -19,6 +20,7 @@ class Channel:
     def __init__(
         self,
         connection: socket.socket,
+        address: str,
         control: Control,
         receive: Callable[["Channel", Optional[Message]], None],
     ) -> None:
@@ -28,7 +30,8 @@ class Channel:
         self._buffer = b""
         self.open = True
         self.seen_at = time.monotonic()
-        self.address = str(connection.getpeername()[0])
+        self.address = address
+        """Of the other end."""
         connection.settimeout(SEND_LIMIT_S)
         control.watch(connection.fileno(), self._ready)
 
@@ -67,7 +70,7 @@ class Channel:
     def _take(self, line: bytes) -> None:
         try:
             message: object = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if isinstance(message, dict):
             self._receive(self, cast("Message", message))

@@ -93,9 +93,8 @@ class Guest(Team):
         where = (self._options.master, self._options.port)
         while True:
             try:
-                return Channel(
-                    socket.create_connection(where, timeout=3), self._control, self._receive
-                )
+                connection = socket.create_connection(where, timeout=3)
+                return Channel(connection, where[0], self._control, self._receive)
             except OSError as error:
                 if time.monotonic() >= until:
                     raise NotTogether(

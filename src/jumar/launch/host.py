@@ -1,5 +1,6 @@
 """Node 0 of several: it listens, numbers the nodes, and decides for all."""
 
+import errno
 import signal
 import socket
 import time
@@ -12,6 +13,10 @@ from jumar.launch.frameworks import Group
 from jumar.launch.options import Options
 from jumar.launch.team import Hello, Message, NotTogether, Team
 from jumar.launch.verdict import Report, Summary, Verdict, judge, who
+
+
+class PortTaken(NotTogether):
+    """Somebody listens there already."""
 
 
 class Host(Team):
@@ -122,10 +127,12 @@ class Host(Team):
 
     def _accept(self, descriptor: int) -> None:
         try:
-            connection = self._door.accept()[0]
+            connection, address = self._door.accept()
         except OSError:
             return
-        self._guests.append(Channel(connection, self._control, self._receive))
+        self._guests = [guest for guest in self._guests if guest.open]
+        # Whoever knocked may have left already, as port scanners do: ask the connection nothing.
+        self._guests.append(Channel(connection, str(address[0]), self._control, self._receive))
 
     def _receive(self, channel: Channel, message: Optional[Message]) -> None:
         node = next((node for node, known in self._members.items() if known is channel), None)
@@ -148,7 +155,7 @@ class Host(Team):
             channel.send({"refuse": refusal})
             channel.close()
             return
-        hello = Hello(int(message["size"]), message.get("part"))
+        hello = Hello(message["size"], message["part"])
         if message["node"] is None:
             self._waiting.append((channel, hello))
         else:
@@ -157,7 +164,7 @@ class Host(Team):
 
     def _refusal(self, message: Message) -> Optional[str]:
         options = self._options
-        if message.get("jumar") != 1:
+        if message.get("jumar") != 1 or not _is_hello(message, options.nodes):
             return "not a launcher of this version"
         if message.get("id") != options.run_id:
             return f"this is the run {options.run_id!r}, not {message.get('id')!r}"
@@ -165,8 +172,8 @@ class Host(Team):
             return f"this run has {options.nodes} nodes, not {message.get('nodes')}"
         if self._running:
             return "the run has begun without you"
-        if message.get("node") in self._hellos:
-            return f"node {message.get('node')} is there already"
+        if message["node"] in self._hellos:
+            return f"node {message['node']} is there already"
         return None
 
     def _number_guests(self) -> None:
@@ -209,6 +216,17 @@ class Host(Team):
                     self._gone(node, channel)
 
 
+def _is_hello(message: Message, nodes: int) -> bool:
+    """Anybody may connect, and say anything."""
+    node, size, part = (message.get(name, "") for name in ("node", "size", "part"))
+    return (
+        (node is None or (isinstance(node, int) and node < nodes))
+        and isinstance(size, int)
+        and size > 0
+        and (part is None or isinstance(part, dict))
+    )
+
+
 def _listen(options: Options) -> socket.socket:
     family = socket.AF_INET6 if ":" in options.master else socket.AF_INET
     door = socket.socket(family, socket.SOCK_STREAM)
@@ -218,5 +236,6 @@ def _listen(options: Options) -> socket.socket:
         door.listen(512)
     except OSError as error:
         door.close()
-        raise NotTogether(f"cannot listen on port {options.port}: {error.strerror}") from error
+        kind = PortTaken if error.errno == errno.EADDRINUSE else NotTogether
+        raise kind(f"cannot listen on port {options.port}: {error.strerror}") from error
     return door

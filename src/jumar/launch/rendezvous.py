@@ -4,7 +4,7 @@ import socket
 
 from jumar.launch.control import Control
 from jumar.launch.guest import Guest
-from jumar.launch.host import Host
+from jumar.launch.host import Host, PortTaken
 from jumar.launch.options import Options
 from jumar.launch.team import Team
 
@@ -14,8 +14,14 @@ def make_team(options: Options, control: Control) -> Team:
     if options.nodes == 1:
         return Team(options, control)
     node = options.node
-    if node == 0 or (node is None and is_own_address(options.master)):
+    if node == 0:
         return Host(options, control)
+    if node is None and is_own_address(options.master):
+        try:
+            return Host(options, control)
+        except PortTaken:
+            # By the node 0 of a run that has several nodes on this machine.
+            return Guest(options, control)
     return Guest(options, control)
 
 
