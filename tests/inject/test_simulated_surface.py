@@ -35,6 +35,12 @@ def test_what_public_training_code_does_works(simulated: Run) -> None:
     assert done.stdout == "all is well\n", done.stderr
 
 
+@pytest.mark.parametrize("mode", ["warn", "fast"])
+def test_every_number_is_that_of_the_host(simulated: Run, mode: str) -> None:
+    done = simulated("bits.py", mode=mode)
+    assert done.stdout == "all is well\n", done.stderr
+
+
 def test_saved_files_load_without_the_simulation(
     simulated: Run, plain: Run, tmp_path: Path
 ) -> None:

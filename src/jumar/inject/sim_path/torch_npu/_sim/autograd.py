@@ -10,7 +10,7 @@ import torch
 from torch_npu._sim import card
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import SETTINGS, WRAPPED
-from torch_npu._sim.tensor import Tensor, find_class, tag
+from torch_npu._sim.tensor import RUNNING, Tensor, find_class, tag
 from torch_npu._sim.watch import WATCH
 
 _run_backward = torch.autograd._engine_run_backward
@@ -86,17 +86,28 @@ def _apply_function(cls: Any, *args: Any, **kwargs: Any) -> Any:
     return outputs
 
 
-def _with_functions_on(hook: Any) -> Any:
-    def run(value: Any) -> Any:
+def _packing(hook: Any) -> Any:
+    def pack(value: Any) -> Any:
+        # In the midst of a device's function, C++ hands over its result before we have seen it.
+        if type(value) is Tensor and value.dim() and not torch._C._is_torch_function_enabled():
+            tag(value, RUNNING.cls)
         with _with_functions():
             return hook(value)
 
-    return run
+    return pack
+
+
+def _unpacking(hook: Any) -> Any:
+    def unpack(value: Any) -> Any:
+        with _with_functions():
+            return hook(value)
+
+    return unpack
 
 
 def _init_hooks(self: Any, pack_hook: Any, unpack_hook: Any) -> None:
     """Hooks on saved tensors run in the midst of an operation, where functions are switched off."""
-    _hooks_init(self, _with_functions_on(pack_hook), _with_functions_on(unpack_hook))
+    _hooks_init(self, _packing(pack_hook), _unpacking(unpack_hook))
 
 
 def install() -> None:

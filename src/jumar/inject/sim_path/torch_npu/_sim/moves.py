@@ -17,6 +17,8 @@ _torch_to = Tensor.to
 _torch_copy = Tensor.copy_
 _torch_data: Any = Tensor.data
 _HOST = -1
+NOTED = "_npu_class"
+"""Where a tensor whose class is not ours to change keeps the class that its data has."""
 
 
 class _Target(NamedTuple):
@@ -138,9 +140,10 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
 
 
 def _get_data(self: Any) -> Any:
-    if type(self) in device_tensor.TAGGED:
+    cls = type(self) if type(self) in device_tensor.TAGGED else self.__dict__.get(NOTED)
+    if cls is not None:
         with without_functions():
-            return tag(_torch_data.__get__(self), type(self))
+            return tag(_torch_data.__get__(self), cls)
     return _torch_data.__get__(self)
 
 
@@ -153,9 +156,11 @@ def _set_data(self: Any, value: Any) -> None:
         _torch_data.__set__(self, value)
         there = type(value) if type(value) in device_tensor.TAGGED else None
         if there is None:
-            device_tensor.untag(self)
+            device_tensor.untag(self).__dict__.pop(NOTED, None)
         elif type(self) in (Tensor, Parameter) or type(self) in device_tensor.TAGGED:
             tag(device_tensor.untag(self), there)
+        else:
+            self.__dict__[NOTED] = there
 
 
 def install() -> None:

@@ -1,16 +1,24 @@
 """Calls that torch runs without asking the classes of their tensors: transforms of `torch.func`,
-functions of `torch.jit`, and the `Variable(…)` of old scripts. Their results get the class of the device here."""
+functions of `torch.jit` and `torch.nested`, and the `Variable(…)` of old scripts. Their results get the
+class of the device here."""
 
 import functools
+import types
 from typing import Any, Callable
 
 import torch
+import torch.autograd.functional
 import torch.func
-from torch.utils._pytree import tree_leaves
+import torch.nested
+from torch import _vmap_internals
+from torch.utils._pytree import tree_leaves, tree_map
 
 from torch_npu._sim.tensor import Tensor, find_class, tag
 
 _TRANSFORMS = ("grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "vmap")
+_TRANSFORMED_CALLS = ("jvp", "vjp")
+_NESTED = ("as_nested_tensor", "nested_tensor", "to_padded_tensor")
+_FUNCTIONS = (types.FunctionType, functools.partial)
 _level = torch._C._functorch.maybe_current_level
 
 
@@ -20,11 +28,16 @@ def _results_tagged(function: Callable[..., Any]) -> Callable[..., Any]:
         result = function(*args, **kwargs)
         # Inside another transform the results are its own; the outermost hands them out.
         cls = find_class(tree_leaves((args, kwargs))) if _level() is None else None
-        if cls is not None:
-            tag([leaf for leaf in tree_leaves(result) if type(leaf) is Tensor], cls)
-        return result
+        return result if cls is None else tree_map(functools.partial(_tagged, cls), result)
 
     return call
+
+
+def _tagged(cls: Any, value: Any) -> Any:
+    """A result, or a function among the results, such as the one that `vjp` makes."""
+    if type(value) is Tensor:
+        return tag(value, cls)
+    return _results_tagged(value) if isinstance(value, _FUNCTIONS) else value
 
 
 def _transform(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,6 +53,11 @@ def install() -> None:
     for name in _TRANSFORMS:
         setattr(torch.func, name, _transform(getattr(torch.func, name)))
     torch.vmap = torch.func.vmap
+    for module in (_vmap_internals, torch.autograd.functional):
+        module._vmap = _transform(module._vmap)
+    for owner, names in ((torch.func, _TRANSFORMED_CALLS), (torch.nested, _NESTED)):
+        for name in names:
+            setattr(owner, name, _results_tagged(getattr(owner, name)))
     for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod):
         kind.__call__ = _results_tagged(kind.__call__)
     type(torch.autograd.Variable).__call__ = _results_tagged(type.__call__)

@@ -1,16 +1,25 @@
 """Lets optimizers treat device tensors as those of an accelerator.
 
 Torch groups parameters by the device that C++ sees, which is the host's; here they are grouped by
-the device that they show, and the implementations over whole lists are allowed as on a real NPU."""
+the device that they show. The implementations over whole lists are taken unasked, as on a real NPU,
+where they round as the ones for single tensors do, which are the host's."""
 
+import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 import torch.utils._foreach_utils
+from torch.optim import optimizer as _optimizer
 
 from torch_npu._sim import tensor as device_tensor
+from torch_npu._sim.place import WRAPPED
 from torch_npu._sim.tensor import find_class
 
+# Over lists these round in another order than over single tensors, in any dtype.
+_ROUND_OTHERWISE = frozenset(
+    f"torch.optim.{name}" for name in ("_adafactor", "asgd", "nadam", "radam")
+)
+_choose: Any = _optimizer._default_to_fused_or_foreach
 _group: Any = torch._C._group_tensors_by_device_and_dtype
 _Key = Tuple[Optional[torch.device], Optional[torch.dtype]]
 _Group = Tuple[List[List[Any]], List[int]]
@@ -32,10 +41,33 @@ def _group_by_shown_device(lists: Any, with_indices: bool = False) -> Dict[_Key,
     return groups
 
 
+def _choose_as_exact(
+    params: List[Any], differentiable: bool, use_fused: bool = False
+) -> Tuple[bool, bool]:
+    """Lists for parameters of float32 only: in lower precision more of the formulas round otherwise."""
+    fused, over_lists = _choose(params, differentiable, use_fused)
+    exact = all(param is None or param.dtype is torch.float32 for param in params)
+    return fused, over_lists and (exact or find_class(params) is None)
+
+
+def _choose_single(
+    params: List[Any], differentiable: bool, use_fused: bool = False
+) -> Tuple[bool, bool]:
+    fused, over_lists = _choose(params, differentiable, use_fused)
+    return fused, over_lists and find_class(params) is None
+
+
+def _keep_the_hosts_bits() -> None:
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch.optim.") and hasattr(module, "_default_to_fused_or_foreach"):
+            exact = name not in _ROUND_OTHERWISE
+            module._default_to_fused_or_foreach = _choose_as_exact if exact else _choose_single
+
+
 def install() -> None:
     """Put these in the place of torch's own."""
-    from torch.optim.optimizer import _foreach_supported_types as in_optimizers
-
     torch._C._group_tensors_by_device_and_dtype = _group_by_shown_device
-    in_optimizers.extend(device_tensor.CLASSES)
+    if not WRAPPED:
+        _keep_the_hosts_bits()
+    _optimizer._foreach_supported_types.extend(device_tensor.CLASSES)
     torch.utils._foreach_utils._foreach_supported_types.extend(device_tensor.CLASSES)

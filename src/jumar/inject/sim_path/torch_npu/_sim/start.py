@@ -14,8 +14,10 @@ from torch_npu._sim import (
     data_parallel,
     distributed,
     factories,
+    fast_paths,
     generators,
     host,
+    lazy,
     methods,
     moves,
     opaque,
@@ -66,6 +68,8 @@ def install() -> None:
     sync_batch_norm.install()
     tensor_types.install()
     opaque.install()
+    fast_paths.install()
+    lazy.install()
     module.npu = npu
 
 

@@ -8,6 +8,7 @@ ordinary CPU tensor, so numbers are those of the CPU to the bit and a backward p
 What C++ makes without Python seeing it (gradients inside a backward pass) has no such class until
 it is handed to Python; `autograd` does that, and `memory` knows the device of every storage."""
 
+import threading
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
 
 import torch
@@ -30,6 +31,14 @@ MAY_MIX: Set[Any] = set()
 """Functions in which tensors of the host and of a device may meet."""
 WAITS: Dict[Any, str] = {}
 """Functions whose result depends on data, so that the host waits for the device."""
+
+
+class _Running(threading.local):
+    cls: Any = None
+
+
+RUNNING = _Running()
+"""The device of the function that this thread runs, or ran last."""
 
 
 class NPUTensor(Tensor):
@@ -178,6 +187,7 @@ def _call(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) ->
 
 def compute(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
     """Run a function on device tensors: check, run, and give the results their device."""
+    RUNNING.cls = cls
     with without_functions():
         if not _CHECKS:
             result = _call(cls, func, args, kwargs)

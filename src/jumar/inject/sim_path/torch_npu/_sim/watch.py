@@ -94,7 +94,10 @@ def _functions(*names: str) -> FrozenSet[Any]:
 
 # Torch takes another formula for these while they are looked into, and the last bit may differ:
 # for their results, or for their gradients.
-_OTHER_RESULT = _functions("lstsq")
+_OTHER_RESULT = _functions("lstsq", "svdvals", "eigvalsh", "cond", "matrix_norm") | {
+    torch.linalg.norm
+}
+_NORMS = frozenset((torch.norm, torch.Tensor.norm))
 _OTHER_GRADIENT = _functions("prod", "ormqr")
 
 
@@ -102,6 +105,7 @@ class _Operator(NamedTuple):
     name: str
     missing: bool
     any_dtype: bool
+    is_composite: bool
 
 
 _operators: Dict[Any, _Operator] = {}
@@ -120,6 +124,7 @@ def _describe(function: Any) -> _Operator:
         name=full,
         missing=full in table or functional in table,
         any_dtype=is_view or name in _ANY_DTYPE or name.rstrip("_") in _ANY_DTYPE,
+        is_composite=function._can_decompose(),
     )
     _operators[function] = operator
     return operator
@@ -130,12 +135,22 @@ _LACKING: Set[torch.dtype] = {
 }
 
 
+def _dispatch_keys() -> Tuple[Any, Any]:
+    return torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+
+
+def _has_other_result(call: Tuple[Any, ...]) -> bool:
+    return call[0] in _OTHER_RESULT or (call[0] in _NORMS and "nuc" in call)
+
+
 class Watcher(TorchDispatchMode):
     """Sees every operator that runs while it is on."""
 
     def __init__(self, index: int) -> None:
         super().__init__()
         self.index = index
+        # Torch hands over composite operators there, which then have to run as they would have.
+        self.keys = _dispatch_keys() if torch.is_inference_mode_enabled() else None
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None
@@ -144,11 +159,17 @@ class Watcher(TorchDispatchMode):
         with _without_functions():
             if operator.missing:
                 refuse.missing_operator(operator.name)
-            result = func(*args, **(kwargs or {}))
+            result = self._run(operator, func, args, kwargs or {})
             if not operator.name.startswith("_record_function"):
                 RECORD.operators[operator.name] += 1
             self._look(result, operator)
         return result
+
+    def _run(self, operator: _Operator, func: Any, args: Tuple[Any, ...], kwargs: Any) -> Any:
+        if self.keys is None or not operator.is_composite:
+            return func(*args, **kwargs)
+        with torch._C._ForceDispatchKeyGuard(*self.keys):
+            return func(*args, **kwargs)
 
     def _look(self, result: Any, operator: _Operator) -> None:
         if isinstance(result, _Tensor):
@@ -182,7 +203,7 @@ class Watch:
         """Whether to look into this call: a function and the dtypes it is called with."""
         if call[0] in _OTHER_GRADIENT:
             self.skips_pass = True
-        if call[0] in _OTHER_RESULT and not SETTINGS.strict:
+        if not SETTINGS.strict and _has_other_result(call):
             return False
         if call not in self.seen:
             self.seen.add(call)
