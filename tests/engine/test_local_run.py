@@ -58,7 +58,10 @@ def test_a_signal_is_told_by_name(workshop: Workshop) -> None:
     ("command", "reason"),
     [
         (["no-such-program-here"], "command not found: no-such-program-here"),
-        ("no-such-program-here --x", "the command exited with code 127"),
+        (
+            "no-such-program-here --x",
+            "the command exited with code 127: a program that it calls was not found or cannot be run",
+        ),
     ],
 )
 def test_a_command_that_cannot_run_is_named(
@@ -281,6 +284,7 @@ def test_a_commit_of_a_git_repository_is_fetched(workshop: Workshop, tmp_path: P
     code = {"git": f"file://{repository}", "commit": "0" * 40}
     made, seen = workshop.run(["sh", "main.sh"], code=code)
     assert seen.state == JobState.FAILED
+    assert seen.reason == "the code could not be brought: git checkout exited with code 128"
     assert seen.tail is not None
     assert "fatal" in seen.tail
     assert not (made.directory / "code").exists()

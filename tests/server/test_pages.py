@@ -44,7 +44,7 @@ def test_every_word_that_pages_ask_for_is_there_and_none_is_left_over() -> None:
     }
     assert asked <= known
     # These are put together from a section and a value.
-    composed = {key for key in known if key.split(".")[0] in ("state", "role", "time")}
+    composed = {key for key in known if key.split(".")[0] in ("state", "role", "time", "waits")}
     composed |= {f"job.{name}" for name in ("stop", "rerun", "upload")}
     composed |= {f"log.{name}" for name in ("live", "ended", "broken")}
     from_spec = ("workdir", "framework", "image", "time_limit", "requirements", "ckpt")
@@ -158,14 +158,17 @@ def test_a_failed_job_says_why_with_its_last_lines(running: Running) -> None:
 
 def test_a_queued_job_says_why_it_waits_in_both_languages(running: Running) -> None:
     running.running_job(device="sim:6")
-    job = running.submit(device="sim:4")
+    job = running.submit(device="sim:8")
     english = running.ask("GET", f"/jobs/{job.id}").text
     assert "Why it waits" in english
     waiting = running.site.service.get(job.id).waiting
     assert waiting is not None
     assert waiting.text in english
     chinese = running.ask("GET", f"/jobs/{job.id}?lang=zh").text
-    assert "需要 4 个设备，共 8 个，当前空闲 2 个" in chinese
+    assert "需要 8 个设备，共 8 个，当前空闲 2 个" in chinese
+    behind = running.submit(device="sim:2")
+    chinese = running.ask("GET", f"/jobs/{behind.id}?lang=zh").text
+    assert "空闲的 2 个为排在最前的任务保留。排在第 2 位" in chinese
 
 
 def test_stop_and_run_again_are_plain_forms(running: Running) -> None:

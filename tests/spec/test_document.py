@@ -82,6 +82,21 @@ def test_other_variables_are_shown(name: str) -> None:
     assert "shown-value" in json.dumps(spec.masked())
 
 
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://ann:s3cret@example.org/r.git", "https://***@example.org/r.git"),
+        ("https://ghp_s3cret@example.org/r.git", "https://***@example.org/r.git"),
+        ("ssh://git@example.org/r.git", "ssh://git@example.org/r.git"),
+        ("https://example.org/a@b.git", "https://example.org/a@b.git"),
+    ],
+)
+def test_a_password_in_a_git_address_is_hidden_when_shown(address: str, shown: str) -> None:
+    spec = parse(f"name: x\ncommand: ls\ncode: {{git: '{address}', commit: {'a' * 40}}}")
+    assert spec.masked()["code"]["git"] == shown
+    assert spec.dump()["code"]["git"] == address
+
+
 def test_folders_are_taken_from_where_the_file_is() -> None:
     assert parse("name: x\ncommand: ls\ncode: ../src").code == "/src"
     assert parse("name: x\ncommand: ls\nworkdir: run").workdir == "/lab/run"

@@ -13,7 +13,7 @@ from jumar.launch.control import Control
 from jumar.launch.job import Job, Request
 from jumar.launch.jobdir import JobDir
 from jumar.launch.outcome import SetupFailed
-from jumar.launch.steps import Steps
+from jumar.launch.steps import Step, Steps
 
 GIT_LIMIT_S = 600.0
 _PROTOCOLS = "https:http:ssh:git:file"
@@ -133,13 +133,17 @@ def _fetch(url: str, commit: str, folder: str, steps: Steps, environment: Dict[s
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         variables.pop(name, None)
     git = ["git", "-c", "core.hooksPath=/dev/null", "-c", "init.templateDir=", "-C", folder]
-    quiet = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"]
 
-    steps.run("code", [*git, "init", "--quiet"], variables, folder, 60)
-    one = [*git, *quiet, "--depth=1", "--", url, commit]
-    if len(commit) < 40 or steps.try_run(one, variables, folder, GIT_LIMIT_S) is not None:
+    def step(what: str, *words: str, limit_s: float = 120) -> Step:
+        return Step(f"git {what}", [*git, what, "--quiet", *words], variables, folder, limit_s)
+
+    def fetch(*words: str) -> Step:
+        plain = ("--no-tags", "--no-recurse-submodules")
+        return step("fetch", *plain, *words, limit_s=GIT_LIMIT_S)
+
+    steps.run("code", step("init"))
+    one = fetch("--depth=1", "--", url, commit)
+    if len(commit) < 40 or steps.try_run(one) is not None:
         # Short commits, and servers that hand out only branches: all of it, then.
-        everything = [*git, *quiet, "--", url, "+refs/*:refs/remotes/all/*"]
-        steps.run("code", everything, variables, folder, GIT_LIMIT_S)
-    checkout = [*git, "checkout", "--quiet", "--detach", f"{commit}^{{commit}}"]
-    steps.run("code", checkout, variables, folder, 120)
+        steps.run("code", fetch("--", url, "+refs/*:refs/remotes/all/*"))
+    steps.run("code", step("checkout", "--detach", f"{commit}^{{commit}}"))

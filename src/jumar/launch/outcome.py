@@ -9,6 +9,10 @@ from jumar.launch.jobdir import Ending
 from jumar.launch.supervise import RUN_AGAIN, SCHEDULER, Exit, Outcome
 
 _FULL = "No space left on device"
+_EXPLAINED = {
+    "disk-full": ": no space left on the disk",
+    "missing-command": ": a program that it calls was not found or cannot be run",
+}
 _STOPS = {
     "stopped": ("stopped", "stopped", "stopped on request"),
     "signal": ("stopped", "stopped", "stopped by a signal to its supervisor"),
@@ -113,8 +117,7 @@ def _size(path: str) -> int:
 def _failure(exit_: Exit, tail: str, name_rank: bool, disk_full: bool) -> Ending:
     reason = f"{who(exit_.rank) if name_rank else 'the command'} {describe(exit_)}"
     cause = _cause(exit_, tail, disk_full)
-    if cause == "disk-full":
-        reason += ": no space left on the disk"
+    reason += _EXPLAINED.get(cause, "")
     name: Optional[str] = None if exit_.signal is None else signal_name(exit_.signal)
     return Ending("failed", cause, reason, exit_.code, name, 0, _number(exit_.rank), tail)
 

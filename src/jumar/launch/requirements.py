@@ -16,7 +16,7 @@ from jumar.launch.boot import boot_file
 from jumar.launch.control import Control
 from jumar.launch.job import Command, Job
 from jumar.launch.outcome import SetupFailed
-from jumar.launch.steps import Steps
+from jumar.launch.steps import Step, Steps
 
 FILE_NAME = "pip-requirements.txt"
 PIP_LIMIT_S = 3600.0
@@ -123,7 +123,7 @@ def _fill(
     environment: Dict[str, str],
 ) -> None:
     venv = [parent.python, "-m", "venv", "--without-pip", place]
-    steps.run("requirements", venv, environment, "/", 300)
+    steps.run("requirements", Step("python -m venv", venv, environment, "/", 300))
     python = os.path.join(place, "bin", "python")
     lines = [f"import site; site.addsitedir({path!r})\n" for path in parent.packages]
     for packages in _site_folders(place):
@@ -135,7 +135,8 @@ def _fill(
     variables.pop("PIP_USER", None)
     variables.pop("PIP_TARGET", None)
     variables.pop("PIP_PREFIX", None)
-    steps.run("requirements", [*pip, "-r", requirements], variables, folder, PIP_LIMIT_S)
+    install = [*pip, "-r", requirements]
+    steps.run("requirements", Step("pip install", install, variables, folder, PIP_LIMIT_S))
 
 
 def _site_folders(place: str) -> List[str]:

@@ -13,7 +13,7 @@ from jumar.launch.job import Staging
 from jumar.launch.jobdir import JobDir, Unusable, read_json
 from jumar.launch.outcome import SetupFailed
 from jumar.launch.spawn import Program
-from jumar.launch.steps import Steps
+from jumar.launch.steps import Step, Steps
 from jumar.launch.supervise import SENDER, Rank, supervise
 from jumar.launch.tree import Tree
 
@@ -25,7 +25,8 @@ def bring(staging: Staging, directory: JobDir, steps: Steps, marks: Dict[str, st
     """Have the inputs brought; raises SetupFailed with the reason that was told."""
     steps = steps._replace(log=directory.staging_log(0), grace_s=_GRACE_S)
     # How long it may take is for the job's time limit to say, and for the store's patience.
-    failure = steps.try_run(staging.bring, _variables(marks), _FOLDER, math.inf)
+    step = Step("the transfer", staging.bring, _variables(marks), _FOLDER, math.inf)
+    failure = steps.try_run(step)
     if failure is None:
         return
     words = _error(staging) or failure.words

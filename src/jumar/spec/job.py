@@ -29,6 +29,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _GIT_SCHEMES = ("https://", "http://", "ssh://", "git://", "file://", "git@", "/")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
+# `https://NAME:PASSWORD@…`, `https://TOKEN@…`; the user of ssh:// is no secret.
+_SIGN_IN = re.compile(r"^(https?://)[^/@]+@")
 MASK = "***"
 
 # What the JSON Schema says of text. Its dialect of patterns knows no letters but ASCII ones, so all
@@ -331,8 +333,10 @@ class JobSpec(_Strict):
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def masked(self) -> dict[str, Any]:
-        """As JSON values to show to people: values of secret-looking variables are hidden."""
+        """As JSON values to show to people: what looks like a secret is hidden."""
         shown = self.model_dump(mode="json")
+        if isinstance(self.code, GitCode):
+            shown["code"]["git"] = _SIGN_IN.sub(rf"\1{MASK}@", self.code.git)
         shown["environment"] = {
             name: MASK if _SECRET.search(name) else value
             for name, value in self.environment.items()

@@ -27,6 +27,9 @@ class Waiting:
     """Why a queued job does not run yet."""
 
     text: str
+    cause: str = "cards"
+    """cards (too few are free), kept (for the head of the line), limit (of its user), never, or
+    starts (it is about to): for those who say it in other words than `text`."""
     place_in_line: int
     needs: int
     free: int

@@ -83,6 +83,7 @@ def test_cards_kept_until_an_unknown_time_name_no_limit() -> None:
 
 def test_over_the_limit_says_what_is_in_use() -> None:
     waiting = why([job("a", 4)], holding(0, 6, 60, user="ann"), pool=two(8, 8), user_limit=8)
+    assert waiting.cause == "limit"
     assert waiting.text == (
         "over the limit of 8 devices a user (6 in use), needs 4; expected start in 60s"
     )
@@ -124,7 +125,7 @@ def two(first: int, second: int) -> Pool:
 )
 def test_what_can_never_start_says_so(asks: QueuedJob, pool: Pool, text: str) -> None:
     waiting = why([asks], pool=pool)
-    assert waiting.text == f"can never start: {text}"
+    assert (waiting.cause, waiting.text) == ("never", f"can never start: {text}")
     assert waiting.expected_start is None
 
 

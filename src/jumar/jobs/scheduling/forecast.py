@@ -77,21 +77,24 @@ def explain(
     free, fitting = cards.free_total, len(cards.free.tightest(job.count, job.nodes))
     outcome = decided.offer(job)
     place = 1 + sum(other.kind == job.kind for other in ahead)
-    expected = None
+    expected, cause = None, "cards"
     match outcome:
         case Start():
-            expected, parts = now, ["its turn has come, it starts in a moment"]
+            expected, cause = now, "starts"
+            parts = ["its turn has come, it starts in a moment"]
         case Refusal.NEVER_FITS:
-            parts = [_too_small(job, pool, cards)]
+            cause, parts = "never", [_too_small(job, pool, cards)]
         case Refusal.NEVER_ALLOWED:
+            cause = "never"
             parts = [
                 f"can never start: needs {job.needs} devices, over the limit of"
                 f" {user_limit} devices a user"
             ]
         case _:
             if outcome is not Refusal.NO_CARDS:
-                parts = [_over_limit(job, decided)]
+                cause, parts = "limit", [_over_limit(job, decided)]
             elif fitting == job.nodes:
+                cause = "kept"
                 parts = [_kept(job, decided), f"{_ordinal(place)} in line"]
             else:
                 parts = [_too_few(job, cards.total, free, fitting), f"{_ordinal(place)} in line"]
@@ -100,6 +103,7 @@ def explain(
                 parts.append(f"expected start {clock(expected, now)}")
     return Waiting(
         text="; ".join(parts),
+        cause=cause,
         place_in_line=place,
         needs=job.needs,
         free=free,
