@@ -25,22 +25,31 @@ def cards(name: str) -> tuple[Card, ...]:
     return smi_to_cards(info(name))
 
 
-def folded(text: str, width: int) -> str:
-    """As a terminal of this width shows it and gives it to the clipboard."""
+def folded(text: str) -> str:
+    """As a terminal of 80 columns shows it and gives it to the clipboard."""
+    return _folded_at(80, text)
+
+
+def folded_twice(text: str) -> str:
+    return _folded_at(45, text)
+
+
+def _folded_at(width: int, text: str) -> str:
     lines = text.splitlines()
     return "\n".join(line[at : at + width] for line in lines for at in range(0, len(line), width))
 
 
+def with_single_blanks(text: str) -> str:
+    """As a web page shows it."""
+    return re.sub(" +", " ", text)
+
+
+def shown_twice(text: str) -> str:
+    return text + text
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("info_[!q]*.txt")))
-@pytest.mark.parametrize(
-    "passed_on",
-    [
-        pytest.param(lambda text: folded(text, 80), id="folded at 80 columns"),
-        pytest.param(lambda text: folded(text, 45), id="folded at 45 columns"),
-        pytest.param(lambda text: re.sub(" +", " ", text), id="blanks run together"),
-        pytest.param(lambda text: text + text, id="shown twice"),
-    ],
-)
+@pytest.mark.parametrize("passed_on", [folded, folded_twice, with_single_blanks, shown_twice])
 def test_a_table_means_the_same_after_a_trip_through_a_clipboard(
     name: str, passed_on: Callable[[str], str]
 ):
