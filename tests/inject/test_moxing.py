@@ -83,6 +83,8 @@ def test_every_call(mox: ModuleType, root: str, tmp_path: Path) -> None:
     file.make_dirs(f"{root}/a/b")
     assert file.is_directory(f"{root}/a/b")
     file.mk_dir(f"{root}/a/c")
+    if "://" in root:
+        file.mk_dir(f"{root}/a/c")
     with pytest.raises(FileNotFoundError):
         file.mk_dir(f"{root}/none/c")
     file.write(f"{root}/a/t.txt", "你好\n")
@@ -140,6 +142,36 @@ def test_file_objects(mox: ModuleType, root: str) -> None:
         file.File(f"{root}/none", "r")
 
 
+def test_a_file_that_nobody_holds_is_open_until_it_is_read(mox: ModuleType, root: str) -> None:
+    file = mox.file
+    file.write(f"{root}/f.txt", "one\ntwo\n")
+    assert file.File(f"{root}/f.txt").read() == "one\ntwo\n"
+    assert file.File(f"{root}/f.txt").readlines() == ["one\n", "two\n"]
+    assert list(file.File(f"{root}/f.txt")) == ["one\n", "two\n"]
+    assert next(file.File(f"{root}/f.txt")) == "one\n"
+    file.File(f"{root}/g.txt", "w").write("sent when it is forgotten")
+    assert file.read(f"{root}/g.txt") == "sent when it is forgotten"
+
+
+@pytest.mark.parametrize("root", ["obs", "s3"], indirect=True)
+def test_what_is_being_written_is_seen_whole_or_not_at_all(mox: ModuleType, root: str) -> None:
+    file = mox.file
+    file.write(f"{root}/x", "whole")
+    for mode, then in (("w", "new"), ("a", "wholenew"), ("r+", "newle")):
+        with file.File(f"{root}/x", mode) as made:
+            made.write("new")
+            made.flush()
+            assert file.read(f"{root}/x") == "whole"
+            assert file.list_directory(root, recursive=True, skip_dir=True) == ["x"]
+        assert file.read(f"{root}/x") == then
+        file.write(f"{root}/x", "whole")
+    with pytest.raises(FileExistsError):
+        file.File(f"{root}/x", "x")
+    with pytest.raises(FileNotFoundError):
+        file.File(f"{root}/none", "r+")
+    assert file.list_directory(root) == ["x"]
+
+
 def test_what_broke_while_it_was_written_changes_no_object(
     mox: ModuleType, server: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,9 +205,15 @@ def test_shift_teaches_os_and_open_the_urls(mox: ModuleType, root: str) -> None:
         assert os.path.isdir(f"{root}/s")
         assert os.path.isfile(f"{root}/s/x.txt")
         assert os.path.getsize(f"{root}/s/x.txt") == 7
+        assert os.stat(f"{root}/s/x.txt").st_size == 7
+        assert abs(os.path.getmtime(f"{root}/s/x.txt") - time.time()) < 120
+        with os.scandir(f"{root}/s") as entries:
+            assert [(one.name, one.is_file()) for one in entries] == [("x.txt", True)]
         assert os.listdir(f"{root}/s") == ["x.txt"]
         assert glob.glob(f"{root}/s/*") == [f"{root}/s/x.txt"]
         shutil.copytree(f"{root}/s", f"{root}/t")
+        assert shutil.copy(f"{root}/s/x.txt", f"{root}/c.txt") == f"{root}/c.txt"
+        assert shutil.move(f"{root}/c.txt", f"{root}/d.txt") == f"{root}/d.txt"
         os.remove(f"{root}/t/x.txt")
         assert not os.path.exists(f"{root}/t/x.txt")
     finally:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Iterable, List, Optional
 
 from . import remote
-from .places import Local, Place, Remote, Url, find, text_of
+from .places import ASIDE, Local, Place, Remote, Url, aside_of, find, text_of
 from .tree import is_directory, remove
 
 
@@ -82,6 +82,7 @@ def _files(source: Place) -> List[str]:
         os.path.relpath(os.path.join(folder, name), top)
         for folder, _, files in os.walk(top)
         for name in files
+        if not name.startswith(ASIDE)
     ]
 
 
@@ -110,10 +111,15 @@ def _copy_local(source: Local, target: Local) -> None:
     folder = os.path.dirname(target.path)
     if folder:
         os.makedirs(folder, exist_ok=True)
-    aside = f"{target.path}.jumar-{os.getpid()}"
-    shutil.copyfile(source.path, aside)
-    shutil.copystat(source.path, aside)
-    os.replace(aside, target.path)
+    aside = aside_of(target.path)
+    try:
+        shutil.copyfile(source.path, aside)
+        shutil.copystat(source.path, aside)
+        os.replace(aside, target.path)
+    except BaseException:
+        if os.path.exists(aside):
+            os.unlink(aside)
+        raise
 
 
 def _fetch(source: Remote, target: Local) -> None:

@@ -1,14 +1,15 @@
-"""`File`: an open file, wherever it is. A remote one is worked on in a local copy.
+"""`File`: an open file, wherever it is. One in a store is worked on in a local copy.
 
 What was written is sent when it is closed, whole: nobody reads half of it."""
 
 import io
 import os
+import shutil
 import tempfile
 from typing import Any, Iterator, Optional
 
 from . import remote
-from .places import Local, Remote, Url, find, text_of
+from .places import Local, Place, Url, aside_of, find, is_url, text_of
 
 
 class File:
@@ -18,20 +19,15 @@ class File:
         self.name = text_of(url)
         self.mode = mode
         place = find(url)
-        self._remote: Optional[Remote] = None
+        writes = mode[:1] in ("w", "a", "x") or "+" in mode
+        self._target: Optional[Place] = place if writes and is_url(self.name) else None
         self._copy = ""
         encoding = None if "b" in mode else encoding or "utf-8"
-        if isinstance(place, Local):
-            if mode[:1] in ("w", "a", "x") and place.path != self.name:
-                os.makedirs(os.path.dirname(place.path), exist_ok=True)
+        if isinstance(place, Local) and self._target is None:
             self._file: Any = open(place.path, mode, encoding=encoding)  # noqa: SIM115
             return
-        if not place.key or place.key.endswith("/"):
-            raise IsADirectoryError(21, "a folder cannot be opened", self.name)
-        self._copy = _fetched(place, mode, self.name)
+        self._copy = _copied(place, mode, self.name)
         self._file = open(self._copy, mode.replace("x", "w"), encoding=encoding)  # noqa: SIM115
-        if mode[:1] in ("w", "a", "x") or "+" in mode:
-            self._remote = place
 
     def __enter__(self) -> "File":
         return self
@@ -39,14 +35,25 @@ class File:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None:
             # Something broke while it was written: the object stays as it was.
-            self._remote = None
+            self._target = None
         self.close()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._file)
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._file)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
+        found = getattr(self._file, name)
+        if not callable(found):
+            return found
+
+        # In `File(url).read()` nothing else keeps this file open until it is read.
+        def call(*arguments: Any, **named: Any) -> Any:
+            return getattr(self._file, name)(*arguments, **named)
+
+        return call
 
     def size(self) -> int:
         """How many bytes it has."""
@@ -58,12 +65,14 @@ class File:
         if self._file.closed:
             return
         self._file.close()
+        target, self._target = self._target, None
         try:
-            if self._remote is not None:
-                remote.upload(self._copy, self._remote)
+            if isinstance(target, Local):
+                os.replace(self._copy, target.path)
+            elif target is not None:
+                remote.upload(self._copy, target)
         finally:
-            self._remote = None
-            if self._copy:
+            if self._copy and os.path.exists(self._copy):
                 os.unlink(self._copy)
 
     def __del__(self) -> None:
@@ -72,18 +81,42 @@ class File:
             self.close()
 
 
-def _fetched(place: Remote, mode: str, name: str) -> str:
-    found = None if mode[:1] == "w" else remote.head(place)
-    if mode[:1] == "r" and found is None:
-        raise FileNotFoundError(2, "no such file", name)
-    if mode[:1] == "x" and found is not None:
-        raise FileExistsError(17, "the file is there already", name)
+def _copied(place: Place, mode: str, name: str) -> str:
+    """A local copy to work on; an empty one where the file is to be made anew."""
+    if isinstance(place, Local):
+        return _copied_here(place.path, mode, name)
+    if not place.key or place.key.endswith("/"):
+        raise IsADirectoryError(21, "a folder cannot be opened", name)
+    there = mode[:1] != "w" and remote.head(place) is not None
+    _check_mode(mode, name, there)
     descriptor, copy = tempfile.mkstemp(prefix="mox-")
     os.close(descriptor)
-    if found is not None and mode[:1] != "x":
+    if there:
         try:
             remote.download(place, copy)
         except BaseException:
             os.unlink(copy)
             raise
     return copy
+
+
+def _copied_here(path: str, mode: str, name: str) -> str:
+    if os.path.isdir(path) or path.endswith("/"):
+        raise IsADirectoryError(21, "a folder cannot be opened", name)
+    there = os.path.exists(path)
+    _check_mode(mode, name, there)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    # Beside it, so that it can be renamed.
+    copy = aside_of(path)
+    if there and mode[:1] != "w":
+        shutil.copyfile(path, copy)
+    else:
+        open(copy, "xb").close()
+    return copy
+
+
+def _check_mode(mode: str, name: str, there: bool) -> None:
+    if mode[:1] == "r" and not there:
+        raise FileNotFoundError(2, "no such file", name)
+    if mode[:1] == "x" and there:
+        raise FileExistsError(17, "the file is there already", name)

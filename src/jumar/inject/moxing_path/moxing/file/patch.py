@@ -6,7 +6,8 @@ import builtins
 import glob as glob_module
 import os
 import shutil
-from typing import Any, Callable, Dict, Tuple
+import stat as stat_module
+from typing import Any, Callable, Dict, List, Tuple
 
 from . import copying, tree
 from .objects import File
@@ -40,17 +41,19 @@ def _take_over() -> None:
         (os, "makedirs", _makedirs),
         (os, "rmdir", _rmtree),
         (os, "walk", _walk),
-        (os, "stat", tree.stat),
+        (os, "stat", _stat),
+        (os, "scandir", _scandir),
         (os.path, "exists", tree.exists),
         (os.path, "isdir", tree.is_directory),
         (os.path, "isfile", _isfile),
         (os.path, "getsize", tree.get_size),
         (glob_module, "glob", _glob),
-        (shutil, "copyfile", copying.copy),
-        (shutil, "copy", copying.copy),
+        (shutil, "copyfile", _copy),
+        (shutil, "copy", _copy),
+        (shutil, "copy2", _copy),
         (shutil, "copytree", _copytree),
         (shutil, "rmtree", _rmtree),
-        (shutil, "move", copying.rename),
+        (shutil, "move", _move),
     )
     for module, name, ours in table:
         original = getattr(module, name)
@@ -85,6 +88,37 @@ def _makedirs(name: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
 
 def _isfile(path: Any) -> bool:
     return tree.exists(path) and not tree.stat(path).is_directory
+
+
+def _stat(path: Any, **_: Any) -> os.stat_result:
+    found = tree.stat(path)
+    kind = stat_module.S_IFDIR | 0o777 if found.is_directory else stat_module.S_IFREG | 0o666
+    seconds = found.mtime_nsec // 10**9
+    return os.stat_result((kind, 0, 0, 1, 0, 0, found.length, seconds, seconds, seconds))
+
+
+class _Scanned(List[tree.Entry]):
+    """What `os.scandir` gives can be used in `with` too."""
+
+    def __enter__(self) -> "_Scanned":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _scandir(path: Any = ".") -> _Scanned:
+    return _Scanned(tree.scan_dir(path))
+
+
+def _copy(src: Any, dst: Any, **_: Any) -> Any:
+    copying.copy(src, dst)
+    return dst
+
+
+def _move(src: Any, dst: Any, *_: Any, **__: Any) -> Any:
+    copying.rename(src, dst)
+    return dst
 
 
 def _walk(top: Any, *_: Any, **__: Any) -> Any:

@@ -4,6 +4,7 @@ The platform tells through `JUMAR_STORE_FILE` (a JSON file with the folder of th
 the accounts), or `JUMAR_HOME`; `S3_ENDPOINT`, `ACCESS_KEY_ID` and `SECRET_ACCESS_KEY`, which
 ModelArts sets, and `set_auth` do as well."""
 
+import itertools
 import json
 import os
 import threading
@@ -13,7 +14,9 @@ from jumar_s3 import S3, Endpoint
 
 _given: Dict[str, Endpoint] = {}
 _clients: Dict[Endpoint, S3] = {}
+ASIDE = ".jumar-"
 _lock = threading.Lock()
+_numbers = itertools.count()
 
 
 class Local(NamedTuple):
@@ -51,6 +54,12 @@ def text_of(url: Url) -> str:
 def is_url(path: str) -> bool:
     """Whether it is not a plain path."""
     return path.startswith(("obs://", "s3://"))
+
+
+def aside_of(path: str) -> str:
+    """A name beside `path` for what is not finished; listings never show it."""
+    folder = os.path.dirname(path)
+    return os.path.join(folder, f"{ASIDE}{os.getpid()}-{next(_numbers)}")
 
 
 def find(url: Url) -> Place:

@@ -9,7 +9,7 @@ from typing import Callable, Dict, Iterator, List, Optional, Tuple, TypeVar
 
 from jumar_s3 import Found, S3Error
 
-from .places import Remote
+from .places import Remote, aside_of
 
 T = TypeVar("T")
 PATIENCE_S = 120.0
@@ -105,7 +105,7 @@ def is_folder(place: Remote) -> bool:
 
 def download(place: Remote, path: str) -> None:
     """An object to a file, seen whole or not at all."""
-    aside = f"{path}.jumar-{os.getpid()}"
+    aside = aside_of(path)
 
     def fetch() -> None:
         with open(aside, "wb") as file, place.s3.get(place.bucket, place.key) as reading:

@@ -9,7 +9,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from . import remote
 from .objects import File
-from .places import Local, Place, Remote, Url, find, is_url, text_of
+from .places import ASIDE, Local, Place, Remote, Url, find, is_url, text_of
 
 
 class FileStat(NamedTuple):
@@ -105,7 +105,7 @@ def _names(place: Place, recursive: bool) -> List[Tuple[str, bool]]:
             start = os.path.relpath(folder, top)
             before = "" if start == "." else start + "/"
             found.extend((before + name, True) for name in folders)
-            found.extend((before + name, False) for name in files)
+            found.extend((before + name, False) for name in files if not name.startswith(ASIDE))
             if not recursive:
                 break
         return sorted(found)
@@ -128,9 +128,11 @@ def _names(place: Place, recursive: bool) -> List[Tuple[str, bool]]:
 def scan_dir(url: Url) -> Iterator[Entry]:
     """What is in a folder, with sizes."""
     base = text_of(url).rstrip("/")
-    for name in list_directory(url):
+    place = find(url)
+    if not is_directory(url):
+        raise FileNotFoundError(2, "no such folder", text_of(url))
+    for name, is_folder in _names(place, recursive=False):
         path = f"{base}/{name}"
-        is_folder = is_directory(path)
         yield Entry(name, path, is_folder, 0 if is_folder else stat(path).length)
 
 
@@ -141,7 +143,8 @@ def walk(url: Url) -> Iterator[Tuple[str, List[str], List[str]]]:
     if isinstance(place, Local):
         start = place.path.rstrip("/") or "/"
         for folder, folders, files in os.walk(start):
-            yield base + folder[len(start) :], folders, files
+            names = [name for name in files if not name.startswith(ASIDE)]
+            yield base + folder[len(start) :], folders, names
         return
     names = _names(place, recursive=False)
     folders = [name for name, is_folder in names if is_folder]
@@ -221,7 +224,9 @@ def mk_dir(url: Url) -> None:
     """Make a folder; the one above has to be there."""
     place = find(url)
     if isinstance(place, Local):
-        os.mkdir(place.path)
+        # In a bucket a folder may be made again.
+        if not (is_url(text_of(url)) and os.path.isdir(place.path)):
+            os.mkdir(place.path)
         return
     above = place.key.rstrip("/").rpartition("/")[0]
     if above and not remote.is_folder(place.at(above)):
@@ -246,13 +251,23 @@ def remove(url: Url, recursive: bool = False) -> None:
             keys.append(place.key)
         if not keys:
             raise FileNotFoundError(2, "no such file or folder", text_of(url))
-        remote.delete(place, keys)
+        remote.delete(place, [*keys, *_folders_above(keys, place.prefix)])
         return
     if remote.head(place) is None:
         if remote.is_folder(place):
             raise IsADirectoryError(21, "it is a folder: give recursive=True", text_of(url))
         raise FileNotFoundError(2, "no such file", text_of(url))
     _delete_one(place)
+
+
+def _folders_above(keys: List[str], prefix: str) -> List[str]:
+    """The folders of these keys from `prefix` on, the deepest first: SeaweedFS keeps them, empty."""
+    found: Set[str] = set()
+    for key in keys:
+        parts = key.split("/")
+        above = ("/".join(parts[:count]) + "/" for count in range(1, len(parts)))
+        found.update(folder for folder in above if folder.startswith(prefix))
+    return sorted(found.difference(keys), key=len, reverse=True)
 
 
 def _delete_one(place: Remote) -> None:
