@@ -124,6 +124,41 @@ def test_two_servers_cannot_share_a_postgresql_database(postgres_url: str) -> No
     open_database(postgres_url).close()
 
 
+def cut_all_connections(url: str) -> None:
+    """As a restart of PostgreSQL does."""
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.connect() as connection:
+        connection.execute(
+            sql_text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        )
+    engine.dispose()
+
+
+def test_a_restarted_postgresql_is_still_this_servers(postgres_url: str) -> None:
+    database = open_database(postgres_url)
+    cut_all_connections(postgres_url)
+    add_user(database, "ann")
+    with pytest.raises(HomeUnusable, match="another jumar server"):
+        open_database(postgres_url)
+    assert names(database) == {"ann"}
+    database.close()
+
+
+def test_who_lost_postgresql_to_another_server_writes_no_more(postgres_url: str) -> None:
+    database = open_database(postgres_url)
+    cut_all_connections(postgres_url)
+    other = open_database(postgres_url)
+    with pytest.raises(HomeUnusable, match="another jumar server"):
+        add_user(database, "ann")
+    assert names(other) == set()
+    other.close()
+    add_user(database, "ann")
+    database.close()
+
+
 @pytest.mark.parametrize("url", ["mysql://x/y", "nonsense", "sqlite:////no/such/folder/x.db"])
 def test_an_address_that_cannot_be_used_is_said_in_words(url: str) -> None:
     with pytest.raises((BadInput, HomeUnusable)) as caught:

@@ -104,14 +104,15 @@ class Database:
     def _commit(self, batch: list[_Waiting]) -> None:
         done: list[tuple[_Waiting, Any]] = []
         try:
+            self._keep_claim()
             with self._engine.connect() as plain:
                 connection = plain.execution_options(jumar_writes=True)
                 with connection.begin():
                     for waiting in batch:
                         self._apply(connection, waiting, done)
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, JumarError) as error:
             log.warning("a transaction of %d writes was taken back: %s", len(batch), error)
-            words = in_words(error)
+            words = error if isinstance(error, JumarError) else in_words(error)
             for waiting in batch:
                 if not waiting.future.done():
                     waiting.future.set_exception(words)
@@ -120,6 +121,17 @@ class Database:
             if waiting.then is not None:
                 waiting.then(result)
             waiting.future.set_result(result)
+
+    def _keep_claim(self) -> None:
+        """A database that was restarted has forgotten whose it is."""
+        if self._only_user is None:
+            return
+        try:
+            self._only_user.execute(text("SELECT 1"))
+            self._only_user.commit()
+        except SQLAlchemyError:
+            self._only_user.close()
+            self._only_user = _claim(self._engine)
 
     @staticmethod
     def _apply(connection: Connection, waiting: _Waiting, done: list[tuple[_Waiting, Any]]) -> None:
