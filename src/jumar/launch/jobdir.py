@@ -245,13 +245,22 @@ class Journal:
         """Tell the server, if it listens, to look at the directory."""
         if not self._notify:
             return
+        try:
+            _send(self._notify, _encode({"job_id": self._job_id}))
+        except OSError:
+            # Only a hint: the server also looks by itself.
+            return
+
+
+def _send(path: str, data: bytes) -> None:
+    # An address has room for 107 bytes only; through an open folder it is short however deep.
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as door:
             door.setblocking(False)
-            try:
-                door.sendto(_encode({"job_id": self._job_id}), self._notify)
-            except OSError:
-                # Only a hint: the server also looks by itself.
-                return
+            door.sendto(data, f"/proc/self/fd/{folder}/{os.path.basename(path)}")
+    finally:
+        os.close(folder)
 
 
 def _identity(value: Dict[str, Any]) -> Identity:

@@ -1,0 +1,24 @@
+import queue
+from pathlib import Path
+
+import pytest
+
+from jumar.jobs.hints import HintSocket
+from jumar.launch.jobdir import JobDir, Journal
+
+
+@pytest.mark.parametrize("depth", [1, 120], ids=["short", "longer than an address may be"])
+def test_a_supervisor_is_heard_wherever_the_home_is(tmp_path: Path, depth: int) -> None:
+    home = tmp_path / ("d" * depth)
+    home.mkdir()
+    told: queue.SimpleQueue[str] = queue.SimpleQueue()
+    hints = HintSocket(home, told.put)
+    hints.start()
+    Journal(JobDir(str(home), 1), "k7x2m9q4tb", str(home / "notify.sock")).hint()
+    assert told.get(timeout=60) == "k7x2m9q4tb"
+    hints.close()
+
+
+def test_nobody_listening_is_no_trouble(tmp_path: Path) -> None:
+    for notify in (tmp_path / "notify.sock", tmp_path / "gone" / "notify.sock"):
+        Journal(JobDir(str(tmp_path), 1), "k7x2m9q4tb", str(notify)).hint()
