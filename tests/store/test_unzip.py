@@ -150,11 +150,41 @@ def test_more_files_than_fit_are_refused(config: StoreConfig, lab: Store, name: 
     assert unpacked(name, config).files == 50
 
 
-def test_names_of_chinese_windows_are_read(config: StoreConfig, lab: Store) -> None:
-    raw = zipped({"XXXX.txt": b"hi"}).replace(b"XXXX", "数据".encode("gbk"))
-    lab.write("gbk.zip", raw)
-    assert unpacked("gbk.zip", config).files == 1
-    assert lab.read("to/数据.txt") == b"hi"
+def zip_named(name: bytes, system: int) -> bytes:
+    """A zip of one file whose name no flag says is UTF-8, made on this system: 0 is Windows, 3 Unix."""
+    data = bytearray(zipped({"X" * len(name): b"hi"}).replace(b"X" * len(name), name))
+    data[data.rindex(b"PK\x01\x02") + 5] = system
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("raw", "system", "name"),
+    [
+        ("数据.txt".encode("gbk"), 0, "数据.txt"),
+        # Bytes that are also UTF-8, of letters that stand in no name.
+        ("图片.jpg".encode("gbk"), 0, "图片.jpg"),
+        ("图片.jpg".encode(), 0, "图片.jpg"),
+        ("图片.jpg".encode(), 3, "图片.jpg"),
+        ("é.jpg".encode(), 3, "é.jpg"),
+        ("caf\x82.jpg".encode("latin-1"), 0, "café.jpg"),
+        (b"./a.jpg", 3, "a.jpg"),
+    ],
+)
+def test_names_are_read_as_they_were_packed(
+    config: StoreConfig, lab: Store, raw: bytes, system: int, name: str
+) -> None:
+    lab.write("named.zip", zip_named(raw, system))
+    assert unpacked("named.zip", config).files == 1
+    assert lab.read(f"to/{name}") == b"hi"
+
+
+def test_names_of_a_tar_may_be_gbk(config: StoreConfig, lab: Store) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT, encoding="gbk") as archive:
+        archive.addfile(file("数据/图片.jpg"))
+    lab.write("gbk.tar", out.getvalue())
+    unpacked("gbk.tar", config)
+    assert lab.stat("to/数据/图片.jpg").size == 0
 
 
 def test_backslashes_are_folders_and_litter_is_left_out(config: StoreConfig, lab: Store) -> None:

@@ -371,7 +371,8 @@ def unzip(source: str, target: str, most_bytes: int, as_json: bool) -> None:
 
     config = _config()
     limits = Limits(bytes=most_bytes, free_bytes=most_bytes) if most_bytes else Limits()
-    places = (_place(source, config), _place(target.rstrip("/") + "/", config))
+    folder = target if target.endswith("/") else f"{target}/"
+    places = (_place(source, config), _place(folder, config))
     progress = Progress()
     with drawn_when(progress, shown=not as_json and sys.stderr.isatty()):
         report = unpack(*places, limits, progress)

@@ -9,6 +9,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -21,6 +22,8 @@ from jumar.store.transfer.records import Progress
 
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _STEP_BYTES = 8 << 20
+# Chinese characters take three bytes in UTF-8; from here on all do.
+_FIRST_OF_THREE_BYTES = "\u0800"
 _MOST_AT_ONCE = 64 << 20
 _ZIP_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
 _DAMAGED = (
@@ -64,7 +67,8 @@ def unpack(
         raise BadInput(f"{source.url} is not an archive", hint=f"one of: {' '.join(_ENDINGS)}")
     target.store.make_ready()
     with tempfile.TemporaryDirectory(prefix="jumar-unzip-") as scratch:
-        path = _local(source, Path(scratch))
+        progress = progress or Progress()
+        path = _local(source, Path(scratch), progress)
         size = path.stat().st_size
         allowed = _Allowed(
             bytes=min(limits.bytes, max(limits.free_bytes, size * limits.ratio)),
@@ -72,8 +76,8 @@ def unpack(
         )
         try:
             if path.name.lower().endswith(".zip"):
-                return _unpack_zip(path, target, allowed, progress or Progress())
-            return _unpack_tar(path, target, allowed, progress or Progress())
+                return _unpack_zip(path, target, allowed, progress)
+            return _unpack_tar(path, target, allowed, progress)
         except _DAMAGED as error:
             raise BadInput(f"{source.url} is damaged or of an unknown kind: {error}") from error
         except OSError as error:
@@ -83,13 +87,14 @@ def unpack(
             raise BadInput(f"{source.url} is damaged: {error}") from error
 
 
-def _local(source: Place, scratch: Path) -> Path:
+def _local(source: Place, scratch: Path, progress: Progress) -> Path:
     if isinstance(source.store, FolderStore):
         source.store.stat(source.key)
         return Path(source.store.path(source.key))
     name = source.key.rpartition("/")[2]
     entry = source.store.stat(source.key)
-    copy_entry(source.store, entry, FolderStore(str(scratch), "aside"), name)
+    progress.plan(1, entry.size)
+    copy_entry(source.store, entry, FolderStore(str(scratch), "aside"), name, progress)
     return scratch / name
 
 
@@ -129,14 +134,27 @@ def _name(info: zipfile.ZipInfo) -> str:
     """The member's name; Chinese Windows writes GBK where the standard has only cp437."""
     name = info.filename
     if not info.flag_bits & 0x800:
-        for encoding in ("utf-8", "gbk"):
-            try:
-                name = name.encode("cp437").decode(encoding)
-                break
-            except (UnicodeEncodeError, UnicodeDecodeError):
-                continue
+        # One that cp437 does not have came from a field for Unicode names.
+        with suppress(UnicodeEncodeError):
+            name = _decoded(name.encode("cp437"), windows=info.create_system == 0) or name
     # Some packers of Windows write its separator, against the standard.
-    return name if "/" in name else name.replace("\\", "/")
+    return (name if "/" in name else name.replace("\\", "/")).removeprefix("./")
+
+
+def _decoded(name: bytes, *, windows: bool) -> str | None:
+    """A name in UTF-8 or GBK; None when it is neither."""
+    utf_8, gbk = _decoded_as(name, "utf-8"), _decoded_as(name, "gbk")
+    # Short GBK names, such as '图片', can be UTF-8 too, of letters that no Chinese name has.
+    if windows and gbk and utf_8 and max(utf_8) < _FIRST_OF_THREE_BYTES:
+        return gbk
+    return utf_8 or gbk
+
+
+def _decoded_as(name: bytes, encoding: str) -> str | None:
+    try:
+        return name.decode(encoding)
+    except UnicodeDecodeError:
+        return None
 
 
 def _unpack_tar(path: Path, target: Place, allowed: "_Allowed", progress: Progress) -> UnpackReport:
@@ -169,7 +187,14 @@ def _members(path: Path) -> Iterator[tuple[str, tarfile.TarInfo, tarfile.TarFile
                 continue
             if not member.isreg():
                 raise BadInput(f"{path.name}: {member.name!r} is a link or a device, not a file")
-            yield member.name.removeprefix("./"), member, archive
+            yield _tar_name(member.name).removeprefix("./"), member, archive
+
+
+def _tar_name(name: str) -> str:
+    """The name, also where it was packed in GBK: tarfile takes all for UTF-8."""
+    if name.isprintable():
+        return name
+    return _decoded(name.encode("utf-8", "surrogateescape"), windows=False) or name
 
 
 def _decompressed(path: Path) -> IO[bytes]:

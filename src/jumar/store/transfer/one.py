@@ -14,9 +14,11 @@ from jumar.store.transfer.records import Options, Progress
 from jumar.store.transfer.upload import Upload
 
 
-def copy_entry(source: Store, entry: Entry, target: Store, key: str) -> None:
+def copy_entry(
+    source: Store, entry: Entry, target: Store, key: str, progress: Progress | None = None
+) -> None:
     """Copy it; big ones never go through memory."""
-    options, progress = Options(), Progress()
+    options, progress = Options(), progress or Progress()
     if isinstance(source, FolderStore) and isinstance(target, FolderStore):
         try:
             copy_file(source.path(entry.key), target.path(key))
