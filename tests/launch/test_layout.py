@@ -81,6 +81,19 @@ def test_a_visible_list_limits_the_choice_and_settings_of_the_shell_stay(
     assert ended.code == 2
 
 
+@pytest.mark.parametrize("nothing", ["", "-1"])
+def test_cards_that_the_shell_hides_are_not_used(
+    launcher: Launcher, tmp_path: Path, nothing: str
+) -> None:
+    path = tmp_path / "gpus.json"
+    path.write_text(json.dumps([{"kind": "gpu", "id": 0}, {"kind": "gpu", "id": 1}]))
+    environ = {"CUDA_VISIBLE_DEVICES": nothing}
+    found = ranks(launcher, "--cards", str(path), "--nproc_per_node=2", environ=environ)
+    assert [rank["CUDA_VISIBLE_DEVICES"] for rank in found.values()] == [nothing, nothing]
+    ended = launcher.run("--cards", str(path), "--devices", "gpu:1", "x.py", environ=environ)
+    assert (ended.code, "0 free (of 0 visible)" in ended.errors) == (2, True)
+
+
 def test_other_kinds_get_their_own_variable(launcher: Launcher, cards: str) -> None:
     found = ranks(launcher, "--cards", cards, "--devices", "gpu:1")
     assert found["rank 0"]["CUDA_VISIBLE_DEVICES"] == "0"

@@ -71,7 +71,8 @@ def _kind_here(listed: Optional[List[Dict[str, Any]]], environ: Mapping[str, str
     if environ.get(SIM_DEVICES):
         return "sim"
     for kind in ("npu", "gpu"):
-        if _known(kind, listed):
+        known = _known(kind, listed)
+        if known and _limited(kind, known, environ):
             return kind
     return "cpu"
 
@@ -89,9 +90,12 @@ def _known(kind: str, listed: Optional[List[Dict[str, Any]]]) -> List[CardFacts]
 
 
 def _limited(kind: str, known: List[CardFacts], environ: Mapping[str, str]) -> List[int]:
-    text = environ.get(VISIBLE.get(kind, ""), "").strip()
-    if not text:
+    text = environ.get(VISIBLE.get(kind, ""))
+    if text is None:
         return [card.id for card in known]
+    if text.strip() in ("", "-1"):
+        # How people run on the processors of a machine that has cards.
+        return []
     numbers = [part.strip() for part in text.split(",")]
     if not all(number.isdigit() for number in numbers):
         raise BadUsage(f"{VISIBLE[kind]}={text!r} is not a list of numbers", "write 0,1,2")
