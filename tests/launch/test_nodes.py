@@ -91,7 +91,10 @@ def test_a_signal_to_one_node_ends_all(launcher: Launcher, tmp_path: Path) -> No
 
 
 def test_restarts_are_made_together(launcher: Launcher) -> None:
-    command = "test $RANK = 2 && test $TORCHELASTIC_RESTART_COUNT = 0 && exit 5; sleep 0.3; echo ok $MASTER_PORT"
+    command = (
+        "test $TORCHELASTIC_RESTART_COUNT = 1 || { test $RANK = 2 && exit 5; sleep 60; };"
+        " echo ok $MASTER_PORT"
+    )
     one, zero = (
         launcher.end(p) for p in pair(launcher, "sh", "-c", command, options=("--restarts", "1"))
     )
@@ -144,7 +147,7 @@ def test_a_node_of_another_run_is_refused(launcher: Launcher) -> None:
 
 def test_a_silent_node_is_lost_after_a_while(launcher: Launcher, tmp_path: Path) -> None:
     one, zero = pair(
-        launcher, "sh", "-c", "echo up; sleep 60", options=("--node-limit", "2", "--grace", "1")
+        launcher, "sh", "-c", "echo up; sleep 60", options=("--node-limit", "4", "--grace", "1")
     )
     wait_for(lambda: len(list(tmp_path.glob("logs?/node?/rank?.log"))) == 4, "all ranks run")
     frozen = [one.pid, *(stat.pid for stat in process.descendants(one.pid))]
