@@ -48,6 +48,7 @@ def test_torch_variables(launcher: Launcher) -> None:
     wanted = {
         "RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "NODE_RANK": "0",
         "GROUP_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533", "TORCHELASTIC_RUN_ID": "r1",
+        "ROLE_RANK": "1", "ROLE_WORLD_SIZE": "2",
     }  # fmt: skip
     assert {name: one[name] for name in wanted} == wanted
     assert "RANK_TABLE_FILE" not in one

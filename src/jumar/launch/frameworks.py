@@ -117,6 +117,10 @@ def _torch(group: Group, local_rank: int) -> Dict[str, str]:
             port=group.port,
         ),
         "GROUP_WORLD_SIZE": str(group.nodes),
+        # torchrun knows groups of ranks with different roles; here all have one.
+        "ROLE_NAME": "default",
+        "ROLE_RANK": str(group.first_rank + local_rank),
+        "ROLE_WORLD_SIZE": str(group.world_size),
         # Lightning and Accelerate take these as the sign that a launcher has started them.
         "TORCHELASTIC_RUN_ID": group.run_id,
         "TORCHELASTIC_RESTART_COUNT": str(group.restart),
