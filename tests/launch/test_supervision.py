@@ -269,6 +269,26 @@ def test_ranks_run_to_their_end_where_nothing_can_be_printed(
     assert sorted(path.name for path in tmp_path.glob("done*")) == ["done0", "done1"]
 
 
+WITHOUT_PROCESSES = """
+import os, resource
+from jumar.launch.spawn import CannotStart, Program, spawn
+if os.getuid() == 0:
+    os.setresuid(65534, 65534, 65534)  # root has no such limit
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+try:
+    spawn(Program(["true"], {}, "/", "/dev/null"))
+except CannotStart as error:
+    print(error)
+"""
+
+
+def test_a_user_who_may_have_no_more_processes_is_told() -> None:
+    ended = subprocess.run(
+        [PYTHON, "-c", WITHOUT_PROCESSES], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.stdout.startswith("cannot start 'true': no more processes: "), ended.stderr
+
+
 def test_a_folder_that_is_gone_is_said(launcher: Launcher, tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     command = f"cd gone && rmdir ../gone && exec {PYTHON} -m jumar.launch true"

@@ -47,6 +47,11 @@ def spawn(program: Program) -> int:
         pid = os.fork()
         if pid == 0:
             _become(program, parent, log, report_end)
+    except OSError as error:
+        # As many processes as this user may have.
+        os.close(report)
+        words = f"cannot start {program.argv[0]!r}: no more processes: {error.strerror}"
+        raise CannotStart(words, "exit-code") from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(log)

@@ -80,9 +80,14 @@ class _Front:
 
     def _guard(self, logs: str, stream: Stream) -> int:
         heard, said = os.pipe()
-        supervisor = guard.fork_supervisor(
-            lambda seen: _Run(self._options, self._layout, logs, said, seen).run()
-        )
+        try:
+            supervisor = guard.fork_supervisor(
+                lambda seen: _Run(self._options, self._layout, logs, said, seen).run()
+            )
+        except OSError as error:
+            _print(2, f"error: no process can be started: {error.strerror}\n")
+            _print(2, "hint: see how many this user may have with: ulimit -u\n")
+            return LAUNCHER_KILLED
         os.close(said)
         self._follow(stream, heard)
         code = guard.wait_for(supervisor)
