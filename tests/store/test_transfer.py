@@ -149,6 +149,23 @@ def test_delete_from_an_empty_source_is_refused(folder_config: StoreConfig, tmp_
     assert (tmp_path / "full" / "x").exists()
 
 
+def test_delete_never_takes_the_source(folder_config: StoreConfig, tmp_path: Path) -> None:
+    (tmp_path / "out" / "in").mkdir(parents=True)
+    (tmp_path / "out" / "in" / "x").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    copy(tmp_path / "out", "obs://lab/out", folder_config)
+    for source, target in (
+        (tmp_path / "out" / "in", tmp_path / "out"),
+        (tmp_path / "out", tmp_path / "out" / "in"),
+        (tmp_path / "out" / "in", tmp_path / "link"),
+        ("obs://lab/out/in", "obs://lab/"),
+    ):
+        with pytest.raises(BadInput, match="inside each other"):
+            copy(source, target, folder_config, delete=True)
+    assert copy("obs://lab/out/in", "obs://lab/out/in2", folder_config, delete=True).copied == 1
+    assert (tmp_path / "out" / "in" / "x").exists()
+
+
 def test_many_small_files_between_folders_keep_time_and_x_bits(
     folder_config: StoreConfig, tmp_path: Path
 ) -> None:

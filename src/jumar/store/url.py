@@ -41,6 +41,15 @@ class Url:
         """Whether it was written as a folder: with a final slash, or a bucket alone."""
         return self.key == "" or self.key.endswith("/")
 
+    def holds(self, other: "Url") -> bool:
+        """Whether `other` is this place, or lies below it."""
+        if (self.scheme, self.bucket) != (other.scheme, other.bucket):
+            return False
+        mine, theirs = (
+            os.path.realpath(one.key) if one.is_file else one.key for one in (self, other)
+        )
+        return f"{theirs}/".startswith(mine if mine in ("", "/") else f"{mine.rstrip('/')}/")
+
     def child(self, name: str) -> "Url":
         """The place `name` inside this folder."""
         folder = self.key if self.says_folder else self.key + "/"

@@ -117,6 +117,26 @@ def test_csv_beside_flat_images(tmp_path: Path, config: StoreConfig) -> None:
     assert len(names(tmp_path / "few")) == 10
 
 
+def test_a_place_inside_the_source_is_refused(tmp_path: Path, config: StoreConfig) -> None:
+    labels = flat_images(tmp_path / "all")
+    table = "".join(f"images/{name},{label}\n" for name, label in labels.items())
+    put(tmp_path / "all" / "labels.csv", table.encode())
+    for target in (tmp_path / "all", tmp_path / "all" / "few"):
+        with pytest.raises(BadInput, match="inside"):
+            mini(tmp_path / "all", target, config)
+    assert (tmp_path / "all" / "labels.csv").read_text() == table
+
+
+def test_a_list_of_pictures_leaves_the_classes_to_their_folders(
+    tmp_path: Path, config: StoreConfig
+) -> None:
+    image_folder(tmp_path / "all")
+    listed = names(tmp_path / "all")
+    table = "".join(f"{number} {name}\n" for number, name in enumerate(listed))
+    put(tmp_path / "all" / "images.txt", table.encode())
+    assert mini(tmp_path / "all", tmp_path / "few", config).classes == len(CLASSES)
+
+
 @pytest.mark.parametrize(
     ("table", "header", "row", "encoding"),
     [

@@ -225,7 +225,11 @@ def _annotated(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[st
             chosen.made[document.name] = made
     members = {name for name in left - about if sample_of(name) in labels}
     chosen.kept |= {name for name in members if sample_of(name) in kept}
-    names = {label for found in labels.values() for label in found}
+    names = {
+        label
+        for sample, found in labels.items()
+        for label in found or {PurePosixPath(sample).parent.name}
+    }
     chosen.classes = max(chosen.classes, len(names))
     return members | about
 

@@ -38,6 +38,11 @@ def make_mini(
     """Keep a few files of each class of `source` in `target`."""
     if per_class < 1:
         raise BadInput("--per-class has to be at least 1")
+    if source.url.holds(target.url):
+        raise BadInput(
+            f"{target.url} lies inside {source.url}: its labels would be cut",
+            hint="give it a place of its own",
+        )
     target.store.make_ready()
     wish = Wish(per_class, seed)
     if source.key and is_archive(source.key) and not source.key.endswith("/"):

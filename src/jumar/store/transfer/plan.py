@@ -41,6 +41,11 @@ def make_plan(source: Place, target: Place, options: Options) -> Plan:
     """Compare both sides; nothing is changed."""
     if _is_same(source.store, target.store) and source.key == target.key:
         raise BadInput(f"{source.url} and {target.url} are the same place")
+    if options.delete and (source.url.holds(target.url) or target.url.holds(source.url)):
+        raise BadInput(
+            f"{source.url} and {target.url} lie inside each other: --delete would empty them",
+            hint="leave --delete out, or give the copy a place of its own",
+        )
     single = _single(source)
     if single is not None:
         return _plan_one(source, single, target, options)
