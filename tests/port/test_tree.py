@@ -2,6 +2,7 @@
 
 import ast
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -361,3 +362,34 @@ def test_a_patch_holds_only_lines_that_change() -> None:
     after = before.replace(".cuda()", ".npu()")
     changed = [line for line in unified("t.py", before, after).split("\n")[3:] if line[:1] in "+-"]
     assert changed[:4] == ["-x.cuda()", "+x.npu()", "-y.cuda()", "+y.npu()"]
+
+
+def test_a_script_in_utf_16_is_told_of(tmp_path: Path) -> None:
+    for encoding in ("utf-16", "utf-16-be", "utf-16-le"):
+        text = "import torch\nx.cuda()\n".encode(encoding)
+        source = make(tmp_path / encoding, a_py=text)
+        assert codes(port_tree(source, Options())) == ["JP005"]
+        assert result_of(source, "a.py") == text
+    words = [
+        f.why.en for r in port_tree(tmp_path / "utf-16", Options()).results for f in r.findings
+    ]
+    assert words == ["a.py is UTF-16, which Python does not read."]
+
+
+@pytest.mark.parametrize("tool", [["git", "apply"], ["patch", "-p1", "--quiet", "--input"]])
+def test_the_patch_takes_odd_names_and_line_ends(tmp_path: Path, tool: list[str]) -> None:
+    if shutil.which(tool[0]) is None:
+        pytest.skip(f"no {tool[0]} here")
+    source = tmp_path / "src"
+    (source / "训练 代码").mkdir(parents=True)
+    line = b"import torch\nx = torch.ones(1).cuda()\n"
+    (source / "训练 代码/a b.py").write_bytes(line)
+    (source / 'ta\tb"q.py').write_bytes(line)
+    (source / "end.py").write_bytes(line.rstrip(b"\n"))
+    (source / "crlf.py").write_bytes(line.replace(b"\n", b"\r\n"))
+    (source / "bom.py").write_bytes(b"\xef\xbb\xbf" + line)
+    write(source, tmp_path / "out")
+    patch = tmp_path / "out/jumar-report/port.patch"
+    subprocess.run([*tool, str(patch)], cwd=source, check=True, stdin=subprocess.DEVNULL)
+    for path in (p for p in source.rglob("*") if p.is_file()):
+        assert path.read_bytes() == (tmp_path / "out" / path.relative_to(source)).read_bytes()

@@ -3,10 +3,13 @@
 Ports change lines where they stand and insert a few, so looking ahead a little is enough and takes
 a fraction of a general difference's time. Correct for any two texts, only less tight."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 _LOOK_AHEAD = 40
+_TO_QUOTE = re.compile(r'[\x00-\x1f\x7f"\\]')
+_ESCAPES = {"\t": r"\t", "\n": r"\n", "\r": r"\r", '"': r"\"", "\\": r"\\"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,8 @@ def _alike(a: list[str], b: list[str], i: int, j: int) -> bool:
 def unified(path: str, before: str, after: str, context: int = 3) -> str:
     """A patch of one file that git and patch can apply."""
     a, b = _lines(before), _lines(after)
-    out = [f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n"]
+    old, new = _name(f"a/{path}"), _name(f"b/{path}")
+    out = [f"diff --git {old} {new}\n--- {old}{_end(path)}\n+++ {new}{_end(path)}\n"]
     for group in _grouped(list(blocks(a, b)), context):
         out += _hunk(a, b, group, context)
     return "".join(out)
@@ -88,8 +92,25 @@ def unified(path: str, before: str, after: str, context: int = 3) -> str:
 def added(path: str, text: str) -> str:
     """A patch that makes a new file."""
     rows = _lines(text)
-    head = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
+    old, new = _name(f"a/{path}"), _name(f"b/{path}")
+    head = f"diff --git {old} {new}\nnew file mode 100644\n--- /dev/null\n+++ {new}{_end(path)}\n"
     return head + f"@@ -0,0 +{_range(0, len(rows))} @@\n" + "".join(_row("+", row) for row in rows)
+
+
+def _name(path: str) -> str:
+    """A path as git writes it: quoted where a tab or a quote would end it."""
+    if not _TO_QUOTE.search(path):
+        return path
+    return '"' + _TO_QUOTE.sub(lambda match: _ESCAPES.get(match[0], _octal(match[0])), path) + '"'
+
+
+def _octal(character: str) -> str:
+    return f"\\{ord(character):03o}"
+
+
+def _end(path: str) -> str:
+    """What tells patch that a name with spaces goes on to the end of the line."""
+    return "\t" if " " in path and not _TO_QUOTE.search(path) else ""
 
 
 def _lines(text: str) -> list[str]:

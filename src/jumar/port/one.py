@@ -16,6 +16,8 @@ from jumar.port.source import Source, Undecodable, read
 MAX_PYTHON_BYTES = 4_000_000
 MAX_TEXT_BYTES = 1_000_000
 _IN_CHINESE = {CANNOT_BE_READ: "无法读取", NOT_A_PLAIN_FILE: "不是普通文件"}
+_WIDE_TRACES = re.compile(rb"t\0o\0r\0c\0h|c\0u\0d\0a")
+"""The same in UTF-16, which is told of instead of read."""
 _PLAIN_TRACES = re.compile(rb"cuda|CUDA|nccl|NCCL|nvidia|gpu|GPU|lightning")
 
 
@@ -52,7 +54,7 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
 
 def _is_worth_reading(found: Found, data: bytes) -> bool:
     if found.kind in (FileKind.PYTHON, FileKind.NOTEBOOK):
-        return TRACES.search(data) is not None
+        return TRACES.search(data) is not None or _WIDE_TRACES.search(data) is not None
     if found.kind is FileKind.REQUIREMENTS:
         return True
     return _PLAIN_TRACES.search(data) is not None

@@ -86,6 +86,8 @@ def read(data: bytes, *, python: bool) -> Source:
         if "\0" in text or text.encode(name) != body:
             break
         return Source(text, name, bom, declared=position == 0)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise Undecodable("UTF-16, which Python does not read")
     raise Undecodable(f"not text in {encoding} or {', '.join(_FALLBACKS)}")
 
 
