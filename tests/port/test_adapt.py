@@ -93,6 +93,53 @@ def test_data_parallel_is_replaced_not_wrapped_again(tmp_path: Path) -> None:
     assert ported.count("DistributedDataParallel(") == 1
 
 
+LOOSE = """import torch
+from torch import nn
+from torch.utils import data
+
+net = nn.Linear(2, 1)
+net = nn.DataParallel(net)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+net.cuda()
+loader = data.DataLoader(make_data(), 8, True)
+for epoch in range(2):
+    for x, y in loader:
+        net(x.cuda()).sum().backward()
+        opt.step()
+    if epoch: print(epoch, net.module.weight)
+    state = {"net": net.state_dict(), "file": "net.pt"}
+    torch.save(state, "net.pt")
+"""
+
+
+def test_a_loose_script_is_put_in_order(tmp_path: Path) -> None:
+    out, findings = port(tmp_path, LOOSE, distributed="train.py")
+    assert findings == []
+    lines = [line.strip() for line in (out / "train.py").read_text().splitlines()]
+    expected = [
+        "net = nn.Linear(2, 1)",
+        "opt = torch.optim.SGD(net.parameters(), 0.1)",
+        "net.npu()",
+        "net = torch.nn.parallel.DistributedDataParallel(net, device_ids=[local_rank], output_device=local_rank)",
+        "loader = data.DataLoader(sampled_data, 8, False, sampler=train_sampler)",
+        "if epoch: torch.distributed.get_rank() == 0 and print(epoch, net.module.weight)",
+        'state = {"net": net.module.state_dict(), "file": "net.pt"}',
+        'torch.save(state, "net.pt")',
+    ]  # fmt: skip
+    positions = [lines.index(line) for line in expected]
+    assert positions == sorted(positions)
+    assert lines.index("sampled_data = make_data()") < positions[4]
+    assert sum("make_data()" in line for line in lines) == 1
+    assert not any("nn.DataParallel(" in line for line in lines)
+
+
+def test_a_method_of_the_models_own_is_told_and_nothing_changed(tmp_path: Path) -> None:
+    text = SCRIPT.replace("model(x.to(device))", "model.score(x.to(device))")
+    out, findings = port(tmp_path, text, distributed="train.py")
+    assert findings == ["JP901"]
+    assert "DistributedDataParallel" not in (out / "train.py").read_text()
+
+
 @pytest.mark.slow
 def test_a_ported_loop_trains_with_two_ranks(tmp_path: Path) -> None:
     """The same edits in portable form, run for real on the CPU with gloo."""

@@ -151,7 +151,7 @@ def _port(
     needs = [(need, a.proposal.start) for a in accepted for need in a.proposal.needs]
     added = list(prelude.pieces(needs, file.tree, file.names, source, options))
     text = edits.apply(original, [*pieces, *(piece for piece, _ in added)])
-    if text != original and not _sound(text):
+    if text != original and not sound(text):
         accepted, added, text = [], [], original
         remarks.append(_would_not_parse(source))
     changes = [_change(source, one) for one in accepted]
@@ -206,7 +206,7 @@ def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Propo
                     yield "JP004", _unplaced(file, node)
 
 
-def _sound(after: str) -> bool:
+def sound(after: str) -> bool:
     """Whether the result can be read as the original could."""
     try:
         parse(after)

@@ -75,6 +75,9 @@ def _merged(before: FileResult, source: Source, adapted: Adapted) -> FileResult:
         before,
         ported=changed,
         changes=(*before.changes, *adapted.changes),
-        findings=(*before.findings, *adapted.findings),
+        findings=(
+            *(f for f in before.findings if f.code != adapted.settles),
+            *adapted.findings,
+        ),
         extra=(*before.extra, *adapted.extra),
     )

@@ -6,14 +6,19 @@ top level) and be the only one of its kind; else nothing is changed and the reas
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from jumar.port.adapt import wrapped
 from jumar.port.adapt.script import Adapted, Script, has_import, imports
+from jumar.port.python import sound
 from jumar.port.records import Words
+from jumar.port.rules.jp404_data_parallel import CODE as DATA_PARALLEL
 
 CODE = "JP901"
 Adaptation = Callable[[Script], Adapted]
 _LOADERS = ("DataLoader", "torch.utils.data.DataLoader", "data.DataLoader", "utils.data.DataLoader")
+_SHUFFLE = 2
+"""Where a loader takes `shuffle` without its name; what follows there is a sampler."""
 
 
 class _NotPlain(Exception):
@@ -36,6 +41,11 @@ class _Loop:
     loader_statement: ast.stmt
     epochs: ast.For
 
+    @property
+    def after(self) -> list[ast.stmt]:
+        """The statements that see the wrapped model."""
+        return self.body[self.body.index(self.wrap_after) + 1 :]
+
 
 def adapt(script: Script) -> Adapted:
     """Make the edits, or say why not."""
@@ -49,9 +59,16 @@ def adapt(script: Script) -> Adapted:
     except _NotPlain as reason:
         return script.refused(CODE, reason.words, _BY_HAND, reason.line)
     _edit(script, tree, loop)
-    return script.done(((_launch_path(script.path), _launch_script(script.path).encode()),))
+    adapted = script.done(((_launch_path(script.path), _launch_script(script.path).encode()),))
+    if not sound(adapted.text):
+        return script.refused(CODE, _SHARED_LINES, _BY_HAND, loop.epochs.lineno)
+    return replace(adapted, settles=DATA_PARALLEL)
 
 
+_SHARED_LINES = Words(
+    "Statements that share a line stand where lines have to be added.",
+    "需要插入代码的位置有多条语句写在同一行。",
+)
 _BY_HAND = Words(
     "make the change by hand: process group, sampler, DistributedDataParallel, saving by rank 0",
     "请手工修改：进程组、采样器、DistributedDataParallel、仅 0 号进程保存",
@@ -111,23 +128,32 @@ def _parts(
             optimizers[1].lineno, "Several models have an optimiser each.", "存在多个模型及优化器。"
         )
     model = models.pop()
-    made = [s for s in body if _touches(s, model) and s.lineno < optimizers[0].lineno]
-    if not made:
+    made = [s for s in body if _touches(s, model) and s.lineno < epochs[0].lineno]
+    if not made or made[0].lineno > optimizers[0].lineno:
         raise _NotPlain(
             optimizers[0].lineno,
             f"The model {model!r} is not made beside its optimiser.",
             f"模型 {model!r} 不在优化器所在的代码块中创建。",
         )
+    parsed = script.parsed()
     _refuse_nested_wrappers(made, script)
     statement, loader = _train_loader(body, epochs[0], script)
     device = next((s for s in body if isinstance(s, ast.Assign) and _assigns(s, "device")), None)
-    return _Loop(body, device, model, made[-1], optimizers[0], loader, statement, epochs[0])
+    loop = _Loop(body, device, model, made[-1], optimizers[0], loader, statement, epochs[0])
+    own = wrapped.own_method(parsed, loop.after, model) if parsed is not None else None
+    if own is not None:
+        raise _NotPlain(
+            own.lineno,
+            f"{model}.{own.attr} is not what DistributedDataParallel hands on.",
+            f"DistributedDataParallel 不转发 {model}.{own.attr}。",
+        )
+    return loop
 
 
 def _refuse_nested_wrappers(made: list[ast.stmt], script: Script) -> None:
     """`DataParallel` can be replaced where it is a step of its own, not inside a condition."""
     tree = script.parsed()
-    plain = {s.lineno for s in made if _wraps(s, script)}
+    plain = {s.lineno for s in made if _wrapping(s, script) is not None}
     for node in ast.walk(tree) if tree is not None else ():
         if (
             isinstance(node, ast.Call)
@@ -145,33 +171,31 @@ def _is_data_parallel(call: ast.Call, script: Script) -> bool:
     return script.text_of(call.func).rpartition(".")[2] == "DataParallel"
 
 
-def _wraps(statement: ast.stmt, script: Script) -> bool:
-    return (
-        isinstance(statement, ast.Assign)
-        and isinstance(statement.value, ast.Call)
-        and _is_data_parallel(statement.value, script)
-    )
+def _wrapping(statement: ast.stmt, script: Script) -> ast.Call | None:
+    """The call of DataParallel that a statement is all about."""
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    return call if isinstance(call, ast.Call) and _is_data_parallel(call, script) else None
 
 
-def _assigns(statement: ast.stmt, name: str) -> bool:
+def _assigns(statement: ast.AST, name: str) -> bool:
     return isinstance(statement, ast.Assign) and any(
         isinstance(t, ast.Name) and t.id == name for t in statement.targets
     )
 
 
 def _touches(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement makes a model, or moves it."""
-    if _assigns(statement, name):
-        return True
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        function = statement.value.func
-        return (
-            isinstance(function, ast.Attribute)
-            and function.attr in ("to", "npu", "cuda")
-            and isinstance(function.value, ast.Name)
-            and function.value.id == name
-        )
-    return False
+    """Whether a statement makes a model, moves it, or loads its parameters."""
+    return any(_assigns(n, name) or _moves(n, name) for n in ast.walk(statement))
+
+
+def _moves(node: ast.AST, name: str) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("to", "npu", "cuda", "load_state_dict")
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == name
+    )
 
 
 def _train_loader(
@@ -195,7 +219,8 @@ def _train_loader(
         )
     _, call = found[0]
     named = {k.arg for k in call.keywords}
-    if (not call.args and "dataset" not in named) or named & {"sampler", "batch_sampler", None}:
+    has_sampler = named & {"sampler", "batch_sampler", None} or len(call.args) > _SHUFFLE + 1
+    if (not call.args and "dataset" not in named) or has_sampler:
         raise _NotPlain(
             call.lineno,
             "The training loader has a sampler of its own.",
@@ -244,60 +269,54 @@ def _edit(script: Script, tree: ast.Module, loop: _Loop) -> None:
     else:
         script.insert_before(CODE, first, setup)
     _edit_loader(script, loop)
-    wrapped = (
-        f"torch.nn.parallel.DistributedDataParallel("
-        f"{loop.model}, device_ids=[local_rank], output_device=local_rank)"
-    )
-    if isinstance(loop.wrap_after, ast.Assign) and _wraps(loop.wrap_after, script):
-        script.replace(CODE, loop.wrap_after.value, wrapped)
-    else:
-        script.insert_after(CODE, loop.wrap_after, [f"{loop.model} = {wrapped}"])
+    _edit_model(script, loop)
     assert isinstance(loop.epochs.target, ast.Name)
     script.insert_before(
         CODE, loop.epochs.body[0], [f"train_sampler.set_epoch({loop.epochs.target.id})"]
     )
-    _save_once(script, tree, loop)
+    wrapped.edit_uses(CODE, script, loop.epochs, loop.after, loop.model)
     _add_imports(script, tree)
+
+
+def _edit_model(script: Script, loop: _Loop) -> None:
+    wrapper = (
+        f"torch.nn.parallel.DistributedDataParallel("
+        f"{loop.model}, device_ids=[local_rank], output_device=local_rank)"
+    )
+    for statement in loop.body:
+        call = _wrapping(statement, script)
+        if call is None or statement is loop.wrap_after:
+            continue
+        inner = script.text_of(call.args[0]) if call.args else ""
+        if inner == loop.model:
+            script.remove(CODE, statement)
+        else:
+            script.replace(CODE, call, inner)
+    last = _wrapping(loop.wrap_after, script)
+    if last is not None:
+        script.replace(CODE, last, wrapper)
+    else:
+        script.insert_after(CODE, loop.wrap_after, [f"{loop.model} = {wrapper}"])
 
 
 def _edit_loader(script: Script, loop: _Loop) -> None:
     call = loop.loader
     data = next((k.value for k in call.keywords if k.arg == "dataset"), None) or call.args[0]
-    script.insert_before(
-        CODE,
-        loop.loader_statement,
-        [
-            "train_sampler = torch.utils.data.distributed.DistributedSampler("
-            f"{script.text_of(data)})"
-        ],
-    )
+    name, made = script.text_of(data), []
+    if not isinstance(data, (ast.Name, ast.Attribute)):
+        # Made in the call itself; the sampler must not make it a second time.
+        name, made = "sampled_data", [f"sampled_data = {name}"]
+        script.replace(CODE, data, name)
+    sampler = f"train_sampler = torch.utils.data.distributed.DistributedSampler({name})"
+    script.insert_before(CODE, loop.loader_statement, [*made, sampler])
     shuffle = next((k for k in call.keywords if k.arg == "shuffle"), None)
-    if shuffle is not None:
+    if len(call.args) > _SHUFFLE:
+        script.replace(CODE, call.args[_SHUFFLE], "False, sampler=train_sampler")
+    elif shuffle is not None:
         script.replace(CODE, shuffle, "sampler=train_sampler")
     else:
         last = [*call.args, *call.keywords][-1]
         script.replace(CODE, last, f"{script.text_of(last)}, sampler=train_sampler")
-
-
-def _save_once(script: Script, tree: ast.Module, loop: _Loop) -> None:
-    """Saving and printing are left to rank 0; the saved model is taken out of its wrapper."""
-    in_loop = set(ast.walk(loop.epochs))
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
-            continue
-        called = script.text_of(node.value.func)
-        if called == "torch.save" or (called == "print" and node in in_loop):
-            inner = script.text_of(node)
-            if called == "torch.save":
-                inner = inner.replace(
-                    f"{loop.model}.state_dict()", f"{loop.model}.module.state_dict()"
-                )
-                inner = inner.replace(
-                    f"torch.save({loop.model},", f"torch.save({loop.model}.module,"
-                )
-            indent, newline = script.indent_of(node), script.source.newline
-            guard = f"if torch.distributed.get_rank() == 0:{newline}{indent}    "
-            script.replace(CODE, node, guard + inner)
 
 
 def _add_imports(script: Script, tree: ast.Module) -> None:

@@ -28,6 +28,8 @@ class Adapted:
     changes: tuple[Change, ...] = ()
     findings: tuple[Finding, ...] = ()
     extra: tuple[tuple[str, bytes], ...] = ()
+    settles: str = ""
+    """Code of the findings of the script that are no longer true."""
 
 
 @dataclass(slots=True)
@@ -69,6 +71,16 @@ class Script:
         self._pieces.append(Piece(start, end, text))
         line = self.source.line_of(start)
         self._changes.append(Change(code, line, node.end_lineno or line, before, text, "MODIFY"))
+
+    def remove(self, code: str, statement: ast.stmt) -> None:
+        """Take a statement away, with its line."""
+        start, end = self.span(statement)
+        line, last = statement.lineno, statement.end_lineno or statement.lineno
+        starts = self.source.starts
+        alone = not self.indent_of(statement).strip() and last < len(starts)
+        whole = (starts[line - 1], starts[last]) if alone else (start, end)
+        self._pieces.append(Piece(*whole, ""))
+        self._changes.append(Change(code, line, last, self.source.text[start:end], "", "DELETE"))
 
     def insert_before(self, code: str, statement: ast.stmt, lines: list[str]) -> None:
         """Add lines before a statement, indented as it is."""

@@ -8,6 +8,7 @@ from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
+CODE = "JP404"
 _NAMES = frozenset(
     {
         "torch.nn.DataParallel",
@@ -49,5 +50,5 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 RULE = Rule(
-    "JP404", Words("DataParallel", "DataParallel"), (ast.Call, ast.ClassDef), ("arallel",), check
+    CODE, Words("DataParallel", "DataParallel"), (ast.Call, ast.ClassDef), ("arallel",), check
 )
