@@ -2,12 +2,14 @@
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tests.store.served import Served
 
+from jumar.errors import BadInput, NotFound
 from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
-from jumar.store.accounts import StoreConfig
+from jumar.store.accounts import Account, StoreConfig
 from jumar.store.places import open_place
 from jumar.store.public import public_prefixes, publish, unpublish
 from jumar.store.rights import private_bucket
@@ -152,8 +154,6 @@ def test_strangers_read_what_is_published_and_nothing_else(platform: Served) -> 
 
 
 def test_a_folder_remembers_what_is_public(folder_config: StoreConfig) -> None:
-    from jumar.errors import BadInput, NotFound
-
     place = open_place("obs://lab/data", folder_config)
     publish(place, folder_config)
     publish(open_place("obs://lab/more/", folder_config), folder_config)
@@ -167,3 +167,20 @@ def test_a_folder_remembers_what_is_public(folder_config: StoreConfig) -> None:
     with pytest.raises(BadInput, match="not a store"):
         publish(open_place("/srv/data", folder_config), folder_config)
     assert (folder_config.builtin / "public.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_name_that_policies_take_for_a_pattern_is_not_published(
+    folder_config: StoreConfig,
+) -> None:
+    for name in ("a*", "a?b", "${aws:username}"):
+        with pytest.raises(BadInput, match="policies take"):
+            publish(open_place(f"obs://lab/{name}/", folder_config), folder_config)
+    assert public_prefixes(folder_config, "obs", "lab") == frozenset()
+
+
+def test_a_server_without_policies_is_told(
+    folder_config: StoreConfig, rclone_account: Account
+) -> None:
+    config = replace(folder_config, obs=rclone_account)
+    with pytest.raises(BadInput, match="has no policies"):
+        publish(open_place("obs://lab/x/", config), config)

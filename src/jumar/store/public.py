@@ -5,6 +5,7 @@ keeps the prefixes in `public.json`; they go along when the store moves behind t
 is where strangers can ask."""
 
 import json
+import re
 from typing import Any, cast
 
 from jumar.errors import BadInput, NotFound
@@ -17,11 +18,17 @@ from jumar.store.private import read_private, write_private
 
 PUBLIC_FILE = "public.json"
 _STATEMENT = "JumarPublicRead"
+_PATTERN = re.compile(r"[*?]|\$\{")
 
 
 def publish(place: Place, config: StoreConfig) -> None:
     """Let everybody read what is under a prefix."""
     scheme, bucket = _bucket_of(place)
+    if _PATTERN.search(place.prefix):
+        raise BadInput(
+            f"{place.url}: policies take * and ? for any letters, and ${{ for a variable",
+            hint="publish the folder above it, or copy it to a plain name",
+        )
     known = public_prefixes(config, scheme, bucket)
     set_public(config, scheme, bucket, known | {place.prefix})
 
@@ -101,7 +108,14 @@ def _read_statement(bucket: str, prefixes: frozenset[str]) -> dict[str, Any]:
 
 def _statements(store: ObjectStore) -> list[dict[str, Any]]:
     text = store.call("", lambda: store.s3.policy(store.bucket))
-    found: Any = json.loads(text)["Statement"] if text else []
+    try:
+        found: Any = json.loads(text)["Statement"] if text else []
+    except (ValueError, KeyError, TypeError) as error:
+        # rclone answers with a listing.
+        raise BadInput(
+            f"{store.endpoint.url} has no policies of buckets, so nothing can be public there",
+            hint="OBS, Amazon S3 and the S3 door have them",
+        ) from error
     return cast("list[dict[str, Any]]", found if isinstance(found, list) else [found])
 
 
