@@ -41,6 +41,7 @@ def test_weights_after_200_steps_are_those_of_the_cpu(
         (4, 200, "ddp"),
         (2, 5, "fsdp"),
         (2, 5, "fsdp2"),
+        (2, 5, "tensor"),
     ],
 )
 def test_ranks_train_as_over_gloo_on_the_cpu(

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.autograd import Variable
+from torch.distributed.optim import ZeroRedundancyOptimizer  # noqa: F401  # compiles optimizers
 from torch.func import functional_call, grad, vmap
 
 device = torch.device("npu:0")
@@ -75,6 +76,12 @@ def scripted(x: torch.Tensor) -> torch.Tensor:
 
 
 assert scripted(torch.ones(2, device=device)).device == device
+
+
+# an accelerator counts integers, the CPU does not: experts of a language model
+experts = torch.tensor([0, 2, 2, 3], device=device, dtype=torch.int32)
+assert torch.histc(experts, bins=4, min=0, max=3).tolist() == [1, 0, 2, 1]
+assert experts.histc(4, 0, 3).dtype is torch.int32
 
 
 # one process, several devices

@@ -1,4 +1,4 @@
-"""Data-parallel training of one rank: parallel.py DEVICE STEPS FILE KIND (ddp, fsdp, fsdp2)."""
+"""Data-parallel training of one rank: parallel.py DEVICE STEPS FILE KIND (ddp, fsdp, fsdp2, tensor)."""
 
 import os
 import sys
@@ -32,6 +32,13 @@ elif KIND == "fsdp":
     from torch.distributed.fsdp import FullyShardedDataParallel
 
     model = FullyShardedDataParallel(model, device_id=device)
+elif KIND == "tensor":
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
+
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    model = nn.Sequential(*model, nn.ReLU(), nn.Linear(10, 10).to(device))
+    parallelize_module(model, mesh, {"4": RowwiseParallel(), "6": RowwiseParallel()})
 else:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard

@@ -20,6 +20,7 @@ _saved_tensors = torch._C._FunctionBase.saved_tensors
 _apply = torch.autograd.Function.apply.__func__
 
 _with_functions = torch._C._EnableTorchFunction
+_make_wrapper_subclass = Tensor._make_wrapper_subclass
 _hooks_init = torch.autograd.graph.saved_tensors_hooks.__init__
 
 
@@ -86,6 +87,14 @@ def _apply_function(cls: Any, *args: Any, **kwargs: Any) -> Any:
     return outputs
 
 
+def _make_wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """The engine of autograd knows the first device only, and a wrapper shows C++ its device."""
+    device = kwargs.get("device")
+    if device is not None and torch.device(device).type == "npu":
+        kwargs["device"] = torch.device("npu", 0)
+    return _make_wrapper_subclass(cls, *args, **kwargs)
+
+
 def _packing(hook: Any) -> Any:
     def pack(value: Any) -> Any:
         # In the midst of a device's function, C++ hands over its result before we have seen it.
@@ -113,6 +122,8 @@ def _init_hooks(self: Any, pack_hook: Any, unpack_hook: Any) -> None:
 def install() -> None:
     """Put these in the place of torch's own."""
     torch.autograd.graph.saved_tensors_hooks.__init__ = _init_hooks
+    if not WRAPPED:
+        Tensor._make_wrapper_subclass = staticmethod(_make_wrapper)
     torch.autograd._engine_run_backward = _backward
     _Node.apply = _apply_node
     _Node.saved_tensors = property(_get_saved)

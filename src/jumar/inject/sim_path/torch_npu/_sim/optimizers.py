@@ -41,18 +41,23 @@ def _group_by_shown_device(lists: Any, with_indices: bool = False) -> Dict[_Key,
     return groups
 
 
+# Torch compiles these with some optimizers, where it never takes lists: hence what they begin with.
 def _choose_as_exact(
-    params: List[Any], differentiable: bool, use_fused: bool = False
+    params: List[torch.Tensor], differentiable: bool, use_fused: bool = False
 ) -> Tuple[bool, bool]:
     """Lists for parameters of float32 only: in lower precision more of the formulas round otherwise."""
+    if torch.jit.is_scripting():
+        return False, False
     fused, over_lists = _choose(params, differentiable, use_fused)
     exact = all(param is None or param.dtype is torch.float32 for param in params)
     return fused, over_lists and (exact or find_class(params) is None)
 
 
 def _choose_single(
-    params: List[Any], differentiable: bool, use_fused: bool = False
+    params: List[torch.Tensor], differentiable: bool, use_fused: bool = False
 ) -> Tuple[bool, bool]:
+    if torch.jit.is_scripting():
+        return False, False
     fused, over_lists = _choose(params, differentiable, use_fused)
     return fused, over_lists and find_class(params) is None
 

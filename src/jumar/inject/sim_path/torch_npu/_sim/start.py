@@ -25,6 +25,7 @@ from torch_npu._sim import (
     serialization,
     sync_batch_norm,
     tensor_types,
+    wider,
 )
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import WRAPPED
@@ -70,6 +71,7 @@ def install() -> None:
     opaque.install()
     fast_paths.install()
     lazy.install()
+    wider.install()
     module.npu = npu
 
 
