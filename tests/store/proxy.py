@@ -25,6 +25,7 @@ class Proxy:
     received_bytes: int = 0
     stalls_after: int | None = None
     """From so many bytes, in both directions together, nothing is passed on until `release`."""
+    stalled: threading.Event = field(default_factory=threading.Event)
     _released: threading.Event = field(default_factory=threading.Event)
     _listener: socket.socket = field(default_factory=socket.socket)
     _threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
@@ -49,6 +50,7 @@ class Proxy:
             self.stalls_after is not None
             and self.sent_bytes + self.received_bytes > self.stalls_after
         ):
+            self.stalled.set()
             self._released.wait(60)
 
     def _thread(self, target: Callable[..., None], *arguments: object) -> None:

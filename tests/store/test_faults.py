@@ -32,7 +32,7 @@ def test_an_upload_killed_in_the_middle_sends_no_part_twice(
         save_account(home / "store.json", "obs", config.obs)
         proxy.stalls_after = 40 * MIB
         killed = _spawn(home, "push", str(big), f"obs://{door_bucket}/big")
-        wait_until(lambda: proxy.sent_bytes > 40 * MIB)
+        wait_until(proxy.stalled.is_set)
         killed.send_signal(signal.SIGKILL)
         killed.wait(20)
         proxy.release()
@@ -52,7 +52,7 @@ def test_a_download_killed_in_the_middle_fetches_no_part_twice(
         save_account(home / "store.json", "obs", config.obs)
         proxy.stalls_after = 30 * MIB
         killed = _spawn(home, "pull", f"obs://{door_bucket}/big", str(target))
-        wait_until(lambda: proxy.received_bytes > 30 * MIB - MIB)
+        wait_until(proxy.stalled.is_set)
         killed.send_signal(signal.SIGKILL)
         killed.wait(20)
         proxy.release()

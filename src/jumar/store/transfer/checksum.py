@@ -9,8 +9,9 @@ joined."""
 import hashlib
 import re
 import zlib
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, Protocol
 
 _PLAIN = re.compile(r"[0-9a-f]{32}")
 _PARTS = re.compile(r"([0-9a-f]{32})-(\d{1,5})")
@@ -32,6 +33,18 @@ class Digest(Protocol):
         ...
 
 
+def _quickest_crc32() -> Callable[[bytes | memoryview, int], int]:
+    try:
+        # Ten times as quick as zlib's own; it is not built for every machine.
+        module: Any = import_module("isal.isal_zlib")
+    except ImportError:
+        return zlib.crc32
+    return module.crc32
+
+
+_crc32_of = _quickest_crc32()
+
+
 class Crc32:
     """CRC-32 in the shape of hashlib's digests."""
 
@@ -40,7 +53,7 @@ class Crc32:
 
     def update(self, data: bytes | memoryview, /) -> None:
         """Take in some bytes."""
-        self._value = zlib.crc32(data, self._value)
+        self._value = _crc32_of(data, self._value)
 
     def digest(self) -> bytes:
         """Four bytes, the highest first, as S3 writes them."""

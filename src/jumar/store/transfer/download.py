@@ -9,8 +9,8 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from jumar.errors import StorageFull
@@ -31,12 +31,15 @@ from jumar.store.transfer.checksum import (
     same_parts,
 )
 from jumar.store.transfer.records import BIG_BYTES, MIB, PART_BYTES, SMALL_BYTES, Options, Progress
+from jumar.store.transfer.steps import Arriving, Journal
 
 T = TypeVar("T")
-RANGE_WORKERS = 8
-RANGE_BYTES = 16 * MIB
+RANGE_WORKERS = 5
+# Of whole parts, as we send them: servers that keep parts read none of them twice.
+RANGE_BYTES = 10 * PART_BYTES
 STEP_BYTES = MIB
-_BUFFER_BYTES = 1 << 20
+# Small enough to be still in the cache when it is written.
+_BUFFER_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ class _RangedDownload:
         self._count = -(-self._size // self._step_bytes)
         name = hashlib.sha256(os.fsencode(path)).hexdigest()[:24]
         self._aside = f"{os.path.dirname(path)}/{ASIDE}{name}.part"
-        self._journal = _Journal(
+        self._journal = Journal(
             f"{os.path.dirname(path)}/{ASIDE}{name}.done",
             f"{download.what} {download.entry.etag} {self._size} {self._step_bytes} "
             + ("md5" if self._by_parts else "crc32"),
@@ -257,33 +260,26 @@ class _RangedDownload:
 
     def _fetch_steps(self, file: int, run: range, digests: dict[int, bytes]) -> None:
         """One request; each step is written down as soon as it is there."""
-        start, (last, length) = self._step(run.start)[0], self._step(run[-1])
-        buffer = memoryview(bytearray(min(_BUFFER_BYTES, self._step_bytes)))
-        with self._download.open(start, last + length - start) as reading:
-            for number in run:
-                digest = self._fetch_step(file, number, reading, buffer)
-                self._journal.add(number, digest)
-                digests[number] = digest
-
-    def _fetch_step(self, file: int, number: int, reading: Reading, buffer: memoryview) -> bytes:
-        download = self._download
-        start, length = self._step(number)
-        digest, done = self._new_digest(), 0
+        download, at = self._download, self._step(run.start)[0]
+        end = sum(self._step(run[-1]))
+        arriving = Arriving(run.start, self._step, self._new_digest)
+        buffer = memoryview(bytearray(_BUFFER_BYTES))
         try:
-            while done < length:
-                piece = buffer[: length - done]
-                got = download.store.call(
-                    download.entry.key, lambda piece=piece: reading.readinto(piece)
-                )
-                with self._writing:
-                    _write_at(file, piece[:got], start + done, self._path)
-                digest.update(piece[:got])
-                done += got
-                download.progress.add_bytes(got)
+            with download.open(at, end - at) as reading:
+                while at < end:
+                    room = buffer[: end - at]
+                    read = partial(reading.readinto, room)
+                    got = download.store.call(download.entry.key, read)
+                    with self._writing:
+                        _write_at(file, room[:got], at, self._path)
+                    at += got
+                    download.progress.add_bytes(got)
+                    for number, digest in arriving.take(room[:got]):
+                        self._journal.add(number, digest)
+                        digests[number] = digest
         except BaseException:
-            download.progress.add_bytes(-done)
+            download.progress.add_bytes(-arriving.unfinished)
             raise
-        return digest.digest()
 
     def _is_damaged(self, file: int, digests: dict[int, bytes]) -> bool:
         etag, in_order = self._download.entry.etag, range(self._count)
@@ -302,51 +298,6 @@ class _RangedDownload:
         digest = self._new_digest()
         _feed(digest, file, *self._step(number))
         return digest.digest()
-
-
-@dataclass(slots=True)
-class _Journal:
-    """Which steps are in the file aside: a line of identity, then a line each."""
-
-    path: str
-    identity: str
-    _file: int = -1
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def read(self) -> dict[int, bytes]:
-        """The steps that are there, if the file is of the same object."""
-        try:
-            lines = Path(self.path).read_text("utf-8").split("\n")
-        except (OSError, UnicodeDecodeError):
-            return {}
-        if lines[0] != repr(self.identity):
-            return {}
-        # The last line is empty, or was cut while it was written.
-        rows = (line.split() for line in lines[1:-1])
-        return {int(row[0]): bytes.fromhex(row[1]) for row in rows if len(row) == 2}
-
-    def begin(self, digests: dict[int, bytes]) -> None:
-        """Start it anew with what is there."""
-        rows = [f"{number} {digest.hex()}" for number, digest in digests.items()]
-        text = "\n".join([repr(self.identity), *rows, ""])
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
-        self._file = os.open(self.path, flags, 0o666)
-        os.write(self._file, text.encode("utf-8"))
-
-    def add(self, number: int, digest: bytes) -> None:
-        """One more step is there."""
-        with self._lock:
-            os.write(self._file, f"{number} {digest.hex()}\n".encode())
-
-    def close(self) -> None:
-        """Close it; it stays for the next try."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def forget(self) -> None:
-        """Remove it."""
-        Path(self.path).unlink(missing_ok=True)
 
 
 def _feed(digest: Digest, file: int, start: int, length: int) -> None:

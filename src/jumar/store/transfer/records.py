@@ -8,7 +8,7 @@ from jumar.store.retry import Patience
 
 MIB = 1 << 20
 SMALL_BYTES = MIB
-"""Objects up to this size are carried in memory, by obstore."""
+"""Objects up to this size are carried in memory."""
 BIG_BYTES = 16 * MIB
 """Objects above this size are carried in parts, several at a time."""
 PART_BYTES = 5 * MIB

@@ -6,7 +6,8 @@ own. Jobs import it as `jumar_s3` (Python 3.8 and later), the platform by its fu
 relative imports."""
 
 from .answers import Begun, Found, Page, Part, Reading, S3Error
-from .client import S3, Body
+from .client import S3
 from .sign import Endpoint
+from .wire import Body
 
 __all__ = ["S3", "Begun", "Body", "Endpoint", "Found", "Page", "Part", "Reading", "S3Error"]

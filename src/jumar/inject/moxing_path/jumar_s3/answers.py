@@ -1,31 +1,16 @@
 """What S3 servers answer: records, XML, errors, bodies."""
 
+import sys
 import time
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
-if TYPE_CHECKING:
-    from http.client import HTTPConnection, HTTPResponse
+from .wire import Response
 
 _MOST_ERROR_BYTES = 64 * 1024
 _MOST_XML_BYTES = 64 * 1024 * 1024
-
-
-class as_connection_errors:
-    """Errors of HTTP, such as half an answer, become errors of the connection."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, _: object) -> None:
-        if kind is None or issubclass(kind, OSError):
-            return
-        from http.client import HTTPException
-
-        if issubclass(kind, HTTPException):
-            raise ConnectionError(f"{kind.__name__}: {error}") from error
 
 
 class S3Error(Exception):
@@ -75,8 +60,7 @@ class Begun(NamedTuple):
 class Answer:
     """An open response; leaving it unread closes the connection."""
 
-    def __init__(self, connection: "HTTPConnection", raw: "HTTPResponse") -> None:
-        self.connection = connection
+    def __init__(self, raw: Response) -> None:
         self.raw = raw
         self.headers = raw.headers
 
@@ -84,29 +68,28 @@ class Answer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self.raw.isclosed():
-            self.connection.close()
+        self.raw.close()
+
+    @property
+    def etag(self) -> str:
+        """The object's tag."""
+        return self.headers.get("etag", "").strip('"')
+
+    @property
+    def length(self) -> int:
+        """What the server says of the object's length."""
+        return int(self.headers.get("content-length") or 0)
 
     def text(self) -> bytes:
         """The body of a listing."""
-        with as_connection_errors():
-            data = self.raw.read(_MOST_XML_BYTES)
-            # What is still to come belongs to no answer we can use.
-            if not self.raw.isclosed():
-                self.raw.read(1)
-        return data
+        return self.raw.read(_MOST_XML_BYTES)
 
     def drain(self) -> None:
         """Read the body away, so that the connection can be used again."""
-        with as_connection_errors():
-            self.raw.read(_MOST_ERROR_BYTES)
+        self.raw.read(_MOST_ERROR_BYTES)
 
     def error(self) -> S3Error:
-        with as_connection_errors():
-            data = self.raw.read(_MOST_ERROR_BYTES)
-        root = parse(data)
-        if root is None:
-            return told(self.raw.status, None, self.headers)
+        root = parse(self.raw.read(_MOST_ERROR_BYTES))
         return told(self.raw.status, root, self.headers)
 
 
@@ -116,14 +99,13 @@ class Reading:
     def __init__(self, answer: Answer, skip: int, length: Optional[int], whole: bool) -> None:
         self._answer = answer
         self._left = length
-        self.total = answer.raw.length
+        self.total = answer.raw.left
         """What the server said it would send; None when it did not say."""
         self.whole = whole
         """Whether the server sends all of the object, though a range was asked for."""
-        self.etag = (answer.headers.get("ETag") or "").strip('"')
+        self.etag = answer.etag
         while skip > 0:
-            with as_connection_errors():
-                got = len(answer.raw.read(min(skip, 1 << 20)))
+            got = len(answer.raw.read(min(skip, 1 << 20)))
             if not got:
                 raise ConnectionError("the answer ended before the range that was asked for")
             skip -= got
@@ -140,25 +122,22 @@ class Reading:
             buffer = buffer[: self._left]
         if not len(buffer):
             return 0
-        with as_connection_errors():
-            got = self._answer.raw.readinto(buffer)
-        if not got and (self._left or self._answer.raw.length):
+        got = self._answer.raw.readinto(buffer)
+        if not got and self._left:
             raise ConnectionError("the answer was cut short")
         if self._left is not None:
             self._left -= got
-            if not self._left and self._answer.raw.length == 0:
-                self._answer.raw.close()
         return got
 
     def read(self) -> bytes:
         """All that is left."""
-        pieces: List[bytes] = []
-        buffer = memoryview(bytearray(1 << 18))
-        while True:
-            got = self.readinto(buffer)
-            if not got:
-                return b"".join(pieces)
-            pieces.append(bytes(buffer[:got]))
+        if self._left is None:
+            return self._answer.raw.read(sys.maxsize)
+        data = self._answer.raw.read(self._left)
+        if len(data) != self._left:
+            raise ConnectionError("the answer was cut short")
+        self._left = 0
+        return data
 
 
 def bare(element: ElementTree.Element) -> str:
@@ -180,11 +159,11 @@ def field(data: bytes, name: str) -> str:
     raise S3Error(200, "BadAnswer", f"the server's answer has no {name}")
 
 
-def told(status: int, root: Optional[ElementTree.Element], headers: Any) -> S3Error:
+def told(status: int, root: Optional[ElementTree.Element], headers: Dict[str, str]) -> S3Error:
     fields = {} if root is None else {bare(child): child.text or "" for child in root}
     skew_s = 0.0
-    if headers.get("Date"):
-        skew_s = http_time(headers.get("Date")) - time.time()
+    if headers.get("date"):
+        skew_s = http_time(headers.get("date")) - time.time()
     code = fields.get("Code") or {404: "NotFound", 403: "Forbidden"}.get(status, "Refused")
     return S3Error(status, code, fields.get("Message", ""), skew_s)
 

@@ -4,7 +4,7 @@ import hashlib
 import threading
 import time
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Optional, Tuple
 from urllib.parse import quote, urlsplit
 
 from .answers import (
@@ -15,7 +15,6 @@ from .answers import (
     Part,
     Reading,
     S3Error,
-    as_connection_errors,
     bare,
     field,
     http_time,
@@ -33,22 +32,10 @@ from .sign import (
     query_text,
     stamp,
 )
+from .wire import Body, Connection, Response
 
 if TYPE_CHECKING:
-    from http.client import HTTPConnection
-
-Body = Union[bytes, Iterable[bytes]]
-
-
-class _Kept:
-    """A thread's connection; closed when the thread, or the client, is gone."""
-
-    def __init__(self, host: str, connection: "HTTPConnection") -> None:
-        self.host = host
-        self.connection = connection
-
-    def __del__(self) -> None:
-        self.connection.close()
+    from ssl import SSLContext
 
 
 class S3:
@@ -64,26 +51,23 @@ class S3:
         self._port = parts.port
         self._timeout_s = timeout_s
         self._local = threading.local()
+        self._tls_context: Optional[SSLContext] = None
+        self._making_tls = threading.Lock()
 
     # Calls on objects
 
     def head(self, bucket: str, key: str) -> Found:
         """Size, time and tag of one object."""
         with self._answer("HEAD", bucket, key) as answer:
-            headers = answer.headers
-            return Found(
-                key,
-                int(headers.get("Content-Length") or 0),
-                http_time(headers.get("Last-Modified")),
-                (headers.get("ETag") or "").strip('"'),
-            )
+            changed = http_time(answer.headers.get("last-modified"))
+            return Found(key, answer.length, changed, answer.etag)
 
     def part_bytes(self, bucket: str, key: str) -> Optional[int]:
         """How large the first part was of an object that came in parts, where the server tells."""
         with self._answer("HEAD", bucket, key, query={"partNumber": "1"}) as answer:
             if answer.headers.get("x-amz-mp-parts-count") is None:
                 return None
-            return int(answer.headers.get("Content-Length") or 0) or None
+            return answer.length or None
 
     def crc32(self, bucket: str, key: str) -> Optional[bytes]:
         """The CRC-32 of all the object's bytes, where the server keeps it."""
@@ -101,7 +85,7 @@ class S3:
             headers["Range"] = f"bytes={start}-{end}"
         answer = self._answer("GET", bucket, key, headers=headers)
         # Some servers ignore the range and send it all; some obey and say 200 all the same.
-        ignored = bool(headers) and answer.headers.get("Content-Range") is None
+        ignored = bool(headers) and answer.headers.get("content-range") is None
         return Reading(answer, skip=start if ignored else 0, length=length, whole=ignored)
 
     def put(
@@ -115,7 +99,7 @@ class S3:
         """Write an object in one request; gives its tag."""
         with self._answer("PUT", bucket, key, headers=headers, body=body, length=length) as answer:
             answer.drain()
-            return (answer.headers.get("ETag") or "").strip('"')
+            return answer.etag
 
     def copy(self, bucket: str, key: str, to_bucket: str, to_key: str) -> None:
         """Copy an object inside the server."""
@@ -202,7 +186,7 @@ class S3:
             "PUT", bucket, key, query=query, headers=_checksum(crc32), body=body, length=length
         ) as answer:
             answer.drain()
-            return (answer.headers.get("ETag") or "").strip('"')
+            return answer.etag
 
     def parts(self, bucket: str, key: str, upload: str) -> List[Part]:
         """The parts that have arrived."""
@@ -302,8 +286,7 @@ class S3:
         """Close this thread's connection."""
         kept = getattr(self._local, "kept", None)
         if kept is not None:
-            kept.connection.close()
-            self._local.kept = None
+            kept.close()
 
     # How a request is made
 
@@ -311,7 +294,7 @@ class S3:
         host = self._host if ":" not in self._host else f"[{self._host}]"
         path = "/" + quote(key, safe="/-_.~")
         if bucket and self.endpoint.path_style:
-            path = "/{}{}".format(bucket, path if key else "")
+            path = "/{}{}".format(quote(bucket, safe="-_.~"), path if key else "")
         elif bucket:
             host = f"{bucket}.{host}"
         if self._port is not None and self._port != (443 if self._secure else 80):
@@ -335,19 +318,26 @@ class S3:
             length = len(body)
         if length is not None or method in ("PUT", "POST"):
             sent["content-length"] = str(length or 0)
-        connection = self._connection(host)
-        try:
-            with as_connection_errors():
-                connection.request(method, path + ("?" + text if text else ""), body, sent)
-                raw = connection.getresponse()
-        except BaseException:
-            connection.close()
-            raise
-        answer = Answer(connection, raw)
-        if raw.status >= 300:
+        answer = Answer(self._ask(host, method, path + ("?" + text if text else ""), sent, body))
+        if answer.raw.status >= 300:
             with answer:
                 raise answer.error()
         return answer
+
+    def _ask(
+        self, host: str, method: str, target: str, headers: Dict[str, str], body: Optional[Body]
+    ) -> Response:
+        connection = self._connection(host)
+        # A server closes connections that nobody used for a while, at times just when one is used.
+        again = (
+            connection.is_open and method != "POST" and (body is None or isinstance(body, bytes))
+        )
+        try:
+            return connection.ask(method, target, headers, body)
+        except ConnectionError:
+            if not again:
+                raise
+            return connection.ask(method, target, headers, body)
 
     def _signed(
         self,
@@ -371,24 +361,25 @@ class S3:
             sent["authorization"] = authorization(self.endpoint, request)
         return sent
 
-    def _connection(self, host: str) -> "HTTPConnection":
-        kept = getattr(self._local, "kept", None)
-        if kept is not None and kept.host == host:
-            return kept.connection
-        # These two are half of a short command's start; copies between folders do without.
-        import http.client
+    def _connection(self, host: str) -> Connection:
+        """This thread's connection."""
+        kept: Optional[Connection] = getattr(self._local, "kept", None)
+        name = self._host if self.endpoint.path_style else host.rsplit(":", 1)[0]
+        if kept is None or kept.host != name:
+            self.close()
+            port = self._port or (443 if self._secure else 80)
+            kept = Connection(name, port, self._timeout_s, self._tls() if self._secure else None)
+            self._local.kept = kept
+        return kept
+
+    def _tls(self) -> "SSLContext":
+        # Half of a short command's start; one for all threads, because it reads a large file.
         import ssl
 
-        self.close()
-        name = host.rsplit(":", 1)[0] if not self.endpoint.path_style else self._host
-        if self._secure:
-            made: http.client.HTTPConnection = http.client.HTTPSConnection(
-                name, self._port, timeout=self._timeout_s, context=ssl.create_default_context()
-            )
-        else:
-            made = http.client.HTTPConnection(name, self._port, timeout=self._timeout_s)
-        self._local.kept = _Kept(host, made)
-        return made
+        with self._making_tls:
+            if self._tls_context is None:
+                self._tls_context = ssl.create_default_context()
+            return self._tls_context
 
 
 def _checksum(crc32: Optional[bytes]) -> Optional[Dict[str, str]]:

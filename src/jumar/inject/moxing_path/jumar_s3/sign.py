@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import time
+from functools import lru_cache
 from typing import Dict, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -69,10 +70,19 @@ def signature(endpoint: Endpoint, request: Request) -> str:
     digest = hashlib.sha256(whole.encode("utf-8")).hexdigest()
     day_scope = scope(endpoint, request.now)
     to_sign = "\n".join((ALGORITHM, stamp(request.now), day_scope, digest))
-    secret = ("AWS4" + endpoint.secret_key).encode("utf-8")
-    for step in (*day_scope.split("/"), to_sign):
-        secret = hmac.new(secret, step.encode("utf-8"), hashlib.sha256).digest()
-    return secret.hex()
+    return _keyed(_day_key(endpoint.secret_key, day_scope), to_sign).hex()
+
+
+@lru_cache(maxsize=16)
+def _day_key(secret_key: str, day_scope: str) -> bytes:
+    key = ("AWS4" + secret_key).encode("utf-8")
+    for step in day_scope.split("/"):
+        key = _keyed(key, step)
+    return key
+
+
+def _keyed(key: bytes, text: str) -> bytes:
+    return hmac.digest(key, text.encode("utf-8"), "sha256")
 
 
 def presigned_query(endpoint: Endpoint, method: str, host: str, path: str, expires_s: int) -> str:

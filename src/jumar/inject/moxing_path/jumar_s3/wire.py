@@ -1,0 +1,247 @@
+"""One HTTP/1.1 connection.
+
+The standard library's client reads headers as if they were a mail's, and wakes for every few KB of a
+body. With thousands of small objects, and with big ones from a server nearby, that decides."""
+
+import socket
+import struct
+from typing import TYPE_CHECKING, Dict, Iterable, List, Optional, Union
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+Body = Union[bytes, Iterable[bytes]]
+_MOST_HEAD_BYTES = 64 * 1024
+_READ_BYTES = 64 * 1024
+# A small body goes out together with its head.
+_ONE_SEND_BYTES = 128 * 1024
+
+
+class Connection:
+    """To one host; made at the first request, kept for the next ones."""
+
+    def __init__(
+        self, host: str, port: int, timeout_s: float, tls: "Optional[SSLContext]" = None
+    ) -> None:
+        self.host = host
+        self._port = port
+        self._timeout_s = timeout_s
+        self._tls = tls
+        self._socket: Optional[socket.socket] = None
+        self._ahead = b""
+
+    def __del__(self) -> None:
+        self.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an earlier request has left it open; the server may have closed it since."""
+        return self._socket is not None
+
+    def close(self) -> None:
+        """Close it; the next request makes a new one."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._ahead = b""
+
+    def ask(
+        self, method: str, target: str, headers: Dict[str, str], body: Optional[Body]
+    ) -> "Response":
+        """Send a request and read the head of its answer."""
+        head = _head_of(method, target, headers)
+        try:
+            _send(self._socket or self._connect(), head, body)
+            return self._response(method)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, BlockingIOError):
+                raise self._too_late() from error
+            raise
+
+    def receive_into(self, buffer: memoryview) -> int:
+        """Fill the buffer as far as bytes come in time; 0 when the other side has closed."""
+        if self._ahead:
+            got = min(len(buffer), len(self._ahead))
+            buffer[:got] = self._ahead[:got]
+            self._ahead = self._ahead[got:]
+            return got
+        if self._socket is None:
+            return 0
+        if self._tls is not None:
+            return self._socket.recv_into(buffer)
+        try:
+            # The kernel wakes us once, when all is there, and not for each packet.
+            return self._socket.recv_into(buffer, 0, socket.MSG_WAITALL)
+        except BlockingIOError:
+            raise self._too_late() from None
+
+    def line(self) -> bytes:
+        """The next line, without its end."""
+        while b"\r\n" not in self._ahead:
+            self._read_ahead()
+        found, _, self._ahead = self._ahead.partition(b"\r\n")
+        return found
+
+    def _connect(self) -> socket.socket:
+        plain = socket.create_connection((self.host, self._port), self._timeout_s)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._tls is not None:
+                self._socket = self._tls.wrap_socket(plain, server_hostname=self.host)
+                return self._socket
+            # The kernel's own limits: Python's would cost one more call for each read.
+            plain.settimeout(None)
+            limit = struct.pack("ll", int(self._timeout_s), int(self._timeout_s % 1 * 1e6))
+            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                plain.setsockopt(socket.SOL_SOCKET, option, limit)
+        except BaseException:
+            plain.close()
+            raise
+        self._socket = plain
+        return plain
+
+    def _response(self, method: str) -> "Response":
+        while True:
+            lines = self._head()
+            version, _, status = lines[0].partition(" ")
+            if not version.startswith("HTTP/1.") or not status[:3].isdigit():
+                raise ConnectionError(f"the answer is not HTTP: {lines[0][:80]!r}")
+            if status[0] != "1":
+                break
+        headers: Dict[str, str] = {}
+        for line in lines[1:]:
+            name, _, value = line.partition(":")
+            headers[name.lower()] = value.strip()
+        kept = "close" not in headers.get("connection", "").lower() and version != "HTTP/1.0"
+        empty = method == "HEAD" or status[:3] in ("204", "304")
+        return Response(self, int(status[:3]), headers, kept=kept, empty=empty)
+
+    def _head(self) -> List[str]:
+        while True:
+            head, end, rest = self._ahead.partition(b"\r\n\r\n")
+            if end:
+                self._ahead = rest
+                return head.decode("latin-1").split("\r\n")
+            self._read_ahead()
+
+    def _read_ahead(self) -> None:
+        if len(self._ahead) > _MOST_HEAD_BYTES:
+            raise ConnectionError("the head of the answer does not end")
+        data = b"" if self._socket is None else self._socket.recv(_READ_BYTES)
+        if not data:
+            raise ConnectionError("the connection was closed before the answer was whole")
+        self._ahead += data
+
+    def _too_late(self) -> TimeoutError:
+        return TimeoutError(f"nothing came for {self._timeout_s:g} s")
+
+
+class Response:
+    """An answer, whose body is read from its connection. Names of headers are small."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        status: int,
+        headers: Dict[str, str],
+        *,
+        kept: bool,
+        empty: bool,
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.done = False
+        """Whether the body has been read to its end."""
+        self._connection = connection
+        self._chunked = "chunked" in headers.get("transfer-encoding", "").lower()
+        self._first_chunk = True
+        self.left = 0 if self._chunked else _length(headers)
+        """How many bytes are still to come, of this chunk where there are any; None: nobody said."""
+        # A body of no known length ends with the connection.
+        self._kept = kept and (empty or self.left is not None)
+        if empty or (self.left == 0 and not self._chunked):
+            self._finish()
+
+    def close(self) -> None:
+        """Have done with it; what was not read costs the connection."""
+        if not self.done:
+            self._kept = False
+            self._finish()
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the buffer, or some of it; 0 at the end of the body."""
+        if self._chunked and not self.left and not self.done:
+            self._next_chunk()
+        if self.done or not len(buffer):
+            return 0
+        got = self._connection.receive_into(buffer if self.left is None else buffer[: self.left])
+        if not got and self.left is not None:
+            raise ConnectionError("the answer was cut short")
+        if not got:
+            self._finish()
+        elif self.left is not None:
+            self.left -= got
+            if not self.left and not self._chunked:
+                self._finish()
+        return got
+
+    def read(self, most: int) -> bytes:
+        """The rest of the body, or so much of it."""
+        pieces: List[bytes] = []
+        while most > 0:
+            known = self.left if self.left and not self._chunked else _READ_BYTES
+            buffer = bytearray(min(most, known))
+            got = self.readinto(memoryview(buffer))
+            if not got:
+                break
+            pieces.append(bytes(memoryview(buffer)[:got]))
+            most -= got
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _next_chunk(self) -> None:
+        if not self._first_chunk:
+            self._connection.line()
+        self._first_chunk = False
+        size = self._connection.line().partition(b";")[0]
+        try:
+            self.left = int(size, 16)
+        except ValueError:
+            raise ConnectionError(f"the answer is not HTTP: {size[:80]!r}") from None
+        if not self.left:
+            while self._connection.line():
+                pass
+            self._finish()
+
+    def _finish(self) -> None:
+        self.done = True
+        if not self._kept:
+            self._connection.close()
+
+
+def _length(headers: Dict[str, str]) -> Optional[int]:
+    text = headers.get("content-length")
+    if text is None:
+        return None
+    if not text.isdigit():
+        raise ConnectionError(f"the answer is not HTTP: a length of {text[:80]!r}")
+    return int(text)
+
+
+def _head_of(method: str, target: str, headers: Dict[str, str]) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {headers[name]}" for name in headers)]
+    head = "\r\n".join(lines)
+    if head.count("\n") != len(headers) or " " in target:
+        raise ValueError(f"{target[:80]!r} or a header of it cannot be sent")
+    return (head + "\r\n\r\n").encode("ascii")
+
+
+def _send(sock: socket.socket, head: bytes, body: Optional[Body]) -> None:
+    if body is None:
+        sock.sendall(head)
+    elif isinstance(body, bytes) and len(body) <= _ONE_SEND_BYTES:
+        sock.sendall(head + body)
+    else:
+        sock.sendall(head)
+        for piece in [body] if isinstance(body, bytes) else body:
+            sock.sendall(piece)

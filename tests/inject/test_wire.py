@@ -1,0 +1,118 @@
+"""The HTTP connection of the small S3 client, against servers that answer byte by byte as told."""
+
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint
+from jumar.inject.moxing_path.jumar_s3.wire import Connection, Response
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@contextmanager
+def answering(*answers: list[bytes], stays: bool = False) -> Generator[int]:
+    """A server that gives one answer a connection, in these pieces, and closes it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def serve() -> None:
+        for pieces in answers:
+            client, _ = listener.accept()
+            with client:
+                while not client.recv(65536).endswith(b"\r\n\r\n"):
+                    pass
+                for piece in pieces:
+                    client.sendall(piece)
+                if stays:
+                    over.wait(20)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        over.set()
+        server.join(20)
+        listener.close()
+
+
+def get(port: int, timeout_s: float = 20.0) -> tuple[Connection, Response]:
+    connection = Connection("127.0.0.1", port, timeout_s)
+    return connection, connection.ask("GET", "/", {"host": "here"}, None)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.binary(min_size=1, max_size=90_000), max_size=4), st.integers(1, 7))
+def test_a_body_in_chunks_is_whole_however_it_is_cut(chunks: list[bytes], cut: int) -> None:
+    body = b"".join(b"%x;more\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
+    sent = OK + b"Transfer-Encoding: chunked\r\n\r\n" + body + b"0\r\nLate: yes\r\n\r\n"
+    step = len(sent) // cut + 1
+    with answering([sent[at : at + step] for at in range(0, len(sent), step)]) as port:
+        connection, answer = get(port)
+        assert answer.read(1 << 30) == b"".join(chunks)
+        assert answer.done
+        connection.close()
+
+
+def test_a_body_that_ends_with_the_connection_is_whole() -> None:
+    with answering([OK + b"\r\nhal", b"f of it"]) as port:
+        connection, answer = get(port)
+        assert answer.read(1 << 30) == b"half of it"
+        assert not connection.is_open
+
+
+def test_a_body_that_is_cut_is_told() -> None:
+    with answering([OK + b"content-length: 10\r\n\r\nhalf"]) as port:
+        connection, answer = get(port)
+        with pytest.raises(ConnectionError, match="cut short"):
+            answer.read(1 << 30)
+        connection.close()
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_longer_than_the_limit() -> None:
+    with (
+        answering([], stays=True) as port,
+        pytest.raises(TimeoutError, match=r"nothing came for 0\.3"),
+    ):
+        get(port, timeout_s=0.3)
+    with answering([OK + b"content-length: 10\r\n\r\nhalf"], stays=True) as port:
+        connection, answer = get(port, timeout_s=0.3)
+        with pytest.raises(TimeoutError):
+            answer.read(1 << 30)
+        connection.close()
+
+
+def test_early_words_are_passed_over() -> None:
+    with answering([b"HTTP/1.1 100 Continue\r\n\r\n", OK + b"Content-Length: 2\r\n\r\nok"]) as port:
+        connection, answer = get(port)
+        assert answer.read(10) == b"ok"
+        assert connection.is_open
+        connection.close()
+
+
+@pytest.mark.parametrize("head", [b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 2x0\r\n\r\n", b"x" * 200_000])
+def test_what_is_not_http_is_told(head: bytes) -> None:
+    with answering([head]) as port, pytest.raises(ConnectionError):
+        get(port)
+
+
+def test_a_kept_connection_that_the_server_closed_is_made_anew() -> None:
+    one = [OK + b"content-length: 0\r\netag: one\r\n\r\n"]
+    with answering(one, one) as port:
+        client = S3(Endpoint(f"http://127.0.0.1:{port}"))
+        assert client.head("b", "k").etag == "one"
+        assert client.head("b", "k").etag == "one"
+        client.close()
+
+
+def test_line_ends_cannot_be_smuggled_into_a_request() -> None:
+    connection = Connection("127.0.0.1", 1, 1.0)
+    for target, value in (("/", "a\nb: c"), ("/a b", "c")):
+        with pytest.raises(ValueError, match="cannot be sent"):
+            connection.ask("GET", target, {"x": value}, None)
