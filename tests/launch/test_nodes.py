@@ -1,6 +1,7 @@
 """Runs of several nodes: as processes on one address, and as network namespaces of their own."""
 
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -88,6 +89,20 @@ def test_a_signal_to_one_node_ends_all(launcher: Launcher, tmp_path: Path) -> No
     )
     one.terminate()
     assert (launcher.end(one).code, launcher.end(zero).code) == (75, 75)
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_node_that_hangs_while_another_is_done_is_named(
+    launcher: Launcher, tmp_path: Path, slow: int
+) -> None:
+    wait = "for i in $(seq 500); do test -e told && break; sleep 0.1; done"
+    command = f"test $NODE_RANK != {slow} || {{ {wait}; }}"
+    one, zero = pair(launcher, "sh", "-c", command, options=("--straggler", "0.3"))
+    assert zero.stderr is not None
+    told = zero.stderr.readline()
+    (tmp_path / "told").touch()
+    assert re.search(rf"still running \d+ s after node {1 - slow} was done: node {slow}$", told)
+    assert (launcher.end(one).code, launcher.end(zero).code) == (0, 0)
 
 
 def test_restarts_are_made_together(launcher: Launcher) -> None:

@@ -2,7 +2,7 @@
 
 import socket
 import time
-from typing import Optional
+from typing import Callable, Optional
 
 from jumar.launch.channel import BEAT_S, Channel
 from jumar.launch.control import Control, Stop
@@ -15,8 +15,8 @@ from jumar.launch.verdict import Report, Summary, Verdict, judge
 class Guest(Team):
     """Any other node of several."""
 
-    def __init__(self, options: Options, control: Control) -> None:
-        super().__init__(options, control)
+    def __init__(self, options: Options, control: Control, say: Callable[[str], None]) -> None:
+        super().__init__(options, control, say)
         self._channel: Optional[Channel] = None
         self._go: Optional[Group] = None
         self._refused: Optional[str] = None

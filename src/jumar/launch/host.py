@@ -4,7 +4,7 @@ import errno
 import signal
 import socket
 import time
-from typing import Dict, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from jumar.launch.channel import BEAT_S, SEND_LIMIT_S, Channel
 from jumar.launch.control import Control, Stop
@@ -22,8 +22,8 @@ class PortTaken(NotTogether):
 class Host(Team):
     """Node 0 of several."""
 
-    def __init__(self, options: Options, control: Control) -> None:
-        super().__init__(options, control)
+    def __init__(self, options: Options, control: Control, say: Callable[[str], None]) -> None:
+        super().__init__(options, control, say)
         self._members: Dict[int, Channel] = {}
         self._hellos: Dict[int, Hello] = {}
         self._guests: List[Channel] = []
@@ -32,6 +32,8 @@ class Host(Team):
         self._lost: Dict[int, str] = {}
         self._running = False
         self._ending_at: Optional[float] = None
+        self._done: Optional[Tuple[int, float]] = None
+        """The node whose ranks were done last, and when; None once others were named as late."""
         self._beat_at = 0.0
         self._port = 0
         self._door = _listen(options)
@@ -46,8 +48,9 @@ class Host(Team):
             self._control.wait(until - time.monotonic())
             self._number_guests()
             if time.monotonic() >= until:
+                missing = [n for n in range(self._options.nodes) if n not in self._hellos]
                 raise NotTogether(
-                    f"{self._missing()} did not come within {self._options.join_limit_s:g} s"
+                    f"{_names(missing)} did not come within {self._options.join_limit_s:g} s"
                 )
         counts = [self._hellos[node].size for node in range(self._options.nodes)]
         self.parts = [self._hellos[node].part for node in range(self._options.nodes)]
@@ -79,10 +82,11 @@ class Host(Team):
             if channel.open and now - channel.seen_at > self._options.node_limit_s:
                 channel.close()
                 self._gone(node, channel)
+        self._name_late_nodes(now)
 
     def settle(self, summary: Summary) -> Verdict:
         """Wait for the other nodes' ranks, then decide for all."""
-        self._summaries[0] = summary
+        self._take_summary(0, summary)
         while len(self._summaries) + len(self._lost) < self._options.nodes:
             self._control.wait(BEAT_S / 2)
             self.tick()
@@ -94,7 +98,7 @@ class Host(Team):
             self._restarts_left(),
         )
         self._next_round(verdict)
-        self._summaries, self._ending_at = {}, None
+        self._summaries, self._ending_at, self._done = {}, None, None
         self._port = self._master_port() if verdict.again else 0
         for channel in list(self._members.values()):
             channel.send({"verdict": verdict.as_json(), "port": self._port})
@@ -145,7 +149,7 @@ class Host(Team):
         elif "stop" in message:
             self._end_all("another node was told to end", int(message["stop"]), "signal")
         elif "summary" in message:
-            self._summaries[node] = Summary(**message["summary"])
+            self._take_summary(node, Summary(**message["summary"]))
 
     def _welcome(self, channel: Channel, message: Optional[Message]) -> None:
         if message is None:
@@ -186,10 +190,6 @@ class Host(Team):
             self._members[node], self._hellos[node] = channel, hello
         self._waiting = []
 
-    def _missing(self) -> str:
-        missing = [str(node) for node in range(self._options.nodes) if node not in self._hellos]
-        return f"node{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
-
     def _gone(self, node: int, channel: Channel) -> None:
         if not self._running:
             self._members.pop(node, None)
@@ -206,6 +206,22 @@ class Host(Team):
                 channel.send({"end": why, "words": words, "signal": number})
         self._control.ask(Stop(why, number, words))
 
+    def _take_summary(self, node: int, summary: Summary) -> None:
+        self._summaries[node] = summary
+        self._done = (node, time.monotonic())
+
+    def _name_late_nodes(self, now: float) -> None:
+        """Of ranks that hang while others of their own node are done, that node speaks itself."""
+        if self._done is None or self._ending_at is not None:
+            return
+        done, since = self._done
+        if now - since >= self._options.straggler_s:
+            self._done = None
+            late = [node for node in range(self._options.nodes) if node not in self._summaries]
+            if late:
+                words = f"still running {now - since:.0f} s after node {done} was done"
+                self._say(f"{words}: {_names(late)}")
+
     def _give_up_on_late_nodes(self) -> None:
         if self._ending_at is None:
             return
@@ -214,6 +230,10 @@ class Host(Team):
                 if node not in self._summaries and channel.open:
                     channel.close()
                     self._gone(node, channel)
+
+
+def _names(nodes: Sequence[int]) -> str:
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes))}"
 
 
 def _is_hello(message: Message, nodes: int) -> bool:

@@ -1,6 +1,7 @@
 """Which role a node has in a run of several."""
 
 import socket
+from typing import Callable
 
 from jumar.launch.control import Control
 from jumar.launch.guest import Guest
@@ -9,20 +10,20 @@ from jumar.launch.options import Options
 from jumar.launch.team import Team
 
 
-def make_team(options: Options, control: Control) -> Team:
+def make_team(options: Options, control: Control, say: Callable[[str], None]) -> Team:
     """The role of this node; raises NotTogether when it cannot listen."""
     if options.nodes == 1:
-        return Team(options, control)
+        return Team(options, control, say)
     node = options.node
     if node == 0:
-        return Host(options, control)
+        return Host(options, control, say)
     if node is None and is_own_address(options.master):
         try:
-            return Host(options, control)
+            return Host(options, control, say)
         except PortTaken:
             # By the node 0 of a run that has several nodes on this machine.
-            return Guest(options, control)
-    return Guest(options, control)
+            return Guest(options, control, say)
+    return Guest(options, control, say)
 
 
 def is_own_address(host: str) -> bool:

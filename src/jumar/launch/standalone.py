@@ -132,7 +132,7 @@ class _Run(Listener):
         self._logs = logs
         self._said = said
         self._control = Control(guard=guard_end)
-        self._team: Team = Team(options, self._control)
+        self._team: Team = Team(options, self._control, self._say)
         self._tails: Dict[int, LogTail] = {}
         self._node = 0
         self._done_at: Optional[float] = None
@@ -140,7 +140,7 @@ class _Run(Listener):
     def run(self) -> int:
         """Rounds until the verdict is final; the exit code."""
         try:
-            self._team = make_team(self._options, self._control)
+            self._team = make_team(self._options, self._control, self._say)
             part = self._layout.rank_table_part()
             group = self._team.join(Hello(self._layout.size, part))
             devices = self._layout.devices(self._team.parts, self._logs, self._pause)

@@ -2,7 +2,7 @@
 
 Here is what a node does alone; `host` is node 0 of several and `guest` any other."""
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from jumar.launch.control import Control, Stop
 from jumar.launch.environment import free_port
@@ -28,9 +28,10 @@ class Hello(NamedTuple):
 class Team:
     """A node alone."""
 
-    def __init__(self, options: Options, control: Control) -> None:
+    def __init__(self, options: Options, control: Control, say: Callable[[str], None]) -> None:
         self._options = options
         self._control = control
+        self._say = say
         self._restart = 0
         self._reports: List[Report] = []
         self.parts: List[Optional[Message]] = []
