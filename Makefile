@@ -22,6 +22,8 @@ $(BIN)/uv:
 $(VENV)/.setup: pyproject.toml requirements/demo.txt | $(BIN)/uv
 	$(UV) pip install --quiet --python $(BIN)/python -r requirements/demo.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	# Where Python may not write bytecode, every start would compile the commands again.
+	$(BIN)/python -m compileall -q src/jumar "$$($(BIN)/python -c 'import click; print(*click.__path__)')"
 	touch $@
 
 $(VENV)/.setup-dev: pyproject.toml requirements/dev.txt | $(VENV)/.setup

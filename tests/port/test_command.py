@@ -96,3 +96,11 @@ def test_an_interrupt_leaves_nothing_half_written(tmp_path: Path) -> None:
     process.communicate(timeout=60)
     assert process.returncode != 0
     assert [p.name for p in tmp_path.iterdir()] == ["src"]
+
+
+def test_a_code_that_no_rule_has_is_refused(source: Path) -> None:
+    for option in ("--select", "--ignore"):
+        done = jumar_port(source, "--diff", option, "JX1")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "no rule starts with 'JX1'" in done.stderr
+    assert jumar_port(source, "--diff", "--select", "JP7").returncode == 0

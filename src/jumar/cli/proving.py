@@ -48,11 +48,11 @@ def witness(
 
 def tell_proof(outcome: "Outcome") -> None:
     """The verdict and the first difference on stdout."""
-    from jumar.port.report import proof_text
-
     proof = outcome.report.proof if outcome.report is not None else None
     if proof is None:
         return
+    from jumar.port.report import proof_text
+
     print(proof_text.headline(proof).en)
     for words in proof_text.details(proof):
         print(f"  {words.en}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jumar.errors import BadInput
 from jumar.port import projectfile, write
 from jumar.port.options import Options
 from jumar.port.records import Severity
@@ -44,10 +45,18 @@ class Outcome:
     changed_files: int
     work: int
     seconds: float
-    json: str
     report_dir: Path | None
     report: "Report | None"
     """None when an earlier result was taken again."""
+    earlier: str = ""
+    """The earlier result's report, as JSON."""
+
+    @property
+    def json(self) -> str:
+        """The whole report as one JSON document."""
+        from jumar.port.report import as_json
+
+        return self.earlier if self.report is None else as_json.render(self.report)
 
     @property
     def needs_attention(self) -> bool:
@@ -78,7 +87,6 @@ def port_repository(
             return earlier
     # Imported here: a result that is taken again needs neither rules nor reports.
     from jumar.port.adapt import apply as adaptations
-    from jumar.port.report import as_json
     from jumar.port.report.summary import make
     from jumar.port.tree import port_tree
 
@@ -92,7 +100,6 @@ def port_repository(
         report.changed_files,
         report.count(Severity.WORK),
         report.seconds,
-        as_json.render(report),
         reports,
         report,
     )
@@ -100,13 +107,28 @@ def port_repository(
 
 def _with_project_file(source: Path, options: Options) -> Options:
     settings = projectfile.load(source)
-    return replace(
+    options = replace(
         options,
         select=options.select or settings.select,
         ignore=(*options.ignore, *settings.ignore),
         exclude=(*options.exclude, *settings.exclude),
         own_rules=(*options.own_rules, *settings.rules),
     )
+    if options.select or options.ignore:
+        _refuse_unknown_codes(options)
+    return options
+
+
+def _refuse_unknown_codes(options: Options) -> None:
+    from jumar.port.rules import titles
+
+    known = (*titles(), *(rule.code for rule in options.own_rules))
+    for wanted in (*options.select, *options.ignore):
+        if not any(code.startswith(wanted) for code in known):
+            raise BadInput(
+                f"no rule starts with {wanted!r}",
+                hint="codes are such as JP101, or JP7 for a group",
+            )
 
 
 def _write(
@@ -164,7 +186,7 @@ def _taken_again(folder: Path, key: str, started: float) -> Outcome | None:
         summary["changed_files"],
         summary["findings"]["work"],
         time.perf_counter() - started,
-        text,
         folder / REPORT_FOLDER,
         None,
+        text,
     )
