@@ -1,14 +1,18 @@
-"""Object to object: inside the server where it is the same one, else through this machine."""
+"""Object to object: inside the server where it is the same one, else through this machine.
+
+Big ones pass in parts, and go on where they were cut (`unfinished`)."""
 
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from jumar.store.base import Entry
 from jumar.store.errors import Damaged
 from jumar.store.objects import ObjectStore
+from jumar.store.parallel import in_threads
 from jumar.store.retry import patiently
 from jumar.store.transfer.checksum import is_md5
-from jumar.store.transfer.records import SMALL_BYTES, Options, Progress, part_bytes
+from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
+from jumar.store.transfer.unfinished import Unfinished, damaged
 
 _MOST_COPIED_BYTES = 5 << 30
 _PIPE_WORKERS = 4
@@ -21,17 +25,22 @@ def copy_between(
     key: str,
     options: Options,
     progress: Progress,
+    state: Path,
 ) -> None:
     """Copy one object."""
     same = source.endpoint == target.endpoint and entry.size <= _MOST_COPIED_BYTES
+    if not same and entry.size > SMALL_BYTES:
+        place = f"{source.endpoint.url}\0{source.bucket}\0{entry.key}"
+        version = {"etag": entry.etag, "mtime": entry.mtime}
+        unfinished = Unfinished(target, key, entry.size, place, version, options, progress, state)
+        _pass_parts(source, entry, unfinished)
+        return
 
     def copy() -> None:
         if same:
             target.copy_from(source, entry.key, key)
-        elif entry.size <= SMALL_BYTES:
-            _pass_whole(source, entry, target, key)
         else:
-            _pass_parts(source, entry, target, key)
+            _pass_whole(source, entry, target, key)
 
     patiently(copy, options.patience, f"{target.name}{key}", progress.stop)
     progress.add_bytes(entry.size)
@@ -44,31 +53,34 @@ def _pass_whole(source: ObjectStore, entry: Entry, target: ObjectStore, key: str
         raise Damaged(f"{source.name}{entry.key}: what came is not what the listing says")
     arrived = target.put_small(key, data)
     if is_md5(arrived) and arrived != digest:
-        raise Damaged(f"{target.name}{key}: the checksum of what arrived is wrong")
+        raise damaged(target, key)
 
 
-def _pass_parts(source: ObjectStore, entry: Entry, target: ObjectStore, key: str) -> None:
-    step = part_bytes(entry.size)
-    upload = target.call(key, lambda: target.s3.create_upload(target.bucket, key)).id
+def _pass_parts(source: ObjectStore, entry: Entry, unfinished: Unfinished) -> None:
+    target, key = unfinished.store, unfinished.key
+    begun, etags = unfinished.take_up(crc32=False)
 
     def carry(number: int) -> str:
-        start = number * step
-        length = min(step, entry.size - start)
+        start, length = unfinished.range(number)
         data = source.read(entry.key, start, length)
         if len(data) != length:
             raise Damaged(f"{source.name}{entry.key}: a range came short")
-        etag = target.call(
-            key,
-            lambda: target.s3.put_part(target.bucket, key, upload, number + 1, data, length),
-        )
+        place = (target.bucket, key, begun.id, number)
+        etag = target.call(key, lambda: target.s3.put_part(*place, data, length))
         if is_md5(etag) and etag != hashlib.md5(data).hexdigest():
-            raise Damaged(f"{target.name}{key}: the checksum of what arrived is wrong")
+            raise damaged(target, key)
+        unfinished.progress.add_bytes(length)
         return etag
 
-    try:
-        with ThreadPoolExecutor(_PIPE_WORKERS) as pool:
-            etags = list(pool.map(carry, range(-(-entry.size // step))))
-        target.call(key, lambda: target.s3.complete_upload(target.bucket, key, upload, etags))
-    except BaseException:
-        target.call(key, lambda: target.s3.abort_upload(target.bucket, key, upload))
-        raise
+    missing = [number for number in range(1, unfinished.count + 1) if number not in etags]
+    sent = in_threads(
+        lambda number: unfinished.patiently(lambda: carry(number), part=number),
+        missing,
+        _PIPE_WORKERS,
+    )
+    etags.update(zip(missing, sent, strict=True))
+    if unfinished.patiently(lambda: source.stat(entry.key)).etag != entry.etag:
+        # Parts of both may be in it: the next try begins anew.
+        unfinished.forget()
+        raise Damaged(f"{source.name}{entry.key} was replaced while it was copied; run it again")
+    unfinished.complete(begun, etags)

@@ -1,6 +1,8 @@
 """One object from any store to any other, without looking whether it is there."""
 
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from jumar.errors import BadInput
@@ -25,12 +27,19 @@ def copy_entry(
         except OSError as error:
             raise explained(error, f"{target.name}{key}") from error
     elif isinstance(source, ObjectStore) and isinstance(target, ObjectStore):
-        copy_between(source, entry, target, key, options, progress)
+        with _forgotten() as state:
+            copy_between(source, entry, target, key, options, progress, state)
     elif isinstance(source, ObjectStore) and isinstance(target, FolderStore):
         Download(source, entry, target, key, options, progress).run()
     elif isinstance(source, FolderStore) and isinstance(target, ObjectStore):
-        with tempfile.TemporaryDirectory(prefix="jumar-upload-") as state:
-            path = source.path(entry.key)
-            Upload(target, key, path, options, progress, Path(state)).run()
+        with _forgotten() as state:
+            Upload(target, key, source.path(entry.key), options, progress, state).run()
     else:
         raise BadInput(f"{source.name} cannot be copied to {target.name}")
+
+
+@contextmanager
+def _forgotten() -> Generator[Path]:
+    """A state folder that is gone afterwards: what was cut here begins anew."""
+    with tempfile.TemporaryDirectory(prefix="jumar-upload-") as folder:
+        yield Path(folder)

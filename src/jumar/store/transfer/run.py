@@ -147,7 +147,10 @@ class _Work:
     def _copy_any(self, copy: Copy) -> None:
         source, target = self.source, self.target
         if isinstance(source, ObjectStore) and isinstance(target, ObjectStore):
-            copy_between(source, copy.source, target, copy.target, self.options, self.progress)
+            copy_between(
+                *(source, copy.source, target, copy.target),
+                *(self.options, self.progress, self.state),
+            )
         elif isinstance(source, ObjectStore) and isinstance(target, FolderStore):
             Download(source, copy.source, target, copy.target, self.options, self.progress).run()
         elif isinstance(source, FolderStore) and isinstance(target, ObjectStore):
