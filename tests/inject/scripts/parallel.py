@@ -34,11 +34,15 @@ elif KIND == "fsdp":
     model = FullyShardedDataParallel(model, device_id=device)
 elif KIND == "tensor":
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        parallelize_module,
+    )
 
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     model = nn.Sequential(*model, nn.ReLU(), nn.Linear(10, 10).to(device))
-    parallelize_module(model, mesh, {"4": RowwiseParallel(), "6": RowwiseParallel()})
+    parallelize_module(model, mesh, {"4": ColwiseParallel(), "6": RowwiseParallel()})
 else:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard

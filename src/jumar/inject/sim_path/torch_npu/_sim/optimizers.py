@@ -49,7 +49,7 @@ def _choose_as_exact(
     if torch.jit.is_scripting():
         return False, False
     fused, over_lists = _choose(params, differentiable, use_fused)
-    exact = all(param is None or param.dtype is torch.float32 for param in params)
+    exact = all(param.dtype is torch.float32 for param in params)
     return fused, over_lists and (exact or find_class(params) is None)
 
 
