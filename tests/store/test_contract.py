@@ -8,10 +8,12 @@ import pytest
 from jumar.errors import BadInput, JumarError, NotFound
 from jumar.inject.moxing_path.jumar_s3 import S3
 from jumar.store.accounts import Account, StoreConfig
-from jumar.store.base import Store
+from jumar.store.base import Place, Store
 from jumar.store.door import Door
 from jumar.store.objects import ObjectStore
 from jumar.store.places import open_place
+from jumar.store.remove import remove_all
+from jumar.store.url import Url
 
 KINDS = ["folder", "builtin-folder", "builtin-door", "rclone", "moto"]
 
@@ -46,6 +48,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 def keys_of(store: Store, prefix: str = "") -> list[str]:
     return sorted(entry.key for entry in store.walk(prefix))
+
+
+def place_of(store: Store, key: str) -> Place:
+    return Place(Url("obs", "bucket", key), store, key)
 
 
 def test_what_is_written_is_read_back(store: Store) -> None:
@@ -124,6 +130,31 @@ def test_an_empty_folder_can_be_made_and_is_no_object(store: Store) -> None:
     assert store.level().folders == ("data/",)
 
 
+def test_removing_all_takes_the_folders_along(store: Store) -> None:
+    for key in ("f/a/b/c", "f/d", "g/keep"):
+        store.write(key, b"!")
+    assert remove_all(place_of(store, "f")) == 2
+    assert keys_of(store) == ["g/keep"]
+    assert store.level().folders == ("g/",)
+
+
+@pytest.mark.parametrize("store", [kind for kind in KINDS if kind != "rclone"], indirect=True)
+def test_removing_all_takes_empty_folders_too(store: Store) -> None:
+    for folder in ("f/a/b/", "f/c/", "g/"):
+        store.make_folder(folder)
+    assert remove_all(place_of(store, "f/")) == 0
+    assert store.level().folders == ("g/",)
+
+
+def test_removing_all_of_one_object_removes_it_and_of_nothing_is_told(store: Store) -> None:
+    store.write("one", b"!")
+    store.write("two", b"!")
+    assert remove_all(place_of(store, "one")) == 1
+    assert keys_of(store) == ["two"]
+    with pytest.raises(NotFound):
+        remove_all(place_of(store, "one"))
+
+
 @pytest.mark.parametrize(
     "key",
     [
@@ -133,6 +164,7 @@ def test_an_empty_folder_can_be_made_and_is_no_object(store: Store) -> None:
         "50%.txt",
         "q#1?.txt",
         "[x]{y}~",
+        "esc\x1b[31m",
         "é/ü",
     ],
 )
@@ -141,7 +173,8 @@ def test_odd_keys_keep_their_names(store: Store, key: str) -> None:
     assert store.read(key) == key.encode()
     assert keys_of(store) == [key]
     assert store.read(key, 1, 2) == key.encode()[1:3]
-    store.delete([key])
+    store.write("other", b"!")
+    store.delete([key, "other"])
     assert keys_of(store) == []
 
 

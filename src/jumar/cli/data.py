@@ -199,23 +199,19 @@ def ls(url: str, recursive: bool, as_json: bool) -> None:
 
 def _rows(place: "Place", recursive: bool) -> Iterator[tuple[str, int | None, float | None]]:
     from jumar.errors import NotFound
+    from jumar.store.base import Listing
+    from jumar.store.places import folder_exists
 
     if recursive:
-        found = list(place.store.walk(place.prefix))
-        yield from ((entry.key, entry.size, entry.mtime) for entry in found)
-        if found:
-            return
+        found = Listing(tuple(place.store.walk(place.prefix)), ())
     else:
-        level = place.store.level(place.prefix)
-        yield from ((folder, None, None) for folder in level.folders)
-        yield from ((entry.key, entry.size, entry.mtime) for entry in level.entries)
-        if level.folders or level.entries:
-            return
-    if not place.url.says_folder:
-        entry = place.store.stat(place.key)
-        yield entry.key, entry.size, entry.mtime
-    elif place.key and not recursive:
-        raise NotFound(f"there is nothing at {place.url}")
+        found = place.store.level(place.prefix)
+    if not found.entries and not found.folders and not folder_exists(place):
+        if place.url.says_folder:
+            raise NotFound(f"there is nothing at {place.url}")
+        found = Listing((place.store.stat(place.key),), ())
+    yield from ((folder, None, None) for folder in found.folders)
+    yield from ((entry.key, entry.size, entry.mtime) for entry in found.entries)
 
 
 @command.command()
@@ -249,22 +245,13 @@ def rm(url: str, recursive: bool, as_json: bool) -> None:
     Example:
       jumar data rm -r obs://lab/free_train/log
     """
-    from jumar.errors import BadInput
-    from jumar.store.folder import FolderStore
+    from jumar.store.remove import remove_all, remove_one
 
-    place = _place(url, _config())
-    if not recursive:
-        if not place.key or place.key.endswith("/"):
-            raise BadInput(f"{url} is a folder", hint="to delete all that is in it: add -r")
-        place.store.stat(place.key)
-        place.store.delete([place.key])
-        count = 1
+    place, count = _place(url, _config()), 1
+    if recursive:
+        count = remove_all(place)
     else:
-        keys = [entry.key for entry in place.store.walk(place.prefix)]
-        place.store.delete(keys)
-        if isinstance(place.store, FolderStore):
-            place.store.delete_folders(place.prefix)
-        count = len(keys)
+        remove_one(place)
     if as_json:
         print_json({"deleted": count})
     else:

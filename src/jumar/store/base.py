@@ -64,6 +64,10 @@ class Store(Protocol):
         """Delete; keys that are not there are fine."""
         ...
 
+    def delete_folders(self, prefix: str) -> int:
+        """Remove the empty folders at and below `prefix`; gives how many."""
+        ...
+
     def copy(self, key: str, to: str) -> Entry:
         """Copy inside the store."""
         ...

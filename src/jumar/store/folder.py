@@ -36,7 +36,8 @@ def check_path_key(key: str) -> str:
     ):
         raise BadInput(
             f"the key {key!r} cannot be a path in a folder",
-            hint="folders hold no parts that are empty, '.', '..', or longer than 255 bytes",
+            hint="folders hold no parts that are empty, '.', '..', longer than 255 bytes, "
+            f"or begin with {ASIDE!r}",
         )
     return key
 
@@ -92,7 +93,8 @@ class FolderStore:
             if isinstance(error, FileNotFoundError | NotADirectoryError):
                 return
             raise explained(error, start) from error
-        yield from self._walk(start, prefix, frozenset({(here.st_dev, here.st_ino)}))
+        if stat_module.S_ISDIR(here.st_mode):
+            yield from self._walk(start, prefix, frozenset({(here.st_dev, here.st_ino)}))
 
     def _walk(self, folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[Entry]:
         folders: list[os.DirEntry[str]] = []
@@ -197,15 +199,18 @@ class FolderStore:
                 # A store of objects has no empty folders.
                 self._prune(path)
 
-    def delete_folders(self, prefix: str) -> None:
-        """Remove the empty folders at and below `prefix`; a store of objects has none to remove."""
+    def delete_folders(self, prefix: str) -> int:
+        """Remove the empty folders at and below `prefix`."""
         top = self.root if not prefix else self.path(prefix.rstrip("/"))
+        count = 0
         for folder, _, _ in os.walk(top, topdown=False):
             if folder != self.root:
                 try:
                     os.rmdir(folder)
                 except OSError:
                     continue
+                count += 1
+        return count
 
     def _prune(self, path: str) -> None:
         folder = path.rpartition("/")[0]

@@ -75,6 +75,11 @@ class ObjectStore:
             folders.update(page.prefixes)
         return Listing(tuple(entries), tuple(sorted(folders)))
 
+    def has_any(self, prefix: str) -> bool:
+        """Whether a folder is there: objects, or its mark; without a prefix, the bucket."""
+        page = self.call(prefix, lambda: self.s3.page(self.bucket, prefix, limit=1))
+        return bool(page.objects) or prefix == ""
+
     def _pages(self, prefix: str, delimiter: str) -> Iterator[Page]:
         more: str | None = None
         while True:
@@ -156,9 +161,37 @@ class ObjectStore:
         """Put the empty object that consoles show as a folder."""
         self.call(prefix, lambda: self.s3.put(self.bucket, prefix, b"", 0))
 
+    def delete_folders(self, prefix: str) -> int:
+        """Delete the marks of folders, and the folders that SeaweedFS keeps without one."""
+        marks = list(self._marks(prefix))
+        self.delete(marks)
+        count = len(marks) + self._delete_shells(prefix)
+        # rclone takes `a/` for `a`, which may be an object beside the folder.
+        if prefix and not self._is_object(prefix.rstrip("/")):
+            self._delete_one(prefix)
+        return count
+
+    def _is_object(self, key: str) -> bool:
+        try:
+            self.stat(key)
+        except NotFound:
+            return False
+        return True
+
+    def _delete_shells(self, prefix: str) -> int:
+        """A folder whose objects are gone is still listed there; deleting one with objects does nothing."""
+        count = 0
+        for folder in self.level(prefix).folders:
+            count += self._delete_shells(folder) + 1
+            self._delete_one(folder)
+        return count
+
     def empty_folders(self) -> Iterator[str]:
         """The marks of folders, also of those that have got objects meanwhile."""
-        for page in self._pages("", ""):
+        return self._marks("")
+
+    def _marks(self, prefix: str) -> Iterator[str]:
+        for page in self._pages(prefix, ""):
             yield from (found.key for found in page.objects if _is_mark(found))
 
     def check(self, key: str) -> None:

@@ -47,6 +47,14 @@ def make_bucket(scheme: str, bucket: str, config: StoreConfig) -> None:
         store.call("", lambda: store.s3.create_bucket(bucket))
 
 
+def folder_exists(place: Place) -> bool:
+    """Whether a folder or a bucket is there, be it empty."""
+    store = place.store
+    if isinstance(store, FolderStore):
+        return os.path.isdir(f"{store.root}/{place.key}" if place.key else store.root)
+    return isinstance(store, ObjectStore) and store.has_any(place.prefix)
+
+
 def _file_place(url: Url) -> Place:
     path = url.key.rstrip("/") or "/"
     if url.says_folder or os.path.isdir(path):

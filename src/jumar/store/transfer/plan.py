@@ -11,6 +11,7 @@ from jumar.errors import BadInput, NotFound
 from jumar.store.base import Entry, Place, Store
 from jumar.store.folder import FolderStore
 from jumar.store.objects import ObjectStore
+from jumar.store.places import folder_exists
 from jumar.store.transfer.checksum import is_md5
 from jumar.store.transfer.filters import make_filter
 from jumar.store.transfer.records import Options
@@ -105,7 +106,7 @@ def _plan_folder(source: Place, target: Place, options: Options) -> Plan:
         for entry in source.store.walk(source.prefix)
         if (keeps is None or keeps(entry.key[cut:])) and entry.mtime <= newest
     ]
-    if not wanted and not _exists(source):
+    if not wanted and not folder_exists(source):
         raise NotFound(f"there is nothing at {source.url}")
     if not wanted and options.delete:
         raise BadInput(
@@ -130,14 +131,6 @@ def _plan_folder(source: Place, target: Place, options: Options) -> Plan:
         start = len(target.prefix)
         deletions = tuple(key for key in there if keeps is None or keeps(key[start:]))
     return Plan(tuple(copies), deletions, skipped, size, source.prefix, target.prefix)
-
-
-def _exists(source: Place) -> bool:
-    if isinstance(source.store, FolderStore):
-        root = source.store.root
-        return os.path.isdir(f"{root}/{source.key}" if source.key else root)
-    level = source.store.level(source.prefix)
-    return bool(level.entries or level.folders)
 
 
 def is_unchanged(source: Store, entry: Entry, target: Store, found: Entry | None) -> bool:

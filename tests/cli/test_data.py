@@ -1,0 +1,49 @@
+"""`jumar data` as people call it: what it lists, and how it names what terminals cannot show."""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+from tests.cli.conftest import Jumar
+
+STRICT = {"PYTHONIOENCODING": "utf-8:strict"}
+
+
+def test_names_that_a_terminal_would_obey_or_cannot_show_are_listed_as_escapes(
+    fresh_jumar: Jumar, tmp_path: Path
+) -> None:
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    for name in (b"red\x1b[31m", b"two\nlines", "中文 名.txt".encode(), b"gbk-\xce\xc4"):
+        Path(os.fsdecode(bytes(folder) + b"/" + name)).write_text("x")
+    listed = fresh_jumar("data", "ls", str(folder), **STRICT).stdout
+    for shown in (r"red\x1b[31m", r"two\nlines", "中文 名.txt", r"gbk-\udcce\udcc4"):
+        assert f"  {shown}\n" in listed
+    rows = json.loads(fresh_jumar("data", "ls", "--json", str(folder), **STRICT).stdout)
+    assert os.fsdecode(b"gbk-\xce\xc4") in [row["key"] for row in rows]
+
+
+def test_an_empty_folder_is_listed_and_one_that_is_not_there_is_told(
+    fresh_jumar: Jumar, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    fresh_jumar("store", "layout", "obs://lab")
+    for there in (str(tmp_path / "empty"), "obs://lab/dataset/", "obs://lab/dataset"):
+        for flags in ((), ("-r",)):
+            assert fresh_jumar("data", "ls", there, *flags).stdout == ""
+    for gone in (f"{tmp_path}/gone", "obs://lab/gone/", "obs://lab/gone", "obs://gone/"):
+        for flags in ((), ("-r",)):
+            assert "error: " in fresh_jumar("data", "ls", gone, *flags, rc=2).stderr
+
+
+def test_an_archive_goes_to_a_bucket_not_to_a_folder_named_like_a_scheme(
+    fresh_jumar: Jumar, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("x", "content")
+    said = fresh_jumar("data", "unzip", "a.zip", "obs://", rc=2).stderr
+    assert "not a bucket's name" in said
+    fresh_jumar("data", "unzip", "a.zip", "obs://lab")
+    assert fresh_jumar("data", "cat", "obs://lab/x").stdout == "content"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zip", "fresh"]
