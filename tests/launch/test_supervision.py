@@ -255,6 +255,11 @@ def test_the_stream_is_whole_even_when_ranks_write_faster_than_it_is_read(
 ) -> None:
     ended = launcher.run("--devices", "cpu:2", "sh", "-c", "yes line | head -n 700000")
     assert (ended.code, len(ended.output.splitlines())) == (0, 1_400_000)
+    # One long line must not be looked through again for each block that it grows by.
+    ended = launcher.run(
+        "--devices", "cpu:1", "sh", "-c", "head -c 40000000 /dev/zero | tr '\\0' x"
+    )
+    assert (ended.code, len(ended.output)) == (0, len("[rank 0] \n") + 40_000_000)
 
 
 @pytest.mark.parametrize("where", [">/dev/full", ">&-", ">&- 2>&- <&-"])

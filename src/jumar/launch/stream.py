@@ -28,7 +28,8 @@ class Stream:
         self._folder = folder
         self._output = output
         self._sources: Dict[str, _Source] = {}
-        self._parts: Dict[str, bytes] = {}
+        self._begun: Dict[str, List[bytes]] = {}
+        """Pieces of a line that has not ended yet; joined once, when it does."""
         self.notices = watch_folder(folder)
         """A descriptor that can be read when a log grew; None: look now and then."""
         for name in _logs(folder):
@@ -57,15 +58,26 @@ class Stream:
         source = self._sources[name]
         for _ in range(_MOST_BLOCKS):
             block = os.read(source.descriptor, _BLOCK)
-            lines = _LINE_END.split(self._parts.get(name, b"") + block)
-            whole, rest = lines[:-1], lines[-1]
-            if flush and not block and rest:
-                whole, rest = [*whole, rest], b""
-            self._parts[name] = rest
-            self._write(source.prefix, whole)
-            if len(block) < _BLOCK and not (flush and rest):
+            self._write(source.prefix, self._lines(name, block, flush and not block))
+            if len(block) < _BLOCK and not (flush and self._begun.get(name)):
                 return False
         return True
+
+    def _lines(self, name: str, block: bytes, is_last: bool) -> List[bytes]:
+        """The lines that are whole now."""
+        first, *others = _LINE_END.split(block)
+        begun = self._begun.pop(name, [])
+        if first:
+            begun.append(first)
+        if others:
+            lines = [b"".join(begun), *others[:-1]]
+            begun = [others[-1]] if others[-1] else []
+        else:
+            lines = [b"".join(begun)] if is_last and begun else []
+            begun = [] if is_last else begun
+        if begun:
+            self._begun[name] = begun
+        return lines
 
     def _write(self, prefix: bytes, lines: List[bytes]) -> None:
         data = b"".join(prefix + line.rstrip(b"\r\n") + b"\n" for line in lines)
