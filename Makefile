@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # A CPU build of torch may lie beside the package index; pip knows where, uv has to be told.
 FIND_LINKS := $(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null || printenv PIP_FIND_LINKS)
-UV := UV_FIND_LINKS="$(FIND_LINKS)" UV_LINK_MODE=copy $(BIN)/uv
+# Where Python may not write bytecode, every start would compile torch and click again.
+UV := UV_FIND_LINKS="$(FIND_LINKS)" UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 $(BIN)/uv
 UV_VERSION := 0.13.7
 
 MINDSPORE := .venv-mindspore
@@ -22,8 +23,7 @@ $(BIN)/uv:
 $(VENV)/.setup: pyproject.toml requirements/demo.txt | $(BIN)/uv
 	$(UV) pip install --quiet --python $(BIN)/python -r requirements/demo.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
-	# Where Python may not write bytecode, every start would compile the commands again.
-	$(BIN)/python -m compileall -q src/jumar "$$($(BIN)/python -c 'import click; print(*click.__path__)')"
+	$(BIN)/python -m compileall -q src/jumar
 	touch $@
 
 $(VENV)/.setup-dev: pyproject.toml requirements/dev.txt | $(VENV)/.setup
