@@ -262,13 +262,12 @@ def test_the_stream_is_whole_even_when_ranks_write_faster_than_it_is_read(
     assert (ended.code, len(ended.output)) == (0, len("[rank 0] \n") + 40_000_000)
 
 
-@pytest.mark.parametrize("where", [">/dev/full", ">&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize("where", [">/dev/full 2>&1", ">&-", ">&- 2>&- <&-"])
 def test_ranks_run_to_their_end_where_nothing_can_be_printed(
     launcher: Launcher, tmp_path: Path, where: str
 ) -> None:
-    command = (
-        f'{PYTHON} -m jumar.launch --devices cpu:2 sh -c "echo x; echo y >done\\$RANK" {where}'
-    )
+    work = r"echo x; test \$TORCHELASTIC_RESTART_COUNT = 1 || exit 3; echo y >done\$RANK"
+    command = f'{PYTHON} -m jumar.launch --devices cpu:2 --restarts 1 sh -c "{work}" {where}'
     ended = subprocess.run(["sh", "-c", command], cwd=tmp_path, check=False, timeout=60)
     assert ended.returncode == 0
     assert sorted(path.name for path in tmp_path.glob("done*")) == ["done0", "done1"]

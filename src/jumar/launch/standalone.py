@@ -118,7 +118,7 @@ class _Front:
                     words = os.read(heard, 65536)
                     if not words:
                         return
-                    _print(2, words.decode("utf-8", "replace"))
+                    _put(2, words)
 
 
 class _Run(Listener):
@@ -239,6 +239,13 @@ class _Run(Listener):
 
 
 def _print(descriptor: int, text: str) -> None:
-    stream = sys.stdout if descriptor == 1 else sys.stderr
-    stream.write(text)
-    stream.flush()
+    _put(descriptor, text.encode("utf-8", "surrogateescape"))
+
+
+def _put(descriptor: int, data: bytes) -> None:
+    """Not through Python's files: a disk that is full must end neither ranks nor their supervision."""
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except OSError:
+        return
