@@ -190,11 +190,18 @@ def remote(bench: Bench, small: Path, big: Path) -> None:
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
                 prefix = f"{name}-{case}-{turn}"
                 bench.measure(f"{case} up", name, clients[name]("up", local, prefix))
-                target = bench.folder / "down"
+                target = bench.folder / f"down-{prefix}"
                 target.mkdir()
                 bench.measure(f"{case} down", name, clients[name]("down", target, prefix))
                 _verify(local, target)
-                shutil.rmtree(target)
+                _remove(target)
+
+
+def _remove(target: Path) -> None:
+    """Of small files nothing is removed before the end: ext4 without a journal gives no inode away
+    again for minutes, and whoever makes files next walks over all that were just removed."""
+    if sum(1 for _ in target.rglob("*")) < 10:
+        shutil.rmtree(target)
 
 
 def _verify(local: Path, target: Path) -> None:
@@ -217,27 +224,34 @@ def no_change(bench: Bench, local: Path) -> None:
 
 def folders(bench: Bench, tree: Path, big: Path) -> None:
     """Between folders of one file system."""
-    warm = bench.folder / "warm"
     for turn in range(max(4, bench.rounds)):
         for case, source in (("local small", tree), ("local big", big)):
-            # Who comes first pays for cold pages: nobody does, and the order changes.
-            subprocess.run(["cp", "-r", str(source), str(warm)], check=True, timeout=600)
-            subprocess.run(["rm", "-rf", str(warm)], check=True, timeout=600)
-            target = bench.folder / "copy"
-            commands = {
-                "jumar": [str(SCRIPTS / "jumar"), "data", "cp", str(source), str(target / "to")],
-                "cp -r": ["cp", "-r", str(source), str(target / "to")],
-            }
-            if shutil.which("rsync"):
-                end = "/" if source.is_dir() else ""
-                commands["rsync"] = ["rsync", "-a", f"{source}{end}", f"{target / 'to'}{end}"]
-            names = list(commands)
+            # Who comes first would pay for cold pages.
+            _read(source)
+            names = ["jumar", "cp -r"] + (["rsync"] if shutil.which("rsync") else [])
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
-                command = commands[name]
+                target = bench.folder / f"copy-{case}-{name}-{turn}"
                 target.mkdir()
                 os.sync()
-                bench.measure(case, name, command)
-                shutil.rmtree(target)
+                bench.measure(case, name, _local(name, source, target / "to"))
+                _remove(target)
+
+
+def _local(name: str, source: Path, target: Path) -> list[str]:
+    if name == "jumar":
+        return [str(SCRIPTS / "jumar"), "data", "cp", str(source), str(target)]
+    if name == "cp -r":
+        return ["cp", "-r", str(source), str(target)]
+    end = "/" if source.is_dir() else ""
+    return ["rsync", "-a", f"{source}{end}", f"{target}{end}"]
+
+
+def _read(source: Path) -> None:
+    for path in [source] if source.is_file() else source.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                while file.read(1 << 20):
+                    pass
 
 
 def s3fs_python(folder: Path) -> str | None:

@@ -1,7 +1,6 @@
 """What a transfer is asked to do, what it did, how far it is."""
 
 import threading
-import time
 from dataclasses import dataclass, field
 
 from jumar.store.retry import Patience
@@ -76,13 +75,11 @@ class Progress:
     total_bytes: int = 0
     resumed_bytes: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
-    began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plan(self, files: int, size: int) -> None:
         """What is to be done, beyond what earlier transfers of this progress did."""
         self.total_files, self.total_bytes = self.files + files, self.bytes + size
-        self.began = time.monotonic()
 
     def add_bytes(self, count: int) -> None:
         """Some bytes have been carried; less than none when they must be carried again."""

@@ -99,8 +99,6 @@ class Reading:
     def __init__(self, answer: Answer, skip: int, length: Optional[int], whole: bool) -> None:
         self._answer = answer
         self._left = length
-        self.total = answer.raw.left
-        """What the server said it would send; None when it did not say."""
         self.whole = whole
         """Whether the server sends all of the object, though a range was asked for."""
         self.etag = answer.etag
