@@ -195,3 +195,23 @@ def test_every_session_of_a_script_gets_the_bridge_and_one_import() -> None:
     assert once.count("npu_config_proto()") == 2
     assert once.count("import npu_config_proto") == 1
     assert port(once, Mode.NPU_ONLY) == once
+
+
+def test_code_for_torch_0_3_that_says_async_is_read_and_mended() -> None:
+    text = "import torch\nx = x.cuda(async=True)\ny = y.cuda(gpu, async = True)\n"
+    for mode in Mode:
+        ported = port_text(text, Options(mode=mode))
+        ast.parse(ported.text)
+        assert ported.text.count("non_blocking") == 2
+        assert ported.findings == ()
+        assert port(ported.text, mode) == ported.text
+
+
+def test_another_argument_called_async_is_told() -> None:
+    text = "import torch\nreplay = Replay(async=True)\nx = x.cuda()\n"
+    ported = port_text(text)
+    assert "Replay(async=True)" in ported.text
+    assert "x.to(ACCELERATOR)" in ported.text
+    assert [(f.code, f.subject, f.severity.value) for f in ported.findings] == [
+        ("JP001", "async", "work")
+    ]

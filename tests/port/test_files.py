@@ -8,6 +8,7 @@ import pytest
 from jumar.port import Mode, Options
 from jumar.port.files import config, docker, document, notebook, requirements, shell
 from jumar.port.project import Project
+from jumar.port.scan import FileKind, kind_of
 
 NPU = Options(mode=Mode.NPU_ONLY)
 ANY = Options()
@@ -264,3 +265,9 @@ def test_commands_of_a_notebook_ask_for_cards_too() -> None:
     text = _book("import torch\n!nvidia-smi -L")
     _, ported = notebook.port(text, ANY, "n.ipynb", Project(Path(), []))
     assert [(f.line, f.subject) for f in ported.findings] == [(2, "nvidia-smi")]
+
+
+def test_lists_of_conda_are_known_by_their_names() -> None:
+    names = ("environment.yml", "docker/env.yaml", "conda.yml", "settings.yml")
+    kinds = [kind_of(name) for name in names]
+    assert kinds == [FileKind.REQUIREMENTS] * 3 + [FileKind.CONFIG]

@@ -17,6 +17,8 @@ from jumar.port.source import Source
 _EXACT_IN_F_STRINGS = sys.version_info >= (3, 12)
 
 
+OLD_ASYNC = "Async"
+"""How the tree spells an argument called `async`, which no longer parses."""
 _READ_SETTINGS = frozenset({"mmcv", "mmengine"})
 """Packages that settings written in Python import for themselves."""
 _TORCH = re.compile(r"\btorch\.\w|\.cuda\(")

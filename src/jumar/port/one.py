@@ -119,7 +119,7 @@ def _plain(found: Found, source: Source, options: Options) -> FileResult | None:
     return FileResult(
         found.path,
         tuple(edits.changes),
-        tuple(edits.findings),
+        tuple(sorted(edits.findings, key=lambda f: f.line)),
         source.encode(text) if text != source.text else None,
     )
 

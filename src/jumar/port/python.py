@@ -4,11 +4,11 @@ import ast
 import re
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jumar.port import branches, edits, helpers, prelude, suppress
-from jumar.port.context import PythonFile, Unplaced
+from jumar.port.context import OLD_ASYNC, PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
 from jumar.port.options import Options
@@ -35,7 +35,10 @@ TRACES = re.compile(
     rb"flash_att|xformers|bitsandbytes|BitsAndBytes|load_in_|faiss|lightning"
 )
 """A Python file without any of these is never parsed."""
-_QUOTES = str.maketrans("“”‘’", "\"\"''")
+_TYPOGRAPHIC = "“”‘’"
+_QUOTES = str.maketrans(_TYPOGRAPHIC, "\"\"''")
+_ASYNC = re.compile(r"\basync(?=\s*=[^=])")
+"""An argument's name in code for torch 0.3; a word of Python since 3.7."""
 _ALWAYS = frozenset({ast.Attribute, ast.ImportFrom, ast.Import})
 
 
@@ -70,12 +73,17 @@ def port_text(
         tree = Parsed(known, text, clean=True) if known is not None else parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return _unreadable(source, error, options)
-    remarks = [] if tree.clean else [_typographic(source)]
+    remarks = [_typographic(source)] if any(char in text for char in _TYPOGRAPHIC) else []
+    remarks = [] if tree.clean else remarks
     project.learn(path, tree.module)
     rules = _rules_for(text, options)
     read = source if tree.clean else Source(tree.text, "utf-8")
     file = _open(read, tree.module, path, options, project, rules)
-    return _port(file, text, rules, remarks)
+    ported = _port(file, text, rules, remarks)
+    if tree.clean or _ASYNC.search(ported.text) is None or not options.wants("JP001"):
+        return ported
+    left = finding(Source(ported.text, "utf-8"), "JP001", _old_word(ported.text))
+    return replace(ported, findings=(*ported.findings, left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +97,15 @@ class Parsed:
 
 
 def parse(text: str) -> Parsed:
-    """Parse a text; typographic quotes, as word processors make them, are read as plain ones."""
+    """Parse a text; typographic quotes, as word processors make them, are read as plain ones, and
+    arguments called `async` as `Async`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             return Parsed(ast.parse(text), text, clean=True)
         except SyntaxError:
-            mended = text.translate(_QUOTES)
+            mended = _ASYNC.sub(OLD_ASYNC, text.translate(_QUOTES))
             if mended == text:
                 raise
             return Parsed(ast.parse(mended), mended, clean=False)
@@ -273,8 +282,23 @@ def _unreadable(source: Source, error: Exception, options: Options) -> PortedTex
     return PortedText(source.text, findings=(finding(source, "JP001", remark),) if wanted else ())
 
 
+def _old_word(text: str) -> Remark:
+    match = _ASYNC.search(text)
+    start = match.start() if match else 0
+    return Remark(
+        start,
+        start + len(OLD_ASYNC),
+        Severity.WORK,
+        Effort.MINUTES,
+        Kind.FILE,
+        "async",
+        Words("async is a word of Python since 3.7.", "async 自 Python 3.7 起为关键字。"),
+        Words("give this argument another name", "请为该参数改名"),
+    )
+
+
 def _typographic(source: Source) -> tuple[str, Remark]:
-    start = next(i for i, char in enumerate(source.text) if char in "“”‘’")
+    start = next(i for i, char in enumerate(source.text) if char in _TYPOGRAPHIC)
     return "JP002", Remark(
         start,
         start + 1,

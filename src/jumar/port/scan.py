@@ -63,6 +63,9 @@ _SUFFIXES = {
 }
 
 
+_CONDA = frozenset(f"{n}.{s}" for n in ("environment", "env", "conda") for s in ("yml", "yaml"))
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """One file below the source, by its relative path."""
@@ -126,7 +129,7 @@ def kind_of(path: str) -> FileKind:
     name = path.rpartition("/")[2].lower()
     if name.endswith(".txt"):
         return FileKind.REQUIREMENTS if "requirement" in name else FileKind.OTHER
-    if name in ("environment.yml", "environment.yaml", "conda.yml", "conda.yaml"):
+    if name in _CONDA:
         return FileKind.REQUIREMENTS
     if name.startswith("dockerfile") or name.endswith(".dockerfile"):
         return FileKind.DOCKER

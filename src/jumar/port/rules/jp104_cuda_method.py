@@ -7,7 +7,7 @@ import ast
 import re
 
 from jumar.port import places
-from jumar.port.context import PythonFile
+from jumar.port.context import OLD_ASYNC, PythonFile
 from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -32,6 +32,10 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     start = file.span(method)[1] - len("cuda")
     if file.source.text[start : start + 4] != "cuda":
         return
+    for keyword in node.keywords:
+        if keyword.arg == OLD_ASYNC:
+            first, _ = file.span(keyword)
+            yield file.change(keyword, Piece(first, first + len(OLD_ASYNC), "non_blocking"))
     if file.options.npu_only:
         yield file.change(node, Piece(start, start + 4, "npu"), needs=(TORCH_NPU,))
     else:
