@@ -71,6 +71,12 @@ def test_a_trial_that_is_asked_to_end_takes_its_command_along(
     assert not os.path.exists(f"/proc/{pid.read_text().strip()}")
 
 
+def test_a_killed_command_is_not_said_to_have_used_no_npu(jumar: Jumar) -> None:
+    killed = jumar("try", "--", "sh", "-c", "kill -9 $$", rc=137)
+    assert "signal 9 ended the command, so there is no report" in killed.stderr
+    assert "used no simulated NPU" in jumar("try", "--", "true").stderr
+
+
 def test_mistakes_are_named(jumar: Jumar) -> None:
     assert "not a program" in jumar("try", "--", "no-such-program", rc=2).stderr
     assert "--time" in jumar("try", "--time", "soon", "--", "true", rc=2).stderr

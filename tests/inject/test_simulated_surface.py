@@ -1,3 +1,4 @@
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -83,6 +84,21 @@ def test_steps_end_the_script_with_success(simulated: Run) -> None:
     )
     done = simulated(source, JUMAR_SIM_STEPS="3")
     assert (done.returncode, done.stdout) == (0, "0\n1\n"), done.stderr
+
+
+def test_steps_end_a_process_of_a_group_with_its_report(simulated: Run, tmp_path: Path) -> None:
+    source = (
+        "import atexit, torch, torch_npu\nimport torch.distributed as dist\n"
+        "atexit.register(print, 'the end')\n"
+        "dist.init_process_group('hccl', store=dist.HashStore(), rank=0, world_size=1)\n"
+        "weight = torch.ones(2, device='npu', requires_grad=True)\n"
+        "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).npu())\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "while True:\n    model(weight).sum().backward()\n    optimizer.step()\n"
+    )
+    done = simulated(source, JUMAR_SIM_STEPS="3", JUMAR_SIM_REPORT=str(tmp_path / "trial.json"))
+    assert (done.returncode, done.stdout) == (0, "the end\n"), done.stderr
+    assert json.loads((tmp_path / "trial.json").read_text("utf-8"))["steps"] == 3
 
 
 @pytest.mark.parametrize("variables", [{}, {"PYTHONPATH": "SIM"}])

@@ -87,12 +87,18 @@ def command(
     if tried.ended.stopped:
         note(f"jumar: {format_duration(time_s)} are over, the command is stopped")
     if tried.document is None and mode != "fast":
-        note("jumar: the command used no simulated NPU, so there is no report")
+        note(f"jumar: {_why_no_report(tried.ended.code)}, so there is no report")
     if as_json:
         print_json(_summary(tried))
     elif folder is not None and tried.document is not None:
         note(f"report: {folder / 'report.html'}")
     return 0 if tried.ended.stopped else tried.ended.code
+
+
+def _why_no_report(code: int) -> str:
+    if code > 128:
+        return f"signal {code - 128} ended the command"
+    return "the command used no simulated NPU"
 
 
 def _places(report: Path | None) -> tuple[Path | None, Path | None]:

@@ -1,8 +1,13 @@
 """Ends a trial after so many optimizer steps or seconds, cleanly and with success."""
 
+import atexit
 import logging
+import os
+import sys
 import time
 from typing import Any
+
+import torch.distributed as dist
 
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.record import RECORD
@@ -21,7 +26,17 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 def _stop(reached: str) -> None:
     logger.warning("the trial ends here: %s were asked for", reached)
+    if dist.is_available() and dist.is_initialized():
+        _leave()
     raise SystemExit(0)
+
+
+def _leave() -> None:
+    """End a process of a group, whose threads abort at times while Python takes itself down."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def install() -> None:
