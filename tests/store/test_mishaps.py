@@ -21,7 +21,7 @@ from jumar.store.door import Door
 from jumar.store.errors import StoreAway
 from jumar.store.parallel import in_threads
 from jumar.store.places import make_bucket, open_place
-from jumar.store.retry import Patience, patiently
+from jumar.store.retry import Patience, Teller, patiently
 from jumar.store.transfer.records import MIB, Options, Progress, Report
 from jumar.store.transfer.run import LISTING_PATIENCE_S
 
@@ -228,19 +228,29 @@ def small_disk(tmp_path: Path) -> Generator[Path]:
     subprocess.run(["umount", str(folder)], check=True, timeout=20)
 
 
-def test_many_who_wait_for_one_server_say_it_once(caplog: pytest.LogCaptureFixture) -> None:
-    asked, meet = dict[int, bool](), threading.Barrier(16)
+def test_many_who_wait_for_one_server_say_it_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=[].append)
+    monkeypatch.setattr("jumar.store.retry.time", clock)
+    monkeypatch.setattr("jumar.store.retry._teller", Teller())
+    asked = set[int]()
 
     def ask(number: int) -> None:
-        if not asked.get(number):
-            asked[number] = True
-            meet.wait(60)
+        if number not in asked:
+            asked.add(number)
             raise StoreAway("the store did not answer")
 
-    patience = Patience(limit_s=60, first_s=1.0)
+    def ask_together(numbers: range) -> None:
+        in_threads(lambda number: patiently(lambda: ask(number), Patience(), "it"), numbers, 16)
+
     with caplog.at_level("WARNING"):
-        in_threads(lambda number: patiently(lambda: ask(number), patience, "it"), range(16), 16)
-    assert caplog.text.count("the store did not answer; trying again in 1.0 s") == 1
+        ask_together(range(16))
+        assert caplog.text.count("the store did not answer; trying again in 0.2 s") == 1
+        now[0] = 0.3
+        ask_together(range(16, 32))
+        assert caplog.text.count("the store did not answer; trying again in 0.2 s") == 2
 
 
 def test_twenty_seconds_away_are_within_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ class Patience:
     damaged_tries: int = 4
 
 
-class _Teller:
+class Teller:
     """Says that something is tried again: once, though dozens of threads wait for one server."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class _Teller:
         logger.warning("%s; trying again in %.1f s", error, pause_s)
 
 
-_teller = _Teller()
+_teller = Teller()
 
 
 def patiently(
