@@ -232,7 +232,7 @@ def test_many_who_wait_for_one_server_say_it_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = [0.0]
-    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=[].append)
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=list[float]().append)
     monkeypatch.setattr("jumar.store.retry.time", clock)
     monkeypatch.setattr("jumar.store.retry._teller", Teller())
     asked = set[int]()
