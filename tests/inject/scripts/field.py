@@ -42,6 +42,8 @@ assert torch.zeros(1).device.type == nn.Linear(1, 1).weight.device.type == "npu"
 torch.set_default_tensor_type("torch.FloatTensor")
 assert torch.zeros(1).device.type == "cpu"
 
+assert torch.npu.amp.sharded_grad_scaler.ShardedGradScaler.__module__.startswith("torch_npu")
+
 # models made without memory
 with torch.device("meta"):
     model = nn.Linear(3, 3)

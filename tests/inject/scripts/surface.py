@@ -9,6 +9,8 @@ import torch_npu
 from torch.utils.data import DataLoader, TensorDataset
 
 folder = sys.argv[1]
+# It takes as long to import as torch itself.
+assert "torch.distributed.fsdp" not in sys.modules
 
 # devices
 assert torch.npu.is_available()

@@ -134,6 +134,8 @@ def _replace_modules() -> None:
     npu.OutOfMemoryError = torch.OutOfMemoryError
     # Torch itself reads private names of torch.cuda, even where there is no card.
     npu.__getattr__ = functools.partial(_private_name, torch.cuda)
+    # It also imports private modules of it, some only later.
+    npu.__path__ = [*npu.__path__, *torch.cuda.__path__]
     torch.cuda = npu
     for name in [
         name for name in sys.modules if name == "torch.cuda" or name.startswith("torch.cuda.")

@@ -1,6 +1,9 @@
 """`torch.npu.amp`: autocast and gradient scaling."""
 
-from torch_npu.npu.amp import autocast_mode, common, grad_scaler, sharded_grad_scaler
+import importlib
+from typing import Any
+
+from torch_npu.npu.amp import autocast_mode, common, grad_scaler
 from torch_npu.npu.amp.autocast_mode import autocast, custom_bwd, custom_fwd
 from torch_npu.npu.amp.common import amp_definitely_not_available
 from torch_npu.npu.amp.grad_scaler import GradScaler
@@ -14,5 +17,11 @@ __all__ = [
     "custom_bwd",
     "custom_fwd",
     "grad_scaler",
-    "sharded_grad_scaler",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # It needs torch's FSDP, which takes as long to import as torch itself.
+    if name == "sharded_grad_scaler":
+        return importlib.import_module("torch_npu.npu.amp.sharded_grad_scaler")
+    raise AttributeError(f"module 'torch_npu.npu.amp' has no attribute {name!r}")
