@@ -36,10 +36,12 @@ from jumar.store.transfer.steps import Arriving, Journal
 T = TypeVar("T")
 RANGE_WORKERS = 5
 # Of whole parts, as we send them: servers that keep parts read none of them twice.
-RANGE_BYTES = 10 * PART_BYTES
+RANGE_BYTES = 5 * PART_BYTES
 STEP_BYTES = MIB
 # Small enough to be still in the cache when it is written.
 _BUFFER_BYTES = 1 << 18
+# Larger writes ask for large pages, which are dear where the memory is full of other files' pages.
+_WRITE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +321,7 @@ def _hold(file: int, path: str) -> None:
 def _write_at(file: int, data: memoryview, start: int, path: str) -> None:
     try:
         while data:
-            done = os.pwrite(file, data, start)
+            done = os.pwrite(file, data[:_WRITE_BYTES], start)
             data, start = data[done:], start + done
     except OSError as error:
         raise explained(error, path) from error
