@@ -116,3 +116,14 @@ def test_line_ends_cannot_be_smuggled_into_a_request() -> None:
     for target, value in (("/", "a\nb: c"), ("/a b", "c")):
         with pytest.raises(ValueError, match="cannot be sent"):
             connection.ask("GET", target, {"x": value}, None)
+
+
+def test_of_many_objects_those_that_do_not_come_are_told_apart() -> None:
+    good = [OK + b"content-length: 2\r\netag: one\r\nconnection: close\r\n\r\nok"]
+    cut = [OK + b"content-length: 9\r\n\r\nhalf"]
+    gone = [b"HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\ngone"]
+    with answering(good, cut, gone, good) as port:
+        client = S3(Endpoint(f"http://127.0.0.1:{port}"))
+        got = list(client.get_many("b", "wxyz", width=1))
+    assert [one.key for one in got] == ["w", "x", "y", "z"]
+    assert [one.data for one in got] == [b"ok", None, None, b"ok"]

@@ -12,6 +12,7 @@ from tests.store.proxy import proxied
 
 from jumar.store.accounts import StoreConfig, save_account
 from jumar.store.errors import Damaged
+from jumar.store.places import open_place
 from jumar.store.transfer.records import MIB, PART_BYTES
 from jumar.store.transfer.upload import PART_WORKERS
 
@@ -124,3 +125,28 @@ def _run(home: Path, *arguments: str) -> int:
     return subprocess.run(
         _command(*arguments), env=_environment(home), timeout=120, check=False
     ).returncode
+
+
+def test_small_objects_come_all_though_answers_are_cut(
+    door_config: StoreConfig, door_bucket: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "from"
+    folder.mkdir()
+    for number in range(300):
+        (folder / f"{number} 名").write_bytes(os.urandom(20_000))
+    copy(folder, f"obs://{door_bucket}/many", door_config)
+    # No path here can have this name: it is told, and the others come.
+    open_place(f"obs://{door_bucket}/", door_config).store.write("many/.jumar-b", b"odd")
+    seen: list[int] = []
+
+    def cut(data: bytes, before: int) -> bytes | None:
+        seen.append(before)
+        return None if len(seen) in (60, 90, 200) else data
+
+    with proxied(door_config, cut) as (_, config):
+        report = copy(f"obs://{door_bucket}/many", tmp_path / "to", config)
+    assert [failure.key for failure in report.failed] == ["many/.jumar-b"]
+    assert report.copied == 300
+    assert report.bytes == 300 * 20_000
+    for path in folder.iterdir():
+        assert (tmp_path / "to" / path.name).read_bytes() == path.read_bytes()

@@ -236,6 +236,8 @@ def test_ten_thousand_keys_in_one_folder(
 
 
 def test_the_commands(home: Path, source: Path, tmp_path: Path) -> None:
+    # Read back as text below.
+    (source / "odd #%[x].txt").write_bytes("文\n".encode())
     pushed = run_jumar(home, "data", "push", str(source), "obs://lab/x", "--json")
     assert pushed.returncode == 0, pushed.stderr
     assert json.loads(pushed.stdout)["copied"] == 7

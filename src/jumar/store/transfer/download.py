@@ -57,13 +57,18 @@ class Download:
 
     def run(self) -> None:
         """Fetch the object, verify it and give it its name."""
-        path = self.folder.path(self.target)
+        path = self.path
         if self.entry.size <= SMALL_BYTES:
-            self._patiently(lambda: self._fetch_small(path))
+            self._patiently(lambda: self.keep(*self.store.get_small(self.entry.key)))
         elif self.entry.size <= BIG_BYTES or not self._ranges_work():
             self._patiently(lambda: self._fetch_stream(path))
         else:
             _RangedDownload(self, path).run()
+
+    @property
+    def path(self) -> str:
+        """Where the file will be."""
+        return self.folder.path(self.target)
 
     @property
     def what(self) -> str:
@@ -73,11 +78,12 @@ class Download:
     def _patiently(self, action: Callable[[], None]) -> None:
         patiently(action, self.options.patience, self.what, self.progress.stop)
 
-    def _fetch_small(self, path: str) -> None:
-        data, etag = self.store.get_small(self.entry.key)
+    def keep(self, data: bytes, etag: str) -> None:
+        """Verify what came in one piece, and make the file of it."""
         self.check_size(len(data))
         if is_md5(etag) and hashlib.md5(data).hexdigest() != etag:
             raise self.damaged()
+        path = self.path
         aside = aside_name(path)
         try:
             with open_aside(aside, path) as file:

@@ -16,6 +16,7 @@ from jumar.store.transfer.between import copy_between
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.local import copy_here, copy_one
 from jumar.store.transfer.plan import Copy, Plan, make_plan
+from jumar.store.transfer.quick import fetch_small
 from jumar.store.transfer.records import BIG_BYTES, Failure, Options, Progress, Report
 from jumar.store.transfer.upload import Upload
 
@@ -90,9 +91,10 @@ class _Work:
             self._copy_here(self.source, self.target, plan)
         else:
             big = [copy for copy in plan.copies if copy.source.size > BIG_BYTES]
-            small = (copy for copy in plan.copies if copy.source.size <= BIG_BYTES)
-            count = len(plan.copies) - len(big)
-            each(self._copy, small, min(self.options.workers, count), self.progress.stop)
+            small = [copy for copy in plan.copies if copy.source.size <= BIG_BYTES]
+            if isinstance(self.source, ObjectStore) and isinstance(self.target, FolderStore):
+                small = fetch_small(self.source, self.target, small, self.options, self.progress)
+            each(self._copy, small, min(self.options.workers, len(small)), self.progress.stop)
             for copy in big:
                 self._copy(copy)
         if self._fatal is not None:

@@ -33,6 +33,14 @@ class Found(NamedTuple):
     etag: str
 
 
+class Got(NamedTuple):
+    """One of many small objects; no data when it did not come, for whatever reason."""
+
+    key: str
+    data: Optional[bytes]
+    etag: str
+
+
 class Page(NamedTuple):
     """One page of a listing; `more` is the token of the next one."""
 

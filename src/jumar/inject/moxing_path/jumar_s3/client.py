@@ -2,16 +2,17 @@
 
 import hashlib
 import re
-import threading
-import time
+import sys
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Optional, Tuple
-from urllib.parse import quote, urlsplit
+from collections import deque
+from typing import Deque, Dict, Generator, Iterable, Iterator, List, Optional, Tuple
+from urllib.parse import quote
 
 from .answers import (
     Answer,
     Begun,
     Found,
+    Got,
     Page,
     Part,
     Reading,
@@ -23,52 +24,28 @@ from .answers import (
     read_page,
     told,
 )
-from .sign import (
-    EMPTY_SHA256,
-    UNSIGNED,
-    Endpoint,
-    Request,
-    authorization,
-    presigned_query,
-    query_text,
-    stamp,
-)
-from .wire import Body, Connection, Response
-
-if TYPE_CHECKING:
-    from ssl import SSLContext
+from .asking import Asking
+from .sign import presigned_query
+from .wire import Body, Connection
 
 # XML has no way to write most of them, and takes a carriage return for a new line.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
-class S3:
+class S3(Asking):
     """Calls to one server."""
-
-    def __init__(self, endpoint: Endpoint, timeout_s: float = 60.0) -> None:
-        parts = urlsplit(endpoint.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{endpoint.url!r} is not the address of an S3 server")
-        self.endpoint = endpoint
-        self._secure = parts.scheme == "https"
-        self._host = parts.hostname
-        self._port = parts.port
-        self._timeout_s = timeout_s
-        self._local = threading.local()
-        self._tls_context: Optional[SSLContext] = None
-        self._making_tls = threading.Lock()
 
     # Calls on objects
 
     def head(self, bucket: str, key: str) -> Found:
         """Size, time and tag of one object."""
-        with self._answer("HEAD", bucket, key) as answer:
+        with self.answer("HEAD", bucket, key) as answer:
             changed = http_time(answer.headers.get("last-modified"))
             return Found(key, answer.length, changed, answer.etag)
 
     def part_bytes(self, bucket: str, key: str) -> Optional[int]:
         """How large the first part was of an object that came in parts, where the server tells."""
-        with self._answer("HEAD", bucket, key, query={"partNumber": "1"}) as answer:
+        with self.answer("HEAD", bucket, key, query={"partNumber": "1"}) as answer:
             if answer.headers.get("x-amz-mp-parts-count") is None:
                 return None
             return answer.length or None
@@ -76,7 +53,7 @@ class S3:
     def crc32(self, bucket: str, key: str) -> Optional[bytes]:
         """The CRC-32 of all the object's bytes, where the server keeps it."""
         asked = {"x-amz-checksum-mode": "ENABLED"}
-        with self._answer("HEAD", bucket, key, headers=asked) as answer:
+        with self.answer("HEAD", bucket, key, headers=asked) as answer:
             text = answer.headers.get("x-amz-checksum-crc32") or ""
         # Of an upload in parts it may be one over the parts' checksums: "AAAAAA==-7".
         return b64decode(text) if len(text) == 8 else None
@@ -87,10 +64,29 @@ class S3:
         if start or length is not None:
             end = "" if length is None else str(start + length - 1)
             headers["Range"] = f"bytes={start}-{end}"
-        answer = self._answer("GET", bucket, key, headers=headers)
+        answer = self.answer("GET", bucket, key, headers=headers)
         # Some servers ignore the range and send it all; some obey and say 200 all the same.
         ignored = bool(headers) and answer.headers.get("content-range") is None
         return Reading(answer, skip=start if ignored else 0, length=length, whole=ignored)
+
+    def get_many(self, bucket: str, keys: Iterable[str], width: int) -> Generator[Got, None, None]:
+        """Small objects, in this order. One thread asks for `width` at a time, each over a connection
+        of its own: as many threads would spend half of their time on each other."""
+        free: List[Connection] = []
+        asked: Deque[Tuple[str, Connection, bool]] = deque()
+        try:
+            for key in keys:
+                host, path = self.place(bucket, key)
+                connection = free.pop() if free else self.new_connection(host)
+                headers = self.signed("GET", host, path, "", {}, None)
+                asked.append((key, connection, _is_sent(connection, path, headers)))
+                if len(asked) == width:
+                    yield _take(asked, free)
+            while asked:
+                yield _take(asked, free)
+        finally:
+            for connection in (*free, *(connection for _, connection, _ in asked)):
+                connection.close()
 
     def put(
         self,
@@ -101,16 +97,14 @@ class S3:
         headers: Optional[Dict[str, str]] = None,
     ) -> str:
         """Write an object in one request; gives its tag."""
-        with self._answer("PUT", bucket, key, headers=headers, body=body, length=length) as answer:
+        with self.answer("PUT", bucket, key, headers=headers, body=body, length=length) as answer:
             answer.drain()
             return answer.etag
 
     def copy(self, bucket: str, key: str, to_bucket: str, to_key: str) -> None:
         """Copy an object inside the server."""
         source = "/" + quote(f"{bucket}/{key}", safe="/-_.~")
-        with self._answer(
-            "PUT", to_bucket, to_key, headers={"x-amz-copy-source": source}
-        ) as answer:
+        with self.answer("PUT", to_bucket, to_key, headers={"x-amz-copy-source": source}) as answer:
             # A copy that breaks late is told in the body of a good answer.
             root = parse(answer.text())
             if root is not None and bare(root) == "Error":
@@ -118,7 +112,7 @@ class S3:
 
     def delete(self, bucket: str, key: str) -> None:
         """Delete an object; it need not be there."""
-        with self._answer("DELETE", bucket, key) as answer:
+        with self.answer("DELETE", bucket, key) as answer:
             answer.drain()
 
     def delete_many(self, bucket: str, keys: Iterable[str]) -> None:
@@ -133,7 +127,7 @@ class S3:
         body = (f"<Delete><Quiet>true</Quiet>{rows}</Delete>").encode()
         # The call insists on a checksum of its body.
         digest = b64encode(hashlib.md5(body).digest()).decode("ascii")
-        with self._answer(
+        with self.answer(
             "POST", bucket, query={"delete": ""}, headers={"Content-MD5": digest}, body=body
         ) as answer:
             root = parse(answer.text())
@@ -156,7 +150,7 @@ class S3:
                 query[name] = value
         if more:
             query["continuation-token"] = more
-        with self._answer("GET", bucket, query=query) as answer:
+        with self.answer("GET", bucket, query=query) as answer:
             return read_page(answer.text())
 
     def walk(self, bucket: str, prefix: str = "") -> Iterator[Found]:
@@ -174,7 +168,7 @@ class S3:
     def create_upload(self, bucket: str, key: str, crc32: bool = False) -> Begun:
         """Begin an upload in parts; with `crc32` the server is asked to compare checksums."""
         headers = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "FULL_OBJECT"}
-        with self._answer(
+        with self.answer(
             "POST", bucket, key, query={"uploads": ""}, headers=headers if crc32 else None
         ) as answer:
             kept = all(answer.headers.get(name) == value for name, value in headers.items())
@@ -192,7 +186,7 @@ class S3:
     ) -> str:
         """Send one part; gives its tag."""
         query = {"partNumber": str(number), "uploadId": upload}
-        with self._answer(
+        with self.answer(
             "PUT", bucket, key, query=query, headers=_checksum(crc32), body=body, length=length
         ) as answer:
             answer.drain()
@@ -206,7 +200,7 @@ class S3:
             query = {"uploadId": upload}
             if marker:
                 query["part-number-marker"] = marker
-            with self._answer("GET", bucket, key, query=query) as answer:
+            with self.answer("GET", bucket, key, query=query) as answer:
                 root = parse(answer.text())
             fields: Dict[str, str] = {}
             for element in root if root is not None else ():
@@ -235,7 +229,7 @@ class S3:
             for number, etag in enumerate(etags, 1)
         )
         body = (f"<CompleteMultipartUpload>{rows}</CompleteMultipartUpload>").encode()
-        with self._answer(
+        with self.answer(
             "POST", bucket, key, query={"uploadId": upload}, headers=_checksum(crc32), body=body
         ) as answer:
             text = answer.text()
@@ -246,14 +240,14 @@ class S3:
 
     def abort_upload(self, bucket: str, key: str, upload: str) -> None:
         """Throw the parts away."""
-        with self._answer("DELETE", bucket, key, query={"uploadId": upload}) as answer:
+        with self.answer("DELETE", bucket, key, query={"uploadId": upload}) as answer:
             answer.drain()
 
     # Calls on buckets
 
     def buckets(self) -> List[str]:
         """Names of the buckets that this key can list."""
-        with self._answer("GET") as answer:
+        with self.answer("GET") as answer:
             root = parse(answer.text())
         if root is None:
             return []
@@ -261,13 +255,13 @@ class S3:
 
     def create_bucket(self, bucket: str) -> None:
         """Make a bucket."""
-        with self._answer("PUT", bucket) as answer:
+        with self.answer("PUT", bucket) as answer:
             answer.drain()
 
     def policy(self, bucket: str) -> str:
         """The bucket's policy, a JSON text; empty when it has none."""
         try:
-            with self._answer("GET", bucket, query={"policy": ""}) as answer:
+            with self.answer("GET", bucket, query={"policy": ""}) as answer:
                 return answer.text().decode("utf-8")
         except S3Error as error:
             if error.code != "NoSuchBucketPolicy":
@@ -276,120 +270,43 @@ class S3:
 
     def delete_policy(self, bucket: str) -> None:
         """Take the bucket's policy away."""
-        with self._answer("DELETE", bucket, query={"policy": ""}) as answer:
+        with self.answer("DELETE", bucket, query={"policy": ""}) as answer:
             answer.drain()
 
     def put_policy(self, bucket: str, policy: str) -> None:
         """Set the bucket's policy, a JSON text."""
-        with self._answer(
+        with self.answer(
             "PUT", bucket, query={"policy": ""}, body=policy.encode("utf-8")
         ) as answer:
             answer.drain()
 
     def presign(self, method: str, bucket: str, key: str, expires_s: int = 3600) -> str:
         """An address that works without a key until it expires."""
-        host, path = self._place(bucket, key)
+        host, path = self.place(bucket, key)
         query = presigned_query(self.endpoint, method, host, path, expires_s)
-        return "{}://{}{}?{}".format("https" if self._secure else "http", host, path, query)
+        return "{}://{}{}?{}".format("https" if self.secure else "http", host, path, query)
 
-    def close(self) -> None:
-        """Close this thread's connection."""
-        kept = getattr(self._local, "kept", None)
-        if kept is not None:
-            kept.close()
 
-    # How a request is made
+def _is_sent(connection: Connection, path: str, headers: Dict[str, str]) -> bool:
+    try:
+        connection.send("GET", path, headers)
+    except OSError:
+        return False
+    return True
 
-    def _place(self, bucket: str, key: str) -> Tuple[str, str]:
-        host = self._host if ":" not in self._host else f"[{self._host}]"
-        path = "/" + quote(key, safe="/-_.~")
-        if bucket and self.endpoint.path_style:
-            path = "/{}{}".format(quote(bucket, safe="-_.~"), path if key else "")
-        elif bucket:
-            host = f"{bucket}.{host}"
-        if self._port is not None and self._port != (443 if self._secure else 80):
-            host = f"{host}:{self._port}"
-        return host, path
 
-    def _answer(
-        self,
-        method: str,
-        bucket: str = "",
-        key: str = "",
-        query: Optional[Dict[str, str]] = None,
-        headers: Optional[Dict[str, str]] = None,
-        body: Optional[Body] = None,
-        length: Optional[int] = None,
-    ) -> "Answer":
-        host, path = self._place(bucket, key)
-        text = query_text(query or {})
-        sent = self._signed(method, host, path, text, headers or {}, body)
-        if isinstance(body, bytes):
-            length = len(body)
-        if length is not None or method in ("PUT", "POST"):
-            sent["content-length"] = str(length or 0)
-        answer = Answer(self._ask(host, method, path + ("?" + text if text else ""), sent, body))
-        if answer.raw.status >= 300:
-            with answer:
-                raise answer.error()
-        return answer
-
-    def _ask(
-        self, host: str, method: str, target: str, headers: Dict[str, str], body: Optional[Body]
-    ) -> Response:
-        connection = self._connection(host)
-        # A server closes connections that nobody used for a while, at times just when one is used.
-        again = (
-            connection.is_open and method != "POST" and (body is None or isinstance(body, bytes))
-        )
-        try:
-            return connection.ask(method, target, headers, body)
-        except ConnectionError:
-            if not again:
-                raise
-            return connection.ask(method, target, headers, body)
-
-    def _signed(
-        self,
-        method: str,
-        host: str,
-        path: str,
-        query: str,
-        headers: Dict[str, str],
-        body: Optional[Body],
-    ) -> Dict[str, str]:
-        now = time.gmtime()
-        digest = EMPTY_SHA256 if body is None else UNSIGNED
-        if isinstance(body, bytes):
-            digest = hashlib.sha256(body).hexdigest()
-        sent = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": stamp(now)}
-        if self.endpoint.token:
-            sent["x-amz-security-token"] = self.endpoint.token
-        sent.update({name.lower(): value for name, value in headers.items()})
-        if self.endpoint.access_key:
-            request = Request(method, path, query, dict(sent), digest, now)
-            sent["authorization"] = authorization(self.endpoint, request)
-        return sent
-
-    def _connection(self, host: str) -> Connection:
-        """This thread's connection."""
-        kept: Optional[Connection] = getattr(self._local, "kept", None)
-        name = self._host if self.endpoint.path_style else host.rsplit(":", 1)[0]
-        if kept is None or kept.host != name:
-            self.close()
-            port = self._port or (443 if self._secure else 80)
-            kept = Connection(name, port, self._timeout_s, self._tls() if self._secure else None)
-            self._local.kept = kept
-        return kept
-
-    def _tls(self) -> "SSLContext":
-        # Half of a short command's start; one for all threads, because it reads a large file.
-        import ssl
-
-        with self._making_tls:
-            if self._tls_context is None:
-                self._tls_context = ssl.create_default_context()
-            return self._tls_context
+def _take(asked: Deque[Tuple[str, Connection, bool]], free: List[Connection]) -> Got:
+    """The answer to the first that was asked for."""
+    key, connection, is_sent = asked.popleft()
+    free.append(connection)
+    if not is_sent:
+        return Got(key, None, "")
+    try:
+        with Answer(connection.answer("GET")) as answer:
+            data = answer.raw.read(sys.maxsize) if answer.raw.status < 300 else None
+            return Got(key, data, answer.etag)
+    except OSError:
+        return Got(key, None, "")
 
 
 def _checksum(crc32: Optional[bytes]) -> Optional[Dict[str, str]]:

@@ -5,7 +5,8 @@ body. With thousands of small objects, and with big ones from a server nearby, t
 
 import socket
 import struct
-from typing import TYPE_CHECKING, Dict, Iterable, List, Optional, Union
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Dict, Generator, Iterable, List, Optional, Union
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -49,10 +50,26 @@ class Connection:
         self, method: str, target: str, headers: Dict[str, str], body: Optional[Body]
     ) -> "Response":
         """Send a request and read the head of its answer."""
+        self.send(method, target, headers, body)
+        return self.answer(method)
+
+    def send(
+        self, method: str, target: str, headers: Dict[str, str], body: Optional[Body] = None
+    ) -> None:
+        """Send a request; `answer` has to follow before the next."""
         head = _head_of(method, target, headers)
-        try:
+        with self._closed_by_errors():
             _send(self._socket or self._connect(), head, body)
+
+    def answer(self, method: str) -> "Response":
+        """Read the head of the answer to what was sent."""
+        with self._closed_by_errors():
             return self._response(method)
+
+    @contextmanager
+    def _closed_by_errors(self) -> Generator[None, None, None]:
+        try:
+            yield
         except BaseException as error:
             self.close()
             if isinstance(error, BlockingIOError):

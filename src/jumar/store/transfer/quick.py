@@ -1,0 +1,52 @@
+"""Many small objects to local files, in one thread.
+
+Thousands of small objects cost time, not bandwidth, and threads that take turns in Python cost as much
+again. Whatever goes wrong here is left to `Download`, which tries again, and tells."""
+
+from collections.abc import Sequence
+
+from jumar.errors import JumarError
+from jumar.store.folder import FolderStore
+from jumar.store.objects import ObjectStore
+from jumar.store.transfer.download import Download
+from jumar.store.transfer.plan import Copy
+from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
+
+# A few are brought as soon as threads are started.
+_WORTH_IT = 64
+
+
+def fetch_small(
+    store: ObjectStore,
+    folder: FolderStore,
+    copies: Sequence[Copy],
+    options: Options,
+    progress: Progress,
+) -> list[Copy]:
+    """Bring those that are small, until one fails; gives the copies that are left to do."""
+    small = [copy for copy in copies if copy.source.size <= SMALL_BYTES and _fits(folder, copy)]
+    if len(small) < _WORTH_IT or store.s3.secure:
+        # An encrypted connection takes long to make: threads make them side by side.
+        return list(copies)
+    done: set[str] = set()
+    coming = store.s3.get_many(store.bucket, (c.source.key for c in small), options.workers)
+    for copy, got in zip(small, coming, strict=True):
+        if got.data is None or progress.stop.is_set():
+            break
+        try:
+            download = Download(store, copy.source, folder, copy.target, options, progress)
+            download.keep(got.data, got.etag)
+        except JumarError:
+            break
+        progress.add_file()
+        done.add(copy.target)
+    coming.close()
+    return [copy for copy in copies if copy.target not in done]
+
+
+def _fits(folder: FolderStore, copy: Copy) -> bool:
+    try:
+        folder.path(copy.target)
+    except JumarError:
+        return False
+    return True
