@@ -187,7 +187,7 @@ def remote(bench: Bench, small: Path, big: Path) -> None:
     for turn in range(bench.rounds):
         names = list(clients)
         for case, local in (("small", small), ("big", big)):
-            for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            for name in _in_turn(names, turn):
                 prefix = f"{name}-{case}-{turn}"
                 bench.measure(f"{case} up", name, clients[name]("up", local, prefix))
                 target = bench.folder / f"down-{prefix}"
@@ -195,6 +195,13 @@ def remote(bench: Bench, small: Path, big: Path) -> None:
                 bench.measure(f"{case} down", name, clients[name]("down", target, prefix))
                 _verify(local, target)
                 _remove(target)
+
+
+def _in_turn(names: list[str], turn: int) -> list[str]:
+    """Another one begins in each round, and nobody always follows the same one: each finds the memory
+    as the one before it left it."""
+    order = names[turn % len(names) :] + names[: turn % len(names)]
+    return order[::-1] if turn % 2 else order
 
 
 def _remove(target: Path) -> None:
@@ -229,7 +236,7 @@ def folders(bench: Bench, tree: Path, big: Path) -> None:
             # Who comes first would pay for cold pages.
             _read(source)
             names = ["jumar", "cp -r"] + (["rsync"] if shutil.which("rsync") else [])
-            for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            for name in _in_turn(names, turn):
                 target = bench.folder / f"copy-{case}-{name}-{turn}"
                 target.mkdir()
                 os.sync()

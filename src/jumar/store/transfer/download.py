@@ -36,7 +36,7 @@ from jumar.store.transfer.steps import Arriving, Journal
 T = TypeVar("T")
 RANGE_WORKERS = 5
 # Of whole parts, as we send them: servers that keep parts read none of them twice.
-RANGE_BYTES = 5 * PART_BYTES
+RANGE_BYTES = 3 * PART_BYTES
 STEP_BYTES = MIB
 # Small enough to be still in the cache when it is written.
 _BUFFER_BYTES = 1 << 18

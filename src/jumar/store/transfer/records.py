@@ -10,8 +10,8 @@ SMALL_BYTES = MIB
 """Objects up to this size are carried in memory."""
 BIG_BYTES = 16 * MIB
 """Objects above this size are carried in parts, several at a time."""
-PART_BYTES = 5 * MIB
-"""The smallest that all S3 servers take: what is on its way when a client is killed is sent again."""
+PART_BYTES = 8 * MIB
+"""Small, because what is on its way when a client is killed is sent again; whole chunks of SeaweedFS."""
 MOST_PARTS = 10_000
 
 

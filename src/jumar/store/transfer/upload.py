@@ -17,7 +17,7 @@ from jumar.store.transfer.records import BIG_BYTES, SMALL_BYTES, Options, Progre
 from jumar.store.transfer.source import SourceFile
 from jumar.store.transfer.unfinished import Unfinished, damaged
 
-# Three parts of 5 MiB are on their way at a time: so little is ever sent twice.
+# Three parts of 8 MiB are on their way at a time: so little is ever sent twice.
 PART_WORKERS = 3
 _TRIES_WHILE_CHANGING = 3
 
