@@ -139,6 +139,7 @@ NOISE = [
     b'{"jumar": 1}\n',
     b'{"jumar": 1, "id": "a", "nodes": 2, "node": 1}\n',
     b'{"jumar": 1, "id": "a", "nodes": 2, "node": {}, "size": "x", "part": 3}\n',
+    b'{"jumar": 1, "id": "a", "nodes": 2, "node": -1, "size": 1, "part": null}\n',
 ]
 
 

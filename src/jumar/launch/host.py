@@ -240,7 +240,7 @@ def _is_hello(message: Message, nodes: int) -> bool:
     """Anybody may connect, and say anything."""
     node, size, part = (message.get(name, "") for name in ("node", "size", "part"))
     return (
-        (node is None or (isinstance(node, int) and node < nodes))
+        (node is None or (isinstance(node, int) and 0 <= node < nodes))
         and isinstance(size, int)
         and size > 0
         and (part is None or isinstance(part, dict))
