@@ -13,7 +13,8 @@ from tests.store.served import run_jumar
 
 from jumar.inject.moxing_path.jumar_s3 import S3
 from jumar.store.accounts import StoreConfig, save_account
-from jumar.store.transfer.records import MIB, Progress
+from jumar.store.transfer.between import PIPE_WORKERS
+from jumar.store.transfer.records import MIB, PART_BYTES, Progress
 
 SIZE = 52 * MIB + 3
 
@@ -34,18 +35,18 @@ def test_a_client_killed_in_the_middle_sends_no_part_twice(
     with proxied(door_config) as (proxy, config):
         save_account(home / "store.json", "s3", door_config.obs)
         save_account(home / "store.json", "obs", config.obs)
-        proxy.stalls_after = 30 * MIB
+        proxy.stalls_after = 48 * MIB
         killed = subprocess.Popen(
             [str(Path(sys.executable).parent / "jumar"), *words],
             env={**os.environ, "JUMAR_HOME": str(home)},
         )
-        wait_until(lambda: proxy.sent_bytes > 30 * MIB)
+        wait_until(proxy.stalled.is_set)
         killed.send_signal(signal.SIGKILL)
         killed.wait(20)
         proxy.release()
         run_jumar(home, *words)
         # At most the parts that were on their way are sent again, and a few headers.
-        assert proxy.sent_bytes < SIZE + 4 * 5 * MIB + MIB
+        assert proxy.sent_bytes < SIZE + PIPE_WORKERS * PART_BYTES + MIB
     copy(f"obs://{door_bucket}/to/big", tmp_path / "back", door_config)
     assert (tmp_path / "back").read_bytes() == big
     assert list((home / "transfers").iterdir()) == []

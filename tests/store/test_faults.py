@@ -16,8 +16,6 @@ from jumar.store.places import open_place
 from jumar.store.transfer.records import MIB, PART_BYTES
 from jumar.store.transfer.upload import PART_WORKERS
 
-ONE_PART = 16 * MIB
-
 
 @pytest.fixture
 def big(tmp_path: Path) -> Path:
@@ -51,7 +49,7 @@ def test_a_download_killed_in_the_middle_fetches_no_part_twice(
     target = tmp_path / "to" / "back"
     with proxied(door_config) as (proxy, config):
         save_account(home / "store.json", "obs", config.obs)
-        proxy.stalls_after = 30 * MIB
+        proxy.stalls_after = 60 * MIB
         killed = _spawn(home, "pull", f"obs://{door_bucket}/big", str(target))
         wait_until(proxy.stalled.is_set)
         killed.send_signal(signal.SIGKILL)
@@ -59,8 +57,9 @@ def test_a_download_killed_in_the_middle_fetches_no_part_twice(
         proxy.release()
         assert not target.exists()
         assert _run(home, "pull", f"obs://{door_bucket}/big", str(target)) == 0
-        # At most the step that each stream was writing, and what it had not read from the wire.
-        assert proxy.received_bytes < big.stat().st_size + ONE_PART
+        # At most the step that each stream was writing, and what it had not read from the wire:
+        # a socket of a starved machine holds up to 6 MB.
+        assert proxy.received_bytes < big.stat().st_size + 40 * MIB
     assert target.read_bytes() == big.read_bytes()
     assert [path.name for path in target.parent.iterdir()] == ["back"]
 

@@ -15,7 +15,7 @@ from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.unfinished import Unfinished, damaged
 
 _MOST_COPIED_BYTES = 5 << 30
-_PIPE_WORKERS = 4
+PIPE_WORKERS = 4
 
 
 def copy_between(
@@ -76,7 +76,7 @@ def _pass_parts(source: ObjectStore, entry: Entry, unfinished: Unfinished) -> No
     sent = in_threads(
         lambda number: unfinished.patiently(lambda: carry(number), part=number),
         missing,
-        _PIPE_WORKERS,
+        PIPE_WORKERS,
     )
     etags.update(zip(missing, sent, strict=True))
     if unfinished.patiently(lambda: source.stat(entry.key)).etag != entry.etag:
