@@ -7,7 +7,7 @@ import pytest
 
 from jumar.cli.port import command
 from jumar.port import Mode, Options, port_text
-from jumar.port.packages import PACKAGES
+from jumar.port.cuda_packages import PACKAGES
 from jumar.port.rules import titles
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -7,7 +7,8 @@ import ast
 import re
 
 from jumar.port.context import PythonFile
-from jumar.port.packages import NAMED_FOR_CUDA, PACKAGES, Package, package_of
+from jumar.port.cuda_packages import PACKAGES, Package
+from jumar.port.packages import NAMED_FOR_CUDA, package_of
 from jumar.port.project import OWN
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
