@@ -1,8 +1,10 @@
 """The launcher as people start it: a process with arguments, signals and an exit code."""
 
+import contextlib
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -38,7 +40,7 @@ class Launcher:
         clean = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("JUMAR_", "SLURM_")) and name != "VIRTUAL_ENV"
+            if not name.startswith(("JUMAR_", "SLURM_", "PET_")) and name != "VIRTUAL_ENV"
         }
         started = subprocess.Popen(
             [*prefix, PYTHON, "-m", "jumar.launch", *arguments],
@@ -83,6 +85,15 @@ class Ended:
 
     def lines(self) -> list[str]:
         return sorted(self.output.splitlines())
+
+
+def free_port() -> int:
+    """For node 0. Not among those that connections of other tests are given meanwhile."""
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        with socket.socket() as door, contextlib.suppress(OSError):
+            door.bind(("", port))
+            return port
 
 
 def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 60) -> None:

@@ -12,15 +12,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import Launcher, wait_for
+from tests.launch.conftest import Launcher, free_port, wait_for
 
 from jumar.launch import process
-
-
-def free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return min(int(door.getsockname()[1]), 65000)
 
 
 def pair(

@@ -17,6 +17,7 @@ _NODE = {
     "npu": ("/dev/davinci[0-9]*", r"/dev/davinci(\d+)"),
     "gpu": ("/dev/nvidia[0-9]*", r"/dev/nvidia(\d+)"),
 }
+_UUID = re.compile(r"(?:GPU|MIG)-[\w/-]+")
 
 
 class Choice(NamedTuple):
@@ -24,7 +25,7 @@ class Choice(NamedTuple):
 
     kind: str
     cards: List[int]
-    """Empty for cpu: ranks are only processes then."""
+    """Empty for cpu, where ranks are only processes, and for GPUs that are named by UUID."""
     size: int
     facts: List[CardFacts]
     """What is known of the chosen cards."""
@@ -40,6 +41,9 @@ def choose(
         return Choice(kind, [], count or len(os.sched_getaffinity(0)), [])
     if kind == "sim":
         return _simulated(count, environ)
+    uuids = _uuids(kind, environ)
+    if uuids:
+        return _by_uuid(uuids, count)
     known = _known(kind, listed)
     allowed = _limited(kind, known, environ)
     busy = _busy_in(kind, listed) if listed is not None else _held_open(kind)
@@ -67,12 +71,27 @@ def _simulated(count: Optional[int], environ: Mapping[str, str]) -> Choice:
     return Choice("sim", cards, wanted, [CardFacts(card) for card in cards])
 
 
+def _uuids(kind: str, environ: Mapping[str, str]) -> List[str]:
+    """How CUDA may name GPUs, and must name slices of them; numbers are told apart elsewhere."""
+    words = [word.strip() for word in environ.get(VISIBLE["gpu"], "").split(",")]
+    return words if kind == "gpu" and all(map(_UUID.fullmatch, words)) else []
+
+
+def _by_uuid(uuids: List[str], count: Optional[int]) -> Choice:
+    """Which cards these are only the driver knows: they are taken as the user names them."""
+    wanted = len(uuids) if count is None else count
+    if wanted > len(uuids):
+        raise BadUsage(f"{wanted} gpu wanted, {VISIBLE['gpu']} names {len(uuids)}", "name more")
+    facts = [CardFacts(place, uuid=uuid) for place, uuid in enumerate(uuids[:wanted])]
+    return Choice("gpu", [], wanted, facts)
+
+
 def _kind_here(listed: Optional[List[Dict[str, Any]]], environ: Mapping[str, str]) -> str:
     if environ.get(SIM_DEVICES):
         return "sim"
     for kind in ("npu", "gpu"):
         known = _known(kind, listed)
-        if known and _limited(kind, known, environ):
+        if known and (_uuids(kind, environ) or _limited(kind, known, environ)):
             return kind
     return "cpu"
 
@@ -98,7 +117,7 @@ def _limited(kind: str, known: List[CardFacts], environ: Mapping[str, str]) -> L
         return []
     numbers = [part.strip() for part in text.split(",")]
     if not all(number.isdigit() for number in numbers):
-        raise BadUsage(f"{VISIBLE[kind]}={text!r} is not a list of numbers", "write 0,1,2")
+        raise BadUsage(f"{VISIBLE[kind]}={text!r} is not a list of cards", "write 0,1,2")
     visible = [int(number) for number in numbers]
     # Where nothing is known of the cards, the variable is all there is to go by.
     return [card.id for card in known if card.visible_as in visible] if known else visible

@@ -52,8 +52,10 @@ def visible_devices(kind: str, cards: Sequence[CardFacts]) -> Dict[str, str]:
     variable = VISIBLE.get(kind)
     if variable is None:
         return {}
+    uuids = [card.uuid for card in cards if card.uuid is not None]
     # The NPU runtime silently drops what follows a space or a smaller number.
-    return {variable: ",".join(str(number) for number in sorted(c.visible_as for c in cards))}
+    numbers = sorted(card.visible_as for card in cards if card.uuid is None)
+    return {variable: ",".join([*uuids, *map(str, numbers)])}
 
 
 def simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:

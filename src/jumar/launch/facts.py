@@ -19,6 +19,8 @@ class CardFacts(NamedTuple):
     super_pod_id: Optional[str] = None
     levels: Tuple[Mapping[str, Any], ...] = ()
     """A5: the card's addresses in each layer of the network, as the driver wrote them down."""
+    uuid: Optional[str] = None
+    """Of a GPU, or a slice of one, that the user named so: its numbers are not known then."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "CardFacts":

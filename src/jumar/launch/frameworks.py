@@ -85,6 +85,13 @@ def variables_of(
     return made
 
 
+def as_the_only_one(made: Dict[str, str], devices: Devices, local_rank: int) -> Dict[str, str]:
+    """The same for a rank that sees its own card only: that one has number 0 there."""
+    counted = ("LOCAL_RANK", "DEVICE_ID", "ASCEND_DEVICE_ID")
+    own = visible_devices(devices.kind, devices.cards[local_rank : local_rank + 1])
+    return {**made, **{name: "0" for name in counted if name in made}, **own}
+
+
 def needs_scheduler(framework: str, devices: Devices) -> bool:
     """MindSpore forms a dynamic cluster where no rank table says who is where."""
     return framework == "mindspore" and devices.rank_table is None

@@ -122,6 +122,7 @@ class Layout(NamedTuple):
             logs,
             self.cores,
             self.local_rank,
+            virtual_local_rank=self.options.virtual_local_rank,
         )
         return make_ranks(shared, group, devices)
 

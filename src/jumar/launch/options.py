@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import sys
-from typing import List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 KINDS = ("npu", "gpu", "sim", "cpu")
 _DEVICES = re.compile(r"(?:(npu|gpu|sim|cpu)(?::(\d{1,5}))?|(\d{1,5})|(auto|all))", re.I)
@@ -14,7 +14,30 @@ _USAGE = "jumar launch [options] (SCRIPT.py | -m MODULE | PROGRAM) [arguments]"
 _EPILOG = """\
 exit codes: 0 all ranks are done; 75 all saved and want to be run again; 120 a node was lost;
 121 the nodes did not come together; 125 the launcher itself was killed; 126, 127 the program
-cannot be started; 128+N the first failing rank was killed by signal N; else that rank's own code."""
+cannot be started; 128+N the first failing rank was killed by signal N; else that rank's own code.
+
+torchrun's variables (PET_NNODES, PET_NPROC_PER_NODE, ...) stand for options that are not given."""
+_VARIABLES = {
+    "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "--shutdown-timeout",
+    "PET_SHUTDOWN_TIMEOUT": "--shutdown-timeout",
+    "PET_NNODES": "--nnodes",
+    "PET_NPROC_PER_NODE": "--nproc-per-node",
+    "PET_NODE_RANK": "--node-rank",
+    "PET_MASTER_ADDR": "--master-addr",
+    "PET_MASTER_PORT": "--master-port",
+    "PET_RDZV_ENDPOINT": "--rdzv-endpoint",
+    "PET_RDZV_ID": "--rdzv-id",
+    "PET_MAX_RESTARTS": "--max-restarts",
+    "PET_LOG_DIR": "--log-dir",
+    "PET_LOCAL_RANKS_FILTER": "--local-ranks-filter",
+}
+_FLAG_VARIABLES = {
+    "PET_STANDALONE": "--standalone",
+    "PET_MODULE": "--module",
+    "PET_NO_PYTHON": "--no-python",
+    "PET_VIRTUAL_LOCAL_RANK": "--virtual-local-rank",
+}
+"""What torchrun reads for options that are not given; flags are numbers."""
 
 
 class BadUsage(Exception):
@@ -55,6 +78,10 @@ class Options(NamedTuple):
     python: Optional[str]
     bind: bool
     pass_local_rank: bool
+    virtual_local_rank: bool
+    """Each rank sees its own card only, as number 0."""
+    shown: Optional[FrozenSet[int]]
+    """The local ranks whose lines are printed; None: all."""
     quiet: bool
     dry_run: bool
 
@@ -66,11 +93,35 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
     """The options of one command line; raises BadUsage, or SystemExit after --help."""
+    stand_ins = _stand_ins(environ)
+    try:
+        # In front, so that what is given on the command line wins.
+        return _parse([*stand_ins.values(), *arguments], environ)
+    except BadUsage as error:
+        if stand_ins:
+            error.hint += f"; options also come from {', '.join(stand_ins)}"
+        raise
+
+
+def _stand_ins(environ: Mapping[str, str]) -> Dict[str, str]:
+    """The variables of torchrun that are set, with the options that they stand for."""
+    found = {
+        name: f"{option}={environ[name]}"
+        for name, option in _VARIABLES.items()
+        if environ.get(name)
+    }
+    for name, option in _FLAG_VARIABLES.items():
+        if _number(name, environ.get(name) or "0", 0):
+            found[name] = option
+    return found
+
+
+def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
     given = _parser().parse_args(arguments)
     words = given.command[1:] if given.command[:1] == ["--"] else given.command
     if not words:
         raise BadUsage("there is nothing to run")
-    kind, count = _torchrun_count(given.nproc) if given.nproc else parse_devices(given.devices)
+    kind, count = given.devices
     if given.module and given.no_python:
         raise BadUsage("--module and --no-python exclude each other")
     if given.standalone:
@@ -100,6 +151,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
         python=given.python or environ.get("PYTHON_EXEC") or None,
         bind=given.bind == "auto",
         pass_local_rank=not given.use_env,
+        virtual_local_rank=given.virtual_local_rank,
+        shown=given.shown,
         quiet=given.quiet,
         dry_run=given.dry_run,
     )
@@ -146,10 +199,13 @@ def _both(name: str) -> List[str]:
 
 def _add_size(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("where").add_argument
-    add("-d", "--devices", default="1", metavar="N|KIND:N|auto",
+    add("-d", "--devices", type=parse_devices, default=(None, 1), metavar="N|KIND:N|auto",
         help="ranks on this node: 8, npu:8, gpu:2, cpu:3, or auto: all cards, else all cores")  # fmt: skip
-    add(*_both("nproc-per-node"), dest="nproc", metavar="N|gpu|auto", help="the same, as torchrun")
+    add(*_both("nproc-per-node"), type=_torchrun_count, dest="devices", metavar="N|gpu|auto",
+        help="the same, as torchrun")  # fmt: skip
     add("--nodes", *_both("nnodes"), default="1", metavar="N", help="how many nodes")
+    # torchrun takes the beginning of a word, and people write this one.
+    add("--nnode", dest="nodes", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     add(*_both("node-rank"), type=int, metavar="K", help="which of them this is, from 0")
     add("--rdzv", *_both("rdzv-endpoint"), metavar="HOST:PORT",
         help="where node 0 is reached; its port and the next ones must be free")  # fmt: skip
@@ -177,11 +233,12 @@ def _add_supervision(parser: argparse.ArgumentParser) -> None:
         help="name ranks that still run S seconds after another was done (30)")  # fmt: skip
     add(*_both("log-dir"), metavar="DIR", help="keep the ranks' logs here")
     add("-q", "--quiet", action="store_true", help="logs in files only, nothing on stdout")
+    add(*_both("local-ranks-filter"), dest="shown", type=_local_ranks, metavar="K,...",
+        help="print the lines of these local ranks only; files have all")  # fmt: skip
     add(*_both("redirects"), "-r", *_both("tee"), "-t", *_both("monitor-interval"),
         *_both("start-method"), *_both("role"), *_both("local-addr"), *_both("logs-specs"),
-        *_both("event-log-handler"), *_both("local-ranks-filter"), *_both("numa-binding"),
-        *_both("duplicate-stdout-filters"), *_both("duplicate-stderr-filters"),
-        *_both("signals-to-handle"), dest="ignored", help=argparse.SUPPRESS)  # fmt: skip
+        *_both("event-log-handler"), *_both("numa-binding"), *_both("signals-to-handle"),
+        *_both("duplicate-stdout-filters"), *_both("duplicate-stderr-filters"), dest="ignored", help=argparse.SUPPRESS)  # fmt: skip
 
 
 def _add_program(parser: argparse.ArgumentParser) -> None:
@@ -196,6 +253,8 @@ def _add_program(parser: argparse.ArgumentParser) -> None:
     add(
         *_both("no-python"), action="store_true", help="SCRIPT is a program, even if it ends in .py"
     )
+    add(*_both("virtual-local-rank"), action="store_true",
+        help="each rank sees its own card only, and is local rank 0")  # fmt: skip
     add(*_both("run-path"), action="store_true", help=argparse.SUPPRESS)
     add("--dry-run", action="store_true", help="print what would be started, and where")
     add("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -206,6 +265,12 @@ def _seconds(text: str) -> float:
     if not 0 <= value < 1e9:
         raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
     return value
+
+
+def _local_ranks(text: str) -> Optional[FrozenSet[int]]:
+    """None where nothing is said, as for torchrun."""
+    words = text.split(",") if text.strip() else []
+    return frozenset(_number("--local-ranks-filter", word, 0) for word in words) or None
 
 
 def _count(text: str) -> int:

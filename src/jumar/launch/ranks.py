@@ -34,6 +34,7 @@ class Shared(NamedTuple):
     cores: Cores
     local_rank: Optional[LocalRankOption] = None
     view: Optional[View] = None
+    virtual_local_rank: bool = False
 
 
 def make_ranks(shared: Shared, group: Group, devices: Devices) -> List[Rank]:
@@ -48,9 +49,11 @@ def make_ranks(shared: Shared, group: Group, devices: Devices) -> List[Rank]:
         made.append(Rank(SCHEDULER, program, True))
     for local_rank in range(group.local_count):
         own = frameworks.variables_of(shared.framework, group, devices, local_rank, base)
+        if shared.virtual_local_rank:
+            own = frameworks.as_the_only_one(own, devices, local_rank)
         rank = group.first_rank + local_rank
         program = Program(
-            _arguments(shared, local_rank),
+            _arguments(shared, own["LOCAL_RANK"]),
             {**base, **own},
             shared.folder,
             os.path.join(shared.logs, f"rank{rank}.log"),
@@ -69,7 +72,7 @@ def local_rank_option(boot: Boot, argv: List[str]) -> Optional[LocalRankOption]:
     return LocalRankOption(spelling, argv.index(boot.word) + 1)
 
 
-def _arguments(shared: Shared, local_rank: int) -> List[str]:
+def _arguments(shared: Shared, local_rank: str) -> List[str]:
     option = shared.local_rank
     if option is None:
         return shared.argv

@@ -17,7 +17,7 @@ from jumar.launch.layout import Layout
 from jumar.launch.options import BadUsage, Options, parse
 from jumar.launch.outcome import LogTail, signal_name
 from jumar.launch.rendezvous import make_team
-from jumar.launch.stream import Stream
+from jumar.launch.stream import Shown, Stream
 from jumar.launch.supervise import Exit, Listener, Outcome, Rank, supervise
 from jumar.launch.team import Hello, NotTogether, Team
 from jumar.launch.tree import Tree
@@ -57,6 +57,7 @@ class _Front:
     def __init__(self, options: Options, layout: Layout) -> None:
         self._options = options
         self._layout = layout
+        self._shown = None if options.shown is None else Shown(options.shown)
 
     def run(self) -> int:
         kept = self._options.log_dir
@@ -64,7 +65,7 @@ class _Front:
             base = os.path.abspath(kept) if kept else tempfile.mkdtemp(prefix="jumar-launch-")
             logs = os.path.join(base, f"node{self._options.node or 0}")
             os.makedirs(logs, exist_ok=True)
-            stream = Stream(logs, None if self._options.quiet else 1)
+            stream = Stream(logs, None if self._options.quiet else 1, self._shown)
         except OSError as error:
             where = kept or "a temporary folder"
             _print(2, f"error: cannot keep logs in {where}: {error.strerror}\n")
@@ -82,7 +83,7 @@ class _Front:
         heard, said = os.pipe()
         try:
             supervisor = guard.fork_supervisor(
-                lambda seen: _Run(self._options, self._layout, logs, said, seen).run()
+                lambda seen: _Run(self._options, self._layout, logs, said, seen, self._shown).run()
             )
         except OSError as error:
             _print(2, f"error: no process can be started: {error.strerror}\n")
@@ -125,10 +126,17 @@ class _Run(Listener):
     """The supervisor's work."""
 
     def __init__(
-        self, options: Options, layout: Layout, logs: str, said: int, guard_end: int
+        self,
+        options: Options,
+        layout: Layout,
+        logs: str,
+        said: int,
+        guard_end: int,
+        shown: Optional[Shown],
     ) -> None:
         self._options = options
         self._layout = layout
+        self._shown = shown
         self._logs = logs
         self._said = said
         self._control = Control(guard=guard_end)
@@ -153,6 +161,8 @@ class _Run(Listener):
             self._say(str(error))
             return NOT_TOGETHER
         self._node = group.node
+        if self._shown is not None:
+            self._shown.count_from(group.first_rank)
         while True:
             ranks = self._layout.ranks(group, devices, self._logs)
             outcome, verdict = self._round(ranks)

@@ -7,7 +7,7 @@ import ctypes
 import os
 import re
 import select
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, FrozenSet, List, NamedTuple, Optional
 
 _IN_MODIFY, _IN_CREATE = 0x2, 0x100
 _NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
@@ -16,17 +16,42 @@ _MOST_BLOCKS = 16
 _LINE_END = re.compile(rb"(?<=\n)|(?<=\r)(?!\n)")
 
 
+class Shown:
+    """Those local ranks whose lines are printed.
+
+    Their numbers among all ranks are known once the nodes have met, to another process than the
+    one that prints: so the first one is kept in memory that both have."""
+
+    def __init__(self, local_ranks: FrozenSet[int]) -> None:
+        # Late: few ask for it.
+        import mmap
+
+        self._local_ranks = local_ranks
+        self._first = mmap.mmap(-1, 8)
+
+    def count_from(self, first_rank: int) -> None:
+        """Tell all processes the number of local rank 0."""
+        self._first[:] = first_rank.to_bytes(8, "little")
+
+    def has(self, rank: Optional[int]) -> bool:
+        """Not what is no rank, as a scheduler."""
+        first = int.from_bytes(self._first[:], "little")
+        return rank is not None and rank - first in self._local_ranks
+
+
 class _Source(NamedTuple):
     descriptor: int
     prefix: bytes
+    rank: Optional[int]
 
 
 class Stream:
     """Follows the `*.log` files of one folder and writes them to a descriptor."""
 
-    def __init__(self, folder: str, output: Optional[int]) -> None:
+    def __init__(self, folder: str, output: Optional[int], shown: Optional[Shown] = None) -> None:
         self._folder = folder
         self._output = output
+        self._shown = shown
         self._sources: Dict[str, _Source] = {}
         self._begun: Dict[str, List[bytes]] = {}
         """Pieces of a line that has not ended yet; joined once, when it does."""
@@ -50,12 +75,15 @@ class Stream:
     def _open(self, name: str) -> _Source:
         descriptor = os.open(os.path.join(self._folder, name), os.O_RDONLY | os.O_CLOEXEC)
         match = re.fullmatch(r"rank(\d+)\.log", name)
-        label = f"rank {match[1]}" if match else name[: -len(".log")]
-        self._sources[name] = source = _Source(descriptor, f"[{label}] ".encode())
+        rank = int(match[1]) if match else None
+        label = name[: -len(".log")] if rank is None else f"rank {rank}"
+        self._sources[name] = source = _Source(descriptor, f"[{label}] ".encode(), rank)
         return source
 
     def _pump_one(self, name: str, flush: bool) -> bool:
         source = self._sources[name]
+        if self._shown is not None and not self._shown.has(source.rank):
+            return False
         for _ in range(_MOST_BLOCKS):
             block = os.read(source.descriptor, _BLOCK)
             self._write(source.prefix, self._lines(name, block, flush and not block))
