@@ -48,8 +48,21 @@ def shown_twice(text: str) -> str:
     return text + text
 
 
+def without_borders(text: str) -> str:
+    """As filters of lines and test data of other tools leave it."""
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("+"))
+
+
+def behind_remarks(text: str) -> str:
+    """As programs quote it."""
+    return "\n".join(f"    line {at % 2} ==> {line}" for at, line in enumerate(text.splitlines()))
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("info_[!q]*.txt")))
-@pytest.mark.parametrize("passed_on", [folded, folded_twice, with_single_blanks, shown_twice])
+@pytest.mark.parametrize(
+    "passed_on",
+    [folded, folded_twice, with_single_blanks, shown_twice, without_borders, behind_remarks],
+)
 def test_a_table_means_the_same_after_a_trip_through_a_clipboard(
     name: str, passed_on: Callable[[str], str]
 ):
@@ -67,6 +80,21 @@ def test_memory_in_other_units_is_told_in_mb():
 """
     (card,) = smi_to_cards(read_info(table))
     assert (card.memory_used_mb, card.memory_total_mb) == (4608, 65536)
+
+
+def test_hbm_that_is_not_told_is_not_nothing():
+    table = """\
+| NPU   Name    | Health        | Power(W)    Temp(C)                          |
+| Chip          | Bus-Id        | AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)  |
++===============+===============+==============================================+
+| 4     910B3   | Alarm         | 71.9        NA                               |
+| 0             | 0000:C1:00.0  | NA          0    / 0          NA             |
++===============+===============+==============================================+
+| 5     910B3   | Critical      | NA          NA                               |
+| 0             | NA            | NA          NA   / NA         NA   / NA      |
+"""
+    for card in smi_to_cards(read_info(table)):
+        assert (card.memory_used_mb, card.memory_total_mb, card.utilisation_pct) == (None,) * 3
 
 
 def test_910_of_21_has_no_hugepages_and_its_memory_is_hbm():

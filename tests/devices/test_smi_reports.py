@@ -61,6 +61,12 @@ def test_map_drops_microcontrollers_and_keeps_names_with_blanks():
     assert (first.name, first.phy_id, second.npu_id, second.logic_id) == ("Ascend 910A", None, 5, 1)
 
 
+def test_a_map_with_a_column_more_is_read_by_its_header():
+    first, second = smi_maps.read_map(sample("map_a5.txt"))
+    assert (first.npu_id, first.chip_id, first.phy_id, first.logic_id) == (2, 0, 4, None)
+    assert (second.npu_id, second.phy_id, second.name) == (3, 6, "Ascend950DT")
+
+
 def test_topology_of_a2_tells_the_cpus():
     topology = smi_maps.read_topology(sample("topo_a2.txt"))
     assert not topology.by_phy_id

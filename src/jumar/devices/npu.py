@@ -158,9 +158,11 @@ def _card(number: int, chip: SmiChip, has_phy_ids: bool) -> Card:
 
 
 def _memory(chip: SmiChip) -> Usage | None:
-    """HBM where there is any, else the other memory."""
-    told = [usage for usage in (chip.hbm, chip.memory) if usage is not None]
-    return next((usage for usage in told if usage.total > 0), told[0] if told else None)
+    """HBM where there is any, else the other memory; 0 of 0 of that one tells nothing of HBM that
+    is not told."""
+    has_hbm = chip.hbm is not None and chip.hbm.total > 0
+    has_other = chip.memory is not None and chip.memory.total > 0
+    return chip.memory if has_other and not has_hbm else chip.hbm
 
 
 def _node_cards(machine: Machine) -> tuple[Card, ...]:

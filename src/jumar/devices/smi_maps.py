@@ -8,8 +8,9 @@ from jumar.devices.text import CannotRead, first_words, identity, lines_of
 from jumar.launch import topology
 from jumar.launch.topology import Topology
 
+# Also of columns that nobody here asks for, as the slot on A5: each moves the values behind it.
 _MAP_NAMES = re.compile(
-    r"NPU\s?ID|Chip\s?Logic\s?ID|Chip\s?Phy(?:sical)?[- ]?ID|Chip\s?ID|Chip\s?Name", re.IGNORECASE
+    r"\w+\s?(?:Logic\s?|Phy(?:sical)?[- ]?)?ID(?!\w)|\w+\s?Name(?!\w)", re.IGNORECASE
 )
 
 
