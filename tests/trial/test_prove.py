@@ -34,6 +34,7 @@ from net import Net
 parser = argparse.ArgumentParser()
 parser.add_argument("--case", default="plain")
 parser.add_argument("--steps", type=int, default=4)
+parser.add_argument("--device", default="cuda:0")
 args = parser.parse_args()
 assert not os.path.exists("model.pt"), "another run was here"
 if args.case == "random":
@@ -47,7 +48,7 @@ if args.case == "twist":
     model.twist = 2.0 if hasattr(torch, "npu") else 1.0
 batches = torch.utils.data.DataLoader(torch.randn(64, 4), 8, shuffle=True)
 for step, x in zip(range(args.steps), batches):
-    x = x.to(torch.device("cuda:0"), non_blocking=True)
+    x = x.to(torch.device(args.device), non_blocking=True)
     with torch.autocast("cuda"):
         loss = model(x).pow(2).mean()
     scaler.scale(loss).backward()
@@ -130,12 +131,14 @@ def prove(source: Path, *words: str, rc: int, options: tuple[str, ...] = ()) -> 
     return document
 
 
-@pytest.mark.parametrize("form", ["--portable", "--npu-only"])
+@pytest.mark.parametrize(
+    ("form", "told"), [("--portable", ("--device", "cuda")), ("--npu-only", ())]
+)
 def test_a_port_is_proven_to_the_last_bit_and_the_source_is_left_alone(
-    source: Path, form: str
+    source: Path, form: str, told: tuple[str, ...]
 ) -> None:
     before = sorted(source.rglob("*"))
-    document = prove(source, "python", "train.py", rc=0, options=(form, "--steps", "3"))
+    document = prove(source, "python", "train.py", *told, rc=0, options=(form, "--steps", "3"))
     proof = document["proof"]
     assert (proof["verdict"], proof["bitwise"], proof["steps"]) == ("proven", True, 3)
     assert proof["parameters"] == 4

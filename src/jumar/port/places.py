@@ -10,6 +10,7 @@ _NAMED_DEVICE = re.compile(r"device|(?:^|_)dev$|^map_location$|^accelerator_type
 _NOT_DEVICE = re.compile(
     r"visible|device_(?:count|num|order|map|ids?|list|index|module)|num_device", re.IGNORECASE
 )
+_TOLD_DEVICE = re.compile(r"\bdevice\b", re.IGNORECASE)
 _OPTION_MAKERS = ("add_argument", "option", "add_option", "Option", "Argument", "Field", "field")
 _LOGGERS = frozenset(
     [
@@ -233,7 +234,14 @@ def _makes_device_option(call: ast.Call, file: PythonFile) -> bool:
     if any(is_device_name(text.lstrip("-").replace("-", "_")) for text in texts):
         return True
     holder = file.parent(call)
-    return isinstance(holder, (ast.Assign, ast.AnnAssign)) and _assigned(holder, file)
+    if isinstance(holder, (ast.Assign, ast.AnnAssign)) and _assigned(holder, file):
+        return True
+    return any(
+        keyword.arg == "help"
+        and isinstance(keyword.value, ast.Constant)
+        and _TOLD_DEVICE.search(str(keyword.value.value)) is not None
+        for keyword in call.keywords
+    )
 
 
 def _assigned(node: ast.Assign | ast.AnnAssign | ast.NamedExpr, file: PythonFile) -> bool:

@@ -14,6 +14,7 @@ from jumar.port.options import Options
 from jumar.port.report.summary import Evidence
 from jumar.port.run import Outcome, Target, port_repository
 from jumar.port.tree import TreeResult
+from jumar.port.words import ported as ported_words
 from jumar.store.accounts import StoreConfig
 from jumar.trial import mini
 from jumar.trial.process import Command, Ended, resolved, run, with_own_python
@@ -106,7 +107,7 @@ def _copied(wish: Wish, result: TreeResult, copy: Path, config: StoreConfig, tel
     make_copy(result, copy, ported=True)
     for within, target in swapped:
         mini.put(target, copy / within)
-    return replace(wish, words=placed(words, result.root, copy))
+    return replace(wish, words=ported_words(placed(words, result.root, copy)))
 
 
 def _below(path: str, folder: str) -> bool:

@@ -17,6 +17,7 @@ from jumar.port import trial as trial_report
 from jumar.port.proof import Certificate, RunResult, Verdict, compare, with_second_original
 from jumar.port.report.summary import Evidence
 from jumar.port.tree import TreeResult
+from jumar.port.words import ported as ported_words
 from jumar.trial.notes import read_run
 from jumar.trial.process import Command, resolved, run, with_own_python
 from jumar.trial.scratch import check_room, make_copy, placed
@@ -61,6 +62,14 @@ def _as_asked(certificate: Certificate, wish: Wish) -> Certificate:
     return replace(certificate, command=wish.words)
 
 
+def _told_for_npu(words: tuple[str, ...], tell: Tell) -> tuple[str, ...]:
+    on_npu = ported_words(words)
+    for asked, given in zip(words, on_npu, strict=True):
+        if asked != given:
+            tell(f"proof: the port is given {given!r} where the command says {asked!r}")
+    return on_npu
+
+
 def _check_script(words: tuple[str, ...], root: Path) -> None:
     """A script that is not in the source is a mistake that both runs would share."""
     for word in words[1:]:
@@ -90,6 +99,8 @@ class _Stage:
         make_copy(self.result, folder, ported=is_port)
         notes.mkdir()
         words = placed(self.words, self.result.root, folder)
+        if is_port:
+            words = _told_for_npu(words, self.tell)
         self.tell(f"proof: {name.replace('-', ' ')} on the {device}, at most {self._limits()}")
         environ = noted(self.environ, notes=notes, root=folder, limits=self.wish.limits)
         with output.open("wb") as file:
