@@ -145,6 +145,34 @@ def test_requirements_are_reported_not_changed() -> None:
     assert [f.line for f in edits.findings] == [2, 4, 5, 6]
 
 
+def test_requirements_of_a_project_file_are_reported_and_extras_only_mentioned() -> None:
+    text = """[project]
+name = "apex"
+dependencies = ["torch", "flash-attn>=2"]
+[project.optional-dependencies]
+fast = [
+    "xformers",
+]
+[tool.poetry.dependencies]
+deepspeed = "^0.9"
+[tool.other]
+triton = 1
+"""
+    found = [(f.line, f.subject, f.severity.value) for f in requirements.of_project(text).findings]
+    assert found == [
+        (3, "flash-attn", "work"),
+        (6, "xformers", "info"),
+        (9, "deepspeed", "limit"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["[project", "project = 3\n", "[project]\ndependencies = [1]\n", "tool = 'xformers'\n"]
+)
+def test_a_project_file_of_another_kind_is_nothing_to_report(text: str) -> None:
+    assert requirements.of_project(text).findings == []
+
+
 def _book(*cells: str, indent: int = 1) -> str:
     made: list[dict[str, object]] = [
         {
@@ -219,6 +247,14 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("conda install pytorch cudatoolkit=10.2 -c pytorch", "install"),
         ("pip install torch==2.1.0+cu118", "install"),
         ("pip install torch", ""),
+        ("pip3 install .[dali] --extra-index-url https://x.nvidia.com/compute", "install"),
+        ("conda install -c nvidia/label/cuda-11.4.0 cuda-nvcc", "install"),
+        ("conda install -c nvidia-fans numpy", ""),
+        ("GPUS_PER_NODE=$SLURM_GPUS_ON_NODE", "SLURM_GPUS"),
+        ("torchrun --nproc_per_node=${SLURM_GPUS_PER_NODE} train.py", "SLURM_GPUS"),
+        ("N=${SLURM_GPUS_ON_NODE:-8}", ""),
+        ("echo $SLURM_GPUS_ON_NODE", ""),
+        ("N=$SLURM_NNODES", ""),
     ],
 )
 def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str) -> None:

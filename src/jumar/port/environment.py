@@ -29,6 +29,13 @@ _WITHOUT_EFFECT = {
     ),
     "NCCL_BUFFSIZE": Words("set HCCL_BUFFSIZE, in MB", "请设置 HCCL_BUFFSIZE（MB）"),
 }
+SLURM_GPUS = re.compile(r"SLURM_(?:GPUS(?:_ON_NODE|_PER_NODE|_PER_TASK)?|JOB_GPUS|STEP_GPUS)")
+SLURM_GPUS_WORDS = (
+    Words(
+        "Slurm sets this for GPUs only, not for NPUs.", "Slurm 只为 GPU 设置该变量，NPU 不会设置。"
+    ),
+    Words("give the NPUs of a node in its place", "请改为给出每个节点的 NPU"),
+)
 _PREFIXES = ("NCCL_", "TORCH_NCCL_")
 
 

@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 
+from jumar.port import distributions
 from jumar.port.files import config, docker, document, notebook, requirements, shell
 from jumar.port.files.lines import LineEdits
 from jumar.port.options import Options
@@ -108,9 +109,11 @@ def _plain(found: Found, source: Source, options: Options) -> FileResult | None:
         text, edits = shell.port(text, options)
     elif found.kind is FileKind.CONFIG and options.wants(config.CODE):
         text, edits = config.port(text, options, os.path.splitext(found.path)[1].lower())
+        if os.path.basename(found.path) == "pyproject.toml" and options.wants(distributions.CODE):
+            edits.findings += requirements.of_project(source.text).findings
     elif found.kind is FileKind.DOCUMENT and options.wants(document.CODE):
         text, edits = document.port(text, options)
-    elif found.kind is FileKind.REQUIREMENTS and options.wants(requirements.CODE):
+    elif found.kind is FileKind.REQUIREMENTS and options.wants(distributions.CODE):
         edits = requirements.findings(text)
     elif found.kind is FileKind.DOCKER and options.wants(docker.CODE):
         edits = docker.findings(text)

@@ -1,8 +1,9 @@
-"""Which package tied to CUDA an imported name belongs to.
+"""What an import brings, and which package tied to CUDA that belongs to.
 
 What is neither in the table (`cuda_packages.py`) nor named for CUDA (`knn_cuda`) is not known to be
 tied to it and is not reported."""
 
+import ast
 import re
 
 from jumar.port.cuda_packages import PACKAGES, Package, package
@@ -10,6 +11,18 @@ from jumar.port.records import Effort, Severity
 
 NAMED_FOR_CUDA = "JP626"
 _NAMED_FOR_CUDA = re.compile(r"_cuda(?:_|$)|^cuda(?:_(?:ext|lib|kernel|op)s?)?$")
+_PARTLY_COMPILED = frozenset({"detectron2.layers", "torchvision.ops"})
+"""Modules in which only a few operators are not plain torch."""
+
+
+def imported(node: ast.AST) -> list[str]:
+    """The dotted names that an import from elsewhere brings."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    assert isinstance(node, ast.ImportFrom)
+    if node.level or not node.module:
+        return []
+    return [f"{node.module}.{alias.name}" for alias in node.names]
 
 
 def package_of(dotted: str) -> Package | None:
@@ -17,7 +30,7 @@ def package_of(dotted: str) -> Package | None:
     root = dotted.partition(".")[0]
     for known in _BY_ROOT.get(root, ()):
         if dotted == known.module or dotted.startswith(f"{known.module}."):
-            harmless = known.module == "torchvision.ops" and not _is_compiled(dotted)
+            harmless = known.module in _PARTLY_COMPILED and not _is_compiled(dotted)
             return None if harmless else known
     return _named_for_cuda(root) if _NAMED_FOR_CUDA.search(root) else None
 

@@ -6,6 +6,7 @@ NPUs as it is; only what is on it changes."""
 import re
 from collections.abc import Iterable
 
+from jumar.port.environment import SLURM_GPUS, SLURM_GPUS_WORDS
 from jumar.port.files.lines import LineEdits, command, numbered, rewrite, without_effect
 from jumar.port.options import Options
 from jumar.port.records import Severity, Words
@@ -16,13 +17,16 @@ _GRES = re.compile(
     r"^#SBATCH\s.*--(?:gres|gpus)\S*[= ]\S*(?:gpu|\d)"
     r"|(?<!\S)--gres[= ]gpu\b|\b(?:srun|sbatch|salloc)\b.*\s--gpus[\w-]*[= ]\d"
 )
+_ALLOTTED = re.compile(rf"\$(?:{{(?:{SLURM_GPUS.pattern})}}|(?:{SLURM_GPUS.pattern})\b)")
+"""Not where the script has a number for when it is not set: `${SLURM_GPUS_ON_NODE:-8}`."""
 _MODULE = re.compile(r"^\s*(?:module|ml)\s+(?:load|add)\s.*\b(?:cuda|cudnn|nccl)\b", re.IGNORECASE)
 _CONTAINER = re.compile(
     r"\bnvidia-docker\s+run\b|=[\"']?nvidia-docker\b"
     r"|\bdocker\s+run\b.*--(?:gpus|runtime[= ]nvidia)\b"
 )
 _INSTALL = re.compile(
-    r"\b(?:conda|mamba|pip3?)\s.*\binstall\b.*(?:\bcudatoolkit\b|\bpytorch-cuda\b|\+cu\d+|/whl/cu\d+)"
+    r"\b(?:conda|mamba|pip3?)\s.*\binstall\b.*"
+    r"(?:\bcuda-?toolkit\b|\bpytorch-cuda\b|\+cu\d+|/whl/cu\d+|\bnvidia\.com/|\s-c\s+[\"']?nvidia(?![\w-]))"
 )
 _PROSE = re.compile(r"^\s*(?:#|echo\b|printf\b)")
 
@@ -66,6 +70,7 @@ _ASKED = {
             "请按集群中 NPU 的资源名申请，例如 --gres=npu:8",
         ),
     ),
+    _ALLOTTED: ("SLURM_GPUS", *SLURM_GPUS_WORDS),
     _MODULE: (
         "module load cuda",
         Words("This loads CUDA's libraries.", "此处加载 CUDA 库。"),

@@ -1,12 +1,13 @@
 """`x.is_cuda` becomes a question about the device's type, or `x.is_npu` under `--npu-only`.
 
 Attributes that are assigned to, and `is_cuda` names that are not attributes, stay; so does what
-guards an operator that was compiled for CUDA."""
+guards an operator that was compiled for CUDA, or a package that is tied to it."""
 
 import ast
 import re
 
 from jumar.port.context import PythonFile
+from jumar.port.cuda_questions import asked_with_package
 from jumar.port.prelude import TORCH_NPU
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -43,7 +44,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
         # A flag of the class itself; modules have no such attribute.
         return
-    if _guards_a_kernel(node, file):
+    if _guards_a_kernel(node, file) or asked_with_package(node, file):
         return
     start, end = file.span(node)
     word = end - len("is_cuda")

@@ -8,6 +8,7 @@ import re
 
 from jumar.port import literals, places
 from jumar.port.context import PythonFile
+from jumar.port.cuda_questions import asked_with_package
 from jumar.port.literals import Form
 from jumar.port.prelude import ACCELERATOR
 from jumar.port.records import Piece, Proposal, Words
@@ -54,6 +55,8 @@ def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
 
 def _is_for_cuda_alone(node: ast.AST, file: PythonFile) -> bool:
     """Whether the function decides about cuDNN and the like, or asks for NPUs elsewhere."""
+    if asked_with_package(node, file):
+        return True
     function = file.enclosing_function(node)
     if function is None:
         return False

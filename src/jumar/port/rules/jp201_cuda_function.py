@@ -2,21 +2,17 @@
 
 Portable code uses `torch.accelerator` where that has the function with the same meaning, and the
 accelerator's own module for the rest, which is `torch.cuda` where there is no NPU, so nothing
-changes there. Names that the plug-in lacks are left and reported (JP203). A script that compiles
-CUDA sources, or imports what was compiled, goes on asking for CUDA itself."""
+changes there. Names that the plug-in lacks are left and reported (JP203). What is a question for
+CUDA itself stays (`cuda_questions.py`)."""
 
 import ast
-import re
 
 from jumar.port.context import PythonFile
+from jumar.port.cuda_questions import is_about_cuda
 from jumar.port.npu_api import ON_ACCELERATOR, POSITIONAL_ONLY, RENAMED, SAME_NAME, TENSOR_TYPES
 from jumar.port.prelude import DEVICE_MODULE, TORCH, TORCH_NPU
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
-
-_BUILDS = re.compile(r"\b(?:CUDAExtension|create_extension|BuildExtension)\b")
-_GPU_NAMED = re.compile(r"cuda|gpu", re.IGNORECASE)
-_COMPILES_ITSELF = re.compile(r"\b(?:cupy|pynvrtc|pycuda)\b")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -28,7 +24,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         return
     if name == "torch.cuda" and not isinstance(file.parent(node), ast.Attribute):
         yield from _module(node, file)
-    if head != "torch.cuda" or (member == "is_available" and _is_about_cuda(node, file)):
+    if head != "torch.cuda" or (member == "is_available" and is_about_cuda(node, file)):
         return
     if member == "OutOfMemoryError" and file.options.torch >= (2, 5):
         yield file.replace(node, f"{file.say.torch}.OutOfMemoryError", TORCH)
@@ -43,21 +39,6 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield from _npu_only(node, renamed or member, file)
     elif renamed is None:
         yield _portable(node, member, file)
-
-
-def _is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the question is for CUDA itself: to compile its sources, or to import what was."""
-    if _BUILDS.search(file.source.text):
-        return True
-    function = file.enclosing_function(node)
-    if function is not None and _COMPILES_ITSELF.search(file.text(function)):
-        return True
-    test = next((a for a in file.ancestors(node) if isinstance(a, ast.stmt)), None)
-    return (
-        isinstance(test, ast.If)
-        and all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in test.body)
-        and all(_GPU_NAMED.search(file.text(s)) for s in test.body)
-    )
 
 
 def _module(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:

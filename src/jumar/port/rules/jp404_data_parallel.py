@@ -1,10 +1,15 @@
 """`nn.DataParallel` is reported: NPUs train on many cards with one process each.
 
+So are variants of it that come from elsewhere (`DataParallelWithCallback`); one that the repository
+itself defines is told of where it is made from torch's.
+
 `--distributed` makes the change in a plain training script; `model.module` and the like stay."""
 
 import ast
+import re
 
 from jumar.port.context import PythonFile
+from jumar.port.project import OWN
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
@@ -21,6 +26,7 @@ _NAMES = frozenset(
         "torch.nn.parallel.parallel_apply.parallel_apply",
     }
 )
+_VARIANT = re.compile(r"(?<!Distributed)(?<!Sharded)DataParallel")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -28,7 +34,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     assert isinstance(node, (ast.Call, ast.ClassDef))
     places = node.bases if isinstance(node, ast.ClassDef) else [node.func]
     for place in places:
-        if file.name(place) not in _NAMES:
+        name = file.name(place) or ""
+        if name not in _NAMES and not _is_variant(name):
             continue
         yield file.remark(
             place,
@@ -47,6 +54,12 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             effort=Effort.HOURS,
             kind=Kind.UNSUPPORTED,
         )
+
+
+def _is_variant(name: str) -> bool:
+    module, _, last = name.rpartition(".")
+    is_from_elsewhere = bool(module) and not name.startswith((OWN, "torch."))
+    return is_from_elsewhere and _VARIANT.search(last) is not None
 
 
 RULE = Rule(

@@ -1,13 +1,20 @@
 """`os.environ["CUDA_VISIBLE_DEVICES"]` has its NPU counterpart set or asked as well.
 
 Only the variables that have a counterpart, only through `os`. Others (`NCCL_*`) are reported as
-without effect. Hiding all cards (`""`, `"-1"`) stays. A shell command that is written as a text
-gets the counterpart too."""
+without effect, and what Slurm sets for GPUs only (`SLURM_GPUS_ON_NODE`) as not there. Hiding all
+cards (`""`, `"-1"`) stays. A shell command that is written as a text gets the counterpart too."""
 
 import ast
 
 from jumar.port.context import PythonFile
-from jumar.port.environment import COMMAND_IN_TEXT, COUNTERPARTS, in_command, remark_words
+from jumar.port.environment import (
+    COMMAND_IN_TEXT,
+    COUNTERPARTS,
+    SLURM_GPUS,
+    SLURM_GPUS_WORDS,
+    in_command,
+    remark_words,
+)
 from jumar.port.records import Effort, Kind, Piece, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
@@ -27,7 +34,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if not _is_variable(node, parent, file):
         return
     target = COUNTERPARTS.get(node.value)
-    if target is None:
+    if SLURM_GPUS.fullmatch(node.value):
+        has_default = isinstance(parent, ast.Call) and len(parent.args) > 1
+        if not has_default:
+            yield file.remark(node, node.value, *SLURM_GPUS_WORDS)
+    elif target is None:
         words = remark_words(node.value)
         if words is not None:
             yield file.remark(
@@ -127,6 +138,6 @@ RULE = Rule(
     "JP501",
     Words("environment variable", "环境变量"),
     (ast.Constant, ast.JoinedStr),
-    ("CUDA_", "NCCL_"),
+    ("CUDA_", "NCCL_", "SLURM_"),
     check,
 )

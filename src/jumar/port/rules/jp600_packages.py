@@ -8,7 +8,7 @@ import re
 
 from jumar.port.context import PythonFile
 from jumar.port.cuda_packages import PACKAGES, Package
-from jumar.port.packages import NAMED_FOR_CUDA, package_of
+from jumar.port.packages import NAMED_FOR_CUDA, imported, package_of
 from jumar.port.project import OWN
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -21,15 +21,6 @@ _ASKS_FOR_PACKAGE = re.compile(
 _FORGIVEN = frozenset(
     {"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "OSError"}
 )
-
-
-def _imported(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    assert isinstance(node, ast.ImportFrom)
-    if node.level or not node.module:
-        return []
-    return [f"{node.module}.{alias.name}" for alias in node.names]
 
 
 def is_guarded(node: ast.AST, file: PythonFile) -> bool:
@@ -88,7 +79,7 @@ def _rule(code: str) -> Rule:
     mine = [p for p in PACKAGES if p.code == code]
 
     def only(node: ast.AST, file: PythonFile) -> Outcomes:
-        for dotted in _imported(node):
+        for dotted in imported(node):
             package = package_of(dotted)
             if package is not None and package in mine:
                 yield _remark(node, package, file)
@@ -105,7 +96,7 @@ def _rule(code: str) -> Rule:
 
 
 def _named_for_cuda(node: ast.AST, file: PythonFile) -> Outcomes:
-    for dotted in _imported(node):
+    for dotted in imported(node):
         package = package_of(dotted)
         is_own = (file.project.follow(dotted, file.path) or OWN).startswith(OWN)
         if package is not None and package.code == NAMED_FOR_CUDA and not is_own:

@@ -1,22 +1,63 @@
 """A name that torch itself does not have is told apart from one that NPUs do not support.
 
 Only plain members of torch's public modules, only where the script calls them, and not where it
-asks first with `hasattr` or catches the error."""
+asks first with `hasattr` or catches the error. Modules that torch 2 has dropped are told of where they
+are imported, which ends a script before its first step."""
 
 import ast
 
 from jumar.port.catalogue import State, catalogue
 from jumar.port.context import PythonFile
+from jumar.port.packages import imported
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _PLUG_INS = tuple(f"torch.{name}." for name in ("npu", "mlu", "musa", "hpu", "gcu", "sdaa", "ops"))
 """What plug-ins add to torch, and operators that are registered while a program runs."""
+_DROPPED = {
+    "torch._six": Words(
+        "take inf from torch, and say str for string_classes, int for int_classes and "
+        "collections.abc for container_abcs",
+        "请从 torch 导入 inf，string_classes、int_classes、container_abcs 分别改用 str、int、collections.abc",
+    ),
+    "torch.legacy": Words("use torch.nn", "请改用 torch.nn"),
+    "torch.utils.serialization": Words(
+        "convert the file with an old torch once, and load it with torch.load",
+        "请先用旧版 torch 转换文件，再用 torch.load 加载",
+    ),
+}
+"""Modules that were there before torch 2, and what to use instead."""
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Report one call of a name that is not there."""
-    assert isinstance(node, ast.Call)
+    """Report one name that is not there: called, or imported."""
+    if isinstance(node, ast.Call):
+        yield from _called(node, file)
+    elif file.options.torch >= (2, 0) and not _has_another_way(node, file):
+        yield from _imported(node, file)
+
+
+def _has_another_way(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the script asks for torch's version first, or catches the error."""
+    return any(isinstance(a, (ast.If, ast.Try)) for a in file.ancestors(node))
+
+
+def _imported(node: ast.AST, file: PythonFile) -> Outcomes:
+    for dotted in imported(node):
+        module = next((m for m in _DROPPED if f"{dotted}.".startswith(f"{m}.")), None)
+        if module is not None:
+            yield file.remark(
+                node,
+                module,
+                Words(f"torch 2 has no {module}.", f"torch 2 中没有 {module}。"),
+                _DROPPED[module],
+                severity=Severity.WORK,
+                kind=Kind.UNKNOWN,
+            )
+            return
+
+
+def _called(node: ast.Call, file: PythonFile) -> Outcomes:
     name = file.name(node.func) if isinstance(node.func, ast.Attribute) else None
     if name is None or not name.startswith("torch.") or name.startswith(_PLUG_INS):
         return
@@ -47,7 +88,7 @@ def _asked_first(name: str, file: PythonFile) -> bool:
 RULE = Rule(
     "JP804",
     Words("name that torch does not have", "torch 中不存在的接口"),
-    (ast.Call,),
+    (ast.Call, ast.Import, ast.ImportFrom),
     ("torch",),
     check,
 )

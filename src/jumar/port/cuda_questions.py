@@ -1,0 +1,110 @@
+"""Questions for CUDA that are about CUDA itself, not about the card: they stay as they are.
+
+Whether to compile its sources, whether to import what was compiled, whether a package that only
+CUDA has can be used: `is_xformers_available() and torch.cuda.is_available()`."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from jumar.port.context import PythonFile
+from jumar.port.cuda_packages import Package
+from jumar.port.packages import NAMED_FOR_CUDA, imported, package_of
+from jumar.port.records import Severity
+
+_BUILDS = re.compile(r"\b(?:CUDAExtension|create_extension|BuildExtension)\b")
+_GPU_NAMED = re.compile(r"cuda|gpu", re.IGNORECASE)
+_COMPILES_ITSELF = re.compile(r"\b(?:cupy|pynvrtc|pycuda)\b")
+_PACKAGE_QUESTION = re.compile(r"is_(?P<module>[a-z0-9_]+?)(?:_\d+)?_available")
+_SHORT_NAMES = {"bnb": "bitsandbytes"}
+
+
+def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
+    """Whether `torch.cuda.is_available` asks for CUDA and would be wrong to ask for a card."""
+    if _BUILDS.search(file.source.text):
+        return True
+    function = file.enclosing_function(node)
+    if function is not None and _COMPILES_ITSELF.search(file.text(function)):
+        return True
+    return _chooses_imports(node, file) or asked_with_package(node, file)
+
+
+def asked_with_package(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the same condition also asks for a package that has no NPU counterpart."""
+    return any(_asks_for_package(part, file) for part in _asked_together(node, file))
+
+
+def _chooses_imports(node: ast.AST, file: PythonFile) -> bool:
+    test = next((a for a in file.ancestors(node) if isinstance(a, ast.stmt)), None)
+    return (
+        isinstance(test, ast.If)
+        and all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in test.body)
+        and all(_GPU_NAMED.search(file.text(s)) for s in test.body)
+    )
+
+
+def _asked_together(node: ast.AST, file: PythonFile) -> list[ast.expr]:
+    """What must hold as well: parts of the same `and`, and what branches above have ruled out."""
+    asked, parts = node, list[ast.expr]()
+    for around in file.ancestors(node):
+        if isinstance(around, ast.BoolOp) and isinstance(around.op, ast.And):
+            parts += [part for part in around.values if part is not asked]
+        elif isinstance(around, ast.If) and asked is around.test:
+            return [*parts, *_ruled_out_above(around, file)]
+        elif isinstance(around, ast.IfExp):
+            # What is chosen here, mostly a device, is ported; its condition goes with it.
+            return []
+        elif not isinstance(around, (ast.Call, ast.Compare, ast.UnaryOp)):
+            break
+        asked = around
+    return parts
+
+
+def _ruled_out_above(branch: ast.If, file: PythonFile) -> Iterator[ast.expr]:
+    above = file.parent(branch)
+    while isinstance(above, ast.If) and above.orelse == [branch]:
+        if isinstance(above.test, ast.UnaryOp) and isinstance(above.test.op, ast.Not):
+            yield above.test.operand
+        branch, above = above, file.parent(above)
+
+
+def _asks_for_package(part: ast.expr, file: PythonFile) -> bool:
+    if isinstance(part, ast.Call):
+        called = (file.name(part.func) or file.text(part.func)).rpartition(".")[2]
+        match = _PACKAGE_QUESTION.fullmatch(called)
+        module = match["module"] if match else ""
+        package = _cuda_only(_SHORT_NAMES.get(module, module))
+        # `is_cuda_available` asks for a card, in whatever words.
+        return package is not None and package.code != NAMED_FOR_CUDA
+    if isinstance(part, ast.Compare):
+        return any(isinstance(op, ast.IsNot) for op in part.ops) and _is_package(part.left, file)
+    return _is_package(part, file)
+
+
+def _is_package(part: ast.expr, file: PythonFile) -> bool:
+    """Whether a name is a package, or a flag that says that it could be imported."""
+    if not isinstance(part, ast.Name):
+        return False
+    bound = file.names.values(part.id, file.scope(part))
+    return any(
+        _cuda_only(value) is not None if isinstance(value, str) else _is_flag(value, file)
+        for value in bound
+    )
+
+
+def _is_flag(value: ast.AST | None, file: PythonFile) -> bool:
+    """Whether this is the `True` of `try: import package; has_package = True`."""
+    if not isinstance(value, ast.Constant) or value.value is not True:
+        return False
+    attempt = file.parent(file.parent(value) or value)
+    return isinstance(attempt, ast.Try) and any(
+        _cuda_only(dotted) is not None
+        for s in attempt.body
+        if isinstance(s, (ast.Import, ast.ImportFrom))
+        for dotted in imported(s)
+    )
+
+
+def _cuda_only(dotted: str) -> Package | None:
+    package = package_of(dotted)
+    return package if package is not None and package.severity is Severity.WORK else None
