@@ -26,3 +26,23 @@ def test_fused_operators_agree_with_plain_arithmetic(simulated: Run) -> None:
     """Each of them, values and gradients, one by one in the script."""
     done = simulated("fused.py")
     assert done.stdout == "all agree\nnot tried: []\n", done.stdout + done.stderr
+
+
+def test_products_joined_with_collectives_are_those_of_the_whole(ranks: Run) -> None:
+    done = ranks(2, "fused_collectives.py", "npu")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(done.stdout.splitlines()) == ["rank 0 agrees", "rank 1 agrees"]
+
+
+ABSENT = """
+import torch, torch_npu
+print(hasattr(torch_npu, "npu_quant_matmul"), hasattr(torch_npu, "no_such_thing"))
+torch_npu.npu_quant_matmul(torch.ones(2).npu())
+"""
+
+
+def test_an_operator_that_is_not_simulated_says_so_and_what_to_do(simulated: Run) -> None:
+    done = simulated(ABSENT)
+    assert done.stdout == "False False\n"
+    assert "AttributeError: torch_npu.npu_quant_matmul is not simulated" in done.stderr
+    assert 'hasattr(torch_npu, "npu_quant_matmul")' in done.stderr

@@ -5,6 +5,7 @@ plug-in further down the path is imported instead."""
 
 import os
 import sys
+from typing import NoReturn
 
 
 # Defined first: where the script imports us before torch, torch asks for it in the midst of this.
@@ -22,9 +23,13 @@ else:
     start.install()
 
     from torch_npu import npu, optim, profiler
+    from torch_npu._sim import absent
     from torch_npu._sim.start import VERSION as __version__
     from torch_npu.ops import *  # noqa: F403
 
     start.finish()
+
+    def __getattr__(name: str) -> NoReturn:
+        absent.refuse(name)
 
     __all__ = ["__version__", "npu", "optim", "profiler"]

@@ -8,10 +8,12 @@ import torch
 import torch.nn.functional as F
 
 Tensor = torch.Tensor
+Hide = Callable[[Tensor], Optional[Tensor]]
+"""What says where the queries do not look, of the scores."""
 _HIDDEN = -3.4028234663852886e38
 
 
-def _split(tensor: Tensor, heads: int, layout: str) -> Tensor:
+def split(tensor: Tensor, heads: int, layout: str) -> Tensor:
     """To batch, heads, length, width."""
     if layout == "BNSD":
         return tensor
@@ -25,7 +27,7 @@ def _split(tensor: Tensor, heads: int, layout: str) -> Tensor:
     raise RuntimeError(f"input_layout {layout} is none of BNSD, BSND, BSH, SBH, TND")
 
 
-def _join(tensor: Tensor, layout: str) -> Tensor:
+def join(tensor: Tensor, layout: str) -> Tensor:
     """Back from batch, heads, length, width."""
     if layout == "BNSD":
         return tensor
@@ -36,7 +38,7 @@ def _join(tensor: Tensor, layout: str) -> Tensor:
     return tensor.permute(2, 0, 1, 3).flatten(2)
 
 
-def _hidden(
+def hidden(
     scores: Tensor, atten_mask: Optional[Tensor], sparse_mode: int, pre: int, following: int
 ) -> Optional[Tensor]:
     """True where a query does not look."""
@@ -58,24 +60,35 @@ def _hidden(
     return mask
 
 
+def masked_scores(
+    query: Tensor, key: Tensor, scale: float, bias: Optional[Tensor], hide: Hide
+) -> Tensor:
+    """What the softmax is taken of."""
+    scores = torch.matmul(query, key.transpose(-1, -2)).float() * scale
+    if bias is not None:
+        scores = scores + bias
+    unseen = hide(scores)
+    return scores if unseen is None else scores.masked_fill(unseen, _HIDDEN)
+
+
+def kv_heads(query: Tensor, key: Tensor, head_num: int, layout: str) -> int:
+    """How many heads the keys have, where the layout does not show it."""
+    return key.shape[-1] * head_num // query.shape[-1] if layout in ("BSH", "SBH") else 0
+
+
 def _attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     scale: float,
     bias: Optional[Tensor],
-    hide: Callable[[Tensor], Optional[Tensor]],
+    hide: Hide,
     keep_prob: float,
 ) -> Tuple[Tensor, Tensor, Tensor]:
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    scores = torch.matmul(query, key.transpose(-1, -2)).float() * scale
-    if bias is not None:
-        scores = scores + bias
-    hidden = hide(scores)
-    if hidden is not None:
-        scores = scores.masked_fill(hidden, _HIDDEN)
+    scores = masked_scores(query, key, scale, bias, hide)
     highest = scores.amax(-1, keepdim=True)
     total = torch.exp(scores - highest).sum(-1, keepdim=True)
     weights = F.dropout(F.softmax(scores, -1), 1 - keep_prob, keep_prob < 1).to(value.dtype)
@@ -106,14 +119,14 @@ def npu_fusion_attention(
     **kwargs: Any,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """softmax(q · k · scale + pse, masked) · v; the highest scores, the sums, and unused places."""
-    _refuse_unknown("npu_fusion_attention", {**kwargs, "prefix": prefix})
+    refuse_unknown("npu_fusion_attention", {**kwargs, "prefix": prefix})
     if sparse_mode not in range(5) or (pse is not None and input_layout == "TND"):
         raise NotImplementedError(
             f"npu_fusion_attention: sparse_mode {sparse_mode} with layout {input_layout} is not simulated"
         )
 
     def hide(scores: Tensor) -> Optional[Tensor]:
-        return _hidden(scores, atten_mask, sparse_mode, pre_tockens, next_tockens)
+        return hidden(scores, atten_mask, sparse_mode, pre_tockens, next_tockens)
 
     if input_layout == "TND":
         bounds = zip(_spans(actual_seq_qlen), _spans(actual_seq_kvlen))
@@ -131,20 +144,20 @@ def npu_fusion_attention(
         ]
         joined = [torch.cat([part[i][0].transpose(0, 1) for part in parts]) for i in range(3)]
         return joined[0], joined[1], joined[2], query.new_empty(0), 0, 0, 0
-    kv_heads = key.shape[-1] * head_num // query.shape[-1] if input_layout in ("BSH", "SBH") else 0
+    heads = kv_heads(query, key, head_num, input_layout)
     out, highest, total = _attend(
-        _split(query, head_num, input_layout),
-        _split(key, kv_heads, input_layout),
-        _split(value, kv_heads, input_layout),
+        split(query, head_num, input_layout),
+        split(key, heads, input_layout),
+        split(value, heads, input_layout),
         scale,
         pse,
         hide,
         keep_prob,
     )
-    return _join(out, input_layout), highest, total, query.new_empty(0), 0, 0, 0
+    return join(out, input_layout), highest, total, query.new_empty(0), 0, 0, 0
 
 
-def _refuse_unknown(name: str, options: Dict[str, Any]) -> None:
+def refuse_unknown(name: str, options: Dict[str, Any]) -> None:
     """Options that change the result and are not simulated must not be passed over."""
     given = [key for key, value in options.items() if isinstance(value, (Tensor, list, tuple))]
     if given:
@@ -178,7 +191,7 @@ def npu_prompt_flash_attention(
     **kwargs: Any,
 ) -> Tensor:
     """Attention for inference."""
-    _refuse_unknown(
+    refuse_unknown(
         "npu_prompt_flash_attention", {**kwargs, "actual_seq_lengths": actual_seq_lengths}
     )
     return npu_fusion_attention(
@@ -212,7 +225,7 @@ def npu_incre_flash_attention(
     **kwargs: Any,
 ) -> Tensor:
     """Attention of one new query over all keys so far."""
-    _refuse_unknown("npu_incre_flash_attention", kwargs)
+    refuse_unknown("npu_incre_flash_attention", kwargs)
     return npu_fusion_attention(
         query,
         key,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torch_npu._sim import dtensor, refuse
+from torch_npu._sim import collectives, dtensor, refuse
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import SETTINGS
 
@@ -102,4 +102,6 @@ def install() -> None:
         for name in ("all_reduce", "broadcast", "reduce"):
             setattr(dist, name, _check_host_tensors(getattr(dist, name)))
     dist.Backend.default_device_backend_map["npu"] = "hccl"
+    for kind in (dist.ProcessGroup, dist.ProcessGroupGloo):
+        kind.get_hccl_comm_name = collectives.comm_name
     dtensor.watch_meshes()

@@ -19,6 +19,47 @@ def npu_moe_gating_top_k_softmax(
     return shares, experts.to(torch.int32), rows.view(k, -1).t().contiguous().view_as(experts)
 
 
+def npu_moe_gating_top_k(
+    x: Tensor,
+    k: int,
+    *,
+    bias: Optional[Tensor] = None,
+    k_group: int = 1,
+    group_count: int = 1,
+    group_select_mode: int = 0,
+    renorm: int = 0,
+    norm_type: int = 0,
+    out_flag: bool = False,
+    routed_scaling_factor: float = 1.0,
+    eps: float = 1e-20,
+    **kwargs: Optional[Tensor],
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """The k best experts out of the best groups: their shares, their indices, and all shares.
+
+    Shares are a softmax, or sigmoids that are made to sum to one; `bias` weighs in the choice only."""
+    if renorm or any(value is not None for value in kwargs.values()):
+        raise NotImplementedError("npu_moe_gating_top_k with renorm or token ids is not simulated")
+    shares = torch.sigmoid(x.float()) if norm_type else F.softmax(x.float(), -1)
+    ranked = (shares if bias is None else shares + bias.float()).detach()
+    if group_count > 1:
+        groups = ranked.unflatten(-1, (group_count, -1))
+        worth = groups.topk(2, -1)[0].sum(-1) if group_select_mode else groups.amax(-1)
+        best = _first(worth, k_group)
+        hidden = torch.ones_like(worth, dtype=torch.bool).scatter(-1, best, False)
+        ranked = groups.masked_fill(hidden.unsqueeze(-1), float("-inf")).flatten(-2)
+    chosen = _first(ranked, k)
+    given = shares.gather(-1, chosen)
+    if norm_type:
+        given = given / (given.sum(-1, keepdim=True) + eps)
+    every = shares if out_flag else x.new_empty(0)
+    return (given * routed_scaling_factor).to(x.dtype), chosen.to(torch.int32), every
+
+
+def _first(worth: Tensor, count: int) -> Tensor:
+    """The indices of the highest; of equals the first."""
+    return worth.sort(dim=-1, descending=True, stable=True)[1][..., :count]
+
+
 def npu_moe_init_routing(
     x: Tensor, row_idx: Tensor, expert_idx: Tensor, active_num: int
 ) -> Tuple[Tensor, Tensor, Tensor]:
@@ -106,12 +147,34 @@ def npu_grouped_matmul(
     )
     inputs = list(x)
     if len(inputs) == 1 and group_list is not None:
-        sizes = [int(size) for size in group_list]
-        if group_list_type == 0:
-            sizes = [last - first for first, last in zip([0, *sizes], sizes)]
-        inputs = list(inputs[0].split(sizes))
+        inputs = list(inputs[0].split(_sizes(group_list, group_list_type)))
     results = [torch.matmul(part, matrix) for part, matrix in zip(inputs, weights)]
     if bias:
         biases = list(bias[0].unbind(0)) if len(bias) == 1 and bias[0].dim() == 2 else list(bias)
         results = [result + offset for result, offset in zip(results, biases)]
     return [torch.cat(results)] if split_item in (2, 3) else results
+
+
+def _sizes(group_list: Any, kind: Optional[int]) -> List[int]:
+    """How many rows each group has; a list of kind 0 says where they end."""
+    numbers = [int(number) for number in group_list]
+    return numbers if kind else [end - start for start, end in zip([0, *numbers], numbers)]
+
+
+def npu_grouped_matmul_add_(
+    self: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    group_list: Any,
+    *,
+    transpose_x: bool = True,
+    transpose_weight: bool = False,
+    group_type: int = 2,
+    group_list_type: Optional[int] = 0,
+) -> Tensor:
+    """Adds xᵀ · weight of each group's rows to its matrix: a gradient that is summed up in place."""
+    sizes = _sizes(group_list, group_list_type)
+    with torch.no_grad():
+        pairs = zip(x.split(sizes), weight.split(sizes))
+        self.add_(torch.stack([torch.matmul(left.t(), right) for left, right in pairs]))
+    return self
