@@ -4,6 +4,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,12 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
+
+def pytest_configure() -> None:
+    """Let the programs under test be interrupted, though the run itself is in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _postgres_programs() -> Path | None:
