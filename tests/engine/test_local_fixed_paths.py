@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.conftest import Workshop, log_of, wait_final, wait_for
+from tests.engine.conftest import PATIENCE_S, Workshop, log_of, wait_final, wait_for
 from tests.engine.test_local_run import events
 
 from jumar.launch.namespace import Mount, trial, view_of
@@ -131,7 +131,7 @@ def test_where_the_system_refuses_the_job_runs_without_and_is_told(workshop: Wor
     )
     ended = subprocess.run(
         ["setpriv", "--bounding-set=-sys_admin", PYTHON, "-c", program],
-        cwd=ROOT, check=True, timeout=60, capture_output=True, text=True,
+        cwd=ROOT, check=True, timeout=PATIENCE_S, capture_output=True, text=True,
     )  # fmt: skip
     assert ended.stdout == "succeeded\n"
     assert log_of(made) == f"{made.job_id}\nnone\n"

@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from tests.engine.conftest import Workshop, log_of, pack, wait_final
+from tests.engine.conftest import PATIENCE_S, Workshop, log_of, pack, wait_final
 
 from jumar.spec.states import JobState
 
@@ -78,7 +78,7 @@ def test_a_stop_ends_a_pip_that_hangs(workshop: Workshop, tmp_path: Path) -> Non
             ["python", "t.py"], archive=archive, code=code, environment=environment
         )
         workshop.engine.start(made)
-        silent.settimeout(60)
+        silent.settimeout(PATIENCE_S)
         with silent.accept()[0]:
             assert workshop.engine.observe([made])[0].state == JobState.STARTING
             workshop.engine.stop(made, JobState.STOPPED)

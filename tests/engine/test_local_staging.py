@@ -81,20 +81,20 @@ def test_a_file_keeps_its_name(workshop: Workshop, store: Path) -> None:
         assert log_of(attempt) == "/model.ckpt weights\n"
 
 
-@pytest.mark.parametrize(
-    ("end", "state"),
-    [
-        ("sys.exit(3)", JobState.FAILED),
-        ("os.kill(os.getpid(), 9)", JobState.FAILED),
-        ("time.sleep(60)", JobState.TIMED_OUT),
-    ],
-)
-def test_results_arrive_however_the_job_ends(
-    workshop: Workshop, store: Path, end: str, state: JobState
-) -> None:
-    limit = {"time_limit": 3} if state is JobState.TIMED_OUT else {}
-    _, seen = workshop.run(script(f"open(out + '/m', 'w').write('m')\n{end}"), outputs=OUT, **limit)
-    assert seen.state is state
+@pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), 9)"])
+def test_results_arrive_however_the_job_ends(workshop: Workshop, store: Path, end: str) -> None:
+    _, seen = workshop.run(script(f"open(out + '/m', 'w').write('m')\n{end}"), outputs=OUT)
+    assert seen.state is JobState.FAILED
+    assert (store / "lab" / "out" / "m").read_text() == "m"
+
+
+def test_results_arrive_when_the_time_is_up(workshop: Workshop, store: Path) -> None:
+    _, seen = workshop.run_into_limit(
+        script("open(out + '/m', 'w').write('m'); print('written'); time.sleep(600)"),
+        lambda attempt: "written" in log_of(attempt),
+        outputs=OUT,
+    )
+    assert seen.state is JobState.TIMED_OUT
     assert (store / "lab" / "out" / "m").read_text() == "m"
 
 
@@ -148,24 +148,36 @@ def test_addresses_that_lead_nowhere_are_refused_at_once(workshop: Workshop, sto
         plan(outputs={"train_url": "obs://lab/../../etc"})
 
 
-@pytest.mark.parametrize("why", [JobState.STOPPED, JobState.TIMED_OUT])
-def test_a_job_ends_while_its_inputs_are_brought(workshop: Workshop, why: JobState) -> None:
+@pytest.fixture
+def silent_store(workshop: Workshop) -> None:
+    """A store that never answers, and patience with it."""
     save_account(workshop.home / "store.json", "obs", NOWHERE)
     workshop.stages.patience_s = workshop.stages.every_s = 600
-    limit = {"time_limit": 2} if why is JobState.TIMED_OUT else {}
-    attempt = workshop.attempt(["true"], inputs={"data_url": "obs://lab/data"}, **limit)
+
+
+@pytest.mark.usefixtures("silent_store")
+def test_a_job_is_stopped_while_its_inputs_are_brought(workshop: Workshop) -> None:
+    attempt = workshop.attempt(["true"], inputs={"data_url": "obs://lab/data"})
     workshop.engine.start(attempt)
     wait_for(lambda: in_phase(workshop, attempt, "bringing"), "it brings inputs")
     assert workshop.engine.observe([attempt])[0].state is JobState.STARTING
-    if why is JobState.STOPPED:
-        workshop.engine.stop(attempt, why)
+    workshop.engine.stop(attempt, JobState.STOPPED)
     seen = wait_final(workshop.engine, attempt)
-    assert (seen.state, seen.not_uploaded) == (why, False)
+    assert (seen.state, seen.not_uploaded) == (JobState.STOPPED, False)
 
 
+@pytest.mark.usefixtures("silent_store")
+def test_the_time_limit_ends_a_job_while_its_inputs_are_brought(workshop: Workshop) -> None:
+    _, seen = workshop.run_into_limit(
+        ["true"],
+        lambda attempt: in_phase(workshop, attempt, "bringing"),
+        inputs={"data_url": "obs://lab/data"},
+    )
+    assert (seen.state, seen.not_uploaded) == (JobState.TIMED_OUT, False)
+
+
+@pytest.mark.usefixtures("silent_store")
 def test_killing_the_supervisor_while_inputs_are_brought_leaves_nothing(workshop: Workshop) -> None:
-    save_account(workshop.home / "store.json", "obs", NOWHERE)
-    workshop.stages.patience_s = workshop.stages.every_s = 600
     attempt = workshop.attempt(["true"], inputs={"data_url": "obs://lab/data"})
     workshop.engine.start(attempt)
     wait_for(lambda: in_phase(workshop, attempt, "bringing"), "it brings inputs")

@@ -98,7 +98,10 @@ class FakeMachine:
     groups: frozenset[int] = frozenset({1000})
     python: str | None = None
     space: dict[str, Space] = field(default_factory=dict[str, Space])
-    limits: Limits = field(default_factory=lambda: Limits(probe_s=5.0, import_s=20.0, all_s=40.0))
+    # Of stubs that answer at once, on a machine that may be busy with other tests.
+    limits: Limits = field(
+        default_factory=lambda: Limits(probe_s=60.0, import_s=120.0, all_s=300.0)
+    )
 
     def write(self, path: str, text: str = "", mode: int | None = None) -> Path:
         place = self.root / path

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.host.conftest import FakeMachine
@@ -49,25 +50,33 @@ def test_every_problem_comes_with_its_fix(bare: FakeMachine):
     assert all(one.fix for one in bad)
 
 
+def hang(machine: FakeMachine, tool: str) -> Path:
+    """Let a tool hang; the file has a line for each time that it came as far."""
+    asked = machine.root / "asked"
+    asked.touch()
+    machine.add_tool(tool, f'echo "$*" >> {asked}; exec sleep 600')
+    return asked
+
+
 def test_a_tool_that_hangs_costs_one_limit(well: FakeMachine):
-    well.add_tool("npu-smi", "sleep 600")
+    asked = hang(well, "npu-smi")
     well.shorter(probe_s=0.5)
-    began = time.monotonic()
     report = well.examine("cards", "driver", "use", "variables", "network")
-    assert time.monotonic() - began < 30
     seen = {one.check: one for one in report.results}
     assert "did not answer in time" in seen["npu-smi"].seen
     assert "dmesg" in (seen["npu-smi"].fix or "")
     assert seen["health"].verdict is Verdict.UNKNOWN
     assert seen["card-driver"].verdict is Verdict.OK
+    assert asked.read_text() in ("", "info\n")
 
 
 def test_a_network_tool_that_hangs_is_asked_once_a_check(well: FakeMachine):
-    well.add_tool("hccn_tool", "sleep 600")
+    asked = hang(well, "hccn_tool")
     well.shorter(probe_s=0.3)
-    began = time.monotonic()
     report = well.examine("network")
-    assert time.monotonic() - began < 30
+    questions = asked.read_text().splitlines()
+    assert len(set(questions)) == len(questions)
+    assert all(question.startswith("-i 0 ") for question in questions)
     assert {one.verdict for one in report.results if one.check != "device-ip"} == {Verdict.UNKNOWN}
 
 
@@ -117,15 +126,13 @@ def test_folders_that_this_user_may_not_enter(well: FakeMachine):
 
 def test_a_check_that_never_answers_is_given_up(bare: FakeMachine):
     def hang(patient: Patient) -> Iterator[Finding]:
-        time.sleep(60)
+        time.sleep(600)
         yield ok("never")
 
-    bare.shorter(all_s=0.5)
-    began = time.monotonic()
+    bare.shorter(all_s=3)
     report = examine(bare.patient(), [Check("stuck", "host", hang), *choose(["memory"])])
-    assert time.monotonic() - began < 30
     assert [one.verdict for one in report.results] == [Verdict.UNKNOWN, Verdict.OK]
-    assert "no answer within 0.5 s" in report.results[0].seen
+    assert "no answer within 3 s" in report.results[0].seen
 
 
 def test_a_check_that_breaks_does_not_hide_the_others(bare: FakeMachine):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import secrets
 import signal
 import socket
@@ -16,6 +17,8 @@ import pytest
 from jumar.launch import process
 
 PYTHON = sys.executable
+PATIENCE_S = 180.0
+"""Nothing is measured with it: how long a busy machine may take for what takes a moment."""
 
 
 class Launcher:
@@ -56,12 +59,12 @@ class Launcher:
         return started
 
     def run(
-        self, *arguments: str, environ: dict[str, str] | None = None, limit_s: float = 60
+        self, *arguments: str, environ: dict[str, str] | None = None, limit_s: float = PATIENCE_S
     ) -> "Ended":
         return self.end(self.start(*arguments, environ=environ), limit_s)
 
     @staticmethod
-    def end(started: "subprocess.Popen[str]", limit_s: float = 60) -> "Ended":
+    def end(started: "subprocess.Popen[str]", limit_s: float = PATIENCE_S) -> "Ended":
         output, errors = started.communicate(timeout=limit_s)
         return Ended(started.returncode, output, errors)
 
@@ -72,7 +75,7 @@ class Launcher:
         for started in self._started:
             if started.poll() is None:
                 started.kill()
-            started.communicate(timeout=60)
+            started.communicate(timeout=PATIENCE_S)
 
 
 class Ended:
@@ -96,7 +99,17 @@ def free_port() -> int:
             return port
 
 
-def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 60) -> None:
+def wait_for_notice(running: "subprocess.Popen[str]", pattern: str) -> None:
+    """Until the launcher says a line like this; others may come before it on a busy machine."""
+    assert running.stderr is not None
+    said = ""
+    while not re.search(pattern, said, re.MULTILINE):
+        line = running.stderr.readline()
+        assert line, f"it ended without {pattern!r}: {said}"
+        said += line
+
+
+def wait_for(condition: Callable[[], bool], what: str, limit_s: float = PATIENCE_S) -> None:
     give_up = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > give_up:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.launch.test_job_ranks import job
 
-from jumar.launch.fixed_paths import mentions
+from jumar.launch.fixed_paths import MOST_ENTRIES, MOST_FILE_BYTES, mentions
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_in_small_texts_of_the_code(tmp_path: Path) -> None:
         "conf.yaml": "env: /pod.env",
         "notes.txt": "/home/ma-user/modelarts",
         ".git/hook.py": "'/home/ma-user/modelarts'",
-        "large.py": "#" * (1 << 20) + "\n'/home/ma-user/modelarts'",
+        "large.py": "#" * MOST_FILE_BYTES + "\n'/home/ma-user/modelarts'",
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -45,7 +45,7 @@ def test_in_small_texts_of_the_code(tmp_path: Path) -> None:
 
 def test_a_very_large_folder_is_not_read_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    for number in range(4100):
+    for number in range(MOST_ENTRIES + 100):
         (tmp_path / f"{number}.dat").touch()
     (tmp_path / "sub" / "late.py").write_text("'/cache'")
     assert mentions(job(), str(tmp_path)) == set()

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import PYTHON, Launcher, wait_for
+from tests.launch.conftest import PATIENCE_S, PYTHON, Launcher, wait_for, wait_for_notice
 
 from jumar.launch import process
 
@@ -142,7 +142,7 @@ def test_grace_is_kept_and_then_all_is_killed(launcher: Launcher, tmp_path: Path
     before = time.monotonic()
     running.terminate()
     ended = launcher.end(running)
-    assert 0.9 < time.monotonic() - before < 30
+    assert time.monotonic() - before > 0.9
     assert ended.code == 128 + signal.SIGKILL
 
 
@@ -202,13 +202,16 @@ def test_bad_arguments_are_one_line_and_a_hint(launcher: Launcher, arguments: li
     assert hint.startswith("hint: ")
 
 
-def test_a_rank_that_hangs_while_others_are_done_is_named(launcher: Launcher) -> None:
-    ended = launcher.run(
+def test_a_rank_that_hangs_while_others_are_done_is_named(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    running = launcher.start(
         "--devices", "cpu:3", "--straggler", "0.3", "sh", "-c",
-        "test $RANK = 1 || { touch $RANK; exit; }; until test -e 0 -a -e 2; do sleep 0.1; done; sleep 3",
+        "test $RANK != 1 || until test -e told; do sleep 0.1; done",
     )  # fmt: skip
-    assert ended.code == 0
-    assert re.search(r"still running \d+ s after rank \d, \d was done: rank 1", ended.errors)
+    wait_for_notice(running, r"still running \d+ s after rank \d, \d was done: rank 1$")
+    (tmp_path / "told").touch()
+    assert launcher.end(running).code == 0
 
 
 def test_restarts_have_a_bound_and_say_so(launcher: Launcher) -> None:
@@ -268,7 +271,7 @@ def test_ranks_run_to_their_end_where_nothing_can_be_printed(
 ) -> None:
     work = r"echo x; test \$TORCHELASTIC_RESTART_COUNT = 1 || exit 3; echo y >done\$RANK"
     command = f'{PYTHON} -m jumar.launch --devices cpu:2 --restarts 1 sh -c "{work}" {where}'
-    ended = subprocess.run(["sh", "-c", command], cwd=tmp_path, check=False, timeout=60)
+    ended = subprocess.run(["sh", "-c", command], cwd=tmp_path, check=False, timeout=PATIENCE_S)
     assert ended.returncode == 0
     assert sorted(path.name for path in tmp_path.glob("done*")) == ["done0", "done1"]
 
@@ -288,7 +291,11 @@ except CannotStart as error:
 
 def test_a_user_who_may_have_no_more_processes_is_told() -> None:
     ended = subprocess.run(
-        [PYTHON, "-c", WITHOUT_PROCESSES], capture_output=True, text=True, check=False, timeout=60
+        [PYTHON, "-c", WITHOUT_PROCESSES],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
     assert ended.stdout.startswith("cannot start 'true': no more processes: "), ended.stderr
 
@@ -297,7 +304,12 @@ def test_a_folder_that_is_gone_is_said(launcher: Launcher, tmp_path: Path) -> No
     (tmp_path / "gone").mkdir()
     command = f"cd gone && rmdir ../gone && exec {PYTHON} -m jumar.launch true"
     ended = subprocess.run(
-        ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        ["sh", "-c", command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
     assert (ended.returncode, ended.stderr.partition("\n")[0]) == (
         2,
@@ -313,7 +325,7 @@ def test_a_reader_that_leaves_does_not_end_the_run(launcher: Launcher, tmp_path:
     assert running.stdout is not None
     running.stdout.close()
     running.stdout = None
-    assert running.wait(60) == 0
+    assert running.wait(PATIENCE_S) == 0
     assert logs_of(tmp_path / "logs").count("line") == 6
 
 

@@ -22,9 +22,9 @@ _MENTION = re.compile(b"|".join((_WHOLE, _BOARD, _NAMES)))
 _SIGNS = (b"/pod.env", b"/cache", b"/modelarts", b"/tensorboard", b"JUMAR_")
 _ENDINGS = (".py", ".sh", ".yaml", ".yml")
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
-_MOST_FILE_BYTES = 1 << 20
+MOST_FILE_BYTES = 1 << 20
 _MOST_BYTES = 16 << 20
-_MOST_ENTRIES = 4000
+MOST_ENTRIES = 4000
 
 
 class FixedPaths(NamedTuple):
@@ -69,7 +69,7 @@ def mentions(job: Job, folder: str) -> FrozenSet[str]:
     for path in _texts(folder):
         try:
             with open(path, "rb") as file:
-                text = file.read(_MOST_FILE_BYTES)
+                text = file.read(MOST_FILE_BYTES)
         except OSError:
             continue
         found.update(_in(text))
@@ -94,7 +94,7 @@ def _texts(folder: str) -> Iterator[str]:
             with os.scandir(waiting.pop(0)) as found:
                 for entry in found:
                     seen += 1
-                    if seen > _MOST_ENTRIES:
+                    if seen > MOST_ENTRIES:
                         return
                     if entry.is_dir(follow_symlinks=False):
                         if entry.name not in _SKIPPED and not entry.name.startswith("."):
@@ -107,7 +107,7 @@ def _texts(folder: str) -> Iterator[str]:
 
 def _is_small(entry: "os.DirEntry[str]") -> bool:
     try:
-        return entry.is_file() and entry.stat().st_size <= _MOST_FILE_BYTES
+        return entry.is_file() and entry.stat().st_size <= MOST_FILE_BYTES
     except OSError:
         return False
 
