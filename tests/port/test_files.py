@@ -60,6 +60,8 @@ def test_shell_lines_without_a_device_stay(line: str) -> None:
             'screen -X stuff "ASCEND_RT_VISIBLE_DEVICES=1 python3 t.py"',
         ),
         ("python t.py --device=cuda:1", "python t.py --device=npu:1", "python t.py --device=npu:1"),
+        ("python t.py --devices cuda:0 cuda:1 -x", "python t.py --devices npu:0 npu:1 -x",
+         "python t.py --devices npu:0 npu:1 -x"),
         (
             "python t.py --dist-backend 'nccl' \\",
             "python t.py --dist-backend 'hccl' \\",
@@ -255,6 +257,10 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("N=${SLURM_GPUS_ON_NODE:-8}", ""),
         ("echo $SLURM_GPUS_ON_NODE", ""),
         ("N=$SLURM_NNODES", ""),
+        ("pip install flash-attn==2.5 --no-build-isolation", "flash-attn"),
+        ("pip install -q einops 'xformers>=0.0.20' && python train.py", "xformers"),
+        ("pip install -r xformers.txt; cd triton", ""),
+        ("# pip install xformers", ""),
     ],
 )
 def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str) -> None:

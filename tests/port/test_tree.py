@@ -128,6 +128,23 @@ def test_files_without_a_trace_are_never_parsed(
     assert all("torch" in text for text in parsed)
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (
+            "import submitit\nsubmitit.AutoExecutor('x').update_parameters(gpus_per_node=8)\n",
+            "JP632",
+        ),
+        ("from detectron2.engine import launch\nlaunch(main, 8)\n", "JP609"),
+        ("from setuptools import setup\nsetup(install_requires=['flash-attn'])\n", "JP506"),
+    ],
+)
+def test_scripts_that_only_ask_others_for_cards_are_read_too(
+    tmp_path: Path, text: str, code: str
+) -> None:
+    assert codes(port_tree(make(tmp_path, a_py=text), Options())) == [code]
+
+
 def test_names_are_followed_through_the_repository(tmp_path: Path) -> None:
     files = {
         "lib/__init__.py": "from .deps import *\nfrom .deps import T as TT\n",

@@ -117,6 +117,31 @@ class PythonFile:
         bound = self.project.definition(self.name(node))
         return bound if isinstance(bound, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
 
+    def parameter(self, call: ast.Call, position: int) -> str:
+        """Name of the parameter that an argument goes to, for the repository's own functions."""
+        function, skipped = self.function_named(call.func), 0
+        if function is None:
+            function, skipped = self._method_called(call.func), 1
+        if function is None:
+            return ""
+        parameters = [*function.args.posonlyargs, *function.args.args][skipped:]
+        return parameters[position].arg if position < len(parameters) else ""
+
+    def _method_called(self, called: ast.expr) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """The method of its own class that `self.method(…)` calls, or what makes an object."""
+        if isinstance(called, ast.Attribute) and getattr(called.value, "id", "") == "self":
+            owner, wanted = self.enclosing_class(called), called.attr
+        else:
+            owner, wanted = self.class_named(called), "__init__"
+        return next(
+            (
+                f
+                for f in (owner.body if owner is not None else ())
+                if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)) and f.name == wanted
+            ),
+            None,
+        )
+
     @property
     def is_configuration(self) -> bool:
         """Whether the file only assigns settings, without torch or any package that may want it."""

@@ -253,13 +253,14 @@ PACKAGES: tuple[Package, ...] = (
         "write the encoding and the MLP with torch.nn",
         "请用 torch.nn 重写编码与 MLP",
     ),
-    package(
+    *_alike(
         "JP619",
-        "nvdiffrast",
         _WORK,
         _REWRITE,
         "render on another machine; there is no NPU rasteriser",
         "NPU 无光栅化实现，请在其他机器上渲染",
+        "neural_renderer",
+        "nvdiffrast",
     ),
     package(
         "JP619",

@@ -15,6 +15,9 @@ from jumar.port.records import Severity
 _BUILDS = re.compile(r"\b(?:CUDAExtension|create_extension|BuildExtension)\b")
 _GPU_NAMED = re.compile(r"cuda|gpu", re.IGNORECASE)
 _COMPILES_ITSELF = re.compile(r"\b(?:cupy|pynvrtc|pycuda)\b")
+_COMPILERS = frozenset(
+    f"torch.utils.cpp_extension.{name}" for name in ("load", "load_inline", "CUDA_HOME")
+)
 _PACKAGE_QUESTION = re.compile(r"is_(?P<module>[a-z0-9_]+?)(?:_\d+)?_available")
 _SHORT_NAMES = {"bnb": "bitsandbytes"}
 
@@ -24,7 +27,10 @@ def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
     if _BUILDS.search(file.source.text):
         return True
     function = file.enclosing_function(node)
-    if function is not None and _COMPILES_ITSELF.search(file.text(function)):
+    if function is not None and (
+        _COMPILES_ITSELF.search(file.text(function))
+        or any(file.name(n) in _COMPILERS for n in ast.walk(function))
+    ):
         return True
     return _chooses_imports(node, file) or asked_with_package(node, file)
 

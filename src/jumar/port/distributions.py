@@ -28,6 +28,7 @@ _MODULES: dict[str, str] = {
     "nvtx": "nvtx",
     "nvidia-dali": "nvidia.dali",
     "detectron2": "detectron2.engine",
+    "neural-renderer-pytorch": "neural_renderer",
     "spconv": "spconv",
     "deepspeed": "deepspeed",
     "cupy": "cupy",

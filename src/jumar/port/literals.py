@@ -110,11 +110,18 @@ def role(found: Literal, file: PythonFile) -> places.Role | None:
     if isinstance(outer, (ast.BoolOp, ast.IfExp)) and "current_accelerator" in file.text(outer):
         return None
     holder = file.parent(outer)
-    if _names_npu(outer) or (
-        isinstance(holder, (ast.List, ast.Tuple, ast.Set)) and _names_npu(holder)
-    ):
+    if _names_npu(outer) or any(_names_npu(other) for other in _beside(outer, holder)):
         return None
     return places.role(outer, file, certain=found.form is not Form.BARE)
+
+
+def _beside(node: ast.expr, holder: ast.AST | None) -> list[ast.expr]:
+    """What is listed with a device: elements, or the keys beside a key."""
+    if isinstance(holder, (ast.List, ast.Tuple, ast.Set)):
+        return holder.elts
+    if isinstance(holder, ast.Dict) and node in holder.keys:
+        return [key for key in holder.keys if key is not None]
+    return []
 
 
 def _names_npu(node: ast.AST) -> bool:

@@ -125,7 +125,7 @@ def _argument(node: ast.expr, call: ast.Call, file: PythonFile) -> Role | None:
         return Role.TEXT
     if _is_fallback(call, position):
         return Role.TEXT
-    return Role.TEXT if is_device_name(_parameter(call, position, file)) else None
+    return Role.TEXT if is_device_name(file.parameter(call, position)) else None
 
 
 def _method_argument(
@@ -160,45 +160,6 @@ def _is_fallback(call: ast.Call, position: int) -> bool:
         return False
     named = call.args[key]
     return isinstance(named, ast.Constant) and is_device_name(str(named.value))
-
-
-def _parameter(call: ast.Call, position: int, file: PythonFile) -> str:
-    """Name of the parameter that an argument goes to, for the repository's own functions."""
-    function, skipped = file.function_named(call.func), 0
-    if function is None:
-        function, skipped = _own_method(call.func, file), 1
-    if function is None:
-        owner = file.class_named(call.func)
-        function = next(
-            (
-                f
-                for f in (owner.body if owner is not None else ())
-                if isinstance(f, ast.FunctionDef) and f.name == "__init__"
-            ),
-            None,
-        )
-        skipped = 1
-    if function is None:
-        return ""
-    parameters = [*function.args.posonlyargs, *function.args.args][skipped:]
-    return parameters[position].arg if position < len(parameters) else ""
-
-
-def _own_method(
-    called: ast.expr, file: PythonFile
-) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The method that `self.method(…)` names, if the class itself defines it."""
-    if not isinstance(called, ast.Attribute) or not isinstance(called.value, ast.Name):
-        return None
-    owner = file.enclosing_class(called) if called.value.id == "self" else None
-    return next(
-        (
-            f
-            for f in (owner.body if owner is not None else ())
-            if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)) and f.name == called.attr
-        ),
-        None,
-    )
 
 
 def _keyword(keyword: ast.keyword, file: PythonFile) -> Role | None:
@@ -246,9 +207,19 @@ def _makes_device_option(call: ast.Call, file: PythonFile) -> bool:
 
 def _assigned(node: ast.Assign | ast.AnnAssign | ast.NamedExpr, file: PythonFile) -> bool:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    if node.value is not None and _beside_cpu(node.value):
+    if (node.value is not None and _beside_cpu(node.value)) or _is_member_beside_cpu(node, file):
         return True
     return any(is_device(target, file) or _flows(target, file) for target in targets)
+
+
+def _is_member_beside_cpu(
+    node: ast.Assign | ast.AnnAssign | ast.NamedExpr, file: PythonFile
+) -> bool:
+    """Whether this is one of `class Device(Enum): CUDA = "cuda"; CPU = "cpu"`."""
+    owner = file.parent(node)
+    return isinstance(owner, ast.ClassDef) and any(
+        isinstance(other, ast.Assign) and _beside_cpu(other.value) for other in owner.body
+    )
 
 
 def _flows(target: ast.expr, file: PythonFile) -> bool:
@@ -266,13 +237,18 @@ def _flows(target: ast.expr, file: PythonFile) -> bool:
     return False
 
 
-def _in_dict(node: ast.expr, holder: ast.Dict, file: PythonFile) -> Role | None:
+def is_map_location(holder: ast.Dict, file: PythonFile) -> bool:
+    """Whether a dictionary says where `torch.load` puts what was saved on which device."""
     parent = file.parent(holder)
-    if isinstance(parent, ast.keyword) and parent.arg == "map_location":
-        return Role.TEXT
-    if isinstance(parent, ast.Assign) and any(
+    if isinstance(parent, ast.keyword):
+        return parent.arg == "map_location"
+    return isinstance(parent, ast.Assign) and any(
         isinstance(t, ast.Name) and t.id == "map_location" for t in parent.targets
-    ):
+    )
+
+
+def _in_dict(node: ast.expr, holder: ast.Dict, file: PythonFile) -> Role | None:
+    if is_map_location(holder, file):
         return Role.TEXT
     if node in holder.values:
         key = holder.keys[holder.values.index(node)]

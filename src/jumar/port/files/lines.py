@@ -22,7 +22,7 @@ _VISIBLE = re.compile(
 _REFERENCE = re.compile(r"\$\{?(?P<name>" + "|".join(COUNTERPARTS) + r")\b")
 _OPTION = re.compile(
     r"(?<![\w/])(?P<option>--?[A-Za-z][\w.-]*|\+?[A-Za-z_][\w.]*(?==))(?P<joint>[= ]|\s+)"
-    r"(?P<quote>[\"']?)(?P<value>cuda(?::\d+)?|nccl)(?P=quote)(?![\w./:-])"
+    r"(?P<quote>[\"']?)(?P<value>cuda(?::\d+(?:[ ,]cuda:\d+)*)?|nccl)(?P=quote)(?![\w./:-])"
 )
 _NCCL = re.compile(r"(?<![\w$\"'{])(?P<name>(?:TORCH_)?NCCL_[A-Z0-9_]+)=")
 

@@ -4,8 +4,9 @@ Comments, echoed text and paths stay. A launch line (`torch.distributed.launch`,
 NPUs as it is; only what is on it changes."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from jumar.port.distributions import Tied, tied
 from jumar.port.environment import SLURM_GPUS, SLURM_GPUS_WORDS
 from jumar.port.files.lines import LineEdits, command, numbered, rewrite, without_effect
 from jumar.port.options import Options
@@ -28,6 +29,7 @@ _INSTALL = re.compile(
     r"\b(?:conda|mamba|pip3?)\s.*\binstall\b.*"
     r"(?:\bcuda-?toolkit\b|\bpytorch-cuda\b|\+cu\d+|/whl/cu\d+|\bnvidia\.com/|\s-c\s+[\"']?nvidia(?![\w-]))"
 )
+_PIP = re.compile(r"\bpip3?\s+install\s(?P<what>[^|;&#]*)")
 _PROSE = re.compile(r"^\s*(?:#|echo\b|printf\b)")
 
 
@@ -54,6 +56,18 @@ def surroundings(
             commented = _PROSE.match(line) and not line.startswith("#SBATCH")
             if not commented and pattern.search(line):
                 edits.find(code, number + 1, line, subject, why, advice, severity)
+        if not _PROSE.match(line) and not _INSTALL.search(line):
+            for known in _installed(line):
+                edits.find(code, number + 1, line, known.subject, known.why, known.advice, severity)
+
+
+def _installed(line: str) -> Iterator[Tied]:
+    """Packages tied to CUDA that a line has pip install."""
+    match = _PIP.search(line)
+    for word in match["what"].split() if match else ():
+        known = tied(word.strip("\"'"))
+        if known is not None:
+            yield known
 
 
 _ASKED = {

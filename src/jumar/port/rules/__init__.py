@@ -17,6 +17,7 @@ from jumar.port.rules import (
     jp110_tensor_type,
     jp111_lightning,
     jp112_out_of_memory,
+    jp113_map_location,
     jp201_cuda_function,
     jp202_cuda_import,
     jp203_cuda_only_name,
@@ -56,6 +57,7 @@ from jumar.port.rules import (
 from jumar.port.rules.base import Rule
 
 RULES: tuple[Rule, ...] = (
+    jp113_map_location.RULE,
     jp951_mindspore.RULE,
     jp961_tensorflow.RULE,
     jp103_device_choice.RULE,
