@@ -181,7 +181,8 @@ def test_mindspore_uses_a_rank_table_that_is_given(
         *arguments, "--log-dir", "waits", "--rank-table", str(path), launcher.script(SHOW)
     )
     wait_for(lambda: (tmp_path / "waits").exists(), "it runs")
-    path.write_text(json.dumps(table))
+    (tmp_path / "whole.json").write_text(json.dumps(table))
+    (tmp_path / "whole.json").replace(path)
     assert launcher.end(running).code == 0
     path.write_text('{"status": "initializing"}')
     ended = launcher.run(*arguments, "--join-limit", "0", "--rank-table", str(path), "x.py")

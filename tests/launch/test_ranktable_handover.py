@@ -7,6 +7,7 @@ from threading import Thread
 
 import pytest
 
+from jumar.launch.ascend import use_rank_table
 from jumar.launch.ranktable import (
     HandOverTimeout,
     RankTable,
@@ -100,6 +101,22 @@ def test_a_platform_that_fills_its_table_in_bit_by_bit_is_waited_for(tmp_path: P
     path.write_text(whole[:40])
     with pytest.raises(Unreadable, match="not JSON"):
         wait_for_table(str(path), timeout_s=0.1)
+
+
+def test_a_table_that_is_being_written_is_looked_at_again(tmp_path: Path):
+    path = tmp_path / "hccl.json"
+    whole = json.dumps(document(part(0)))
+    states = iter([whole[:40], '{"status": "initializing"}', whole])
+    path.touch()
+
+    def go_on(_: float) -> None:
+        path.write_text(next(states, "{"))
+
+    found = use_rank_table(str(path), "10.0.0.1", limit_s=60, pause=go_on)
+    assert found.rank_of_card == {0: 0, 1: 1}
+    path.write_text("{")
+    with pytest.raises(Unreadable, match="not JSON"):
+        use_rank_table(str(path), "10.0.0.1", limit_s=60, pause=go_on)
 
 
 def test_a_wrong_whole_is_refused_on_all_nodes(tmp_path: Path):

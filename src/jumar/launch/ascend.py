@@ -18,6 +18,8 @@ from jumar.launch.ranktable.records import INITIALIZING
 _HCCL_BASE = 60000
 _HCCL_PORTS = 32
 _MOST_BASE = 60000 + 64 * _HCCL_PORTS
+_LOOKS = 10
+_LOOK_S = 0.1
 
 
 class Table(NamedTuple):
@@ -84,10 +86,20 @@ def use_rank_table(
     path: str, address: str, *, limit_s: float, pause: Callable[[float], None]
 ) -> Table:
     """A table that somebody else makes, once it is completed; raises RankTableError."""
-    table = ranktable.read_table(path)
+    table = _read_written(path, pause)
     if table.status == INITIALIZING:
         table = ranktable.wait_for_table(path, timeout_s=limit_s, pause=pause)
     return Table(path, _ranks_on(table, address))
+
+
+def _read_written(path: str, pause: Callable[[float], None]) -> ranktable.RankTable:
+    """Not every platform writes aside and renames: what is half written is looked at again."""
+    for _ in range(_LOOKS):
+        try:
+            return ranktable.read_table(path)
+        except ranktable.Unreadable:
+            pause(_LOOK_S)
+    return ranktable.read_table(path)
 
 
 def _device_addresses(root: str) -> Dict[int, str]:
