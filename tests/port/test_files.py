@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from jumar.port import Mode, Options
-from jumar.port.files import config, docker, document, notebook, requirements, shell
+from jumar.port.files import (
+    config,
+    docker,
+    document,
+    notebook,
+    requirements,
+    shell,
+)
 from jumar.port.project import Project
 from jumar.port.scan import FileKind, kind_of
 
@@ -31,6 +38,9 @@ ANY = Options()
         "torchrun --nproc_per_node 8 train.py --device cpu",
         "cp cuda.txt /tmp/device",
         "python x.py --data /mnt/device=cuda/images",
+        'sbatch --export="CUDA_VISIBLE_DEVICES=0" run.sh',
+        'cards="CUDA_VISIBLE_DEVICES=-1"',
+        "torchrun --nproc_per_node gpus train.py",
     ],
 )
 def test_shell_lines_without_a_device_stay(line: str) -> None:
@@ -69,6 +79,14 @@ def test_shell_lines_without_a_device_stay(line: str) -> None:
         ),
         ("python t.py train.device=cuda", "python t.py train.device=npu", "python t.py train.device=npu"),
         ("  --backend nccl \\", "  --backend hccl \\", "  --backend hccl \\"),
+        ('cards="CUDA_VISIBLE_DEVICES=$ids"',
+         'cards="CUDA_VISIBLE_DEVICES=$ids ASCEND_RT_VISIBLE_DEVICES=$ids"',
+         'cards="ASCEND_RT_VISIBLE_DEVICES=$ids"'),
+        ("run='CUDA_VISIBLE_DEVICES=0 ./go'",
+         "run='CUDA_VISIBLE_DEVICES=0 ASCEND_RT_VISIBLE_DEVICES=0 ./go'",
+         "run='ASCEND_RT_VISIBLE_DEVICES=0 ./go'"),
+        ("torchrun --nproc_per_node=gpu t.py", "torchrun --nproc_per_node=auto t.py",
+         "torchrun --nproc_per_node=auto t.py"),
         ("docker run -e CUDA_VISIBLE_DEVICES=0 image",
          "docker run -e CUDA_VISIBLE_DEVICES=0 -e ASCEND_RT_VISIBLE_DEVICES=0 image",
          "docker run -e ASCEND_RT_VISIBLE_DEVICES=0 image"),
@@ -175,6 +193,24 @@ def test_a_project_file_of_another_kind_is_nothing_to_report(text: str) -> None:
     assert requirements.of_project(text).findings == []
 
 
+def test_requirements_of_a_setup_file_are_reported_and_extras_only_mentioned() -> None:
+    text = (
+        "[metadata]\nname = apex\n[options]\ninstall_requires =\n    deepspeed>=0.8\n    numpy\n"
+        "[options.extras_require]\nbnb =\n    bitsandbytes\n"
+    )
+    found = [(f.line, f.subject, f.severity.value) for f in requirements.of_setup(text).findings]
+    assert found == [(5, "deepspeed", "limit"), (9, "bitsandbytes", "info")]
+    assert requirements.of_setup("no section\n").findings == []
+
+
+def test_an_environment_of_conda_is_known_by_what_is_in_it() -> None:
+    assert requirements.is_conda(
+        "name: x\nchannels:\n  - nvidia\ndependencies:\n  - cudatoolkit=11.3\n"
+    )
+    assert not requirements.is_conda("dependencies:\n  - name: redis\n    version: 1\n")
+    assert not requirements.is_conda("device: cuda\n")
+
+
 def _book(*cells: str, indent: int = 1) -> str:
     made: list[dict[str, object]] = [
         {
@@ -261,6 +297,14 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("pip install -q einops 'xformers>=0.0.20' && python train.py", "xformers"),
         ("pip install -r xformers.txt; cd triton", ""),
         ("# pip install xformers", ""),
+        ("pip install 'colbert-ai[torch,faiss-gpu]'", "install"),
+        ("pip install faiss-cpu", ""),
+        ("pip install torch --index-url https://x/whl/nightly/cu126", "install"),
+        ("  --optim paged_adamw_32bit \\", "optim"),
+        ("  --optim adamw_torch \\", ""),
+        ("python t.py --load_in_4bit --lr 1", "load_in"),
+        ("python t.py --load_in_4bit False", ""),
+        ("python t.py --attn_implementation=flash_attention_2", "flash_attention_2"),
     ],
 )
 def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str) -> None:
@@ -280,6 +324,13 @@ def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str)
         ("_target_: mine.Trainer", "_target_: mine.Trainer", ""),
         ("accelerator: gpu", "accelerator: gpu", "accelerator: gpu"),
         ("accelerator: cpu", "accelerator: cpu", ""),
+        ("optim: paged_adamw_8bit", "optim: paged_adamw_8bit", "optim"),
+        ('  "optim": "paged_adamw_32bit",', '  "optim": "paged_adamw_32bit",', "optim"),
+        ("optim: adamw_torch", "optim: adamw_torch", ""),
+        ("load_in_4bit: true", "load_in_4bit: true", "load_in"),
+        ("load_in_4bit: false", "load_in_4bit: false", ""),
+        ("attn_implementation: flash_attention_2", "attn_implementation: flash_attention_2", "flash_attention_2"),
+        ("attn_implementation: sdpa", "attn_implementation: sdpa", ""),
     ],
 )  # fmt: skip
 def test_configurations_of_other_tools(line: str, ported: str, subject: str) -> None:
@@ -291,6 +342,8 @@ def test_configurations_of_other_tools(line: str, ported: str, subject: str) -> 
 def test_an_image_that_is_built_on_cuda_is_told() -> None:
     text = "FROM nvidia/cuda:12.1-devel AS base\nFROM python:3.11\nFROM x/pytorch:2.1-cuda12\n"
     assert [f.line for f in docker.findings(text).findings] == [1, 3]
+    argument = "ARG BASE=x/pytorch:1.3-cuda10.1\nARG CUDA=12.1-cudnn8\nFROM ${BASE} AS run\n"
+    assert [f.line for f in docker.findings(argument).findings] == [1]
 
 
 def test_documents_quote_commands_and_ask_for_cards() -> None:

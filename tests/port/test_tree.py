@@ -56,6 +56,16 @@ def test_output_is_complete_and_untouched_files_are_byte_identical(tmp_path: Pat
     assert (tmp_path / "out/jumar-report/report.html").is_file()
 
 
+def test_a_yaml_file_is_what_its_content_says(tmp_path: Path) -> None:
+    conda = "name: x\ndependencies:\n  - python=3.8\n  - cudatoolkit=11.3\n"
+    source = make(tmp_path, a_py="import torch\n")
+    (source / "conda_env_gpu.yml").write_text(conda)
+    (source / "env.yaml").write_text("device: cuda\n")
+    (source / "pyproject.toml").write_text('[project]\ndependencies = ["flash-attn"]\n')
+    assert codes(port_tree(source, Options())) == ["JP506", "JP506"]
+    assert result_of(source, "env.yaml") == b"device: npu\n"
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -47,6 +47,17 @@ def _alike(
 _WORK, _LIMIT = Severity.WORK, Severity.LIMIT
 _MINUTES, _HOURS, _REWRITE = Effort.MINUTES, Effort.HOURS, Effort.REWRITE
 
+_ON_CPU_AND_CUDA = {
+    "caffe2": ("write the model with torch.nn", "请用 torch.nn 重写模型"),
+    "dgl": ("keep graphs and their messages on the CPU, or write them with torch operators",
+            "请将图与消息传递放在 CPU 上，或用 torch 算子实现"),
+    "fbgemm_gpu": ("use torch.nn.EmbeddingBag", "请改用 torch.nn.EmbeddingBag"),
+    "tensor_parallel": ("shard the model with torch.distributed", "请用 torch.distributed 切分模型"),
+    "torchdrug": ("write its layers and its engine with torch", "请用 torch 重写其网络层与训练引擎"),
+    "torchrec": ("use Ascend's RecSDK, or torch.nn.EmbeddingBag",
+                 "请改用昇腾 RecSDK 或 torch.nn.EmbeddingBag"),
+}  # fmt: skip
+
 PACKAGES: tuple[Package, ...] = (
     package(
         "JP601",
@@ -63,6 +74,16 @@ PACKAGES: tuple[Package, ...] = (
         _HOURS,
         "use torch.nn.functional.scaled_dot_product_attention in place of memory_efficient_attention",
         "请用 torch.nn.functional.scaled_dot_product_attention 代替 memory_efficient_attention",
+    ),
+    package(
+        "JP603",
+        "apex.transformer",
+        _WORK,
+        _REWRITE,
+        "train with Megatron and MindSpeed, or shard the model with torch.distributed",
+        "请改用 Megatron 与 MindSpeed，或用 torch.distributed 切分模型",
+        "Neither torch_npu nor Ascend's build of apex has apex.transformer.",
+        "torch_npu 与昇腾版 apex 均不包含 apex.transformer。",
     ),
     package(
         "JP603",
@@ -92,13 +113,18 @@ PACKAGES: tuple[Package, ...] = (
         "The triton of the package index compiles for NVIDIA cards.",
         "官方 triton 只能为 NVIDIA 卡编译。",
     ),
-    package(
-        "JP606",
-        "pynvml",
-        _WORK,
-        _MINUTES,
-        "read npu-smi info, or torch.npu.mem_get_info and torch.npu.utilization",
-        "请使用 npu-smi info，或 torch.npu.mem_get_info 与 torch.npu.utilization",
+    *(
+        package(
+            "JP606",
+            module,
+            _WORK,
+            _MINUTES,
+            "read npu-smi info, or torch.npu.mem_get_info and torch.npu.utilization",
+            "请使用 npu-smi info，或 torch.npu.mem_get_info 与 torch.npu.utilization",
+            f"{module} sees NVIDIA cards only.",
+            f"{module} 只能查看 NVIDIA 卡。",
+        )
+        for module in ("pynvml", "GPUtil")
     ),
     package(
         "JP607",
@@ -200,6 +226,14 @@ PACKAGES: tuple[Package, ...] = (
         "请用 torch 算子或 Ascend C 重写 kernel",
         "numba.cuda",
         "pycuda",
+    ),
+    package(
+        "JP616",
+        "nemo",
+        _WORK,
+        _REWRITE,
+        "train with MindSpeed-LLM, or with transformers",
+        "请改用 MindSpeed-LLM 或 transformers 训练",
     ),
     package(
         "JP616",
@@ -368,15 +402,18 @@ PACKAGES: tuple[Package, ...] = (
         "simple_knn",
         "torchqrnn",
     ),
-    package(
-        "JP628",
-        "dgl",
-        _WORK,
-        _HOURS,
-        "keep graphs and their messages on the CPU, or write them with torch operators",
-        "请将图与消息传递放在 CPU 上，或用 torch 算子实现",
-        "dgl's kernels come for the CPU and CUDA only.",
-        "dgl 只有 CPU 与 CUDA 实现。",
+    *(
+        package(
+            "JP628",
+            module,
+            _WORK,
+            _HOURS,
+            advice_en,
+            advice_zh,
+            f"{module} computes on the CPU and CUDA only.",
+            f"{module} 只支持 CPU 与 CUDA。",
+        )
+        for module, (advice_en, advice_zh) in _ON_CPU_AND_CUDA.items()
     ),
     package(
         "JP629",

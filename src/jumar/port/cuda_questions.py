@@ -1,7 +1,8 @@
 """Questions for CUDA that are about CUDA itself, not about the card: they stay as they are.
 
 Whether to compile its sources, whether to import what was compiled, whether a package that only
-CUDA has can be used: `is_xformers_available() and torch.cuda.is_available()`."""
+CUDA has can be used: `is_xformers_available() and torch.cuda.is_available()`, of which generation the
+card is, whether faiss may use it."""
 
 import ast
 import re
@@ -19,11 +20,14 @@ _COMPILERS = frozenset(
     f"torch.utils.cpp_extension.{name}" for name in ("load", "load_inline", "CUDA_HOME")
 )
 _PACKAGE_QUESTION = re.compile(r"is_(?P<module>[a-z0-9_]+?)(?:_\d+)?_available")
+CAPABILITY = "torch.cuda.get_device_capability"
+QUESTIONS = frozenset({"is_available", "get_device_capability"})
+"""What of `torch.cuda` may be such a question."""
 _SHORT_NAMES = {"bnb": "bitsandbytes"}
 
 
 def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
-    """Whether `torch.cuda.is_available` asks for CUDA and would be wrong to ask for a card."""
+    """Whether a question is for CUDA and would be wrong to ask for a card."""
     if _BUILDS.search(file.source.text):
         return True
     function = file.enclosing_function(node)
@@ -32,12 +36,55 @@ def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
         or any(file.name(n) in _COMPILERS for n in ast.walk(function))
     ):
         return True
-    return _chooses_imports(node, file) or asked_with_package(node, file)
+    return (
+        _chooses_imports(node, file)
+        or asked_with_package(node, file)
+        or asks_for_generation(node, file)
+        or _is_for_faiss(node, file)
+    )
 
 
 def asked_with_package(node: ast.AST, file: PythonFile) -> bool:
     """Whether the same condition also asks for a package that has no NPU counterpart."""
     return any(_asks_for_package(part, file) for part in _asked_together(node, file))
+
+
+def asks_for_generation(node: ast.AST, file: PythonFile) -> bool:
+    """Whether one condition asks for CUDA and then for its generation; NPUs say no to both.
+
+    `node` is either of the two functions."""
+    for around in file.ancestors(node):
+        if isinstance(around, ast.stmt):
+            return False
+        if isinstance(around, ast.BoolOp) and isinstance(around.op, ast.And):
+            asked = [file.name(n.func) for n in ast.walk(around) if isinstance(n, ast.Call)]
+            return "torch.cuda.is_available" in asked and CAPABILITY in asked
+    return False
+
+
+def _is_for_faiss(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the answer goes to faiss alone, itself or through a variable."""
+    call = file.parent(node)
+    if not isinstance(call, ast.Call):
+        return False
+    if _is_given_to_faiss(call, file):
+        return True
+    holder, function = file.parent(call), file.enclosing_function(node)
+    if not isinstance(holder, ast.Assign) or function is None:
+        return False
+    names = {target.id for target in holder.targets if isinstance(target, ast.Name)}
+    uses = [
+        n
+        for n in ast.walk(function)
+        if isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load)
+    ]
+    return bool(uses) and all(_is_given_to_faiss(use, file) for use in uses)
+
+
+def _is_given_to_faiss(node: ast.AST, file: PythonFile) -> bool:
+    holder = file.parent(node)
+    call = file.parent(holder) if isinstance(holder, ast.keyword) else holder
+    return isinstance(call, ast.Call) and (file.name(call.func) or "").startswith("faiss.")
 
 
 def _chooses_imports(node: ast.AST, file: PythonFile) -> bool:

@@ -9,7 +9,7 @@ from jumar.port.records import Effort, Severity, Words
 CODE = "JP506"
 _NAME = re.compile(r"^\s*-?\s*[\"']?(?P<name>[A-Za-z0-9][\w.-]*)")
 _CUDA_BUILD = re.compile(
-    r"\+cu\d+|/whl/cu\d+|^\s*-?\s*(?:nvidia-[\w-]+-cu\d+|cudatoolkit|pytorch-cuda)\b"
+    r"\+cu\d+|/whl/(?:\w+/)?cu\d+|^\s*-?\s*(?:nvidia-[\w-]+-cu\d+|cudatoolkit|pytorch-cuda)\b"
 )
 _GPU_BUILD = re.compile(
     r"^\s*-?\s*[\"']?(?P<name>(?:onnxruntime|tensorflow|faiss|paddlepaddle|mindspore|dgl)-(?:gpu|cu\d+))"
@@ -23,6 +23,7 @@ _MODULES: dict[str, str] = {
     "bitsandbytes": "bitsandbytes",
     "triton": "triton",
     "pynvml": "pynvml",
+    "gputil": "GPUtil",
     "nvidia-ml-py": "pynvml",
     "nvidia-ml-py3": "pynvml",
     "nvtx": "nvtx",
@@ -50,6 +51,13 @@ _MODULES: dict[str, str] = {
     "natten": "natten",
     "nerfacc": "nerfacc",
     "vllm": "vllm",
+    "dgl": "dgl",
+    "ctranslate2": "ctranslate2",
+    "fbgemm-gpu": "fbgemm_gpu",
+    "nemo-toolkit": "nemo",
+    "tensor-parallel": "tensor_parallel",
+    "torchdrug": "torchdrug",
+    "torchrec": "torchrec",
 }
 """Distribution names, as requirement files spell them, to the modules they bring."""
 

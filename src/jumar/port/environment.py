@@ -19,6 +19,9 @@ COMMAND_IN_TEXT = re.compile(
 )
 """A shell command inside a quoted text: the variable is set for a program that is known to train."""
 
+EVERY_CARD = re.compile(r"(?P<head>--nproc[-_]per[-_]node(?:=|\s+))gpu\b")
+"""A process for each card, as torchrun is asked for it; `auto` is the same on every accelerator."""
+
 _WITHOUT_EFFECT = {
     "NCCL_DEBUG": Words(
         "for HCCL's log set ASCEND_GLOBAL_LOG_LEVEL", "查看 HCCL 日志请设置 ASCEND_GLOBAL_LOG_LEVEL"

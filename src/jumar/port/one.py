@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from jumar.port import distributions
-from jumar.port.files import config, docker, document, notebook, requirements, shell
+from jumar.port.files import config, docker, document, features, notebook, requirements, shell
 from jumar.port.files.lines import LineEdits
 from jumar.port.options import Options
 from jumar.port.project import Project
@@ -16,10 +16,12 @@ from jumar.port.source import Source, Undecodable, read
 
 MAX_PYTHON_BYTES = 4_000_000
 MAX_TEXT_BYTES = 1_000_000
+_YAML = frozenset({".yml", ".yaml"})
+_MANIFESTS = {"pyproject.toml": requirements.of_project, "setup.cfg": requirements.of_setup}
 _IN_CHINESE = {CANNOT_BE_READ: "无法读取", NOT_A_PLAIN_FILE: "不是普通文件"}
 _WIDE_TRACES = re.compile(rb"t\0o\0r\0c\0h|c\0u\0d\0a")
 """The same in UTF-16, which is told of instead of read."""
-_PLAIN_TRACES = re.compile(rb"cuda|CUDA|nccl|NCCL|nvidia|gpu|GPU|lightning")
+_PLAIN_TRACES = re.compile(rb"cuda|CUDA|nccl|NCCL|nvidia|gpu|GPU|lightning|" + features.TRACES)
 
 
 def port_file(root: Path, found: Found, options: Options, project: Project) -> FileResult | None:
@@ -56,7 +58,7 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
 def _is_worth_reading(found: Found, data: bytes) -> bool:
     if found.kind in (FileKind.PYTHON, FileKind.NOTEBOOK):
         return TRACES.search(data) is not None or _WIDE_TRACES.search(data) is not None
-    if found.kind is FileKind.REQUIREMENTS:
+    if found.kind is FileKind.REQUIREMENTS or os.path.basename(found.path) in _MANIFESTS:
         return True
     return _PLAIN_TRACES.search(data) is not None
 
@@ -105,17 +107,22 @@ def _result(
 
 def _plain(found: Found, source: Source, options: Options) -> FileResult | None:
     text, edits = source.text, LineEdits()
-    if found.kind is FileKind.SHELL and options.wants(shell.CODE):
+    suffix = os.path.splitext(found.path)[1].lower()
+    kind = found.kind
+    if suffix in _YAML:
+        kind = FileKind.REQUIREMENTS if requirements.is_conda(text) else FileKind.CONFIG
+    if kind is FileKind.SHELL and options.wants(shell.CODE):
         text, edits = shell.port(text, options)
-    elif found.kind is FileKind.CONFIG and options.wants(config.CODE):
-        text, edits = config.port(text, options, os.path.splitext(found.path)[1].lower())
-        if os.path.basename(found.path) == "pyproject.toml" and options.wants(distributions.CODE):
-            edits.findings += requirements.of_project(source.text).findings
-    elif found.kind is FileKind.DOCUMENT and options.wants(document.CODE):
+    elif kind is FileKind.CONFIG and options.wants(config.CODE):
+        text, edits = config.port(text, options, suffix)
+        declared = _MANIFESTS.get(os.path.basename(found.path))
+        if declared is not None and options.wants(distributions.CODE):
+            edits.findings += declared(source.text).findings
+    elif kind is FileKind.DOCUMENT and options.wants(document.CODE):
         text, edits = document.port(text, options)
-    elif found.kind is FileKind.REQUIREMENTS and options.wants(distributions.CODE):
+    elif kind is FileKind.REQUIREMENTS and options.wants(distributions.CODE):
         edits = requirements.findings(text)
-    elif found.kind is FileKind.DOCKER and options.wants(docker.CODE):
+    elif kind is FileKind.DOCKER and options.wants(docker.CODE):
         edits = docker.findings(text)
     if not edits.changes and not edits.findings:
         return None

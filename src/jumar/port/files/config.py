@@ -6,6 +6,7 @@ A configuration names one device, so it becomes `npu` in either form. Values und
 import re
 
 from jumar.port.environment import COUNTERPARTS
+from jumar.port.files import features
 from jumar.port.files.lines import LineEdits, command, numbered, rewrite
 from jumar.port.options import Options
 from jumar.port.places import is_device_name
@@ -44,6 +45,7 @@ def port(text: str, options: Options, suffix: str) -> tuple[str, LineEdits]:
         for pattern, (subject, why, advice) in _ASKED.items():
             if pattern.search(line):
                 edits.find(CODE, number + 1, line, subject, why, advice, severity=Severity.WORK)
+    features.report(lines, CODE, edits)
     return ported, edits
 
 

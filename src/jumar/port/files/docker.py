@@ -7,13 +7,21 @@ from jumar.port.records import Effort, Severity, Words
 
 CODE = "JP508"
 _BASE = re.compile(r"^\s*FROM\s+(?:--\S+\s+)?(?P<image>\S*(?:nvidia|cuda|cudnn)\S*)", re.IGNORECASE)
+_ARGUMENT = re.compile(
+    r"^\s*ARG\s+(?P<name>\w+)=[\"']?(?P<image>[^\s\"']*(?:nvidia|cuda|cudnn)[^\s\"']*)",
+    re.IGNORECASE,
+)
+_FROM_ARGUMENT = re.compile(r"^\s*FROM\s+(?:--\S+\s+)?\S*\$\{?(?P<name>\w+)", re.MULTILINE)
 
 
 def findings(text: str) -> LineEdits:
-    """Report the images of a Dockerfile."""
+    """Report the images of a Dockerfile, those that are its arguments too."""
     edits = LineEdits()
+    arguments = {match["name"] for match in _FROM_ARGUMENT.finditer(text)}
     for number, line in numbered(text):
-        match = _BASE.match(line)
+        argument = _ARGUMENT.match(line)
+        is_image = argument is not None and argument["name"] in arguments
+        match = argument if is_image else _BASE.match(line)
         if match:
             edits.find(
                 CODE,

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from jumar.port.environment import (
     COMMAND_IN_TEXT,
     COUNTERPARTS,
+    EVERY_CARD,
     in_command,
     remark_words,
 )
@@ -19,6 +21,12 @@ _VISIBLE = re.compile(
     + "|".join(COUNTERPARTS)
     + r")=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|)`]*)"
 )
+_PUT_ASIDE = re.compile(
+    r"(?P<head>(?<!\S)[A-Za-z_]\w*=[\"'])(?P<name>"
+    + "|".join(COUNTERPARTS)
+    + r")=(?P<value>[^\s\"';&|)`]*)(?=[\s\"'])"
+)
+"""Kept in a variable for a command that follows: `cards="CUDA_VISIBLE_DEVICES=$1"`."""
 _REFERENCE = re.compile(r"\$\{?(?P<name>" + "|".join(COUNTERPARTS) + r")\b")
 _OPTION = re.compile(
     r"(?<![\w/])(?P<option>--?[A-Za-z][\w.-]*|\+?[A-Za-z_][\w.]*(?==))(?P<joint>[= ]|\s+)"
@@ -92,7 +100,9 @@ def rewrite(
 
 def command(line: str, options: Options) -> str:
     """One shell line with its variables and options ported."""
-    line = _VISIBLE.sub(lambda match: _variable(match, line, options), line)
+    for pattern in (_VISIBLE, _PUT_ASIDE):
+        line = pattern.sub(partial(_variable, line=line, options=options), line)
+    line = EVERY_CARD.sub(r"\g<head>auto", line)
     if not any(f"{target}=" in line for target in COUNTERPARTS.values()):
         line = COMMAND_IN_TEXT.sub(lambda m: in_command(m, npu_only=options.npu_only), line)
     if options.npu_only:
@@ -105,9 +115,11 @@ def _variable(match: re.Match[str], line: str, options: Options) -> str:
     target = COUNTERPARTS[name]
     if value.strip("\"'") in ("", "-1") or f"{target}=" in line:
         return match[0]
-    flag = match["flag"] or ""
+    parts = match.groupdict()
+    flag = parts.get("flag") or ""
     ported = f"{flag}{target}={value}"
-    return ported if options.npu_only else f"{match[0]} {ported}"
+    both = f"{flag}{name}={value} {ported}"
+    return (parts.get("head") or "") + (ported if options.npu_only else both)
 
 
 def _option(match: re.Match[str]) -> str:

@@ -1,16 +1,27 @@
 """Requirement lists: packages that are tied to CUDA are reported, nothing is changed.
 
-Lists for pip and conda, and `pyproject.toml`; `setup.py` is Python (`rules/jp506_setup_requirements.py`).
+Lists for pip and conda, `pyproject.toml` and `setup.cfg`; `setup.py` is Python
+(`rules/jp506_setup_requirements.py`).
 What is optional is only mentioned."""
 
+import configparser
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jumar.port.distributions import CODE, Tied, tied
 from jumar.port.files.lines import LineEdits, numbered
 from jumar.port.records import Kind
+
+_CONDA = re.compile(
+    r"^dependencies:[ \t]*(?:#.*)?\r?\n\s*-[ \t]*(?=\S)(?!(?!pip:)\w+:\s)", re.MULTILINE
+)
+
+
+def is_conda(text: str) -> bool:
+    """Whether a YAML text is an environment of conda, whatever the file is called."""
+    return _CONDA.search(text) is not None
 
 
 def findings(text: str) -> LineEdits:
@@ -24,12 +35,26 @@ def findings(text: str) -> LineEdits:
 
 def of_project(text: str) -> LineEdits:
     """Report the requirements of a `pyproject.toml` that need another choice."""
-    edits = LineEdits()
     try:
         asked = list(_asked_by_project(tomllib.loads(text)))
     except (tomllib.TOMLDecodeError, AttributeError, TypeError):
         # Not TOML, or not what packaging tools read: some other tool's file.
-        return edits
+        return LineEdits()
+    return _found_again(text, asked)
+
+
+def of_setup(text: str) -> LineEdits:
+    """Report the requirements of a `setup.cfg` that need another choice."""
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return LineEdits()
+    return _found_again(text, list(_asked_by_setup(parser)))
+
+
+def _found_again(text: str, asked: Iterable[tuple[re.Pattern[str], Tied]]) -> LineEdits:
+    edits = LineEdits()
     for number, line in numbered(text):
         for pattern, known in asked:
             if pattern.search(line):
@@ -54,6 +79,21 @@ def _asked_by_project(document: dict[str, Any]) -> Iterator[tuple[re.Pattern[str
         known = tied(name)
         if known is not None:
             yield re.compile(rf"^\s*[\"']?{re.escape(name)}[\"']?\s*="), known
+
+
+def _asked_by_setup(
+    parser: configparser.RawConfigParser,
+) -> Iterator[tuple[re.Pattern[str], Tied]]:
+    extras = parser.items("options.extras_require") if "options.extras_require" in parser else ()
+    for optional, several in (
+        (False, parser.get("options", "install_requires", fallback="")),
+        *((True, some) for _, some in extras),
+    ):
+        for requirement in several.splitlines():
+            known = tied(requirement)
+            if known is not None:
+                pattern = re.compile(rf"^\s+{re.escape(requirement)}\s*$")
+                yield pattern, known.when_optional() if optional else known
 
 
 def _tell(number: int, line: str, known: Tied | None, edits: LineEdits) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from jumar.port.distributions import Tied, tied
 from jumar.port.environment import SLURM_GPUS, SLURM_GPUS_WORDS
+from jumar.port.files import features
 from jumar.port.files.lines import LineEdits, command, numbered, rewrite, without_effect
 from jumar.port.options import Options
 from jumar.port.records import Severity, Words
@@ -27,7 +28,8 @@ _CONTAINER = re.compile(
 )
 _INSTALL = re.compile(
     r"\b(?:conda|mamba|pip3?)\s.*\binstall\b.*"
-    r"(?:\bcuda-?toolkit\b|\bpytorch-cuda\b|\+cu\d+|/whl/cu\d+|\bnvidia\.com/|\s-c\s+[\"']?nvidia(?![\w-]))"
+    r"(?:\bcuda-?toolkit\b|\bpytorch-cuda\b|\+cu\d+|/whl/(?:\w+/)?cu\d+|\bnvidia\.com/"
+    r"|\s-c\s+[\"']?nvidia(?![\w-])|\b(?:faiss|onnxruntime|tensorflow|paddlepaddle)-gpu\b)"
 )
 _PIP = re.compile(r"\bpip3?\s+install\s(?P<what>[^|;&#]*)")
 _PROSE = re.compile(r"^\s*(?:#|echo\b|printf\b)")
@@ -50,15 +52,16 @@ def surroundings(
     edits: LineEdits,
     severity: Severity = Severity.LIMIT,
 ) -> None:
-    """What is asked of the machine around a script: cards, tools, containers, installations."""
-    for number, line in lines:
+    """What is asked of the machine around a script: cards, tools, containers, installations, kernels."""
+    asked = [(n, s) for n, s in lines if not _PROSE.match(s) or s.startswith("#SBATCH")]
+    for number, line in asked:
         for pattern, (subject, why, advice) in _ASKED.items():
-            commented = _PROSE.match(line) and not line.startswith("#SBATCH")
-            if not commented and pattern.search(line):
+            if pattern.search(line):
                 edits.find(code, number + 1, line, subject, why, advice, severity)
-        if not _PROSE.match(line) and not _INSTALL.search(line):
+        if not _INSTALL.search(line):
             for known in _installed(line):
                 edits.find(code, number + 1, line, known.subject, known.why, known.advice, severity)
+    features.report(asked, code, edits, severity)
 
 
 def _installed(line: str) -> Iterator[Tied]:

@@ -10,7 +10,6 @@ from jumar.port import literals, places
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import asked_with_package
 from jumar.port.literals import Form
-from jumar.port.prelude import ACCELERATOR
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
 
@@ -35,8 +34,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             yield literals.portable(found, file, places.Role.TEXT)
         elif outer is found.node and isinstance(file.parent(outer), ast.Call):
             yield _either_prefix(found, file)
-        elif isinstance(file.parent(found.node), ast.Compare):
-            yield from _membership_of_prefix(found, file)
+        elif isinstance(file.parent(outer), ast.Compare):
+            yield literals.portable(found, file, places.Role.TEXT)
         return
     parent = file.parent(found.node)
     if isinstance(parent, ast.Call):
@@ -113,17 +112,6 @@ def _contained(
     cuda = _quoted(found, file, "cuda")
     test = f"any(kind in {held} for kind in ({cuda}, {npu}))"
     return file.replace(node, f"not {test}" if negated else test)
-
-
-def _membership_of_prefix(found: literals.Literal, file: PythonFile) -> Outcomes:
-    """`"cuda:" in device`: the colon is part of what is looked for."""
-    start, _ = file.span(found.node)
-    yield file.change(
-        found.node,
-        file.insert(start, "f"),
-        Piece(*found.word, f"{{{file.say.accelerator}.type}}"),
-        needs=(ACCELERATOR,),
-    )
 
 
 RULE = Rule(

@@ -8,7 +8,7 @@ CUDA itself stays (`cuda_questions.py`)."""
 import ast
 
 from jumar.port.context import PythonFile
-from jumar.port.cuda_questions import is_about_cuda
+from jumar.port.cuda_questions import QUESTIONS, is_about_cuda
 from jumar.port.npu_api import ON_ACCELERATOR, POSITIONAL_ONLY, RENAMED, SAME_NAME, TENSOR_TYPES
 from jumar.port.prelude import DEVICE_MODULE, TORCH, TORCH_NPU
 from jumar.port.records import Piece, Proposal, Words
@@ -24,7 +24,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         return
     if name == "torch.cuda" and not isinstance(file.parent(node), ast.Attribute):
         yield from _module(node, file)
-    if head != "torch.cuda" or (member == "is_available" and is_about_cuda(node, file)):
+    if head != "torch.cuda" or (member in QUESTIONS and is_about_cuda(node, file)):
         return
     if member == "OutOfMemoryError" and file.options.torch >= (2, 5):
         yield file.replace(node, f"{file.say.torch}.OutOfMemoryError", TORCH)
@@ -78,8 +78,20 @@ def _npu_only(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> 
 def _portable(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> Proposal:
     neutral = ON_ACCELERATOR.get(member)
     if neutral is not None and file.options.has_accelerator and _fits(node, member, file):
+        torch = _torch_here(node, file)
+        if torch is not None:
+            return file.replace(node, f"{torch}.accelerator.{neutral}")
         return file.replace(node, f"{file.say.torch}.accelerator.{neutral}", TORCH)
     return file.replace(node, f"{file.say.device_module}.{member}", DEVICE_MODULE)
+
+
+def _torch_here(node: ast.Attribute | ast.Name, file: PythonFile) -> str | None:
+    """What a place calls torch that it has imported itself, such as `th` in a function."""
+    module = node.value if isinstance(node, ast.Attribute) else None
+    root = module.value if isinstance(module, ast.Attribute) else None
+    if not isinstance(root, ast.Name):
+        return None
+    return root.id if "torch" in file.names.values(root.id, file.scope(root)) else None
 
 
 def _fits(node: ast.expr, member: str, file: PythonFile) -> bool:

@@ -1,12 +1,13 @@
 """The profiler is the plug-in's own under `--npu-only`, with `ProfilerActivity.NPU`.
 
-Portable code keeps torch's profiler, which sees the CPU side only on NPUs: that is reported."""
+Portable code keeps torch's profiler, which sees the CPU side only on NPUs: that is reported. So is
+the older profiler of autograd, which the plug-in has no counterpart for."""
 
 import ast
 
 from jumar.port.context import PythonFile
 from jumar.port.prelude import TORCH_NPU
-from jumar.port.records import Effort, Kind, Severity, Words
+from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _SAME = frozenset(
@@ -22,6 +23,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             text = file.text(node).replace("torch.profiler", "torch_npu.profiler", 1)
             yield file.replace(node, text, TORCH_NPU)
         return
+    if isinstance(node, ast.Call):
+        yield from _call(node, file)
+        return
     assert isinstance(node, ast.Attribute)
     name = file.name(node) or ""
     if name == "torch.profiler.ProfilerActivity.CUDA":
@@ -33,6 +37,19 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             yield file.replace(node, f"torch_npu.profiler.{node.attr}", TORCH_NPU)
 
 
+def _call(node: ast.Call, file: PythonFile) -> Outcomes:
+    """A profiler that is to see the card without naming it, or by the switch of autograd's."""
+    name = file.name(node.func)
+    given = {keyword.arg: keyword.value for keyword in node.keywords}
+    if name == "torch.profiler.profile":
+        if not node.args and not given.keys() & {"activities", None} and not file.options.npu_only:
+            yield _remark(node.func, name, file)
+    elif name == "torch.autograd.profiler.profile":
+        switch = given.get("use_cuda")
+        if switch is not None and not (isinstance(switch, ast.Constant) and not switch.value):
+            yield _remark(node.func, name, file)
+
+
 def _activity(node: ast.Attribute, file: PythonFile) -> Outcomes:
     if file.options.npu_only:
         owner = node.value
@@ -40,9 +57,13 @@ def _activity(node: ast.Attribute, file: PythonFile) -> Outcomes:
         head = "torch_npu.profiler.ProfilerActivity" if by_path else file.text(owner)
         yield file.replace(node, f"{head}.NPU", TORCH_NPU)
         return
-    yield file.remark(
+    yield _remark(node, "torch.profiler.ProfilerActivity.CUDA", file)
+
+
+def _remark(node: ast.AST, subject: str, file: PythonFile) -> Remark:
+    return file.remark(
         node,
-        "torch.profiler.ProfilerActivity.CUDA",
+        subject,
         Words(
             "torch.profiler does not see what runs on the NPU.",
             "torch.profiler 无法采集 NPU 上的执行信息。",
@@ -58,5 +79,9 @@ def _activity(node: ast.Attribute, file: PythonFile) -> Outcomes:
 
 
 RULE = Rule(
-    "JP205", Words("profiler", "性能分析器"), (ast.Attribute, ast.ImportFrom), ("profiler",), check
+    "JP205",
+    Words("profiler", "性能分析器"),
+    (ast.Attribute, ast.ImportFrom, ast.Call),
+    ("profiler",),
+    check,
 )

@@ -1,8 +1,9 @@
 """`os.environ["CUDA_VISIBLE_DEVICES"]` has its NPU counterpart set or asked as well.
 
-Only the variables that have a counterpart, only through `os`. Others (`NCCL_*`) are reported as
-without effect, and what Slurm sets for GPUs only (`SLURM_GPUS_ON_NODE`) as not there. Hiding all
-cards (`""`, `"-1"`) stays. A shell command that is written as a text gets the counterpart too."""
+Only the variables that have a counterpart, only through `os` or a copy of its environment. Others
+(`NCCL_*`) are reported as without effect, and what Slurm sets for GPUs only (`SLURM_GPUS_ON_NODE`) as
+not there. Hiding all cards (`""`, `"-1"`) stays. A shell command that is written as a text gets the
+counterpart too, and `auto` where it has `--nproc_per_node gpu`."""
 
 import ast
 
@@ -10,6 +11,7 @@ from jumar.port.context import PythonFile
 from jumar.port.environment import (
     COMMAND_IN_TEXT,
     COUNTERPARTS,
+    EVERY_CARD,
     SLURM_GPUS,
     SLURM_GPUS_WORDS,
     in_command,
@@ -19,16 +21,19 @@ from jumar.port.records import Effort, Kind, Piece, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _GETTERS = frozenset({"os.environ.get", "os.getenv"})
+_IN_COMMANDS = (*(f"{name}=" for name in COUNTERPARTS), "--nproc")
 _SETTERS = frozenset({"os.environ.setdefault", "os.putenv", "os.environ.pop", "os.unsetenv"})
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one literal that is the name of a variable, or a command that sets one."""
     assert isinstance(node, (ast.Constant, ast.JoinedStr))
-    if isinstance(node, ast.JoinedStr) or (isinstance(node.value, str) and "=" in node.value):
+    if isinstance(node, ast.JoinedStr) or (
+        isinstance(node.value, str) and not node.value.isupper()
+    ):
         yield from _command(node, file)
         return
-    if not isinstance(node.value, str) or not node.value.isupper():
+    if not isinstance(node.value, str):
         return
     parent = file.parent(node)
     if not _is_variable(node, parent, file):
@@ -60,29 +65,56 @@ def _command(node: ast.Constant | ast.JoinedStr, file: PythonFile) -> Outcomes:
     """A shell command as a text: `f"CUDA_VISIBLE_DEVICES={card} python train.py"`."""
     parts = [node] if isinstance(node, ast.Constant) else node.values
     named = any(
-        isinstance(part, ast.Constant) and f"{name}=" in str(part.value)
+        isinstance(part, ast.Constant) and word in str(part.value)
         for part in parts
-        for name in COUNTERPARTS
+        for word in _IN_COMMANDS
     )
     if not named or isinstance(file.parent(node), (ast.JoinedStr, ast.Expr)):
         return
     start, _ = file.span(node)
     written = file.text(node)
-    if any(target in written for target in COUNTERPARTS.values()):
-        return
-    for match in COMMAND_IN_TEXT.finditer(written):
-        ported = in_command(match, npu_only=file.options.npu_only)
-        yield file.change(node, Piece(start + match.start(), start + match.end(), ported))
+    pieces = [
+        Piece(start + match.start(), start + match.end(), f"{match['head']}auto")
+        for match in EVERY_CARD.finditer(written)
+    ]
+    if not any(target in written for target in COUNTERPARTS.values()):
+        pieces += [
+            Piece(
+                start + match.start(),
+                start + match.end(),
+                in_command(match, npu_only=file.options.npu_only),
+            )
+            for match in COMMAND_IN_TEXT.finditer(written)
+        ]
+    if pieces:
+        yield file.change(node, *sorted(pieces, key=lambda piece: piece.start))
 
 
 def _is_variable(node: ast.Constant, parent: ast.AST | None, file: PythonFile) -> bool:
     if isinstance(parent, ast.Subscript):
-        return file.name(parent.value) == "os.environ"
+        return file.name(parent.value) == "os.environ" or _is_copy(parent.value, file)
     if isinstance(parent, ast.Dict):
         return node in parent.keys and node.value in COUNTERPARTS
     if isinstance(parent, ast.Call) and parent.args and parent.args[0] is node:
         return file.name(parent.func) in _GETTERS | _SETTERS
     return False
+
+
+def _is_copy(node: ast.expr, file: PythonFile) -> bool:
+    """Whether a name is only ever a copy of the environment, made for another process."""
+    if not isinstance(node, ast.Name):
+        return False
+    bound = file.names.values(node.id, file.scope(node))
+    return bool(bound) and all(
+        isinstance(value, ast.Call)
+        and (file.name(value.func) == "os.environ.copy" or _wraps_environment(value, file))
+        for value in bound
+    )
+
+
+def _wraps_environment(call: ast.Call, file: PythonFile) -> bool:
+    """`dict(os.environ)` or `copy.deepcopy(os.environ)`."""
+    return len(call.args) == 1 and file.name(call.args[0]) == "os.environ"
 
 
 def _portable(
@@ -138,6 +170,6 @@ RULE = Rule(
     "JP501",
     Words("environment variable", "环境变量"),
     (ast.Constant, ast.JoinedStr),
-    ("CUDA_", "NCCL_", "SLURM_"),
+    ("CUDA_", "NCCL_", "SLURM_", "--nproc"),
     check,
 )

@@ -2,7 +2,7 @@
 
 8-bit and 4-bit loading and optimisers of transformers (bitsandbytes does them), `flash_attention_2`
 of transformers, GPU indexes of faiss, xformers switched on in diffusers, onnxruntime on CUDA,
-commands of nvidia-smi, cards that submitit asks Slurm for."""
+commands of nvidia-smi, cards that submitit and ray are asked for."""
 
 import ast
 import re
@@ -11,14 +11,14 @@ from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_QUANTISED = (
+QUANTISED = (
     Words("This is computed by bitsandbytes.", "该功能由 bitsandbytes 实现。"),
     Words(
         "use a bitsandbytes that has kernels for NPUs, or train in bfloat16",
         "请使用支持 NPU 的 bitsandbytes，或使用 bfloat16 训练",
     ),
 )
-_FLASH = (
+FLASH = (
     Words(
         "transformers takes this from the package flash_attn.",
         "transformers 的该实现来自 flash_attn 包。",
@@ -60,12 +60,20 @@ _SUBMITIT = (
         '请按集群中 NPU 的资源名申请，例如 slurm_gres="npu:8"',
     ),
 )
-_FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
-_OPTIMISERS = re.compile(
-    r"paged_\w*adamw?_\d+bit|adamw_bnb_8bit|adamw_8bit|lion_8bit|paged_lion\w*"
+_RAY = (
+    Words("This asks ray for GPUs.", "此处向 ray 申请 GPU。"),
+    Words(
+        'ask for NPUs as a resource of their own: resources={"NPU": 1}',
+        '请将 NPU 作为资源申请：resources={"NPU": 1}',
+    ),
 )
+_FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
+OPTIMISERS = r"paged_\w*adamw?_\d+bit|adamw_bnb_8bit|adamw_8bit|lion_8bit|paged_lion\w*"
+"""Names of transformers' optimisers that are those of bitsandbytes."""
+_OF_PACKAGES = {"gpu": ("faiss", _FAISS), "num_gpus": ("ray", _RAY), "use_gpu": ("ray", _RAY)}
+"""Arguments by which packages are given cards."""
 _SWITCHES = frozenset({"load_in_8bit", "load_in_4bit"})
-_FLASH_NAME = "flash_attention_2"
+FLASH_NAME = "flash_attention_2"
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -79,7 +87,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     elif _calls_smi(node, file):
         yield _remark(node, "nvidia-smi", _SMI, file, Severity.LIMIT)
     elif _names_optimiser(node) and not isinstance(file.parent(node), ast.Compare):
-        yield _remark(node, file.text(node), _QUANTISED, file)
+        yield _remark(node, file.text(node), QUANTISED, file)
 
 
 def _calls_smi(node: ast.AST, file: PythonFile) -> bool:
@@ -94,7 +102,7 @@ def _names_optimiser(node: ast.AST) -> bool:
     return (
         isinstance(node, ast.Constant)
         and isinstance(node.value, str)
-        and _OPTIMISERS.fullmatch(node.value) is not None
+        and re.fullmatch(OPTIMISERS, node.value) is not None
     )
 
 
@@ -102,7 +110,7 @@ def _call(node: ast.Call, file: PythonFile) -> Outcomes:
     name = file.name(node.func) or ""
     method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
     if name.startswith("transformers.") and name.endswith(".BitsAndBytesConfig"):
-        yield _remark(node.func, name, _QUANTISED, file)
+        yield _remark(node.func, name, QUANTISED, file)
     elif _FAISS_GPU.fullmatch(name):
         yield _remark(node.func, name, _FAISS, file)
     elif method == "enable_xformers_memory_efficient_attention":
@@ -116,15 +124,19 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
         "BitsAndBytesConfig"
     )
     if node.arg in _SWITCHES and not is_off and not inside:
-        yield _remark(node, node.arg or "", _QUANTISED, file)
+        yield _remark(node, node.arg or "", QUANTISED, file)
     elif node.arg == "attn_implementation":
-        if isinstance(node.value, ast.Constant) and node.value.value == _FLASH_NAME:
-            yield _remark(node, _FLASH_NAME, _FLASH, file, Severity.LIMIT)
+        if isinstance(node.value, ast.Constant) and node.value.value == FLASH_NAME:
+            yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
     elif node.arg == "gpus_per_node" and not is_off:
         if isinstance(call, ast.Call) and file.text(call.func).endswith(".update_parameters"):
             yield _remark(node, "gpus_per_node", _SUBMITIT, file, Severity.LIMIT)
+    elif node.arg in _OF_PACKAGES and not is_off and isinstance(call, ast.Call):
+        package, words = _OF_PACKAGES[node.arg]
+        if (file.name(call.func) or "").startswith(f"{package}."):
+            yield _remark(node, f"{package}: {node.arg}", words, file, Severity.LIMIT)
     elif node.arg == "use_flash_attention_2" and not is_off:
-        yield _remark(node, _FLASH_NAME, _FLASH, file, Severity.LIMIT)
+        yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
 
 
 def _remark(
@@ -155,6 +167,8 @@ RULE = Rule(
         "_32bit",
         "paged_lion",
         "gpus_per_node",
+        "num_gpus",
+        "use_gpu",
     ),
     check,
 )

@@ -1,11 +1,13 @@
 """`torch.cuda.get_device_capability()` taken apart or compared is reported: NPUs answer None.
 
-The same for `major` and `minor` of the device's properties, and for names of NVIDIA cards."""
+The same for `major` and `minor` of the device's properties, and for names of NVIDIA cards. A condition
+that asks for CUDA first (`torch.cuda.is_available() and …`) stays as it is, and is false on NPUs."""
 
 import ast
 import re
 
 from jumar.port.context import PythonFile
+from jumar.port.cuda_questions import CAPABILITY, asks_for_generation
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
@@ -16,18 +18,31 @@ _CARD = re.compile(r"\b(?:A100|H100|H800|A800|V100|T4|RTX|GeForce|Tesla|NVIDIA)\
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one decision by the card's generation."""
     if isinstance(node, ast.Call):
-        if file.name(node.func) == "torch.cuda.get_device_capability":
-            yield _remark(
-                node,
-                "torch.cuda.get_device_capability",
-                "get_device_capability is None on NPUs: indexing or comparing it fails.",
-                "NPU 上 get_device_capability 返回 None，对其取下标或比较会报错。",
-                file,
-            )
+        if file.name(node.func) == CAPABILITY:
+            yield _generation(node, file)
     elif isinstance(node, ast.Attribute):
         yield from _property(node, file)
     elif isinstance(node, ast.Compare):
         yield from _card_name(node, file)
+
+
+def _generation(node: ast.Call, file: PythonFile) -> Remark:
+    if asks_for_generation(node.func, file):
+        return _remark(
+            node,
+            CAPABILITY,
+            "This asks for a generation of NVIDIA cards; on NPUs the answer is no.",
+            "此处判断 NVIDIA 卡的算力；在 NPU 上结果为否。",
+            file,
+            Severity.LIMIT,
+        )
+    return _remark(
+        node,
+        CAPABILITY,
+        "get_device_capability is None on NPUs: indexing or comparing it fails.",
+        "NPU 上 get_device_capability 返回 None，对其取下标或比较会报错。",
+        file,
+    )
 
 
 def _property(node: ast.Attribute, file: PythonFile) -> Outcomes:
@@ -69,7 +84,14 @@ def _card_name(node: ast.Compare, file: PythonFile) -> Outcomes:
         )
 
 
-def _remark(node: ast.AST, subject: str, en: str, zh: str, file: PythonFile) -> Remark:
+def _remark(
+    node: ast.AST,
+    subject: str,
+    en: str,
+    zh: str,
+    file: PythonFile,
+    severity: Severity = Severity.WORK,
+) -> Remark:
     return file.remark(
         node,
         subject,
@@ -78,7 +100,7 @@ def _remark(node: ast.AST, subject: str, en: str, zh: str, file: PythonFile) -> 
             "decide by what is needed (torch.npu.is_bf16_supported, the device's type) instead",
             "请按所需能力判断（如 torch.npu.is_bf16_supported 或设备类型）",
         ),
-        severity=Severity.WORK,
+        severity=severity,
         effort=Effort.MINUTES,
         kind=Kind.DEVICE,
     )

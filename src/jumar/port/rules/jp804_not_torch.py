@@ -1,8 +1,8 @@
 """A name that torch itself does not have is told apart from one that NPUs do not support.
 
 Only plain members of torch's public modules, only where the script calls them, and not where it
-asks first with `hasattr` or catches the error. Modules that torch 2 has dropped are told of where they
-are imported, which ends a script before its first step."""
+asks first with `hasattr` or catches the error, nor where the name may be another package's. Modules that
+torch 2 has dropped are told of where they are imported, which ends a script before its first step."""
 
 import ast
 
@@ -66,6 +66,8 @@ def _called(node: ast.Call, file: PythonFile) -> Outcomes:
         return
     if any(isinstance(a, ast.Try) for a in file.ancestors(node)) or _asked_first(name, file):
         return
+    if _may_be_another(node.func, file):
+        return
     yield file.remark(
         node.func,
         name,
@@ -83,6 +85,14 @@ def _called(node: ast.Call, file: PythonFile) -> Outcomes:
 def _asked_first(name: str, file: PythonFile) -> bool:
     member = name.rpartition(".")[2]
     return f'"{member}"' in file.source.text or f"'{member}'" in file.source.text
+
+
+def _may_be_another(node: ast.expr, file: PythonFile) -> bool:
+    """Whether another import than torch's may have given the name, as in `try … except`."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    bound = file.names.values(node.id, file.scope(node)) if isinstance(node, ast.Name) else []
+    return any(isinstance(b, str) and b.partition(".")[0] != "torch" for b in bound)
 
 
 RULE = Rule(

@@ -1,0 +1,38 @@
+"""Features that a configuration or a command turns on and that CUDA kernels compute.
+
+The same that are reported in Python (JP632): 8-bit and 4-bit loading and optimisers, attention of
+flash_attn through transformers."""
+
+import re
+from collections.abc import Iterable
+
+from jumar.port.files.lines import LineEdits
+from jumar.port.records import Severity
+from jumar.port.rules.jp632_gpu_feature import FLASH, FLASH_NAME, OPTIMISERS, QUANTISED
+
+TRACES = rb"_8bit|_32bit|load_in_[48]bit|flash_attention_2"
+"""What a file with one of them has in it."""
+
+
+def _entry(key: str, value: str) -> re.Pattern[str]:
+    """`key: value`, `"key": "value"`, `key=value` and `--key value`."""
+    return re.compile(rf"(?<![\w-])(?:--)?[\"']?{key}[\"']?(?:\s*[:=]\s*|\s+)[\"']?(?:{value})\b")
+
+
+_FEATURES = {
+    _entry("optim", OPTIMISERS): ("optim", QUANTISED, Severity.WORK),
+    _entry("load_in_[48]bit", "[Tt]rue"): ("load_in", QUANTISED, Severity.WORK),
+    re.compile(r"(?<!\S)--load_in_[48]bit(?!\s*[=\w])"): ("load_in", QUANTISED, Severity.WORK),
+    _entry("attn_implementation", FLASH_NAME): (FLASH_NAME, FLASH, Severity.LIMIT),
+    _entry("use_flash_attention_2", "[Tt]rue"): (FLASH_NAME, FLASH, Severity.LIMIT),
+}
+
+
+def report(
+    lines: Iterable[tuple[int, str]], code: str, edits: LineEdits, severity: Severity | None = None
+) -> None:
+    """Report the features of lines (number from 0, text) that are no comments."""
+    for number, line in lines:
+        for pattern, (subject, words, its_own) in _FEATURES.items():
+            if pattern.search(line):
+                edits.find(code, number + 1, line, subject, *words, severity=severity or its_own)
