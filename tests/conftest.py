@@ -12,6 +12,13 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# On a busy machine one example may take as long as a hundred do elsewhere.
+settings.register_profile(
+    "busy", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("busy")
 
 
 def pytest_configure() -> None:
@@ -43,12 +50,12 @@ def postgres_server() -> Generator[str]:
     folder = Path(tempfile.mkdtemp(prefix="jumar-pg-"))
     shutil.chown(folder, user)
     data = folder / "data"
-    run = {"check": True, "stdout": subprocess.DEVNULL, "timeout": 120}
+    run = {"check": True, "stdout": subprocess.DEVNULL, "timeout": 300}
     subprocess.run(
         [*as_user, programs / "initdb", "-D", data, "-U", "jumar", "-A", "trust", "-N"],
         **run,  # pyright: ignore[reportArgumentType, reportCallIssue]
     )
-    control = [*as_user, programs / "pg_ctl", "-D", data, "-w", "-t", "60"]
+    control = [*as_user, programs / "pg_ctl", "-D", data, "-w", "-t", "240"]
     options = f"-k {folder} -c listen_addresses='' -c fsync=on -c max_connections=200"
     subprocess.run(
         [*control, "-l", folder / "log", "-o", options, "start"],
@@ -97,8 +104,8 @@ def live_home(tmp_path_factory: pytest.TempPathFactory, jumar_program: str) -> G
     environment = {**os.environ, "JUMAR_HOME": str(home), "JUMAR_CPU_SLOTS": "4"}
     for name in ("JUMAR_SERVER", "JUMAR_TOKEN", "JUMAR_DATABASE_URL"):
         environment.pop(name, None)
-    subprocess.run([jumar_program, "up", "--detach"], env=environment, check=True, timeout=60)
+    subprocess.run([jumar_program, "up", "--detach"], env=environment, check=True, timeout=240)
     try:
         yield home
     finally:
-        subprocess.run([jumar_program, "down"], env=environment, check=True, timeout=60)
+        subprocess.run([jumar_program, "down"], env=environment, check=True, timeout=240)

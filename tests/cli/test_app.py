@@ -55,17 +55,25 @@ def test_common_commands_import_nothing_heavy(
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("jobs",)], ids=" ".join)
-def test_starts_in_less_than_a_quarter_of_a_second(
+def test_starts_in_a_quarter_of_a_second_or_soon_after_a_slow_python(
     jumar: Jumar, arguments: tuple[str, ...]
 ) -> None:
-    def cpu_s() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        jumar(*arguments)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
     # Processor time, the best of some: other tests run beside this one.
-    assert min(cpu_s() for _ in range(4)) < 0.25
+    ours = min(cpu_s(lambda: jumar(*arguments)) for _ in range(4))
+    bare = min(cpu_s(start_python) for _ in range(4))
+    assert ours < max(0.25, 16 * bare)
+
+
+def start_python() -> None:
+    subprocess.run([sys.executable, "-c", ""], check=True, timeout=180)
+
+
+def cpu_s(run: Callable[[], object]) -> float:
+    """The processor time of the processes that `run` starts."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @pytest.mark.parametrize("name", COMMANDS)

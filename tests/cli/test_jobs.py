@@ -30,9 +30,9 @@ def ended(jumar: Jumar, job: str) -> dict[str, Any]:
 def held(jumar: Jumar) -> str:
     """A job that holds every slot, so that the next one waits."""
     job = jumar(
-        "run", "--device", "cpu:4", "--priority", "1000", "--", "sleep", "60"
+        "run", "--device", "cpu:4", "--priority", "1000", "--", "sleep", "600"
     ).stdout.strip()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 180
     while show(jumar, job)["state"] != "running":
         assert time.monotonic() < until
         time.sleep(0.1)
@@ -123,7 +123,7 @@ def test_a_log_is_passed_on_byte_by_byte(jumar: Jumar, jumar_program: str, live_
 
 
 def test_interrupted_logs_leave_the_job_alone(jumar: Jumar, follow: Follow) -> None:
-    job = submit(jumar, "sh", "-c", "echo on; sleep 60")
+    job = submit(jumar, "sh", "-c", "echo on; sleep 600")
     process = follow("logs", "-f", job)
     assert process.stdout is not None
     assert process.stdout.readline() == "on\n"
@@ -155,7 +155,7 @@ def test_a_log_as_json_is_pieces_of_its_text(jumar: Jumar) -> None:
 
 
 def test_stopping_one_that_is_not_there_stops_none(jumar: Jumar) -> None:
-    job = submit(jumar, "sleep", "60")
+    job = submit(jumar, "sleep", "600")
     done = jumar("stop", job, "zzzzzzzzzz", rc=2)
     assert done.stderr.startswith("error: ")
     assert show(jumar, job)["state"] not in ("stopping", "stopped")

@@ -1,7 +1,5 @@
-import contextlib
 import json
 import os
-import random
 import signal
 import socket
 import sqlite3
@@ -14,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.ports import free_port
 
 Jumar = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -24,15 +23,6 @@ def is_gone(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
-
-
-def port_of_its_own() -> str:
-    """A free port that no other server takes by itself while this one is away."""
-    while True:
-        port = random.randint(15000, 30000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return str(port)
 
 
 def test_up_twice_is_the_same_server(fresh_jumar: Jumar, fresh_home: Path) -> None:
@@ -73,10 +63,10 @@ def test_jobs_outlive_the_server(fresh_jumar: Jumar, fresh_home: Path) -> None:
 def test_follow_goes_on_through_a_restart(
     fresh_jumar: Jumar, fresh_home: Path, jumar_program: str, tmp_path: Path
 ) -> None:
-    port = port_of_its_own()
+    port = str(free_port())
     fresh_jumar("up", "--detach", "--port", port)
     job = fresh_jumar(
-        "run", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.5; done"
+        "run", "--", "sh", "-c", "echo 1; until [ -e go ]; do sleep 0.1; done; seq 2 8"
     )
     process = subprocess.Popen(
         [jumar_program, "logs", "-f", job.stdout.strip()],
@@ -89,8 +79,8 @@ def test_follow_goes_on_through_a_restart(
         assert process.stdout is not None
         assert process.stdout.readline() == "1\n"
         os.kill(int((fresh_home / "server.pid").read_text()), signal.SIGKILL)
-        time.sleep(0.3)
         fresh_jumar("up", "--detach", "--port", port)
+        (tmp_path / "go").touch()
         # Not communicate(): it would miss what readline() has taken in already.
         rest = process.stdout.read()
         _, stderr = process.communicate(timeout=60)

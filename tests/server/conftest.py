@@ -30,7 +30,7 @@ from jumar.spec.records import JobRecord, ServerInfo
 from jumar.spec.states import JobState
 from jumar.store.users import UserStores
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 
 @dataclass(frozen=True)

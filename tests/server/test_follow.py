@@ -82,7 +82,8 @@ def test_a_live_log_arrives_while_it_is_written(running: Running) -> None:
             assert received.data == {"text": "half ", "offset": 0}
             assert received.id == "5"
             file.write("é".encode()[1:] + b" end\n")
-            assert next(incoming).data["text"] == "é end\n"
+            received = next(event for event in incoming if event.name == "log")
+            assert received.data["text"] == "é end\n"
             file.write(b"last\n")
             running.finish(job.id)
         rest = list(incoming)

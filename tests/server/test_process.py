@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -16,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 from sqlalchemy import Connection, text
+from tests.ports import free_port
 from tests.server.conftest import wait_for
 
 from jumar.client import Client
@@ -76,11 +76,9 @@ def test_a_killed_server_is_known_to_be_gone_and_comes_back_where_it_was(
     settings: Settings, connect: Connect
 ) -> None:
     # Not the usual port: other tests' servers take that while this one is down.
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    info = process.start_detached(replace(settings, port=port))
+    info = process.start_detached(replace(settings, port=free_port()))
     token = json.loads((settings.home / "client.json").read_text())["token"]
-    job = connect().submit({"name": "long", "command": "echo here; sleep 60"})
+    job = connect().submit({"name": "long", "command": "echo here; sleep 600"})
     client = connect()
     wait_for(lambda: client.get(job.id).state is JobState.RUNNING)
     os.kill(int((settings.home / "server.pid").read_text()), signal.SIGKILL)
@@ -104,12 +102,10 @@ def test_a_later_process_with_the_same_pid_is_not_taken_for_the_server(
     assert process.stop(settings) is False
 
 
-def test_stopping_takes_less_than_five_seconds_with_followers_and_ends_no_job(
-    settings: Settings, connect: Connect
-) -> None:
+def test_stopping_lets_followers_go_and_ends_no_job(settings: Settings, connect: Connect) -> None:
     process.start_detached(settings)
     client = connect()
-    job = client.submit({"name": "long", "command": "echo here; sleep 60"})
+    job = client.submit({"name": "long", "command": "echo here; sleep 600"})
     wait_for(lambda: client.get(job.id).state is JobState.RUNNING)
     begun = threading.Barrier(6)
 
@@ -129,9 +125,9 @@ def test_stopping_takes_less_than_five_seconds_with_followers_and_ends_no_job(
     for follower in followers:
         follower.start()
     begun.wait(timeout=60)
-    asked = time.monotonic()
     assert process.stop(settings)
-    assert time.monotonic() - asked < 30
+    # It ended by itself: one that had to be killed would have left this.
+    assert not (settings.home / "server.json").exists()
     for follower in followers:
         follower.join(timeout=60)
         assert not follower.is_alive()
@@ -225,7 +221,7 @@ def test_a_disk_that_fills_up_later_refuses_jobs_in_words_and_loses_none(
     try:
         process.start_detached(settings)
         client = connect()
-        kept = client.submit({"name": "kept", "command": "sleep 60"})
+        kept = client.submit({"name": "kept", "command": "sleep 600"})
         wait_for(lambda: client.get(kept.id).state is JobState.RUNNING)
         fill(settings.home / "ballast")
         refused: list[JumarError] = []
@@ -298,7 +294,7 @@ def test_in_the_foreground_an_interrupt_ends_it_well(settings: Settings) -> None
         "from jumar.server.process import serve; serve(Settings(home=Path(sys.argv[1]), cpu_slots=2))"
     )
     with subprocess.Popen([sys.executable, "-c", program, settings.home]) as child:
-        wait_for(lambda: process.running(settings) is not None, 30)
+        wait_for(lambda: process.running(settings) is not None)
         child.send_signal(signal.SIGINT)
         assert child.wait(timeout=60) == 0
     assert not (settings.home / "server.json").exists()

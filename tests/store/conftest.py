@@ -8,7 +8,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.store.parts import answers, free_port, program, wait_until
+from tests.ports import free_port
+from tests.store.parts import answers, program, wait_until
 from tests.store.served import Served, served
 
 from jumar.inject.moxing_path.jumar_s3 import S3
@@ -51,7 +52,7 @@ def rclone_account(tmp_path_factory: pytest.TempPathFactory) -> Generator[Accoun
         yield account
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(180)
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +70,7 @@ def moto_account() -> Generator[Account]:
         yield account
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(180)
 
 
 @pytest.fixture

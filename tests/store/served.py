@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.store.parts import free_port
+from tests.ports import free_port
 
 from jumar.client import Client
 from jumar.inject.moxing_path.jumar_s3 import S3

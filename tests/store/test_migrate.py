@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.store.parts import free_port, tree, wait_until
+from tests.ports import free_port
+from tests.store.parts import tree
 from tests.store.served import run_jumar
 
 from jumar.errors import Conflict
@@ -41,27 +42,39 @@ def filled(home: Path, folder_config: StoreConfig) -> Generator[dict[str, bytes]
     end_left_behind(home)
 
 
-def move(home: Path, form: str) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [
-            *(Path(sys.executable).parent / "jumar", "store", "migrate"),
-            *("--to", form, "--port", str(free_port())),
-        ],
+def move(form: str) -> list[str]:
+    return ["store", "migrate", "--to", form, "--port", str(free_port())]
+
+
+# The command, which is killed by itself: nobody else can be sure to come in the middle.
+KILLED_AFTER = """
+import os, signal, sys
+from jumar.cli import main
+from jumar.store.transfer.records import Progress
+
+def fatal(add):
+    def add_and_die(self, count=0):
+        add(self, count)
+        if self.bytes > most_bytes:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return add_and_die
+
+most_bytes = int(sys.argv.pop(1))
+Progress.add_bytes, Progress.add_file = fatal(Progress.add_bytes), fatal(Progress.add_file)
+main()
+"""
+
+
+def move_and_be_killed(home: Path, form: str, after_bytes: int) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED_AFTER, str(after_bytes), *move(form)],
         env={**os.environ, "JUMAR_HOME": str(home)},
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        check=False,
+        timeout=300,
     )
-
-
-def kill_when(process: "subprocess.Popen[bytes]", ready: Callable[[], bool]) -> None:
-    wait_until(lambda: ready() or process.poll() is not None)
-    assert process.poll() is None, "it ended before it could be killed"
-    process.send_signal(signal.SIGKILL)
-    process.wait(20)
-
-
-def volume_bytes(home: Path) -> int:
-    return sum(path.stat().st_size for path in (home / "door" / "data").glob("*.dat"))
+    assert ended.returncode == -signal.SIGKILL
 
 
 def read_all(home: Path) -> dict[str, bytes]:
@@ -80,11 +93,11 @@ def objects(files: dict[str, bytes]) -> dict[str, bytes]:
 
 def test_there_and_back_killed_on_the_way(home: Path, filled: dict[str, bytes]) -> None:
     store = home / "store"
-    kill_when(move(home, "s3"), lambda: volume_bytes(home) > 20 * MIB)
+    move_and_be_killed(home, "s3", 20 * MIB)
     assert load_config(home, {}).obs is None
     assert tree(store) == filled
     # What it left running is ended, and the move goes on: the parts that arrived are not sent again.
-    done = json.loads(run_jumar(home, "store", "migrate", "--to", "s3", "--json").stdout)
+    done = json.loads(run_jumar(home, *move("s3"), "--json").stdout)
     assert done["buckets"] == 2
     assert done["copied"] + done["skipped"] == len(objects(filled))
     assert weed.running(home / "door") == {}
@@ -109,10 +122,11 @@ def test_there_and_back_killed_on_the_way(home: Path, filled: dict[str, bytes]) 
     del changed["lab/0/file 0 名.bin"]
 
     moving = home / "store-moving"
-    kill_when(move(home, "folder"), lambda: len(list(moving.glob("lab/*/*"))) > 20)
+    move_and_be_killed(home, "folder", 500_000)
+    assert list(moving.glob("lab/*"))
     assert load_config(home, {}).obs is not None
     assert tree(store) == filled
-    run_jumar(home, "store", "migrate", "--to", "folder")
+    run_jumar(home, *move("folder"))
     assert load_config(home, {}).obs is None
     # What was deleted meanwhile does not come back to life from the older folder.
     assert read_all(home) == changed
@@ -167,6 +181,6 @@ def test_keys_that_no_folder_can_hold_keep_the_store_behind_the_door(home: Path)
 def test_it_waits_for_the_server_to_be_down(home: Path) -> None:
     home.mkdir(mode=0o700)
     with locked(home):
-        refused = run_jumar(home, "store", "migrate", "--to", "s3", rc=2)
+        refused = run_jumar(home, *move("s3"), rc=2)
     assert "a server already works in" in refused.stderr
     assert "jumar down" in refused.stderr

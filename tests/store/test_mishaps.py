@@ -12,7 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.store.parts import copy, free_port, wait_until
+from tests.ports import free_port
+from tests.store.parts import copy, wait_until
 
 from jumar.errors import NotAllowed, StorageFull
 from jumar.launch.process import send
@@ -153,22 +154,16 @@ def test_a_file_that_grows_is_sent_as_it_was_and_told(
 ) -> None:
     log = tmp_path / "train.log"
     log.write_bytes(b"line\n" * 400_000)
-    stop = threading.Event()
+    progress = Progress()
+    add_bytes = progress.add_bytes
 
-    def grow() -> None:
+    def grow_then_add(count: int) -> None:
         with log.open("ab") as file:
-            while not stop.is_set():
-                file.write(b"line\n" * 100)
-                file.flush()
-                time.sleep(0.002)
+            file.write(b"line\n" * 100)
+        add_bytes(count)
 
-    writer = threading.Thread(target=grow)
-    writer.start()
-    try:
-        report = copy(log, f"obs://{door_bucket}/train.log", door_config)
-    finally:
-        stop.set()
-        writer.join()
+    progress.add_bytes = grow_then_add
+    report = copy(log, f"obs://{door_bucket}/train.log", door_config, progress=progress)
     assert "changed while it was copied" in report.notes[0]
     place = open_place(f"obs://{door_bucket}/train.log", door_config)
     data = place.store.read(place.key)

@@ -10,7 +10,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.store.parts import free_port, wait_until
+from tests.ports import free_port
+from tests.store.parts import wait_until
 from tests.store.served import Served, run_jumar
 
 from jumar.launch.process import Identity

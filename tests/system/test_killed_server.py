@@ -1,12 +1,9 @@
 """The promise of the whole: each job runs exactly once, whatever happens to the server."""
 
-import contextlib
 import functools
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.ports import free_port
 
 from jumar.client import Client
 from jumar.spec.states import JobState
@@ -46,11 +44,7 @@ def connect(home: Path, **options: float) -> Client:
 @functools.cache
 def port_of(home: Path) -> str:
     # A port that no other test's server takes while this one is being killed.
-    while True:
-        port = random.randint(15000, 30000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return str(port)
+    return str(free_port())
 
 
 def jumar(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

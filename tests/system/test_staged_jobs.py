@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from tests.ports import free_port
 from tests.pythons import oldest
-from tests.store.conftest import free_port
 from tests.system.test_killed_server import (
     JUMAR,
     jumar,
