@@ -5,9 +5,11 @@ Nothing from either may write outside the folder or run while it is brought."""
 
 import errno
 import os
+import re
 import shutil
 import tarfile
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from jumar.launch.control import Control
 from jumar.launch.job import Job, Request
@@ -17,6 +19,9 @@ from jumar.launch.steps import Step, Steps
 
 GIT_LIMIT_S = 600.0
 _PROTOCOLS = "https:http:ssh:git:file"
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:[0-9]+)?\Z", re.ASCII)
+_HELPER = """!f() { if test "$1" = get; then \
+printf 'username=%s\\npassword=%s\\n' "$JUMAR_GIT_USER" "$JUMAR_GIT_PASSWORD"; fi; }; f"""
 
 
 def bring_code(
@@ -132,18 +137,54 @@ def _fetch(url: str, commit: str, folder: str, steps: Steps, environment: Dict[s
     }
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         variables.pop(name, None)
+    place = _place(url)
     git = ["git", "-c", "core.hooksPath=/dev/null", "-c", "init.templateDir=", "-C", folder]
 
-    def step(what: str, *words: str, limit_s: float = 120) -> Step:
-        return Step(f"git {what}", [*git, what, "--quiet", *words], variables, folder, limit_s)
+    def step(what: str, *words: str) -> Step:
+        return Step(f"git {what}", [*git, what, "--quiet", *words], variables, folder, 120)
 
     def fetch(*words: str) -> Step:
-        plain = ("--no-tags", "--no-recurse-submodules")
-        return step("fetch", *plain, *words, limit_s=GIT_LIMIT_S)
+        plain = ("--quiet", "--no-tags", "--no-recurse-submodules")
+        return Step(
+            "git fetch",
+            [*git, *place.options, "fetch", *plain, *words],
+            {**variables, **place.variables},
+            folder,
+            GIT_LIMIT_S,
+        )
 
     steps.run("code", step("init"))
-    one = fetch("--depth=1", "--", url, commit)
+    one = fetch("--depth=1", "--", place.url, commit)
     if len(commit) < 40 or steps.try_run(one) is not None:
         # Short commits, and servers that hand out only branches: all of it, then.
-        steps.run("code", fetch("--", url, "+refs/*:refs/remotes/all/*"))
+        steps.run("code", fetch("--", place.url, "+refs/*:refs/remotes/all/*"))
     steps.run("code", step("checkout", "--detach", f"{commit}^{{commit}}"))
+
+
+class _Place(NamedTuple):
+    """A repository as git is told of it."""
+
+    url: str
+    options: List[str]
+    variables: Dict[str, str]
+
+
+def _place(url: str) -> _Place:
+    """A password goes to git by its environment: everybody on the machine can read command lines."""
+    try:
+        parts = urlsplit(url)
+        user, password = unquote(parts.username or ""), parts.password
+    except ValueError as error:
+        raise SetupFailed("code", f"the git address cannot be read: {error}") from error
+    if parts.scheme not in ("http", "https") or password is None:
+        return _Place(url, [], {})
+    password, host = unquote(password), parts.netloc.rpartition("@")[2]
+    if not _HOST.match(host) or not (user + password).isprintable():
+        # It would become part of git's settings, or of what is said to git.
+        raise SetupFailed("code", "the git address has an odd host, name or password")
+    return _Place(
+        urlunsplit(parts._replace(netloc=host)),
+        # None of the machine's own helpers, which might keep it; and this one for this host only.
+        ["-c", "credential.helper=", "-c", f"credential.{parts.scheme}://{host}.helper={_HELPER}"],
+        {"JUMAR_GIT_USER": user, "JUMAR_GIT_PASSWORD": password},
+    )

@@ -277,7 +277,8 @@ def _aside(directory: JobDir) -> str:
 
 
 def _write(path: str, data: bytes, flags: int, durable: bool) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o644)
+    # For one user only: job.json may hold secrets, in variables or in the address of a repository.
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
     try:
         view = memoryview(data)
         while view:

@@ -30,7 +30,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _GIT_SCHEMES = ("https://", "http://", "ssh://", "git://", "file://", "git@", "/")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
 # `https://NAME:PASSWORD@…`, `https://TOKEN@…`; the user of ssh:// is no secret.
-_SIGN_IN = re.compile(r"^(https?://)[^/@]+@")
+_SIGN_IN = re.compile(r"^(https?://)[^/]+@")
 MASK = "***"
 
 # What the JSON Schema says of text. Its dialect of patterns knows no letters but ASCII ones, so all
