@@ -42,6 +42,16 @@ def test_progress_is_on_the_page_and_news_of_it_come(running: Running) -> None:
     assert page(running, seen, **{"HX-Request": "true"})[0] == 200
 
 
+@pytest.mark.parametrize("phase", ["bringing", "sending", "running"])
+def test_a_store_that_is_away_is_told_on_the_page(running: Running, phase: str) -> None:
+    job = running.running_job(outputs=OUT)
+    running.engine.stage(job.id, told(phase, error="10.0.0.9 <did> not answer", outputs=Carried()))
+    for language in ("en", "zh"):
+        text = page(running, f"/jobs/{job.id}?lang={language}")[1]
+        assert "10.0.0.9 &lt;did&gt; not answer" in text
+        assert "0 of 0" not in text
+
+
 def test_results_left_behind_are_marked_everywhere_until_they_are_uploaded(
     running: Running,
 ) -> None:

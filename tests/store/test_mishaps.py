@@ -22,7 +22,7 @@ from jumar.store.door import Door
 from jumar.store.errors import StoreAway
 from jumar.store.parallel import in_threads
 from jumar.store.places import make_bucket, open_place
-from jumar.store.retry import Patience, Teller, patiently
+from jumar.store.retry import Patience, Teller, patiently, store_away
 from jumar.store.transfer.records import MIB, Options, Progress, Report
 from jumar.store.transfer.run import LISTING_PATIENCE_S
 
@@ -260,8 +260,10 @@ def test_twenty_seconds_away_are_within_the_patience(monkeypatch: pytest.MonkeyP
     def ask() -> str:
         if now[0] < 20:
             raise StoreAway("the store did not answer")
+        assert store_away() == "the store did not answer"
         return "back"
 
     for limit_s in (Options().patience.limit_s, LISTING_PATIENCE_S):
         now[0] = 0.0
         assert patiently(ask, Patience(limit_s=limit_s), "it") == "back"
+        assert store_away() is None

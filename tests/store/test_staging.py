@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.store.parts import wait_until
 
 from jumar.errors import NotFound
 from jumar.spec.records import StagingRecord
@@ -45,13 +46,6 @@ def step(name: str, plan: StagePlan, tmp_path: Path) -> "subprocess.Popen[bytes]
     path.write_text(json.dumps(plan_json(plan)))
     assert read_plan(path) == plan
     return subprocess.Popen([sys.executable, "-m", "jumar.store.staging", name, str(path)])
-
-
-def wait_for(path: Path, limit_s: float = 180) -> None:
-    end = time.monotonic() + limit_s
-    while not path.exists():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_local_inputs_are_linked_and_linked_anew(
@@ -171,11 +165,8 @@ def test_results_go_while_the_job_runs_but_for_what_is_being_written(
         home, tmp_path, outputs=(Staged(url="obs://lab/out", path=str(out)),), every_s=0.2
     )
     process = step("keep", plan, tmp_path)
-    wait_for(home / "store/lab/out/old")
-    end = time.monotonic() + 180
-    while status_of(plan).sent_at is None:
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until((home / "store/lab/out/old").exists)
+    wait_until(lambda: status_of(plan).sent_at is not None)
     process.terminate()
     assert process.wait(180) != 0
     assert not (home / "store/lab/out/half").exists()
@@ -227,6 +218,27 @@ def test_results_stay_and_are_marked_while_the_store_is_away(
     assert (
         open_place(f"obs://{door_bucket}/o/model", door_config).store.read("o/model") == b"weights"
     )
+
+
+@pytest.mark.parametrize(("name", "phase"), [("bring", "bringing"), ("send", "sending")])
+def test_a_store_that_is_waited_for_is_told_while_it_is_tried_again(
+    home: Path, tmp_path: Path, name: str, phase: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "model").write_bytes(b"weights")
+    save_account(home / "store.json", "obs", Account("http://127.0.0.1:1"))
+    out = Staged(url="obs://lab/o", path=str(tmp_path / "out"))
+    plan = plan_of(home, tmp_path, outputs=(out,), patience_s=600.0)
+    process = step(name, plan, tmp_path)
+    try:
+        wait_until(Path(plan.status).exists)
+        wait_until(lambda: status_of(plan).error is not None)
+        told = status_of(plan)
+        assert told.phase == phase
+        assert "127.0.0.1:1 did not answer" in str(told.error)
+    finally:
+        process.terminate()
+        process.wait(180)
 
 
 def test_keys_are_used_for_their_own_users_jobs_only(home: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from jumar.cli.output import note
-from jumar.cli.staging_text import progress_text
+from jumar.cli.staging_text import away_text, progress_text
 from jumar.client import Client
 from jumar.errors import JumarError
 from jumar.spec.places import is_remote
@@ -45,7 +45,7 @@ def _tell(client: Client, job_id: str, over: threading.Event) -> None:
         except JumarError:
             # Whoever follows the log tells of that.
             continue
-        what, progress = _news(job)
+        what, progress = data_news(job)
         if live and (what or told):
             # The line is left at its start, so that the log goes over it.
             print(f"{_CLEAR}{what}{progress}\r", end="", file=sys.stderr, flush=True)
@@ -56,7 +56,7 @@ def _tell(client: Client, job_id: str, over: threading.Event) -> None:
         print(_CLEAR, end="", file=sys.stderr, flush=True)
 
 
-def _news(job: JobRecord) -> tuple[str, str]:
+def data_news(job: JobRecord) -> tuple[str, str]:
     """What is being done, and how far it is."""
     record = job.staging
     if record is None or job.state.is_final:
@@ -66,4 +66,6 @@ def _news(job: JobRecord) -> tuple[str, str]:
         "sending": ("sending results", record.outputs),
     }
     what, part = sides.get(record.phase, ("", None))
+    if what and record.error:
+        return f"{what}: {away_text(record.error)}; trying again", ""
     return what, f": {progress_text(part)}" if part is not None and part.total_files else ""

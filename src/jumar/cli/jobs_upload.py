@@ -7,7 +7,7 @@ import click
 
 from jumar.cli.connect import connected
 from jumar.cli.output import complain, note, print_json
-from jumar.cli.staging_text import progress_text
+from jumar.cli.staging_text import away_text, progress_text
 from jumar.client import Client
 from jumar.spec.records import JobRecord, StagingRecord
 
@@ -67,5 +67,11 @@ def _sent(client: Client, job: JobRecord, before: StagingRecord | None) -> JobRe
 
 
 def _draw(record: StagingRecord) -> None:
-    if sys.stderr.isatty() and record.outputs is not None:
-        print(f"\r\033[K{progress_text(record.outputs)}", end="", file=sys.stderr, flush=True)
+    if not sys.stderr.isatty() or record.outputs is None:
+        return
+    what = (
+        f"{away_text(record.error)}; trying again"
+        if record.error
+        else progress_text(record.outputs)
+    )
+    print(f"\r\033[K{what}", end="", file=sys.stderr, flush=True)

@@ -11,12 +11,19 @@ def staging_facts(job: JobRecord) -> list[tuple[str, str]]:
     if record is None:
         return []
     found: list[tuple[str, str]] = []
-    if record.inputs is not None and record.inputs.total_files:
+    if record.phase == "bringing" and record.error:
+        found.append(("inputs", f"{away_text(record.error)}; it is tried again"))
+    elif record.inputs is not None and record.inputs.total_files:
         found.append(("brought", _carried(record.inputs)))
     results = _results(job, record)
     if results:
         found.append(("results", results))
     return found
+
+
+def away_text(error: str) -> str:
+    """That a store is waited for."""
+    return f"the store cannot be reached ({error})"
 
 
 def progress_text(part: Carried) -> str:
@@ -39,9 +46,26 @@ def _carried(part: Carried) -> str:
 def _results(job: JobRecord, record: StagingRecord) -> str:
     if job.not_uploaded:
         why = f": {record.error}" if record.error else ""
-        return f"not yet uploaded{why}; send them with: jumar jobs upload {job.id}"
-    if record.phase == "sending" and record.outputs is not None:
-        return f"sending {progress_text(record.outputs)}"
+        return (
+            f"not yet uploaded{why}; {_kept(job)} every few minutes, "
+            f"or now with: jumar jobs upload {job.id}"
+        )
+    if record.phase == "sending":
+        return _sending(job, record)
+    if record.phase == "running" and record.error:
+        return f"not sent just now: {record.error}; {_kept(job)} every few minutes"
     if record.sent_at is not None:
         return f"{'sent' if record.phase == 'done' else 'last sent'} {ago(record.sent_at)}"
     return "not sent yet" if record.phase == "running" else ""
+
+
+def _sending(job: JobRecord, record: StagingRecord) -> str:
+    if record.error:
+        return f"{away_text(record.error)}; {_kept(job)}"
+    if record.outputs is None or not record.outputs.total_files:
+        return "sending; asking the store what it has"
+    return f"sending {progress_text(record.outputs)}"
+
+
+def _kept(job: JobRecord) -> str:
+    return f"they are kept in {job.directory} and sent again"

@@ -31,10 +31,14 @@ class Teller:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._quiet_until = 0.0
+        self.away: str | None = None
+        """What is known of a store that is waited for now."""
 
     def tell(self, error: JumarError, pause_s: float) -> None:
         """A line in the log, unless the last one is not older than the wait it told of."""
         now = time.monotonic()
+        if isinstance(error, StoreAway):
+            self.away = error.message
         with self._lock:
             if now < self._quiet_until:
                 return
@@ -43,6 +47,11 @@ class Teller:
 
 
 _teller = Teller()
+
+
+def store_away() -> str | None:
+    """Why some thread of this process waits for a store; None while all of them answer."""
+    return _teller.away
 
 
 def patiently(
@@ -55,13 +64,16 @@ def patiently(
     began, pause_s, damaged = time.monotonic(), patience.first_s, 0
     while True:
         try:
-            return action()
+            done = action()
         except (StoreAway, Damaged) as error:
             damaged += isinstance(error, Damaged)
             over = time.monotonic() - began + pause_s > patience.limit_s
             if over or damaged >= patience.damaged_tries or (stop is not None and stop.is_set()):
                 raise
             _teller.tell(error, pause_s)
+        else:
+            _teller.away = None
+            return done
         wait_s = pause_s * random.uniform(0.8, 1.2)
         if stop is None:
             time.sleep(wait_s)

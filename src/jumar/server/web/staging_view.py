@@ -27,16 +27,28 @@ def data_rows(job: JobRecord) -> list[DataRow]:
     if record is None:
         return []
     rows: list[DataRow] = []
-    if record.inputs is not None and record.inputs.total_files:
+    if record.phase == "bringing" and record.error:
+        rows.append(DataRow("data.brought", "data.away", {"error": record.error}))
+    elif record.inputs is not None and record.inputs.total_files:
         rows.append(_carried("data.brought", record.inputs))
-    if record.phase == "sending" and record.outputs is not None:
-        rows.append(_carried("data.results", record.outputs))
+    if record.phase == "sending":
+        rows.append(_sending(record))
+    elif record.phase == "running" and record.error and not job.state.is_final:
+        rows.append(DataRow("data.results", "data.not_sent_now", {"error": record.error}))
     elif record.sent_at is not None:
         words = "data.sent" if record.phase == "done" else "data.last_sent"
         rows.append(DataRow("data.results", words, at=record.sent_at))
     elif record.phase == "running" and not job.state.is_final:
         rows.append(DataRow("data.results", "data.not_sent"))
     return rows
+
+
+def _sending(record: StagingRecord) -> DataRow:
+    if record.error:
+        return DataRow("data.results", "data.away_kept", {"error": record.error})
+    if record.outputs is None or not record.outputs.total_files:
+        return DataRow("data.results", "data.asking")
+    return _carried("data.results", record.outputs)
 
 
 def _carried(label: str, part: Carried) -> DataRow:

@@ -51,7 +51,7 @@ def _bring(path: Path) -> int:
     except JumarError as error:
         StatusFile(Path(plan.status)).tell(phase="failed", error=error.message)
         raise
-    StatusFile(Path(plan.status)).tell(phase="brought")
+    StatusFile(Path(plan.status)).tell(phase="brought", error=None)
     return 0
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from jumar.errors import BadInput
 from jumar.spec.records import Carried, StagingRecord
 from jumar.spec.wire import decode, encode
+from jumar.store.retry import store_away
 from jumar.store.transfer.records import Progress
 
 logger = logging.getLogger(__name__)
@@ -53,11 +54,13 @@ class StatusFile:
 
     @contextmanager
     def telling(self, phase: str, side: Side, parts: Sequence[Progress]) -> Generator[None]:
-        """Tell every second how far `parts` are together, and once more at the end."""
+        """Tell every second how far `parts` are together, or that their store is away, and once more
+        at the end."""
         began, over = time.monotonic(), threading.Event()
 
         def tell_now() -> None:
-            self.tell(phase=phase, **{side: _sum(parts, time.monotonic() - began)})
+            carried = _sum(parts, time.monotonic() - began)
+            self.tell(phase=phase, error=store_away(), **{side: carried})
 
         def tell_often() -> None:
             while not over.wait(_TELL_EVERY_S):
