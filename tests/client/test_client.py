@@ -30,6 +30,17 @@ def test_a_mapping_and_a_spec_are_the_same_job(client: Client) -> None:
     assert b"".join(client.logs(one.id)) == b"hi\n"
 
 
+def test_an_ended_job_is_removed_and_one_that_runs_is_not(client: Client) -> None:
+    job = client.wait(client.submit(ECHO).id, timeout_s=180)
+    client.remove(job.id)
+    with pytest.raises(NotFound):
+        client.get(job.id)
+    running = client.submit({"name": "long", "command": ["sleep", "600"]})
+    with pytest.raises(Conflict, match="only jobs that have ended"):
+        client.remove(running.id)
+    client.stop(running.id)
+
+
 def test_a_folder_is_sent_once(client: Client, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(secrets.token_hex())
     sent: list[int] = []

@@ -22,6 +22,9 @@ TABLE = [
     ("POST", "/jobs/{job}/stop", None, (401, 403, 200, 403, 200)),
     ("POST", "/jobs/{job}/rerun", None, (401, 403, 201, 403, 201)),
     ("POST", "/jobs/{job}/upload", None, (401, 403, 409, 403, 409)),
+    ("DELETE", "/jobs/{job}", None, (401, 403, 409, 403, 409)),
+    # The owner, asked before the other two, has removed it.
+    ("DELETE", "/jobs/{done}", None, (401, 403, 204, 404, 404)),
     ("GET", "/jobs/{job}/logs", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{job}/logs/0/0", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{done}/logs/0/0/stream", None, (401, 403, 200, 403, 200)),
@@ -73,6 +76,15 @@ def test_every_page_answers_every_kind_of_user(
     shared.site.accounts.set_role("eve", "pending")
     answered = [shared.ask("GET", path.format(job=job.id), user=user).status for user in EVERYBODY]
     assert tuple(answered) == statuses
+
+
+def test_an_administrator_removes_anybodys_job_and_another_member_nobodys(running: Running) -> None:
+    job = running.running_job("ann")
+    running.finish(job.id)
+    refused = running.api("DELETE", f"/jobs/{job.id}", user="bob")
+    assert (refused.status, "belongs to ann" in refused.error) == (403, True)
+    assert running.api("DELETE", f"/jobs/{job.id}", user="root").status == 204
+    assert running.api("GET", f"/jobs/{job.id}", user="ann").status == 404
 
 
 def test_a_role_change_counts_from_the_next_request_on(running: Running) -> None:

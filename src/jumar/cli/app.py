@@ -35,6 +35,7 @@ COMMANDS: dict[str, Entry] = {
     "jobs upload": Entry(
         "jumar.cli.jobs_upload", "Upload results that a job could not send.", JOBS
     ),
+    "jobs rm": Entry("jumar.cli.jobs_rm", "Remove ended jobs and their folders.", JOBS),
     "show": Entry("jumar.cli.show", "Show all about one job.", JOBS),
     "logs": Entry("jumar.cli.logs", "Print a job's log, or follow it.", JOBS),
     "stop": Entry("jumar.cli.stop", "Stop jobs.", JOBS),

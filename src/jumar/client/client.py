@@ -161,6 +161,10 @@ class Client:
         call = Call(method="POST", path=f"/jobs/{_part(job)}/upload", repeatable=True)
         return _decode(JobRecord, self._json(call))
 
+    def remove(self, job: str) -> None:
+        """Remove an ended job with its folder; Conflict while it is not over or not uploaded."""
+        self._json(Call(method="DELETE", path=f"/jobs/{_part(job)}"))
+
     def rerun(self, job: str) -> JobRecord:
         """Queue a new job with the same spec; sent again after a cut, it is the same new job."""
         path = f"/jobs/{_part(job)}/rerun"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 from sqlalchemy.sql import Select
 
 from jumar.engine.base import Observation
@@ -200,6 +200,18 @@ def results_arrived(connection: Connection, job_id: str) -> JobRow:
     """The job's results are where they belong."""
     connection.execute(update(jobs).where(jobs.c.id == job_id).values(not_uploaded=False))
     return find_job(connection, job_id)
+
+
+def has_job(connection: Connection, job_id: str) -> bool:
+    """Whether a job with just this id is written down."""
+    return connection.execute(select(jobs.c.seq).where(jobs.c.id == job_id)).first() is not None
+
+
+def delete_job(connection: Connection, job_id: str) -> None:
+    """Forget a job and its attempts."""
+    seq = select(jobs.c.seq).where(jobs.c.id == job_id).scalar_subquery()
+    connection.execute(delete(attempts).where(attempts.c.job_seq == seq))
+    connection.execute(delete(jobs).where(jobs.c.id == job_id))
 
 
 def attempts_of(connection: Connection, seq: int) -> tuple[AttemptRecord, ...]:

@@ -96,6 +96,11 @@ class Roster:
         if matters:
             self._on_change()
 
+    def forget(self) -> None:
+        """A job that was over is gone: lists have changed."""
+        with self._lock:
+            self._version += 1
+
     def activate(self, row: JobRow, attempt: Attempt, since: float) -> None:
         """Move a job from the line to the cards it was given."""
         with self._lock:

@@ -1,4 +1,4 @@
-"""What the platform does with jobs, as its server offers it: submit, list, show, stop, run again."""
+"""What the platform does with jobs, as its server offers it: submit, list, show, stop, run again, remove."""
 
 import os
 import time
@@ -13,6 +13,7 @@ from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.database import Database
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.ledger import JobRow, PageQuery
+from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
 from jumar.jobs.roster import queued
 from jumar.jobs.scheduling.forecast import explain
@@ -59,6 +60,7 @@ class JobService:
             user_limit=self._user_limit,
             tick_s=tick_s,
         )
+        self._removals = Removals(database, self._folder, self._conductor.roster)
         self._hints = HintSocket(home, self._conductor.hint)
         self._counts: tuple[int, dict[str, int]] = (-1, {})
 
@@ -70,6 +72,7 @@ class JobService:
     def start(self) -> None:
         """Find the jobs of an earlier life and begin."""
         self._hints.start()
+        self._removals.start()
         self._conductor.start()
 
     def close(self) -> None:
@@ -135,6 +138,10 @@ class JobService:
         if row.not_uploaded:
             self._engine.send_results(last_attempt(row, self._folder))
         return self.get(row.id)
+
+    def remove(self, job: str) -> None:
+        """Remove an ended job with its folder. Uploaded code and cached inputs stay, for others."""
+        self._removals.remove(self._row(job).id)
 
     def staging(self, job: str) -> StagingRecord | None:
         """How far the data of a job's last attempt has been carried."""

@@ -1,4 +1,4 @@
-"""Jobs over REST: submit, list, look, stop, run again, plan."""
+"""Jobs over REST: submit, list, look, stop, run again, remove, plan."""
 
 from typing import Annotated
 
@@ -99,6 +99,14 @@ async def rerun(
 async def upload(opened: OpenedJob, site: SiteOf) -> Response:
     """Begin to send what an ended job could not; `staging` tells how far it is. Twice is once."""
     return answer(await run_in_threadpool(site.service.upload, opened.id))
+
+
+@router.delete("/jobs/{job}", status_code=204, summary="Remove a job")
+async def remove(opened: OpenedJob, site: SiteOf) -> Response:
+    """Remove a job that has ended, with its folder: logs, results, checkpoints. A job that is not over, or
+    has results not yet uploaded, is a conflict."""
+    await run_in_threadpool(site.service.remove, opened.id)
+    return Response(status_code=204)
 
 
 @router.post("/plans", response_model=Plan, summary="What would be done", openapi_extra=SPEC_BODY)

@@ -1,0 +1,86 @@
+"""`jumar jobs rm`: remove ended jobs with their folders."""
+
+import sys
+import time
+
+import click
+
+from jumar.cli.connect import connected
+from jumar.cli.output import note, print_json
+from jumar.cli.seconds import whole_seconds
+from jumar.client import Client
+from jumar.errors import BadInput
+from jumar.spec.records import JobSummary
+from jumar.spec.states import FINAL
+
+_MOST_NAMED = 10
+
+
+@click.command()
+@click.argument("jobs", nargs=-1, metavar="[JOB]...")
+@click.option("--older-than", metavar="TIME", help="All jobs that ended longer ago: 30d, 12h.")
+@click.option("--user", help="With --older-than: jobs of this user.  [default: you]")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="Print the removed jobs as a JSON list.")
+def command(
+    jobs: tuple[str, ...], older_than: str | None, user: str | None, yes: bool, as_json: bool
+) -> None:
+    """Remove ended jobs and their folders.
+
+    Logs, checkpoints and results that are in a job's folder go with it; what it wrote to a store or to
+    other folders stays. A job that has not ended, or whose results are not yet uploaded, is refused.
+    At a terminal it asks first.
+
+    \b
+    Examples:
+      jumar jobs rm k7x2m9q4tb digits
+      jumar jobs rm --older-than 30d
+    """
+    if bool(jobs) == (older_than is not None):
+        raise BadInput("which jobs?", hint="name them, or write --older-than 30d")
+    if user is not None and older_than is None:
+        raise BadInput("--user goes with --older-than")
+    with connected() as client:
+        if older_than is None:
+            # All are looked up before any is removed: one wrong name changes nothing.
+            named = [client.get(job) for job in jobs]
+            found: list[JobSummary] = list({job.id: job for job in named}.values())
+        else:
+            found = _ended_before(client, whole_seconds("--older-than", older_than), user)
+        if found and not yes and sys.stdin.isatty():
+            _ask(found)
+        # What the server will refuse goes first, so that nothing is removed then.
+        for job in sorted(found, key=lambda job: job.state.is_final and not job.not_uploaded):
+            client.remove(job.id)
+    if as_json:
+        print_json(found)
+    else:
+        note(f"removed {_count(found)}" if found else "no jobs to remove")
+
+
+def _ended_before(client: Client, seconds: int, user: str | None) -> list[JobSummary]:
+    """Those that may be removed; how many may not is said."""
+    limit = time.time() - seconds
+    old = [
+        job
+        for job in client.jobs(states=FINAL, user=user or client.me().name)
+        if job.finished_at is not None and job.finished_at < limit
+    ]
+    removable = [job for job in old if not job.not_uploaded]
+    if len(removable) < len(old):
+        note(f"left {len(old) - len(removable)} whose results are not yet uploaded")
+    return removable
+
+
+def _ask(found: list[JobSummary]) -> None:
+    for job in found[:_MOST_NAMED]:
+        note(f"{job.id}  {job.name} ({job.user}), {job.state}")
+    if len(found) > _MOST_NAMED:
+        note(f"and {len(found) - _MOST_NAMED} more")
+    click.confirm(
+        f"Remove {_count(found)} with all that is in their folders?", abort=True, err=True
+    )
+
+
+def _count(found: list[JobSummary]) -> str:
+    return "1 job" if len(found) == 1 else f"{len(found)} jobs"
