@@ -1,7 +1,22 @@
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
-from jumar.inject.starting import first_on_path
+from jumar.inject.starting import Limits, first_on_path, noted
+
+ROOTS = """
+import torch
+inner = torch.nn.Linear(2, 2)
+layers = [inner]
+for _ in range(12):
+    layers.append(torch.nn.Sequential(layers[-1]))
+optimizer = torch.optim.SGD(inner.parameters(), lr=0.1)
+for layer in layers:
+    layer(torch.ones(1, 2)).sum().backward()
+optimizer.step()
+"""
 
 
 def path_after(before: str | None) -> list[str]:
@@ -19,3 +34,15 @@ def test_no_path_stays_without_the_working_directory() -> None:
 
 def test_an_empty_entry_still_means_the_working_directory() -> None:
     assert path_after(":/a") == ["/ours", "", "/a"]
+
+
+def test_a_parameter_is_named_by_the_outermost_of_the_modules_that_were_called(
+    plain: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    done = plain(ROOTS, **noted({}, notes=notes, root=tmp_path, limits=Limits(1, 0)))
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for file in notes.iterdir() for line in file.read_text().splitlines()]
+    names = [line["what"] for line in lines if line["kind"] == "parameter"]
+    assert names == ["0." * 12 + "weight", "0." * 12 + "bias"]

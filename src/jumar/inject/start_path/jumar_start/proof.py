@@ -229,7 +229,9 @@ class Recorder:
         if not self._names:
             for root in self._roots:
                 for name, own in root.named_parameters():
-                    self._names.setdefault(id(own), name)
+                    # Of several roots the outermost, whatever the order that a set has them in.
+                    longest = (self._names.get(id(own), ""), name)
+                    self._names[id(own)] = max(longest, key=lambda each: (len(each), each))
         return self._names.get(id(parameter))
 
     def _end_if_enough(self) -> None:
