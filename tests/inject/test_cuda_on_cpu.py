@@ -57,3 +57,9 @@ def test_notes_name_the_line_and_the_run_ends_after_its_steps_even_if_it_would_g
 def test_a_process_without_torch_is_left_as_it_is(tmp_path: Path) -> None:
     done, notes = run(tmp_path, "-c", "import sys; print('torch' in sys.modules)")
     assert (done.stdout, notes) == ("False\n", [])
+
+
+def test_norms_over_two_ranks_are_one_norm_over_all_rows(tmp_path: Path) -> None:
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done, _ = run(tmp_path, *words, str(SCRIPTS / "sync_norm.py"), "cuda")
+    assert done.returncode == 0, done.stderr
