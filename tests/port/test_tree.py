@@ -146,6 +146,7 @@ def test_files_without_a_trace_are_never_parsed(
             "JP632",
         ),
         ("from detectron2.engine import launch\nlaunch(main, 8)\n", "JP609"),
+        ("from sync import DataParallelWithCallback\nDataParallelWithCallback(net)\n", "JP404"),
         ("from setuptools import setup\nsetup(install_requires=['flash-attn'])\n", "JP506"),
     ],
 )
