@@ -156,6 +156,13 @@ def test_scripts_that_only_ask_others_for_cards_are_read_too(
     assert codes(port_tree(make(tmp_path, a_py=text), Options())) == [code]
 
 
+def test_a_variant_of_data_parallel_in_a_module_that_is_missing_is_told(tmp_path: Path) -> None:
+    text = "from models.sync import DataParallelWithCallback\nDataParallelWithCallback(net)\n"
+    source = make(tmp_path, models__net_py="", train_py=text)
+    (source / "models" / "__init__.py").touch()
+    assert codes(port_tree(source, Options())) == ["JP404"]
+
+
 def test_names_are_followed_through_the_repository(tmp_path: Path) -> None:
     files = {
         "lib/__init__.py": "from .deps import *\nfrom .deps import T as TT\n",

@@ -34,7 +34,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     assert isinstance(node, (ast.Call, ast.ClassDef))
     places = node.bases if isinstance(node, ast.ClassDef) else [node.func]
     for place in places:
-        name = file.name(place) or ""
+        name = file.name(place) or _imported_as(place, file)
         if name not in _NAMES and not _is_variant(name):
             continue
         yield file.remark(
@@ -54,6 +54,12 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             effort=Effort.HOURS,
             kind=Kind.UNSUPPORTED,
         )
+
+
+def _imported_as(place: ast.expr, file: PythonFile) -> str:
+    """The name of what comes from a module that is missing in the repository's own package."""
+    bound = file.names.values(place.id, file.scope(place)) if isinstance(place, ast.Name) else []
+    return next((name for name in bound if isinstance(name, str)), "")
 
 
 def _is_variant(name: str) -> bool:
