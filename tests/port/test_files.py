@@ -293,6 +293,8 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("N=${SLURM_GPUS_ON_NODE:-8}", ""),
         ("echo $SLURM_GPUS_ON_NODE", ""),
         ("N=$SLURM_NNODES", ""),
+        ('bsub -q long -gpu num=1:gmem=1G "python train.py"', "bsub -gpu"),
+        ("bsub -q gpu python train.py", ""),
         ("pip install flash-attn==2.5 --no-build-isolation", "flash-attn"),
         ("pip install -q einops 'xformers>=0.0.20' && python train.py", "xformers"),
         ("pip install -r xformers.txt; cd triton", ""),

@@ -37,6 +37,7 @@ TEXT_ARGUMENTS = {
     "torch.amp.autocast": 0,
     "torch.amp.autocast_mode.autocast": 0,
     "torch.amp.GradScaler": 0,
+    "torch.GradScaler": 0,
     "torch.is_autocast_enabled": 0,
     "torch.set_autocast_enabled": 0,
     "torch.get_autocast_dtype": 0,

@@ -21,6 +21,7 @@ _GRES = re.compile(
 )
 _ALLOTTED = re.compile(rf"\$(?:{{(?:{SLURM_GPUS.pattern})}}|(?:{SLURM_GPUS.pattern})\b)")
 """Not where the script has a number for when it is not set: `${SLURM_GPUS_ON_NODE:-8}`."""
+_LSF = re.compile(r"\bbsub\b.*\s-gpu\s")
 _MODULE = re.compile(r"^\s*(?:module|ml)\s+(?:load|add)\s.*\b(?:cuda|cudnn|nccl)\b", re.IGNORECASE)
 _CONTAINER = re.compile(
     r"\bnvidia-docker\s+run\b|=[\"']?nvidia-docker\b"
@@ -88,6 +89,14 @@ _ASKED = {
         ),
     ),
     _ALLOTTED: ("SLURM_GPUS", *SLURM_GPUS_WORDS),
+    _LSF: (
+        "bsub -gpu",
+        Words("This asks LSF for GPUs.", "此处向 LSF 申请 GPU。"),
+        Words(
+            "ask for NPUs by the resource that the cluster gives them, such as -R 'rusage[npu=1]'",
+            "请按集群中 NPU 的资源名申请，例如 -R 'rusage[npu=1]'",
+        ),
+    ),
     _MODULE: (
         "module load cuda",
         Words("This loads CUDA's libraries.", "此处加载 CUDA 库。"),

@@ -1,7 +1,8 @@
 """`torch.cuda.amp` becomes `torch.amp` with the accelerator named, or the plug-in's `amp`.
 
 The first positional argument of the old `autocast` is `enabled`, of the new one the device: the
-arguments are mapped, not only the name. Calls that already name a device stay."""
+arguments are mapped, not only the name. Calls that already name a device stay; a `GradScaler` of
+`torch.amp` that names none means CUDA, and gets one."""
 
 import ast
 
@@ -18,6 +19,9 @@ _KINDS = {
     "torch.cuda.amp.custom_fwd": "custom_fwd",
     "torch.cuda.amp.custom_bwd": "custom_bwd",
 }
+_SCALERS = frozenset(
+    {"torch.GradScaler", "torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"}
+)
 _AUTOCAST_POSITIONS = ("enabled", "dtype", "cache_enabled")
 
 
@@ -26,6 +30,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     assert isinstance(node, (ast.Attribute, ast.Name))
     name = file.name(node) or ""
     kind = _KINDS.get(name)
+    if name in _SCALERS:
+        yield from _scaler(node, file)
+        return
     if not isinstance(node.ctx, ast.Load) or (kind is None and name != "torch.cuda.amp"):
         return
     if isinstance(file.parent(node), ast.Attribute) and kind is None:
@@ -44,6 +51,19 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             yield file.replace(node, f"{file.say.torch}.amp", TORCH)
     else:
         yield from _portable(node, kind, file)
+
+
+def _scaler(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
+    call = file.parent(node)
+    if not isinstance(call, ast.Call) or call.func is not node or call.args:
+        return
+    if any(keyword.arg in ("device", None) for keyword in call.keywords):
+        return
+    if file.options.npu_only:
+        yield file.change(call, *_arguments(call, "GradScaler", '"npu"', file), needs=(TORCH_NPU,))
+    else:
+        device = f"{file.say.accelerator}.type"
+        yield file.change(call, *_arguments(call, "GradScaler", device, file), needs=(ACCELERATOR,))
 
 
 def _npu_only(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
@@ -154,7 +174,7 @@ RULE = Rule(
     "JP301",
     Words("torch.cuda.amp", "torch.cuda.amp 混合精度"),
     (ast.Attribute, ast.Name),
-    ("amp",),
+    ("amp", "GradScaler"),
     check,
     torch_names_only=True,
 )
