@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jumar.port.tree import TreeResult
 
 Progress = Callable[[int, int], None]
-RULES_EDITION = 15
+RULES_EDITION = 16
 """Raised whenever a rule changes what it does, so that earlier results are not taken again."""
 Witness = Callable[["TreeResult"], "Evidence"]
 """Tries a port before it is written, and says what came of it."""
