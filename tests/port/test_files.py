@@ -298,6 +298,7 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("pip install flash-attn==2.5 --no-build-isolation", "flash-attn"),
         ("pip install -q einops 'xformers>=0.0.20' && python train.py", "xformers"),
         ("pip install -r xformers.txt; cd triton", ""),
+        ("pip install -r triton/runner/requirements.txt", ""),
         ("# pip install xformers", ""),
         ("pip install 'colbert-ai[torch,faiss-gpu]'", "install"),
         ("pip install faiss-cpu", ""),

@@ -69,7 +69,8 @@ def _installed(line: str) -> Iterator[Tied]:
     """Packages tied to CUDA that a line has pip install."""
     match = _PIP.search(line)
     for word in match["what"].split() if match else ():
-        known = tied(word.strip("\"'"))
+        # A path names a file or a folder, such as a list behind `-r`.
+        known = tied(word.strip("\"'")) if "/" not in word else None
         if known is not None:
             yield known
 
