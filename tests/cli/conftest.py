@@ -78,4 +78,4 @@ def follow(
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=180)

@@ -30,7 +30,7 @@ def imported_by(*arguments: str, environment: dict[str, str]) -> set[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     return set(json.loads(done.stderr.splitlines()[-1]))
 
@@ -128,7 +128,7 @@ def test_a_reader_that_leaves_gets_no_traceback(jumar_program: str, live_home: o
         env={**os.environ, "JUMAR_HOME": str(live_home)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert done.stderr == ""
     # The schema may fit into the pipe before its reader is gone.

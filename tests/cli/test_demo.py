@@ -43,7 +43,7 @@ def test_demo_learns_to_read_digits(jumar_program: str, live_home: Path, tmp_pat
             env=environment,
             capture_output=True,
             check=True,
-            timeout=60,
+            timeout=180,
         ).stdout
     )
     assert record["spec"]["device"] == "sim:2"
@@ -68,7 +68,7 @@ def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
         env={**os.environ, "JUMAR_HOME": str(tmp_path / "home")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 2
     assert "needs torch" in done.stderr
@@ -98,6 +98,6 @@ def test_the_wheel_brings_the_example(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=180,
     )
     assert found.stdout.strip() == str(tmp_path / "installed" / "jumar" / "examples" / "digits")

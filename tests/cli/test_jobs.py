@@ -96,7 +96,7 @@ def test_follow_says_why_it_waits(jumar: Jumar, held: str, follow: Follow) -> No
     assert process.stderr.readline().startswith("submitted echo")
     assert process.stderr.readline().startswith("waiting: ")
     jumar("stop", held)
-    stdout, _ = process.communicate(timeout=60)
+    stdout, _ = process.communicate(timeout=180)
     assert (stdout, process.returncode) == ("at last\n", 0)
 
 
@@ -117,7 +117,7 @@ def test_a_log_is_passed_on_byte_by_byte(jumar: Jumar, jumar_program: str, live_
         env={**os.environ, "JUMAR_HOME": str(live_home)},
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=180,
     )
     assert done.stdout == b"\xff\x01caf\xc3\xa9"
 
@@ -128,7 +128,7 @@ def test_interrupted_logs_leave_the_job_alone(jumar: Jumar, follow: Follow) -> N
     assert process.stdout is not None
     assert process.stdout.readline() == "on\n"
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=180)
     assert process.returncode == 130
     assert f"jumar logs -f {job}" in stderr
     assert show(jumar, job)["state"] == "running"

@@ -111,9 +111,9 @@ def test_code_from_git(jumar: Jumar, tmp_path: Path) -> None:
     (repository / "a.txt").write_text("from git\n")
     git = ["git", "-C", str(repository), "-c", "user.name=t", "-c", "user.email=t@example.org"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "a"]):
-        subprocess.run([*git, *words], check=True, timeout=60)
+        subprocess.run([*git, *words], check=True, timeout=180)
     head = subprocess.run(
-        [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True, timeout=60
+        [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True, timeout=180
     )
     source = f"git+file://{repository}@{head.stdout.strip()}"
     assert jumar("run", "-F", "--code", source, "--", "cat", "a.txt").stdout.endswith("from git\n")
@@ -177,7 +177,7 @@ def test_interrupt_detaches(jumar: Jumar, follow: Follow) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "started\n"
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=180)
     job = stderr.partition("(")[2].partition(")")[0]
     assert process.returncode == 130
     assert (
@@ -195,7 +195,7 @@ def test_interrupt_stops_if_asked_to(jumar: Jumar, follow: Follow) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "on\n"
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=180)
     assert process.returncode == 1
     assert "stopped after" in stderr
     job = stderr.partition("(")[2].partition(")")[0]

@@ -32,7 +32,7 @@ def test_up_twice_is_the_same_server(fresh_jumar: Jumar, fresh_home: Path) -> No
     assert (first["url"], first["pid"]) == (second["url"], second["pid"])
     assert first["home"] == str(fresh_home)
     assert int((fresh_home / "server.pid").read_text()) == first["pid"]
-    with urllib.request.urlopen(second["login_url"], timeout=60) as page:
+    with urllib.request.urlopen(second["login_url"], timeout=180) as page:
         assert page.status == 200
     told = fresh_jumar("up", "--detach")
     assert "runs already" in told.stderr
@@ -83,7 +83,7 @@ def test_follow_goes_on_through_a_restart(
         (tmp_path / "go").touch()
         # Not communicate(): it would miss what readline() has taken in already.
         rest = process.stdout.read()
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=180)
     finally:
         process.kill()
         process.wait()
@@ -105,7 +105,7 @@ def test_up_in_the_foreground_until_interrupted(
         assert process.stdout is not None
         assert "/login?code=" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=180)
     finally:
         process.kill()
         process.wait()
@@ -141,7 +141,7 @@ def test_a_home_that_cannot_be_written(fresh_jumar: Jumar, fresh_home: Path, opt
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", options, "none", str(fresh_home)],
         capture_output=True,
-        timeout=60,
+        timeout=180,
     )
     if mounted.returncode != 0:
         pytest.skip("this container may not mount")
@@ -152,7 +152,7 @@ def test_a_home_that_cannot_be_written(fresh_jumar: Jumar, fresh_home: Path, opt
         assert done.stderr.startswith("error: ")
         assert "read-only" in done.stderr or "no room left" in done.stderr
     finally:
-        subprocess.run(["umount", str(fresh_home)], check=True, timeout=60)
+        subprocess.run(["umount", str(fresh_home)], check=True, timeout=180)
 
 
 def test_a_database_of_a_newer_version(fresh_jumar: Jumar, fresh_home: Path) -> None:

@@ -13,14 +13,14 @@ NAMES = ["a", "b", "ab", "a.py", "b.log", "data", "x1"]
 
 def kept_by_git(folder: Path) -> set[str]:
     """Git's own opinion about the files of a folder."""
-    subprocess.run(["git", "init", "-q", folder], check=True, timeout=60)
+    subprocess.run(["git", "init", "-q", folder], check=True, timeout=180)
     (folder / ".gitignore").write_text((folder / ".jumarignore").read_text())
     listed = subprocess.run(
         ["git", "-C", folder, "ls-files", "-z", "--others", "--exclude-standard"],
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     return set(listed.stdout.split("\0")) - {"", ".gitignore"}
 

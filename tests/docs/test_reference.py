@@ -19,7 +19,7 @@ MARK = "<!-- Below: written by python tests/docs/cli_page.py --write -->\n"
 def test_cli_page_is_what_the_commands_say() -> None:
     generator = Path(__file__).with_name("cli_page.py")
     said = subprocess.run(
-        [sys.executable, generator], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, generator], check=True, capture_output=True, text=True, timeout=180
     )
     _, mark, shown = (REFERENCE / "cli.md").read_text("utf-8").partition(MARK)
     assert mark, "the page has lost the line that its generated part begins with"
@@ -42,7 +42,7 @@ def test_spec_page_has_every_field_and_state() -> None:
 
 def test_api_page_has_every_call(live_home: Path) -> None:
     url = json.loads((live_home / "client.json").read_text())["url"]
-    with urllib.request.urlopen(f"{url}/api/v1/openapi.json", timeout=60) as answer:
+    with urllib.request.urlopen(f"{url}/api/v1/openapi.json", timeout=180) as answer:
         paths = json.load(answer)["paths"]
     page = (REFERENCE / "api.md").read_text("utf-8")
     calls = {

@@ -122,7 +122,7 @@ def test_a_server_that_ends_lets_followers_go(running: Running) -> None:
         with running.open(stream(job.id)) as answer:
             incoming = events(answer)
             assert next(incoming).name == "state"
-            all_follow.wait(60)
+            all_follow.wait(180)
             # A stream that is cut off, and not ended, raises here.
             ended.extend(event.name for event in incoming if event.name != "log")
         ended.append("let go")
@@ -130,8 +130,8 @@ def test_a_server_that_ends_lets_followers_go(running: Running) -> None:
     threads = [threading.Thread(target=follow) for _ in range(FOLLOWERS)]
     for thread in threads:
         thread.start()
-    all_follow.wait(60)
+    all_follow.wait(180)
     running.server.end()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=180)
     assert ended == ["let go"] * FOLLOWERS

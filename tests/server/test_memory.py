@@ -57,7 +57,7 @@ def read_for(url: str, token: str, job_id: str, seconds: float) -> None:
 
     def follow(number: int) -> None:
         place = urlsplit(url)
-        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=180)
         path = f"/api/v1/jobs/{job_id}/logs/0/0/stream?offset=0"
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
         answer = connection.getresponse()

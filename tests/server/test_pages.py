@@ -101,7 +101,7 @@ def test_an_empty_list_says_how_to_submit_the_first_job(running: Running) -> Non
 
 
 def test_the_list_shows_states_counts_and_only_links_what_one_may_open(running: Running) -> None:
-    mine = running.running_job("ann", name="my-job")
+    mine = running.running_job("ann", name="my-job", device="sim:8")
     running.submit("bob", name="their-job", device="sim:8")
     page = running.ask("GET", "/").text
     assert f'href="/jobs/{mine.id}"' in page

@@ -117,19 +117,19 @@ def test_stopping_lets_followers_go_and_ends_no_job(settings: Settings, connect:
                 f"Authorization: Bearer {values['token']}\r\n\r\n".encode()
             )
             wire.recv(10)
-            begun.wait(timeout=60)
+            begun.wait(timeout=180)
             while wire.recv(65536):
                 pass
 
     followers = [threading.Thread(target=follow, daemon=True) for _ in range(5)]
     for follower in followers:
         follower.start()
-    begun.wait(timeout=60)
+    begun.wait(timeout=180)
     assert process.stop(settings)
     # It ended by itself: one that had to be killed would have left this.
     assert not (settings.home / "server.json").exists()
     for follower in followers:
-        follower.join(timeout=60)
+        follower.join(timeout=180)
         assert not follower.is_alive()
     process.start_detached(settings)
     assert connect().get(job.id).state is JobState.RUNNING
@@ -146,7 +146,7 @@ def test_two_starts_at_once_give_one_server(settings: Settings) -> None:
     for start in starts:
         start.start()
     for start in starts:
-        start.join(timeout=60)
+        start.join(timeout=180)
     assert len(found) == 3
     assert len({str(info) for info in found}) == 1
 
@@ -296,16 +296,16 @@ def test_in_the_foreground_an_interrupt_ends_it_well(settings: Settings) -> None
     with subprocess.Popen([sys.executable, "-c", program, settings.home]) as child:
         wait_for(lambda: process.running(settings) is not None)
         child.send_signal(signal.SIGINT)
-        assert child.wait(timeout=60) == 0
+        assert child.wait(timeout=180) == 0
     assert not (settings.home / "server.json").exists()
 
 
 def mount(*arguments: str | Path) -> None:
-    subprocess.run(["mount", *arguments], check=True, timeout=60)
+    subprocess.run(["mount", *arguments], check=True, timeout=180)
 
 
 def unmount(path: Path) -> None:
-    subprocess.run(["umount", "--lazy", path], check=True, timeout=60)
+    subprocess.run(["umount", "--lazy", path], check=True, timeout=180)
 
 
 def fill(path: Path) -> None:

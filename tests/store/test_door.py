@@ -72,7 +72,7 @@ def test_login_obs_says_valid_and_keeps_nothing_wrong(home: Path, door: Door) ->
             input=f"{door.account.access_key}\n{secret}\n",
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
 

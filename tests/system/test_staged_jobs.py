@@ -66,7 +66,7 @@ def stored(door: Door, bucket: str, key: str) -> bytes:
         return reading.read()
 
 
-def until(condition: Callable[[], bool], limit_s: float = 60) -> None:
+def until(condition: Callable[[], bool], limit_s: float = 180) -> None:
     end = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < end
@@ -182,7 +182,7 @@ def test_results_wait_for_a_store_that_is_away_at_the_end(
     wait_for_state(client, job.id, JobState.RUNNING)
     with away(door):
         go.touch()
-        ended = client.wait(job.id, timeout_s=60)
+        ended = client.wait(job.id, timeout_s=180)
         assert (ended.state, ended.not_uploaded) == (JobState.FAILED, True)
         assert "results not yet uploaded" in jumar(home, "jobs").stdout
         assert f"jumar jobs upload {job.id}" in jumar(home, "show", job.id).stdout
@@ -218,10 +218,10 @@ def test_a_key_given_to_a_server_is_used_for_that_users_jobs(
             "command": "echo $JUMAR_JOB_ID > {train_url}/id",
             "outputs": {"train_url": f"obs://{bucket}/out"},
         }
-        job = bobs.wait(bobs.submit(spec).id, timeout_s=60)
+        job = bobs.wait(bobs.submit(spec).id, timeout_s=180)
         assert job.state is JobState.SUCCEEDED, job
         assert stored(door, bucket, "out/id").decode().strip() == job.id
-        mine = client.wait(client.submit(spec).id, timeout_s=60)
+        mine = client.wait(client.submit(spec).id, timeout_s=180)
     # Without a key, obs:// is the built-in store.
     assert (home / "store" / bucket / "out" / "id").read_text().strip() == mine.id
     assert me != "bob"
