@@ -160,3 +160,30 @@ def test_scaling_gradients_is_no_trouble(simulated: Run) -> None:
     assert done.stdout == "[-5.0, -5.0]\n", done.stderr
     assert "refuse this" not in done.stderr
     assert "nothing that a real NPU would refuse" in done.stderr
+
+
+TAKEN = """
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+packed = pack_padded_sequence(torch.ones(3, 2, 4).npu(), [3, 2])
+assert pad_packed_sequence(packed)[0].device.type == "npu"
+
+places, ones = torch.tensor([[0, 1], [1, 0]]).npu(), torch.ones(2).npu()
+matrix = torch.sparse_coo_tensor(places, ones, (2, 2))
+rows = torch.sparse_csr_tensor(torch.tensor([0, 1, 2]).npu(), places[1], ones, (2, 2))
+copy = torch.tensor(ones)
+assert {str(t.device) for t in (matrix, rows, copy)} == {"npu:0"}
+assert torch.sparse.mm(matrix, torch.ones(2, 3).npu()).sum().item() == 6
+
+weight = torch.ones(3).npu()
+def step(x):
+    return weight - torch.func.grad(lambda w: (w * x).sum())(weight)
+assert torch.func.vmap(step)(torch.ones(2, 3).npu()).device.type == "npu"
+"""
+
+
+def test_strict_refuses_nothing_that_a_real_npu_takes(simulated: Run) -> None:
+    """Lengths on the host, sparse tensors of device parts, gradients inside a transform."""
+    done = simulated(TAKEN, mode="strict")
+    assert done.returncode == 0, done.stderr

@@ -119,7 +119,7 @@ def _on_device(factory: Any) -> Callable[..., Any]:
     def make(*args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
         if device is None:
-            device = _default_device(factory)
+            device = _default_device(factory) or _device_of_parts(factory, args, kwargs)
         index = None if device is None else place.index_of(device)
         if index is None:
             return factory(*args, **kwargs)
@@ -158,6 +158,14 @@ def _default_device(factory: Any) -> Any:
             applies = factory in torch.utils._device._device_constructors()
             return mode.device if applies and mode.device.type == "npu" else None
     return None
+
+
+def _device_of_parts(factory: Any, args: Any, kwargs: Any) -> Optional[torch.device]:
+    """Where the parts of a new tensor lie: a copy or a sparse tensor is made there."""
+    if factory.__name__ != "tensor" and not factory.__name__.startswith("sparse_"):
+        return None
+    cls = device_tensor.find_class((*args, *kwargs.values()))
+    return None if cls is None else torch.device("npu", cls.npu_index)
 
 
 def _wrap(name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Dict, Tuple
 
 import torch
 
-from torch_npu._sim import card, refuse
+from torch_npu._sim import card, refuse, special_names
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.moves import cpu, to
 from torch_npu._sim.place import SETTINGS, WRAPPED
@@ -36,116 +36,6 @@ TYPE_NAMES = {
     torch.bool: "BoolTensor",
 }
 _DTYPES = {name: dtype for dtype, name in TYPE_NAMES.items()}
-
-_READ_ATTRIBUTES = [
-    "shape",
-    "dtype",
-    "ndim",
-    "requires_grad",
-    "is_leaf",
-    "grad_fn",
-    "layout",
-    "itemsize",
-    "nbytes",
-    "names",
-    "is_sparse",
-    "is_quantized",
-    "is_meta",
-    "is_complex",
-    "_version",
-    "retains_grad",
-    "output_nr",
-    "is_nested",
-    "is_mkldnn",
-    "is_sparse_csr",
-    "_backward_hooks",
-]
-_READ_METHODS = [
-    "size",
-    "dim",
-    "numel",
-    "stride",
-    "storage_offset",
-    "is_contiguous",
-    "is_floating_point",
-    "is_complex",
-    "nelement",
-    "ndimension",
-    "element_size",
-    "__len__",
-    "is_signed",
-    "is_same_size",
-    "data_ptr",
-    "is_inference",
-    "is_conj",
-    "is_neg",
-    "is_set_to",
-    "untyped_storage",
-    "storage",
-    "_typed_storage",
-    "storage_type",
-    "_is_view",
-    "has_names",
-    "__hash__",
-    "sparse_dim",
-    "dense_dim",
-    "register_post_accumulate_grad_hook",
-    "requires_grad_",
-    "retain_grad",
-    "is_shared",
-    "__dir__",
-    "share_memory_",
-    "_nnz",
-    "is_coalesced",
-    "qscheme",
-]
-_OF_THE_STORAGE = [
-    "data_ptr",
-    "is_set_to",
-    "is_shared",
-    "share_memory_",
-    "storage",
-    "_typed_storage",
-    "storage_type",
-    "untyped_storage",
-]
-_MAY_MIX = [
-    "__getitem__",
-    "__setitem__",
-    "index_put",
-    "index_put_",
-    "type_as",
-    "set_",
-    "is_same_size",
-    "__deepcopy__",
-    "__reduce_ex__",
-    "to",
-    "_pack_padded_sequence",
-    "lstm",
-    "gru",
-    "rnn_tanh",
-    "rnn_relu",
-    "ctc_loss",
-    "_has_compatible_shallow_copy_type",
-    "_foreach_copy_",
-    "_make_dual",
-    "swap_tensors",
-    "cosine_embedding_loss",
-    "result_type",
-    "can_cast",
-    "is_set_to",
-]
-_WAIT_METHODS = [
-    "nonzero",
-    "masked_select",
-    "unique",
-    "argwhere",
-    "bincount",
-    "is_nonzero",
-    "equal",
-    "allclose",
-]
-_SHAPE_OF_OTHER = ["expand_as", "view_as", "reshape_as"]
 
 
 def _read(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
@@ -356,14 +246,14 @@ def _flag(value: bool) -> Any:
 
 
 def _install_readers() -> None:
-    for name in _READ_ATTRIBUTES:
+    for name in special_names.READ_ATTRIBUTES:
         if hasattr(Tensor, name) and hasattr(getattr(Tensor, name), "__get__"):
             HANDLERS[getattr(Tensor, name).__get__] = _read
-    for name in _READ_METHODS:
+    for name in special_names.READ_METHODS:
         if hasattr(Tensor, name):
             HANDLERS[getattr(Tensor, name)] = _read
     if WRAPPED:
-        for name in _OF_THE_STORAGE:
+        for name in special_names.OF_THE_STORAGE:
             HANDLERS[getattr(Tensor, name)] = _read_within
 
 
@@ -383,11 +273,13 @@ def install() -> None:
     HANDLERS[torch._VF._pack_padded_sequence] = _pack
     # Looked into by `autograd`, as a pass and not as a function.
     HANDLERS[torch.autograd.backward] = HANDLERS[torch.autograd.grad] = _read
-    for name in _SHAPE_OF_OTHER:
+    for name in special_names.SHAPE_OF_OTHER:
         HANDLERS[getattr(Tensor, name)] = _shape_of_other
-    for _, function in _existing(_MAY_MIX, (Tensor, torch, torch._VF, torch.nn.functional)):
+    for _, function in _existing(
+        special_names.MAY_MIX_NAMES, (Tensor, torch, torch._VF, torch.nn.functional)
+    ):
         MAY_MIX.add(function)
-    for name, function in _existing(_WAIT_METHODS, (Tensor, torch)):
+    for name, function in _existing(special_names.WAIT_METHODS, (Tensor, torch)):
         WAITS[function] = name
     for name in ("item", "__bool__", "__int__", "__float__", "__index__", "__complex__"):
         setattr(NPUTensor, name, _waiting(name))

@@ -22,6 +22,7 @@ Tensor = torch.Tensor
 Parameter = torch.nn.Parameter
 without_functions = torch._C.DisableTorchFunctionSubclass
 _graph_task = torch._C._current_graph_task_id
+_transform_level = torch._C._functorch.maybe_current_level
 _CHECKS = SETTINGS.checks
 
 Handler = Callable[[Any, Tuple[Any, ...], Dict[str, Any]], Any]
@@ -160,12 +161,12 @@ def _scan_list(items: Any, cls: Any, signature: List[Any], strangers: List[Any])
 
 def _check_strangers(cls: Any, func: Any, strangers: List[Any]) -> None:
     """Refuse tensors of another device; a plain tensor on a device's storage only lost its class."""
-    # Inside a backward pass C++ hands over plain tensors of the device.
-    in_backward = _graph_task() != -1
+    # Inside a backward pass or a transform of torch.func C++ hands over plain tensors of the device.
+    from_inside = _graph_task() != -1 or _transform_level() is not None
     for tensor in strangers:
         kind = type(tensor)
         if kind in _PLAIN:
-            if in_backward or tensor.dim() == 0:
+            if from_inside or tensor.dim() == 0:
                 continue
             held_by = memory.holder(tensor)
             if held_by >= 0:
