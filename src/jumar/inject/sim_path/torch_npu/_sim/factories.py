@@ -161,8 +161,10 @@ def _default_device(factory: Any) -> Any:
 
 
 def _device_of_parts(factory: Any, args: Any, kwargs: Any) -> Optional[torch.device]:
-    """Where the parts of a new tensor lie: a copy or a sparse tensor is made there."""
-    if factory.__name__ != "tensor" and not factory.__name__.startswith("sparse_"):
+    """Where the parts of a new tensor lie: a copy or a sparse tensor is made there.
+
+    Of tensors that wrap those of a card C++ sees the device itself."""
+    if WRAPPED or not factory.__name__.startswith(("tensor", "sparse_")):
         return None
     cls = device_tensor.find_class((*args, *kwargs.values()))
     return None if cls is None else torch.device("npu", cls.npu_index)

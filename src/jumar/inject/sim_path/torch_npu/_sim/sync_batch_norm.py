@@ -15,7 +15,7 @@ def _sum(tensor: Any, group: Any) -> Any:
     return all_reduce(tensor, group=group)
 
 
-def _normalize(self: Any, rows: Any) -> Any:
+def normalize(self: Any, rows: Any) -> Any:
     """Normalize with the mean and the variance of the rows of all processes."""
     axes = [axis for axis in range(rows.dim()) if axis != 1]
     shape = [1, -1] + [1] * (rows.dim() - 2)
@@ -52,7 +52,7 @@ def _synchronized(self: Any, input: Any) -> Any:
         return _forward(self, input)
     self._check_input_dim(input)
     self._check_non_zero_input_channels(input)
-    return _normalize(self, input)
+    return normalize(self, input)
 
 
 def install() -> None:
