@@ -173,6 +173,7 @@ dependencies = ["torch", "flash-attn>=2"]
 fast = [
     "xformers",
 ]
+all = ["xformers"]
 [tool.poetry.dependencies]
 deepspeed = "^0.9"
 [tool.other]
@@ -182,7 +183,8 @@ triton = 1
     assert found == [
         (3, "flash-attn", "work"),
         (6, "xformers", "info"),
-        (9, "deepspeed", "limit"),
+        (8, "xformers", "info"),
+        (10, "deepspeed", "limit"),
     ]
 
 

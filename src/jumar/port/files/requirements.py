@@ -55,8 +55,12 @@ def of_setup(text: str) -> LineEdits:
 
 def _found_again(text: str, asked: Iterable[tuple[re.Pattern[str], Tied]]) -> LineEdits:
     edits = LineEdits()
+    # Several lists may ask for the same: a line is told of once, by the first that does.
+    first: dict[re.Pattern[str], Tied] = {}
+    for pattern, known in asked:
+        first.setdefault(pattern, known)
     for number, line in numbered(text):
-        for pattern, known in asked:
+        for pattern, known in first.items():
             if pattern.search(line):
                 _tell(number, line, known, edits)
     return edits
