@@ -167,7 +167,7 @@ def test_a_ported_loop_trains_with_two_ranks(tmp_path: Path) -> None:
         [*command, str(ported)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         cwd=tmp_path,
         check=False,
     )
