@@ -31,7 +31,8 @@ def test_fused_operators_agree_with_plain_arithmetic(simulated: Run) -> None:
 def test_products_joined_with_collectives_are_those_of_the_whole(ranks: Run) -> None:
     done = ranks(2, "fused_collectives.py", "npu")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(done.stdout.splitlines()) == ["rank 0 agrees", "rank 1 agrees"]
+    # Two processes write to one pipe: lines may stand in each other.
+    assert all(f"rank {rank} agrees" in done.stdout for rank in (0, 1)), done.stdout
 
 
 ABSENT = """

@@ -56,6 +56,18 @@ torch.cuda.set_rng_state_all(states)
 stream = torch.cuda.Stream()
 with torch.cuda.stream(stream), torch.cuda.device(1):
     stream.wait_stream(torch.cuda.current_stream())
+    there.record_stream(stream)
+
+
+def refuse() -> bool:
+    """As a torch with CUDA in it does where there is no card."""
+    raise RuntimeError("no CUDA-capable device is detected")
+
+
+torch.cuda.graphs._cuda_isCurrentStreamCapturing = refuse
+assert not torch.cuda.is_current_stream_capturing()
+torch.cuda.set_sync_debug_mode("warn")
+torch.cuda.memory._record_memory_history(max_entries=10)
 start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
 start.record()
 end.record()

@@ -42,9 +42,9 @@ _ADVICE = {
         "Pass the option with which the script uses the card.", "请传入让脚本使用加速卡的参数。"
     ),
     Verdict.ORIGINAL_FAILED: Words(
-        "There is no card here, so cuda means the CPU for the original; code that only a CUDA card "
+        "The original runs without a card: cuda means the CPU for it; code that only a CUDA card "
         "runs cannot be measured.",
-        "本机没有加速卡，原脚本中的 cuda 由 CPU 代替；只能在 CUDA 卡上运行的代码无法对比。",
+        "原脚本不使用加速卡运行，其中的 cuda 由 CPU 代替；只能在 CUDA 卡上运行的代码无法对比。",
     ),
 }
 

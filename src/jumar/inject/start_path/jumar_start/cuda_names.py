@@ -20,6 +20,8 @@ _NOTHING = [
     "_lazy_init",
     "set_per_process_memory_fraction",
     "cudart",
+    "set_sync_debug_mode",
+    "_record_memory_history",
     "mark",
     "range_push",
     "range_pop",
@@ -122,8 +124,8 @@ class _Context:
 _stream = Stream()
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
-    return None
+def nothing(*args: Any, **kwargs: Any) -> None:
+    """Take whatever is given, and do nothing."""
 
 
 def _seed(seed: int) -> None:
@@ -163,7 +165,7 @@ def _set_states(states: List[torch.Tensor]) -> None:
 
 def names() -> Dict[str, Any]:
     """Every name and what it is here."""
-    made: Dict[str, Any] = dict.fromkeys(_NOTHING, _nothing)
+    made: Dict[str, Any] = dict.fromkeys(_NOTHING, nothing)
     made.update({name: lambda *args, **kwargs: 0 for name in _ZERO})
     made.update({f"{kind}Tensor": getattr(torch, f"{kind}Tensor") for kind in _TYPES})
     made.update({name: _Context for name in ("device", "device_of", "stream", "StreamContext")})
@@ -171,6 +173,8 @@ def names() -> Dict[str, Any]:
     made.update(
         is_available=lambda: True,
         is_initialized=lambda: True,
+        # Optimizers ask it before each step; a torch with CUDA in it wants a card for the answer.
+        is_current_stream_capturing=lambda: False,
         is_bf16_supported=lambda *args, **kwargs: True,
         device_count=_device_count,
         current_device=lambda: _current[0],
@@ -194,6 +198,6 @@ def names() -> Dict[str, Any]:
         Event=Event,
         current_stream=lambda device=None: _stream,
         default_stream=lambda device=None: _stream,
-        set_stream=_nothing,
+        set_stream=nothing,
     )
     return made

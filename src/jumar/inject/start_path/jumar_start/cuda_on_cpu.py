@@ -130,6 +130,7 @@ def _replace_functions() -> None:
     torch.Tensor.cuda = _tensor_cuda
     torch.Tensor.cpu = _tensor_cpu
     torch.Tensor.pin_memory = _itself
+    torch.Tensor.record_stream = cuda_names.nothing
     torch.UntypedStorage.cuda = torch.TypedStorage.cuda = _itself
     torch.load = _loads_on_cpu(torch.load)
 
@@ -278,7 +279,7 @@ def install() -> None:
 
 
 def _parts() -> Iterator[Any]:
-    for name in ("memory", "random", "streams", "nvtx"):
+    for name in ("graphs", "memory", "random", "streams", "nvtx"):
         part = sys.modules.get(f"torch.cuda.{name}")
         if part is not None:
             yield part
