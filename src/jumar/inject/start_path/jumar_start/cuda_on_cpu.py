@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, Tuple
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from jumar_start import cuda_names, sync_norm
+from jumar_start import cuda_names, simulation, sync_norm
 
 _CUDA = re.compile(r"cuda(:\d+)?")
 _KEYWORDS = ("device", "device_type", "map_location")
@@ -201,6 +201,7 @@ def _replace_parallel() -> None:
     parallel = torch.nn.parallel.DistributedDataParallel
     parallel.__init__ = _without_devices(parallel.__init__)
     sync_norm.install()
+    simulation.part("gentle_end").install()
 
 
 def _over_gloo(function: Callable[..., Any]) -> Callable[..., Any]:

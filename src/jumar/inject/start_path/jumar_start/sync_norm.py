@@ -3,30 +3,18 @@
 The arithmetic, plain torch over any process group, is that of the simulated NPUs: another order of
 the sums would differ in the last bit, and a proof would take that for a fault of the port."""
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.nn.modules.batchnorm import _BatchNorm
 
-_SIMULATION = Path(__file__).parents[2] / "sim_path" / "torch_npu" / "_sim"
-
-
-def _arithmetic() -> Any:
-    """The module by its file: its package would make NPUs of this process."""
-    spec: Any = importlib.util.spec_from_file_location(
-        "jumar_sync_norm", _SIMULATION / "sync_batch_norm.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from jumar_start import simulation
 
 
 def install() -> None:
     """Put it in the place of torch's own, and let DDP take it."""
-    normalize = _arithmetic().normalize
+    normalize = simulation.part("sync_batch_norm").normalize
 
     def forward(self: Any, input: Any) -> Any:
         is_one = not dist.is_initialized() or dist.get_world_size(self.process_group) == 1
