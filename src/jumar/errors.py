@@ -16,6 +16,11 @@ class JumarError(Exception):
     def __str__(self) -> str:
         return self.message
 
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same may work later: nothing was wrong with what was asked."""
+        return self.status >= 500
+
 
 class BadInput(JumarError):
     """A file, a field or an argument that cannot be used as it is."""

@@ -6,21 +6,23 @@ does can be done again, so a crash between any two lines is mended by the next s
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection
 
 from jumar.engine.base import Attempt, Engine, Observation
-from jumar.errors import EngineFailed, JumarError
+from jumar.errors import JumarError
 from jumar.jobs import ledger
 from jumar.jobs.archives import CodeArchives
+from jumar.jobs.complaints import Complaints
 from jumar.jobs.database import Database
 from jumar.jobs.ledger import JobRow
 from jumar.jobs.results import Results
 from jumar.jobs.roster import NODE, ActiveJob, Roster
 from jumar.jobs.scheduling.records import Pool, Start
 from jumar.jobs.scheduling.schedule import schedule
+from jumar.launch.jobdir import JobDir, Journal
 from jumar.spec.job import ArchivedCode
 from jumar.spec.states import JobState
 
@@ -28,6 +30,7 @@ log = logging.getLogger(__name__)
 TICK_S = 1.0
 _LONGEST_REST_S = 1.0
 _CLOSE_LIMIT_S = 30.0
+_ASIDE_S = 60.0
 
 
 class Conductor:
@@ -53,6 +56,11 @@ class Conductor:
         self.roster = Roster(self.pool, on_change=self.wake)
         self._chances_seen = -1
         self._unstarted: set[str] = set()
+        self._unwritten_stops: set[str] = set()
+        """Jobs that shall end, where the database had no room to say so."""
+        self._set_aside: dict[str, float] = {}
+        """Jobs whose state cannot be written down, and when that is tried again."""
+        self._complaints = Complaints(log)
         self._results = Results(engine, folder)
         self._hints: set[str] = set()
         self._woken = threading.Condition()
@@ -94,10 +102,18 @@ class Conductor:
             self._woken.notify()
 
     def hint(self, job_id: str) -> None:
-        """This job's directory has changed."""
+        """This job's directory has changed, somebody says; jobs can say it too, of any job."""
+        if not self.roster.is_active(job_id):
+            return
         with self._woken:
             self._hints.add(job_id)
             self._woken.notify()
+
+    def stop_unwritten(self, job_id: str) -> None:
+        """End a job though the database cannot take it; it is told as soon as it can."""
+        with self._woken:
+            self._unwritten_stops.add(job_id)
+        self.wake()
 
     def _run(self) -> None:
         next_tick = time.monotonic()
@@ -107,8 +123,9 @@ class Conductor:
             began = time.monotonic()
             try:
                 self._pass(None if is_tick else hinted)
+                self._complaints.over("a pass over the jobs")
             except (JumarError, OSError) as error:
-                log.error("a pass failed, the next one tries again: %s", error)
+                self._complaints.say("a pass over the jobs", error)
             except Exception:  # the loop must outlive a fault of its own
                 log.exception("a pass broke off, the next one tries again")
             took_s = time.monotonic() - began
@@ -131,16 +148,40 @@ class Conductor:
             return hints
 
     def _pass(self, only: set[str] | None) -> None:
+        """Look at the jobs of `only`, or at all of them."""
+        self._write_stops()
         active = self.roster.active()
         for job in active:
-            if job.row.state is JobState.STOPPING:
-                self._stop(job.attempt)
-            if job.row.id in self._unstarted:
-                self._start(job.attempt)
+            self._urge(job, is_tick=only is None)
         self._observe([job for job in active if only is None or job.row.id in only])
         self._start_what_may()
         if only is None:
             self._look_after_results()
+
+    def _urge(self, job: ActiveJob, *, is_tick: bool) -> None:
+        """Ask the engine for what it has not done yet; trouble with one job costs no other."""
+        if job.row.state is JobState.STOPPING or job.row.id in self._unwritten_stops:
+            self._stop(job.attempt)
+        if is_tick and job.row.id in self._unstarted:
+            self._start(job.attempt)
+
+    def _write_stops(self) -> None:
+        with self._woken:
+            wanted = tuple(self._unwritten_stops)
+        for job_id in wanted:
+            try:
+                self._database.write(
+                    partial(ledger.ask_to_stop, job_id=job_id, now=time.time()),
+                    then=self.roster.reflect,
+                )
+            except JumarError as error:
+                if error.is_passing:
+                    self._complaints.say(f"the note that job {job_id} shall stop", error)
+                    continue
+                log.info("job %s needs no stop any more: %s", job_id, error)
+            self._complaints.over(f"the note that job {job_id} shall stop")
+            with self._woken:
+                self._unwritten_stops.discard(job_id)
 
     def _look_after_results(self) -> None:
         arrived = self._results.look()
@@ -152,6 +193,8 @@ class Conductor:
             self._database.write(change, then=self._reflect_all)
 
     def _observe(self, active: list[ActiveJob]) -> None:
+        now = time.monotonic()
+        active = [job for job in active if self._set_aside.get(job.row.id, 0.0) <= now]
         if not active:
             return
         states = {job.row.id: job.row.state for job in active}
@@ -164,18 +207,43 @@ class Conductor:
         if news:
             self._write_down(news)
 
-    def _write_down(self, news: Iterable[Observation]) -> None:
+    def _write_down(self, news: list[Observation]) -> None:
+        """One by one: what cannot be written down costs the job that it is about, and no other."""
         now = time.time()
+        changes = [partial(ledger.apply_observation, seen=seen, now=now) for seen in news]
+        outcomes = self._database.write_each(changes, then=self.roster.reflect)
+        for seen, outcome in zip(news, outcomes, strict=True):
+            if isinstance(outcome, JobRow):
+                self._written(outcome)
+            elif isinstance(outcome, JumarError) and outcome.is_passing:
+                self._complaints.say(f"the state of job {seen.job_id}", outcome)
+            else:
+                self._put_aside(seen, outcome)
 
-        def change(connection: Connection) -> list[JobRow]:
-            return [ledger.apply_observation(connection, seen, now) for seen in news]
+    def _written(self, row: JobRow) -> None:
+        self._complaints.over(f"the state of job {row.id}")
+        self._set_aside.pop(row.id, None)
+        self._unstarted.discard(row.id)
+        log.info("job %s is %s", row.id, row.state)
+        if row.not_uploaded:
+            log.warning("the results of job %s are not yet uploaded", row.id)
+            self._results.watch([row])
 
-        for row in self._database.write(change, then=self._reflect_all):
-            self._unstarted.discard(row.id)
-            log.info("job %s is %s", row.id, row.state)
-            if row.not_uploaded:
-                log.warning("the results of job %s are not yet uploaded", row.id)
-                self._results.watch([row])
+    def _put_aside(self, seen: Observation, error: BaseException) -> None:
+        """Write down the bare state; where even that fails, leave the job alone for a while."""
+        words = f"what its run has left cannot be written down: {type(error).__name__}"
+        log.error("job %s: %s: %s", seen.job_id, words, error)
+        self._set_aside[seen.job_id] = time.monotonic() + _ASIDE_S
+        Journal(JobDir(str(self._folder / seen.job_id), seen.number), seen.job_id, None).add(
+            "set-aside", words=words
+        )
+        bare = Observation(job_id=seen.job_id, number=seen.number, state=seen.state, reason=words)
+        outcome = self._database.write_each(
+            [partial(ledger.apply_observation, seen=bare, now=time.time())],
+            then=self.roster.reflect,
+        )[0]
+        if isinstance(outcome, JobRow):
+            self._written(outcome)
 
     def _reflect_all(self, rows: list[JobRow]) -> None:
         for row in rows:
@@ -199,6 +267,8 @@ class Conductor:
         def change(connection: Connection) -> list[tuple[JobRow, Attempt]]:
             begun: list[tuple[JobRow, Attempt]] = []
             for start in starts:
+                if start.job_id in self._unwritten_stops:
+                    continue
                 cards = tuple(card.id for card in start.cards)
                 row = ledger.start_attempt(connection, start.job_id, cards, now)
                 if row is not None:
@@ -212,23 +282,29 @@ class Conductor:
         return [attempt for _, attempt in self._database.write(change, then=then)]
 
     def _start(self, attempt: Attempt) -> None:
+        what = f"the start of job {attempt.job_id}"
         try:
             self._engine.start(attempt)
-        except EngineFailed as error:
-            # It is asked again in the next pass; the engine itself says when it is hopeless.
-            log.warning("job %s: %s", attempt.job_id, error)
-            self._unstarted.add(attempt.job_id)
         except (JumarError, OSError) as error:
-            self._give_up(attempt, error)
+            if isinstance(error, OSError) or error.is_passing:
+                # It is asked again with the next tick; the engine itself says when it is hopeless.
+                self._complaints.say(what, error)
+                self._unstarted.add(attempt.job_id)
+            else:
+                self._give_up(attempt, error)
         else:
+            self._complaints.over(what)
             self._unstarted.discard(attempt.job_id)
 
     def _stop(self, attempt: Attempt) -> None:
+        what = f"the stop of job {attempt.job_id}"
         try:
             self._engine.stop(attempt, JobState.STOPPED)
-        except EngineFailed as error:
+        except (JumarError, OSError) as error:
             # It is asked again in the next pass; the other jobs must not wait for that.
-            log.warning("job %s: %s", attempt.job_id, error)
+            self._complaints.say(what, error)
+        else:
+            self._complaints.over(what)
 
     def _give_up(self, attempt: Attempt, error: Exception) -> None:
         seen = Observation(

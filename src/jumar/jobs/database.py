@@ -6,7 +6,7 @@ small durable writes share one sync of the disk. A write that fails takes only i
 import logging
 import queue
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -71,6 +71,16 @@ class Database:
         future: Future[T] = Future()
         self._waiting.put(_Waiting(change, then, future))
         return future.result(timeout=_WRITE_LIMIT_S)
+
+    def write_each(
+        self, changes: Iterable[Write[T]], then: Callable[[T], None]
+    ) -> list[T | BaseException]:
+        """Like `write` for each of the changes, sharing transactions; one that fails costs only itself."""
+        futures: list[Future[T]] = []
+        for change in changes:
+            futures.append(Future())
+            self._waiting.put(_Waiting(change, then, futures[-1]))
+        return [future.exception(timeout=_WRITE_LIMIT_S) or future.result() for future in futures]
 
     def close(self) -> None:
         """Finish what is queued, then let go."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jumar.engine.base import Attempt, Engine
 from jumar.errors import JumarError
+from jumar.jobs.complaints import Complaints
 from jumar.jobs.ledger import JobRow
 
 log = logging.getLogger(__name__)
@@ -21,6 +22,7 @@ class Results:
     def __init__(self, engine: Engine, folder: Path) -> None:
         self._engine = engine
         self._folder = folder
+        self._complaints = Complaints(log)
         self._lock = threading.Lock()
         self._waiting: dict[str, tuple[Attempt, float]] = {}
 
@@ -51,8 +53,8 @@ class Results:
                     next_due = time.monotonic() + RESEND_EVERY_S
                     self._waiting[attempt.job_id] = (attempt, next_due)
                 self._engine.send_results(attempt)
-        except JumarError as error:
-            log.warning("the results of job %s wait: %s", attempt.job_id, error)
+        except (JumarError, OSError) as error:
+            self._complaints.say(f"the results of job {attempt.job_id}", error)
         return False
 
 

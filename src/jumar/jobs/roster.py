@@ -118,6 +118,11 @@ class Roster:
             self._free[job.row.spec.device.kind] += len(job.attempt.cards)
             self._chances += 1
 
+    def is_active(self, job_id: str) -> bool:
+        """Whether the job holds cards."""
+        with self._lock:
+            return job_id in self._active
+
     def active(self) -> list[ActiveJob]:
         """All that hold cards."""
         with self._lock:

@@ -3,10 +3,11 @@
 import os
 import time
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from jumar.engine.base import Engine, Plan
-from jumar.errors import BadInput, Conflict, NotFound, SubmitRefused
+from jumar.errors import BadInput, Conflict, NotFound, StorageFull, SubmitRefused
 from jumar.jobs import ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
@@ -117,10 +118,16 @@ class JobService:
     def stop(self, job: str) -> JobRecord:
         """Take a job out of the line or end it. Asking twice is asking once."""
         job_id = self._row(job).id
-        self._database.write(
-            lambda c: ledger.ask_to_stop(c, job_id, time.time()),
-            then=self._conductor.roster.reflect,
-        )
+        try:
+            self._database.write(
+                lambda c: ledger.ask_to_stop(c, job_id, time.time()),
+                then=self._conductor.roster.reflect,
+            )
+        except StorageFull as error:
+            # The job that fills the disk has to end before there is room to write that down.
+            self._conductor.stop_unwritten(job_id)
+            reason = f"asked to stop; not yet written down: {error}"
+            return replace(self.get(job_id), state=JobState.STOPPING, reason=reason)
         return self.get(job_id)
 
     def upload(self, job: str) -> JobRecord:

@@ -32,13 +32,14 @@ def _open_closed_files() -> None:
 
 def _attempt(directory: str, number: int) -> int:
     from jumar.launch.attempt import run_attempt
-    from jumar.launch.jobdir import JobDir, Unusable
+    from jumar.launch.jobdir import JobDir
+    from jumar.launch.untrusted import Unusable
 
     if os.getpgrp() != os.getpid():
         os.setsid()
     try:
         return run_attempt(JobDir(os.path.abspath(directory), number))
-    except Unusable as error:
+    except (OSError, Unusable) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 

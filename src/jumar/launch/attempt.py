@@ -9,7 +9,17 @@ import socket
 import time
 from typing import Dict, Optional
 
-from jumar.launch import cgroup, code, fixed_paths, guard, jobdir, process, requirements, staging
+from jumar.launch import (
+    cgroup,
+    code,
+    fixed_paths,
+    guard,
+    jobdir,
+    process,
+    requirements,
+    staging,
+    untrusted,
+)
 from jumar.launch.ascend import cann_variables, hccl_variables
 from jumar.launch.control import Control, Interrupted, Stop
 from jumar.launch.environment import auto_port, inherited, moxing_path, simulation_path
@@ -29,55 +39,49 @@ def run_attempt(directory: JobDir) -> int:
     """Be the guard of an attempt until it has ended; 0 when there is a result in the end."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     job, request = read_job(directory), read_request(directory)
-    if os.path.exists(directory.claim):
+    if os.path.lexists(directory.claim):
         return ALREADY_CLAIMED
+    # So the engine knows guard and supervisor even when the job has tampered with the claim.
+    process.set_name(directory.keeper_name)
     me = process.myself()
     supervisor = guard.fork_supervisor(lambda seen: _supervise(directory, job, request, seen, me))
     if guard.wait_for(supervisor) == ALREADY_CLAIMED:
         return ALREADY_CLAIMED
     # Even when the job directory was removed meanwhile: what is below this process is the job's.
     Tree(None).kill()
-    claim = jobdir.read_claim(directory)
+    try:
+        claim = jobdir.read_claim(directory)
+    except untrusted.Unusable:
+        # Whatever the job made of it: only the engine can tell now how the attempt stands.
+        claim = None
+    place = _group_place(directory, job)
     if claim is None or claim.supervisor != supervisor.identity:
-        _remove_own_group(directory, job, claim)
+        if claim is None and place is not None:
+            cgroup.Cgroup(place).remove()
         return ALREADY_CLAIMED
-    if not os.path.exists(directory.result):
-        end_lost(directory, claim, "its supervisor process was killed")
-        Journal(directory, job.job_id, request.notify).hint()
+    if not os.path.lexists(directory.result):
+        _end_lost(directory, place)
     return 0
 
 
-def _remove_own_group(directory: JobDir, job: Job, claim: Optional[Claim]) -> None:
-    place = _group_place(directory, job)
-    if claim is None and place is not None:
-        cgroup.Cgroup(place).remove()
-
-
 def _group_place(directory: JobDir, job: Job) -> Optional[str]:
-    return cgroup.place(f"jumar-{job.job_id}-{directory.number}")
+    return cgroup.place(cgroup.name_of(job.job_id, directory.number))
 
 
-def end_lost(directory: JobDir, claim: Claim, reason: str) -> Ending:
+def _end_lost(directory: JobDir, place: Optional[str]) -> None:
     """End what an attempt without supervisor has left, and write its result."""
-    group = cgroup.Cgroup(claim.cgroup) if claim.cgroup else None
-    Tree(group).dissolve()
+    Tree(None if place is None else cgroup.Cgroup(place)).dissolve()
     jobdir.forget_keys(directory)
-    ending = Ending(
-        "lost",
-        "supervisor-killed",
-        reason,
-        started_at=_claimed_at(directory),
-        finished_at=time.time(),
+    jobdir.write_ending(
+        directory,
+        Ending(
+            "lost",
+            "supervisor-killed",
+            "its supervisor process was killed",
+            started_at=jobdir.claimed_at(directory),
+            finished_at=time.time(),
+        ),
     )
-    jobdir.write_ending(directory, ending)
-    return ending
-
-
-def _claimed_at(directory: JobDir) -> Optional[float]:
-    try:
-        return os.stat(directory.claim).st_mtime
-    except OSError:
-        return None
 
 
 def _supervise(
@@ -104,8 +108,8 @@ def _supervise(
     jobdir.forget_keys(directory)
     ending = ending._replace(started_at=started_at, finished_at=time.time())
     journal.add("attempt-finished", state=ending.state, reason=ending.reason)
+    # No hint yet: an attempt has ended when its guard has, and whoever reaps that one says so.
     jobdir.write_ending(directory, ending)
-    journal.hint()
     return 0
 
 

@@ -3,6 +3,7 @@
 Where no cgroup v2 can be made (not mounted, read-only, another user's) there is none, and the
 caller finds processes through the subreaper instead. No controller is switched on."""
 
+import errno
 import os
 from typing import List, Optional
 
@@ -29,9 +30,16 @@ class Cgroup:
         return True
 
     def pids(self) -> List[int]:
-        """Who is in it; nobody when it is gone."""
-        text = self._read("cgroup.procs")
-        return [int(line) for line in text.split()] if text else []
+        """Who is in it, as far as this process can see them; nobody when it is gone."""
+        try:
+            with open(os.path.join(self.path, "cgroup.procs"), encoding="ascii") as file:
+                pids = [int(line) for line in file]
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENODEV):
+                return []
+            raise
+        # 0 stands for a process of another namespace; as a target of signals it means "my own".
+        return [pid for pid in pids if pid > 0]
 
     def kill(self) -> bool:
         """SIGKILL to all in it at once; False when this kernel (before 5.14) cannot."""
@@ -54,14 +62,16 @@ class Cgroup:
 
     def oom_kills(self) -> Optional[int]:
         """How many of it the kernel has killed for memory; None when nobody counts."""
-        return _count(self._read("memory.events"), "oom_kill")
-
-    def _read(self, name: str) -> Optional[str]:
         try:
-            with open(os.path.join(self.path, name), encoding="ascii") as file:
-                return file.read()
+            with open(os.path.join(self.path, "memory.events"), encoding="ascii") as file:
+                return _count(file.read(), "oom_kill")
         except OSError:
             return None
+
+
+def name_of(job_id: str, attempt: int) -> str:
+    """What the group of an attempt is called."""
+    return f"jumar-{job_id}-{attempt}"
 
 
 def place(name: str) -> Optional[str]:
@@ -72,6 +82,16 @@ def place(name: str) -> Optional[str]:
         return None
     parent = os.path.join(mount, own.lstrip("/"))
     return os.path.join(parent, name) if os.access(parent, os.W_OK) else None
+
+
+def claimed(path: Optional[str], name: str) -> Optional[Cgroup]:
+    """The group that a claim names, if it is where groups are and has the name it must have: a job
+    may write any path into a claim."""
+    mount = _cgroup2_mount()
+    if path is None or mount is None or os.path.basename(path) != name:
+        return None
+    below = os.path.normpath(path) == path and path.startswith(mount.rstrip("/") + "/")
+    return Cgroup(path) if below else None
 
 
 def make(path: Optional[str]) -> Optional[Cgroup]:
@@ -119,8 +139,8 @@ def _own_path() -> Optional[str]:
     return None
 
 
-def _count(text: Optional[str], key: str) -> Optional[int]:
-    for line in (text or "").splitlines():
+def _count(text: str, key: str) -> Optional[int]:
+    for line in text.splitlines():
         name, _, value = line.partition(" ")
         if name == key:
             return int(value)

@@ -3,7 +3,8 @@
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union, cast
 
 from jumar.launch.facts import CardFacts, facts_of
-from jumar.launch.jobdir import FORMAT, JobDir, Unusable, read_json
+from jumar.launch.jobdir import FORMAT, JobDir
+from jumar.launch.untrusted import Unusable, read_object
 
 T = TypeVar("T")
 Command = Union[str, List[str]]
@@ -132,7 +133,7 @@ def _staging(value: Optional[Dict[str, Any]]) -> Optional[Staging]:
 
 def _read(path: str) -> Dict[str, Any]:
     try:
-        return read_json(path)
+        return read_object(path)
     except FileNotFoundError as error:
         raise Unusable(f"{path} is not there") from error
 

@@ -9,14 +9,18 @@ import socket
 import time
 from typing import Any, Dict, NamedTuple, Optional, cast
 
+from jumar.launch import untrusted
 from jumar.launch.process import Identity
+from jumar.launch.untrusted import Unusable
 
 FORMAT = 1
+ENDINGS = frozenset({"succeeded", "failed", "stopped", "timed-out", "preempted", "lost"})
+"""The states that a result may have."""
+# Where a job has put a pipe or a link, writing fails instead of waiting or following.
+_NEW_OR_PLAIN = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 _RESERVED_BYTES = 16384
-
-
-class Unusable(Exception):
-    """A file of the job directory that cannot be read or does not say what it must."""
+_MOST_CLAIM_BYTES = 16384
+_MOST_RESULT_BYTES = 65536
 
 
 class JobDir(NamedTuple):
@@ -28,6 +32,17 @@ class JobDir(NamedTuple):
     def path(self, *parts: str) -> str:
         """A path below the job directory."""
         return os.path.join(self.root, *parts)
+
+    @property
+    def job_id(self) -> str:
+        """A job directory is named after its job."""
+        return os.path.basename(self.root)
+
+    @property
+    def keeper_name(self) -> str:
+        """What the guard and the supervisor of this attempt are called in the list of processes;
+        the kernel has room for 15 characters."""
+        return f"{self.job_id}.{self.number}"[:15]
 
     @property
     def attempt(self) -> str:
@@ -58,6 +73,11 @@ class JobDir(NamedTuple):
     def stop(self) -> str:
         """Asks this attempt to end; the ranks know it as JUMAR_STOP_FILE."""
         return os.path.join(self.attempt, "stop.json")
+
+    @property
+    def stop_ready(self) -> str:
+        """A stop file that waits to be renamed: on a full disk none could be written."""
+        return os.path.join(self.attempt, "stop.ready.json")
 
     @property
     def result(self) -> str:
@@ -121,25 +141,10 @@ class Ending(NamedTuple):
     finished_at: Optional[float] = None
 
 
-def read_json(path: str) -> Dict[str, Any]:
-    """The object in a file; raises FileNotFoundError or Unusable."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            value: object = json.load(file)
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:
-        raise Unusable(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise Unusable(f"{path} does not hold a JSON object")
-    return cast("Dict[str, Any]", value)
-
-
 def write_json(path: str, value: Dict[str, Any]) -> None:
     """Write aside and rename."""
-    aside = f"{path}.{os.getpid()}.new"
+    aside = _write_aside(path, value)
     try:
-        _write(aside, _encode(value), os.O_TRUNC, durable=False)
         os.rename(aside, path)
     except OSError:
         _remove(aside)
@@ -148,9 +153,8 @@ def write_json(path: str, value: Dict[str, Any]) -> None:
 
 def create_json(path: str, value: Dict[str, Any]) -> bool:
     """Write it whole unless it is there already; whether this call made it."""
-    aside = f"{path}.{os.getpid()}.new"
+    aside = _write_aside(path, value)
     try:
-        _write(aside, _encode(value), os.O_TRUNC, durable=False)
         os.link(aside, path)
     except FileExistsError:
         return False
@@ -159,39 +163,98 @@ def create_json(path: str, value: Dict[str, Any]) -> bool:
     return True
 
 
+def _write_aside(path: str, value: Dict[str, Any]) -> str:
+    # A name that a job cannot know beforehand, and put a pipe or a link there.
+    aside = f"{path}.{os.urandom(6).hex()}.new"
+    try:
+        _write(aside, _encode(value), os.O_EXCL, durable=False)
+    except OSError:
+        _remove(aside)
+        raise
+    return aside
+
+
 def read_claim(directory: JobDir) -> Optional[Claim]:
     """None while nobody has claimed the attempt."""
     try:
-        value = read_json(directory.claim)
+        value = untrusted.read_object(directory.claim, _MOST_CLAIM_BYTES)
     except FileNotFoundError:
         return None
     try:
-        return Claim(_identity(value), _identity(value["guard"]), value["host"], value["cgroup"])
-    except (KeyError, TypeError) as error:
+        return Claim(
+            _identity(value),
+            _identity(value.get("guard")),
+            untrusted.text(value, "host"),
+            untrusted.optional_text(value, "cgroup"),
+        )
+    except Unusable as error:
         raise Unusable(f"{directory.claim} is damaged: {error}") from error
+
+
+def claimed_at(directory: JobDir) -> Optional[float]:
+    """When the attempt was claimed, as far as its directory tells."""
+    try:
+        return os.stat(directory.claim).st_mtime
+    except OSError:
+        return None
 
 
 def read_ending(directory: JobDir) -> Optional[Ending]:
     """None while the attempt has not ended."""
     try:
-        value = read_json(directory.result)
+        value = untrusted.read_object(directory.result, _MOST_RESULT_BYTES)
     except FileNotFoundError:
         return None
     try:
-        return Ending(**{name: value[name] for name in Ending._fields if name in value})
-    except TypeError as error:
+        return _ending(value)
+    except Unusable as error:
         raise Unusable(f"{directory.result} is damaged: {error}") from error
 
 
+def _ending(value: Dict[str, Any]) -> Ending:
+    state = untrusted.text(value, "state")
+    if state not in ENDINGS:
+        raise Unusable(f"{state[:40]!r} is not a state that an attempt ends in")
+    return Ending(
+        state=state,
+        cause=untrusted.text(value, "cause"),
+        reason=untrusted.text(value, "reason"),
+        exit_code=untrusted.optional_whole(value, "exit_code"),
+        signal=untrusted.optional_text(value, "signal"),
+        node=untrusted.optional_whole(value, "node"),
+        rank=untrusted.optional_whole(value, "rank"),
+        tail=untrusted.optional_text(value, "tail") or "",
+        started_at=untrusted.optional_time(value, "started_at"),
+        finished_at=untrusted.optional_time(value, "finished_at"),
+    )
+
+
 def read_stop(directory: JobDir) -> Optional[str]:
-    """Why the attempt shall end; None while nobody asks."""
+    """Why the attempt shall end; None while nobody asks, or while that cannot be told."""
     try:
-        return str(read_json(directory.stop).get("why", "stopped"))
-    except FileNotFoundError:
+        return str(untrusted.read_object(directory.stop).get("why", "stopped"))
+    except OSError:
         return None
     except Unusable:
         # The file is there: whatever it holds, somebody wants an end.
         return "stopped"
+
+
+def prepare_stop(directory: JobDir) -> None:
+    """Make room for a later request to stop."""
+    create_json(directory.stop_ready, {"why": "stopped"})
+
+
+def ask_to_stop(directory: JobDir, why: str) -> None:
+    """Ask the attempt to end; once is enough. Needs no room on the disk where it was prepared."""
+    if os.path.lexists(directory.stop):
+        return
+    try:
+        create_json(directory.stop, {"why": why})
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        os.rename(directory.stop_ready, directory.stop)
 
 
 def forget_keys(directory: JobDir) -> None:
@@ -201,7 +264,9 @@ def forget_keys(directory: JobDir) -> None:
 
 def reserve_result(directory: JobDir) -> None:
     """Take the disk space of the result now: at the end the disk may be full."""
-    handle = os.open(_aside(directory), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    aside = _aside(directory)
+    _remove(aside)
+    handle = os.open(aside, _NEW_OR_PLAIN | os.O_EXCL, 0o600)
     try:
         os.posix_fallocate(handle, 0, _RESERVED_BYTES)
     except OSError as error:
@@ -219,7 +284,13 @@ def write_ending(directory: JobDir, ending: Ending) -> None:
         # Escapes make JSON longer than the text, so half of what fits is safe.
         data = _encode(ending._replace(tail=ending.tail[-keep // 2 :] if keep else "")._asdict())
     aside = _aside(directory)
-    _write(aside, data, 0, durable=True)
+    try:
+        _write(aside, data, 0, durable=True)
+    except OSError as error:
+        if error.errno not in (errno.ENXIO, errno.ELOOP, errno.EISDIR):
+            raise
+        # The job has put something else in the place of the reserved file.
+        aside = _write_aside(directory.result, ending._asdict())
     os.rename(aside, directory.result)
 
 
@@ -243,13 +314,17 @@ class Journal:
 
     def hint(self) -> None:
         """Tell the server, if it listens, to look at the directory."""
-        if not self._notify:
-            return
-        try:
-            _send(self._notify, _encode({"job_id": self._job_id}))
-        except OSError:
-            # Only a hint: the server also looks by itself.
-            return
+        if self._notify:
+            send_hint(self._notify, self._job_id)
+
+
+def send_hint(notify: str, job_id: str) -> None:
+    """Tell the server, if it listens at `notify`, that a job has changed."""
+    try:
+        _send(notify, _encode({"job_id": job_id}))
+    except OSError:
+        # Only a hint: the server also looks by itself.
+        return
 
 
 def _send(path: str, data: bytes) -> None:
@@ -263,8 +338,14 @@ def _send(path: str, data: bytes) -> None:
         os.close(folder)
 
 
-def _identity(value: Dict[str, Any]) -> Identity:
-    return Identity(int(value["pid"]), int(value["start_ticks"]), str(value["boot_id"]))
+def _identity(value: object) -> Identity:
+    if not isinstance(value, dict):
+        raise Unusable("it does not say which process")
+    known = cast("Dict[str, Any]", value)
+    pid, ticks = untrusted.whole(known, "pid"), known.get("start_ticks")
+    if pid <= 0 or not isinstance(ticks, int):
+        raise Unusable("it does not say which process")
+    return Identity(pid, ticks, untrusted.text(known, "boot_id"))
 
 
 def _encode(value: Dict[str, Any]) -> bytes:
@@ -278,13 +359,12 @@ def _aside(directory: JobDir) -> str:
 
 def _write(path: str, data: bytes, flags: int, durable: bool) -> None:
     # For one user only: job.json may hold secrets, in variables or in the address of a repository.
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
+    handle = os.open(path, _NEW_OR_PLAIN | flags, 0o600)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(handle, view) :]
-        if not flags & os.O_TRUNC:
-            os.ftruncate(handle, len(data))
+        os.ftruncate(handle, len(data))
         if durable:
             os.fsync(handle)
     finally:
@@ -292,7 +372,7 @@ def _write(path: str, data: bytes, flags: int, durable: bool) -> None:
 
 
 def _append(path: str, data: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    handle = os.open(path, _NEW_OR_PLAIN | os.O_APPEND, 0o644)
     try:
         os.write(handle, data)
     finally:

@@ -6,9 +6,10 @@ decides what to end; `tree` does."""
 import ctypes
 import os
 from functools import lru_cache
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -78,9 +79,13 @@ def myself() -> Identity:
 def is_alive(identity: Identity) -> bool:
     """Whether just this process still runs."""
     stat = read_stat(identity.pid)
+    return stat is not None and is_same(stat, identity)
+
+
+def is_same(stat: Stat, identity: Identity) -> bool:
+    """Whether what was seen is this process, alive."""
     return (
-        stat is not None
-        and not stat.is_dead
+        not stat.is_dead
         and stat.start_ticks == identity.start_ticks
         and boot_id() == identity.boot_id
     )
@@ -109,19 +114,33 @@ def descendants(root: int) -> List[Stat]:
     return found
 
 
+def environment_of(pid: int) -> List[bytes]:
+    """`NAME=value` of each variable that a process was started with; nothing when it is gone or
+    somebody else's."""
+    return _words_of(pid, "environ")
+
+
+def command_of(pid: int) -> List[bytes]:
+    """The argument vector of a process; nothing when it is gone."""
+    return _words_of(pid, "cmdline")
+
+
+def _words_of(pid: int, name: str) -> List[bytes]:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return []
+
+
 def with_environment(wanted: Dict[str, str]) -> List[Stat]:
     """Running processes whose environment had all these variables when they were started."""
     entries = {f"{name}={value}".encode() for name, value in wanted.items()}
-    found: List[Stat] = []
-    for stat in all_stats():
-        try:
-            with open(f"/proc/{stat.pid}/environ", "rb") as file:
-                environment = file.read().split(b"\0")
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-        if not stat.is_dead and entries.issubset(environment):
-            found.append(stat)
-    return found
+    return [
+        stat
+        for stat in all_stats()
+        if not stat.is_dead and entries.issubset(environment_of(stat.pid))
+    ]
 
 
 def send(pid: int, number: int) -> bool:
@@ -138,12 +157,17 @@ def become_subreaper() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+def set_name(name: str) -> None:
+    """What lists of processes call this one; children have it too, until they execute a program."""
+    _prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()))
+
+
 def end_with_parent(number: int) -> None:
     """Ask the kernel to send this process a signal when its parent ends."""
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
-def _prctl(option: int, value: int) -> None:
+def _prctl(option: int, value: Union[int, ctypes.c_char_p]) -> None:
     if _libc.prctl(option, value, 0, 0, 0) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"prctl {option}: {os.strerror(code)}")

@@ -10,12 +10,13 @@ from typing import Dict, List
 from jumar.launch.control import Control
 from jumar.launch.environment import inherited
 from jumar.launch.job import Staging
-from jumar.launch.jobdir import JobDir, Unusable, read_json
+from jumar.launch.jobdir import JobDir
 from jumar.launch.outcome import SetupFailed
 from jumar.launch.spawn import Program
 from jumar.launch.steps import Step, Steps
 from jumar.launch.supervise import SENDER, Rank, supervise
 from jumar.launch.tree import Tree
+from jumar.launch.untrusted import Unusable, read_object
 
 _FOLDER = "/"
 _GRACE_S = 5.0
@@ -66,6 +67,6 @@ def _variables(marks: Dict[str, str]) -> Dict[str, str]:
 
 def _error(staging: Staging) -> str:
     try:
-        return str(read_json(staging.status).get("error") or "")
-    except (FileNotFoundError, Unusable):
+        return str(read_object(staging.status).get("error") or "")
+    except (OSError, Unusable):
         return ""

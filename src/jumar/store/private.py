@@ -18,12 +18,16 @@ def write_private(path: Path, values: Mapping[str, Any]) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # mkstemp makes files that only their owner can read.
         descriptor, aside = tempfile.mkstemp(prefix=".jumar-", dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(dict(values), file)
-            file.flush()
-            # The only copy of a key must not be an empty file after a power cut.
-            os.fsync(file.fileno())
-        os.replace(aside, path)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(dict(values), file)
+                file.flush()
+                # The only copy of a key must not be an empty file after a power cut.
+                os.fsync(file.fileno())
+            os.replace(aside, path)
+        except OSError:
+            os.unlink(aside)
+            raise
     except OSError as error:
         raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jumar.engine.base import Attempt, Observation, Plan
 from jumar.engine.local.card_book import CardBook
+from jumar.engine.local.census import keeps
 from jumar.engine.local.files import job_dir, write_files
 from jumar.engine.local.observing import Observer
 from jumar.engine.local.planning import make_plan
@@ -15,6 +16,8 @@ from jumar.engine.local.stages import Stages
 from jumar.engine.local.starter import Starter
 from jumar.errors import EngineFailed
 from jumar.launch import jobdir, process
+from jumar.launch.jobdir import JobDir
+from jumar.launch.untrusted import Unusable
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord
@@ -41,7 +44,7 @@ class LocalEngine:
         self._cards = cards
         self._notify = notify or home / "notify.sock"
         self._book = CardBook()
-        self._starter = Starter(home / "launch.log")
+        self._starter = Starter(home / "launch.log", self._notify)
         self._stages = stages or Stages(UserStores(home))
         self._observer = Observer(self._starter)
 
@@ -66,7 +69,7 @@ class LocalEngine:
     def start(self, attempt: Attempt) -> None:
         """Write the files, then have a supervisor started; a claimed attempt is left alone."""
         directory = job_dir(attempt)
-        if os.path.exists(directory.claim) or os.path.exists(directory.result):
+        if os.path.lexists(directory.claim) or os.path.lexists(directory.result):
             return
         write_files(
             attempt,
@@ -79,12 +82,18 @@ class LocalEngine:
 
     def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:
         """How the attempts stand now."""
-        return [self._with_results(attempt, self._observer.look(attempt)) for attempt in attempts]
+        attempts = tuple(attempts)
+        seen = self._observer.look(attempts)
+        return [self._with_results(*pair) for pair in zip(attempts, seen, strict=True)]
 
     def _with_results(self, attempt: Attempt, seen: Observation) -> Observation:
         if not seen.state.is_final or not attempt.spec.sends_results:
             return seen
-        record = self._stages.read(attempt)
+        try:
+            record = self._stages.read(attempt)
+        except OSError:
+            # Not known now: what may be unsent is looked after until it is known.
+            return replace(seen, not_uploaded=True)
         return replace(seen, not_uploaded=record is not None and record.has_unsent)
 
     def staging(self, attempt: Attempt) -> StagingRecord | None:
@@ -99,18 +108,27 @@ class LocalEngine:
         """Ask by file, and by a signal so that it is seen at once."""
         if why not in _REASONS:
             raise ValueError(f"{why} is not a way to stop an attempt")
-        directory = job_dir(attempt)
-        if os.path.exists(directory.result):
-            return
+        directory, trouble = job_dir(attempt), None
         try:
             os.makedirs(directory.attempt, exist_ok=True)
-            jobdir.create_json(directory.stop, {"why": why.value})
-            claim = jobdir.read_claim(directory)
-        except (OSError, jobdir.Unusable) as error:
-            raise EngineFailed(f"cannot ask job {attempt.job_id} to stop: {error}") from error
-        if claim is not None and process.is_alive(claim.supervisor):
-            process.send(claim.supervisor.pid, signal.SIGTERM)
+            jobdir.ask_to_stop(directory, why.value)
+        except OSError as error:
+            trouble = error
+        if not _signal_supervisor(directory) and trouble is not None:
+            raise EngineFailed(f"cannot ask job {attempt.job_id} to stop: {trouble}") from trouble
 
     def close(self) -> None:
         """Let the helper end when its last attempt has."""
         self._starter.close()
+
+
+def _signal_supervisor(directory: JobDir) -> bool:
+    """Whether it was sent a signal; one that was not sees the file by itself, half a second later."""
+    try:
+        claim = jobdir.read_claim(directory)
+        # The claim may name anybody; only a process that keeps this attempt is sent a signal.
+        if claim is None or not keeps(claim.supervisor, directory):
+            return False
+        return process.send(claim.supervisor.pid, signal.SIGTERM)
+    except (OSError, Unusable):
+        return False

@@ -9,7 +9,7 @@ from typing import Any
 from jumar.engine.base import Attempt
 from jumar.engine.local.card_book import CardFacts
 from jumar.errors import EngineFailed, StorageFull
-from jumar.launch.jobdir import FORMAT, JobDir, create_json
+from jumar.launch.jobdir import FORMAT, JobDir, create_json, prepare_stop
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
 from jumar.spec.places import is_remote
 
@@ -34,6 +34,7 @@ def write_files(
         if not Path(directory.job).exists():
             create_json(directory.job, _job(attempt, env_cache))
         if not Path(directory.request).exists():
+            prepare_stop(directory)
             create_json(directory.request, {**_request(attempt, notify, facts), "staging": staging})
     except OSError as error:
         raise _explained(attempt, error) from error

@@ -1,19 +1,25 @@
-"""How an attempt stands, from its directory and its processes; few system calls each."""
+"""How an attempt stands, from its processes and its directory; few system calls each.
+
+An attempt has ended when its processes have. What its files say counts only then, and only as far as
+it makes sense: a job can write them. An error that may pass says nothing: the attempt stands as before."""
 
 import logging
 import os
 import signal
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jumar.engine.base import Attempt, Observation
+from jumar.engine.local.census import Census, keeps
 from jumar.engine.local.files import job_dir
 from jumar.engine.local.starter import Starter
 from jumar.errors import EngineFailed
-from jumar.launch import jobdir, process
-from jumar.launch.cgroup import Cgroup
+from jumar.launch import cgroup, jobdir, process
 from jumar.launch.jobdir import Claim, Ending, JobDir
+from jumar.launch.untrusted import Unusable
 from jumar.spec.states import JobState
+from jumar.spec.text import storable
 
 logger = logging.getLogger(__name__)
 ASK_AGAIN_S = 2.0
@@ -28,6 +34,8 @@ class _Seen:
     running: bool = False
     asked_at: float = 0.0
     first_asked_at: float = 0.0
+    trouble: str = ""
+    """What is in the way of looking, said once."""
 
 
 class Observer:
@@ -37,124 +45,136 @@ class Observer:
         self._starter = starter
         self._seen: dict[tuple[str, int], _Seen] = {}
 
-    def look(self, attempt: Attempt) -> Observation:
-        """One attempt now; trouble with its directory never keeps others from being seen."""
-        try:
-            return self._look(attempt)
-        except jobdir.Unusable as error:
-            return _ended(attempt, Ending("lost", "supervisor-killed", str(error)))
-        except OSError as error:
-            if not attempt.directory.exists():
-                reason = f"its directory {attempt.directory} is gone"
-                return _ended(attempt, Ending("lost", "supervisor-killed", reason))
-            logger.warning("job %s cannot be looked at now: %s", attempt.job_id, error)
-            seen = self._seen.get((attempt.job_id, attempt.number), _Seen())
-            return _going(attempt, seen)
+    def look(self, attempts: Iterable[Attempt]) -> list[Observation]:
+        """The attempts now; trouble with one never keeps the others from being seen."""
+        census = Census()
+        return [self._one(attempt, census) for attempt in attempts]
 
-    def _look(self, attempt: Attempt) -> Observation:
-        directory = job_dir(attempt)
-        ending = jobdir.read_ending(directory)
-        if ending is not None:
-            return self._final(attempt, ending)
+    def _one(self, attempt: Attempt, census: Census) -> Observation:
         seen = self._seen.setdefault((attempt.job_id, attempt.number), _Seen())
-        seen.claim = seen.claim or jobdir.read_claim(directory)
-        if seen.claim is None:
-            return self._unclaimed(attempt, directory, seen)
-        if not _runs(seen.claim):
-            # It may have ended between the two looks.
-            ending = jobdir.read_ending(directory) or _lost(attempt, directory, seen.claim)
-            return self._final(attempt, ending)
-        seen.running = seen.running or os.path.exists(directory.ranks)
-        return _going(attempt, seen)
-
-    def _final(self, attempt: Attempt, ending: Ending) -> Observation:
-        self._seen.pop((attempt.job_id, attempt.number), None)
+        try:
+            ending = self._look(job_dir(attempt), seen, census)
+        except OSError as error:
+            _tell_once(seen, attempt, f"cannot be looked at now: {error}")
+            ending = None
+        if ending is None:
+            state = JobState.RUNNING if seen.running else JobState.STARTING
+            return Observation(job_id=attempt.job_id, number=attempt.number, state=state)
+        del self._seen[attempt.job_id, attempt.number]
         return _ended(attempt, ending)
 
-    def _unclaimed(self, attempt: Attempt, directory: JobDir, seen: _Seen) -> Observation:
+    def _look(self, directory: JobDir, seen: _Seen, census: Census) -> Ending | None:
+        """How it ended; None while it has not, as far as anyone can tell."""
+        damage = ""
+        try:
+            seen.claim = seen.claim or jobdir.read_claim(directory)
+        except Unusable as error:
+            damage = str(error)
+        if seen.claim is not None and _is_kept(seen.claim, directory):
+            seen.running = seen.running or os.path.lexists(directory.ranks)
+            return None
+        if seen.claim is None and not damage and not os.path.lexists(directory.result):
+            return self._unclaimed(directory, seen, census)
+        if self._is_inhabited(directory, seen, census):
+            return None
+        return _read_ending(directory) or _lost(directory, seen.claim, damage)
+
+    def _is_inhabited(self, directory: JobDir, seen: _Seen, census: Census) -> bool:
+        """Whether it has processes all the same; without guard and supervisor they are ended."""
+        if census.is_kept(directory):
+            return True
+        left = set(census.ranks(directory))
+        name = cgroup.name_of(directory.job_id, directory.number)
+        group = cgroup.claimed(seen.claim and seen.claim.cgroup, name)
+        if group is not None and not group.remove():
+            left.update(group.pids())
+            group.kill()
+        elif not left:
+            return False
+        for pid in left:
+            process.send(pid, signal.SIGKILL)
+        return True
+
+    def _unclaimed(self, directory: JobDir, seen: _Seen, census: Census) -> Ending | None:
         now = time.monotonic()
-        seen.first_asked_at = seen.first_asked_at or now
-        if now - seen.first_asked_at > GIVE_UP_S and _take(directory):
-            return self._final(attempt, _never_started(directory))
-        if not seen.asked_at:
-            seen.asked_at = now
-        elif now - seen.asked_at > ASK_AGAIN_S and os.path.exists(directory.request):
-            seen.asked_at = now
+        if not seen.first_asked_at:
+            seen.first_asked_at = seen.asked_at = now
+        if now - seen.asked_at <= ASK_AGAIN_S:
+            return None
+        seen.asked_at = now
+        if census.is_kept(directory) or census.ranks(directory):
+            # The job has removed its claim, or its whole directory, and runs on.
+            return None
+        if now - seen.first_asked_at > GIVE_UP_S:
+            return _never_started(directory)
+        if os.path.lexists(directory.request):
             try:
                 self._starter.start(directory)
             except EngineFailed as error:
-                logger.warning("job %s: %s", attempt.job_id, error)
-        return _going(attempt, seen)
+                logger.warning("job %s: %s", directory.job_id, error)
+        return None
+
+
+def _tell_once(seen: _Seen, attempt: Attempt, trouble: str) -> None:
+    if trouble != seen.trouble:
+        seen.trouble = trouble
+        logger.warning("job %s %s", attempt.job_id, trouble)
 
 
 def _ended(attempt: Attempt, ending: Ending) -> Observation:
+    now = time.time()
+    finished_at = min(ending.finished_at or now, now)
+    started_at = None if ending.started_at is None else min(ending.started_at, finished_at)
     return Observation(
         job_id=attempt.job_id,
         number=attempt.number,
         state=JobState(ending.state),
-        started_at=ending.started_at,
-        finished_at=ending.finished_at,
+        started_at=started_at,
+        finished_at=finished_at,
         exit_code=ending.exit_code,
-        reason=ending.reason,
-        tail=ending.tail or None,
+        reason=storable(ending.reason),
+        tail=storable(ending.tail) or None,
     )
 
 
-def _going(attempt: Attempt, seen: _Seen) -> Observation:
-    state = JobState.RUNNING if seen.running else JobState.STARTING
-    return Observation(job_id=attempt.job_id, number=attempt.number, state=state)
+def _is_kept(claim: Claim, directory: JobDir) -> bool:
+    return keeps(claim.supervisor, directory) or keeps(claim.guard, directory)
 
 
-def _runs(claim: Claim) -> bool:
-    return process.is_alive(claim.supervisor) or process.is_alive(claim.guard)
+def _read_ending(directory: JobDir) -> Ending | None:
+    try:
+        return jobdir.read_ending(directory)
+    except Unusable as error:
+        return Ending("lost", "supervisor-killed", str(error))
 
 
-def _take(directory: JobDir) -> bool:
-    """Claim an attempt for nobody, so that a late supervisor leaves it alone."""
+def _never_started(directory: JobDir) -> Ending | None:
+    """Claim the attempt for nobody, so that a late supervisor leaves it alone; None: one was quicker."""
+    if not os.path.isdir(directory.root):
+        return Ending("lost", "supervisor-killed", f"its directory {directory.root} is gone")
     me = process.myself()
-    return jobdir.create_json(directory.claim, Claim(me, me, os.uname().nodename, None).as_json())
+    nobody = Claim(me, me, os.uname().nodename, None)
+    if not jobdir.create_json(directory.claim, nobody.as_json()):
+        return None
+    reason = f"no supervisor could be started within {GIVE_UP_S:g} s"
+    return _written(directory, Ending("lost", "supervisor-killed", reason, finished_at=time.time()))
 
 
-def _never_started(directory: JobDir) -> Ending:
-    jobdir.forget_keys(directory)
-    ending = Ending(
-        "lost",
-        "supervisor-killed",
-        f"no supervisor could be started within {GIVE_UP_S:g} s",
-        finished_at=time.time(),
-    )
-    jobdir.write_ending(directory, ending)
+def _lost(directory: JobDir, claim: Claim | None, damage: str) -> Ending:
+    reason = damage or "its supervisor and guard were killed"
+    if claim is not None and claim.supervisor.boot_id != process.boot_id():
+        reason = "the machine was restarted"
+    if not os.path.isdir(directory.root):
+        reason = f"its directory {directory.root} is gone"
+    ending = Ending("lost", "supervisor-killed", reason, started_at=jobdir.claimed_at(directory))
+    return _written(directory, ending._replace(finished_at=time.time()))
+
+
+def _written(directory: JobDir, ending: Ending) -> Ending:
+    """Put the ending into the directory, for whoever reads it later; what counts is that it is known."""
+    try:
+        jobdir.forget_keys(directory)
+        jobdir.write_ending(directory, ending)
+    except OSError as error:
+        logger.info("job %s: its result is not in its directory: %s", directory.job_id, error)
     return ending
-
-
-def _lost(attempt: Attempt, directory: JobDir, claim: Claim) -> Ending:
-    restarted = claim.supervisor.boot_id != process.boot_id()
-    if not restarted:
-        _end_leftovers(attempt, claim)
-    jobdir.forget_keys(directory)
-    ending = Ending(
-        "lost",
-        "supervisor-killed",
-        "the machine was restarted" if restarted else "its supervisor and guard were killed",
-        started_at=os.stat(directory.claim).st_mtime,
-        finished_at=time.time(),
-    )
-    jobdir.write_ending(directory, ending)
-    return ending
-
-
-def _end_leftovers(attempt: Attempt, claim: Claim, limit_s: float = 5.0) -> None:
-    group = Cgroup(claim.cgroup) if claim.cgroup else None
-    marks = {"JUMAR_JOB_ID": attempt.job_id, "JUMAR_ATTEMPT": str(attempt.number)}
-    give_up = time.monotonic() + limit_s
-    while time.monotonic() < give_up:
-        left = {stat.pid for stat in process.with_environment(marks)}
-        left.update(group.pids() if group else ())
-        if not left and (group is None or group.remove()):
-            return
-        if group:
-            group.kill()
-        for pid in left:
-            process.send(pid, signal.SIGKILL)
-        time.sleep(0.01)
-    logger.warning("job %s left processes that cannot be ended", attempt.job_id)

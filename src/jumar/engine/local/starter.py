@@ -22,8 +22,10 @@ ANSWER_LIMIT_S = 5.0
 class Starter:
     """One warm process; thread-safe."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, notify: Path) -> None:
+        """`notify`: the socket where the end of an attempt is told."""
         self._log = log
+        self._notify = notify
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
         self._children: set[int] = set()
@@ -63,7 +65,8 @@ class Starter:
             self._reap()
 
     def _ask(self, directory: JobDir) -> bool:
-        request = json.dumps({"directory": directory.root, "attempt": directory.number}).encode()
+        wanted = {"attempt": directory.number, "notify": str(self._notify)}
+        request = json.dumps({"directory": directory.root, **wanted}).encode()
         try:
             connection = self._connection or self._start_warm()
             connection.send(request)
@@ -89,9 +92,13 @@ class Starter:
 
     def _spawn(self, words: list[str], connection: int | None, log: str | None = None) -> int:
         path = log or str(self._log)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        if log is not None:
+            # A job may have put a pipe or a link where its log belongs.
+            flags |= os.O_NONBLOCK | os.O_NOFOLLOW
         actions: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = [
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600),
+            (os.POSIX_SPAWN_OPEN, 1, path, flags, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ]
         if connection is not None:

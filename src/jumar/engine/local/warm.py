@@ -1,6 +1,6 @@
 """The warm process: has the launcher imported and forks a guard on demand.
 
-It knows nothing of jobs. It outlives the server, because its children do, and ends when the
+It knows nothing of jobs, and says when a guard has ended: only then an attempt has. It outlives the server, because its children do, and ends when the
 server is gone and the last child is done. Asked twice for one attempt it forks twice: the claim
 in the job directory lets one of them run."""
 
@@ -16,7 +16,7 @@ from types import FrameType
 
 from jumar.launch.attempt import run_attempt
 from jumar.launch.guard import fork_into
-from jumar.launch.jobdir import JobDir
+from jumar.launch.jobdir import JobDir, send_hint
 
 DESCRIPTOR = 3
 MOST_BYTES = 65536
@@ -27,7 +27,8 @@ class Warm:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._children: set[int] = set()
+        self._children: dict[int, tuple[JobDir, str]] = {}
+        """Guards by pid: their attempt, and where to say that they have ended."""
         self._selector = selectors.DefaultSelector()
         self._wake, self._wake_end = os.pipe()
         for end in (self._wake, self._wake_end):
@@ -60,7 +61,7 @@ class Warm:
         wanted = json.loads(request)
         directory = JobDir(wanted["directory"], wanted["attempt"])
         pid = fork_into(lambda: self._become_guard(directory))
-        self._children.add(pid)
+        self._children[pid] = (directory, wanted["notify"])
         try:
             self._connection.send(json.dumps({"pid": pid}).encode())
         except OSError:
@@ -84,7 +85,8 @@ class Warm:
             pid, _ = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            self._children.discard(pid)
+            directory, notify = self._children.pop(pid)
+            send_hint(notify, directory.job_id)
 
 
 def _noted(number: int, frame: FrameType | None) -> None:

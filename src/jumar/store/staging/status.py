@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from jumar.errors import BadInput
+from jumar.launch.untrusted import Unusable, optional_text, optional_time, read_object, text
 from jumar.spec.records import Carried, StagingRecord
-from jumar.spec.wire import decode, encode
+from jumar.spec.text import storable
+from jumar.spec.wire import encode
 from jumar.store.retry import store_away
 from jumar.store.transfer.records import Progress
 
@@ -22,14 +23,46 @@ _TELL_EVERY_S = 1.0
 Side = Literal["inputs", "outputs"]
 
 
+_PHASES = frozenset({"bringing", "brought", "running", "sending", "done", "not-uploaded", "failed"})
+_MOST_BYTES = 65536
+
+
 def read_status(path: Path) -> StagingRecord | None:
-    """How far staging is; None before it began."""
+    """How far staging is; None before it began. The job can write there: what makes no sense counts as
+    results that are not uploaded, so that they are sent once more."""
     try:
-        return decode(StagingRecord, json.loads(path.read_text("utf-8")))
+        return _record(read_object(str(path), _MOST_BYTES))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise BadInput(f"{path} is not a staging status: {error}") from error
+    except Unusable as error:
+        return StagingRecord(phase="not-uploaded", error=f"not a staging status: {error}")
+
+
+def _record(values: dict[str, Any]) -> StagingRecord:
+    phase = text(values, "phase")
+    if phase not in _PHASES:
+        raise Unusable(f"{phase[:40]!r} is not a phase")
+    error = optional_text(values, "error")
+    return StagingRecord(
+        phase=phase,
+        inputs=_carried(values.get("inputs")),
+        outputs=_carried(values.get("outputs")),
+        sent_at=optional_time(values, "sent_at"),
+        error=None if error is None else storable(error),
+        updated_at=optional_time(values, "updated_at") or 0.0,
+    )
+
+
+def _carried(values: Any) -> Carried | None:
+    if values is None:
+        return None
+    if not isinstance(values, dict):
+        raise Unusable("what was carried is not told in numbers")
+    counts = cast("dict[str, Any]", values)
+    known = {field.name: counts.get(field.name, 0) for field in fields(Carried)}
+    if not all(type(count) in (int, float) and 0 <= count < 2**63 for count in known.values()):
+        raise Unusable("what was carried is not told in numbers")
+    return Carried(**known)
 
 
 class StatusFile:

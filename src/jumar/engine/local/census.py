@@ -1,0 +1,70 @@
+"""Which attempts have processes on this machine, whatever their files say.
+
+Guard and supervisor of an attempt carry its name in the list of processes, its ranks carry it in
+their environment. Looked up at most once a pass, and only when an attempt seems to have ended."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from jumar.launch import process
+from jumar.launch.jobdir import JobDir
+from jumar.launch.process import Identity, Stat
+
+_OWN_PROGRAMS = frozenset({b"jumar.engine.local.warm", b"jumar.launch"})
+
+
+@dataclass(frozen=True)
+class _Found:
+    keepers: frozenset[str]
+    """Names of living guards and supervisors."""
+    ranks: dict[tuple[str, int], tuple[int, ...]]
+    """Living processes by the job and attempt in their environment."""
+
+
+class Census:
+    """The processes at one moment: the one at which it is first asked. OSError: not known now."""
+
+    @cached_property
+    def _found(self) -> _Found:
+        ranks: dict[tuple[str, int], tuple[int, ...]] = {}
+        living = [stat for stat in process.all_stats() if not stat.is_dead]
+        for stat in living:
+            key = _marked(process.environment_of(stat.pid))
+            if key is not None:
+                ranks[key] = (*ranks.get(key, ()), stat.pid)
+        return _Found(frozenset(stat.name for stat in living), ranks)
+
+    def is_kept(self, directory: JobDir) -> bool:
+        """Whether a guard or a supervisor of the attempt lives."""
+        return directory.keeper_name in self._found.keepers
+
+    def ranks(self, directory: JobDir) -> tuple[int, ...]:
+        """Other living processes of the attempt."""
+        return self._found.ranks.get((directory.job_id, directory.number), ())
+
+
+def keeps(identity: Identity, directory: JobDir) -> bool:
+    """Whether just this process lives and keeps the attempt: a job may name any process in a claim."""
+    stat = process.read_stat(identity.pid)
+    if stat is None or not process.is_same(stat, identity):
+        return False
+    return stat.name == directory.keeper_name or _is_unnamed_keeper(stat)
+
+
+def _is_unnamed_keeper(stat: Stat) -> bool:
+    """One that an earlier jumar has started, which gave it no name."""
+    is_python = stat.name.startswith("python")
+    return is_python and bool(_OWN_PROGRAMS.intersection(process.command_of(stat.pid)))
+
+
+def _marked(environment: Iterable[bytes]) -> tuple[str, int] | None:
+    job_id, number = b"", b""
+    for entry in environment:
+        if entry.startswith(b"JUMAR_JOB_ID="):
+            job_id = entry[13:]
+        elif entry.startswith(b"JUMAR_ATTEMPT="):
+            number = entry[14:]
+    if not (job_id.isalnum() and number.isdigit() and len(number) < 10):
+        return None
+    return job_id.decode("ascii"), int(number)
