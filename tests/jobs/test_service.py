@@ -11,8 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.engine.memory import MemoryEngine
-from jumar.errors import BadInput, Conflict, JumarError, NotFound, SubmitRefused
-from jumar.jobs import results
+from jumar.errors import (
+    BadInput,
+    Conflict,
+    HomeUnusable,
+    JumarError,
+    NotFound,
+    StorageFull,
+    SubmitRefused,
+)
+from jumar.jobs import ledger, results
 from jumar.jobs.archives import CodeTooLarge
 from jumar.jobs.database import open_database
 from jumar.jobs.lifecycle import STEPS, check_step
@@ -478,3 +486,53 @@ def test_nothing_follows_the_end_and_every_state_can_be_reached() -> None:
         reached |= {after for before in reached for after in STEPS[before]}
     assert reached == set(S)
     assert all(not STEPS[state] for state in FINAL)
+
+
+def test_what_cannot_be_written_down_costs_one_job_its_words_and_no_other_anything(
+    platform: Platform,
+) -> None:
+    # PostgreSQL refuses a NUL, every driver a lone surrogate.
+    jobs = {words: platform.submit() for words in ("fine", "a\x00b", "a\ud800b")}
+    for words, job in jobs.items():
+        platform.wait(job, S.RUNNING)
+        platform.engine.finish(job, S.FAILED, reason=words)
+    assert platform.wait(jobs["fine"], S.FAILED).reason == "fine"
+    ended = platform.wait(jobs["a\ud800b"], S.FAILED)
+    assert "cannot be written down" in str(ended.reason)
+    platform.wait(jobs["a\x00b"], S.FAILED)
+
+
+@pytest.mark.parametrize(
+    "trouble", [OSError(24, "too many open files"), StorageFull("no room"), HomeUnusable("away")]
+)
+def test_a_start_that_fails_for_a_passing_reason_is_tried_again(
+    platform: Platform, trouble: Exception
+) -> None:
+    platform.engine.fail_next_start(trouble)
+    job = platform.submit()
+    assert platform.wait(job, S.RUNNING).attempt == 1
+
+
+def test_a_job_is_stopped_though_the_database_has_no_room(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, waiting = platform.submit("sim:8"), platform.submit("sim:8")
+    platform.wait(running, S.RUNNING)
+    full = threading.Event()
+    full.set()
+    ask = ledger.ask_to_stop
+
+    def ask_if_there_is_room(*arguments: Any, **named: Any) -> Any:
+        if full.is_set():
+            raise StorageFull("no room left for the platform's database")
+        return ask(*arguments, **named)
+
+    monkeypatch.setattr(ledger, "ask_to_stop", ask_if_there_is_room)
+    for job in (waiting, running):
+        assert platform.service.stop(job).state is S.STOPPING
+    assert platform.wait(running, S.STOPPED).state is S.STOPPED
+    platform.settle()
+    assert platform.service.get(waiting).state is S.QUEUED
+    assert [job for job, _ in platform.engine.started()] == [running]
+    full.clear()
+    platform.wait(waiting, S.STOPPED)

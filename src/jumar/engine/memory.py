@@ -26,15 +26,15 @@ class MemoryEngine:
         self._obedient = obedient
         self._entries: dict[tuple[str, int], Observation] = {}
         self._lock = threading.Lock()
-        self._failures: list[EngineFailed] = []
+        self._failures: list[Exception] = []
         self._unstoppable: str | None = None
         self._staging: dict[str, StagingRecord] = {}
         self.stops: list[tuple[str, int, JobState]] = []
         """Every stop that was asked for, in order."""
 
-    def fail_next_start(self, message: str = "the engine is out of order") -> None:
-        """The next start raises EngineFailed."""
-        self._failures.append(EngineFailed(message))
+    def fail_next_start(self, error: Exception | None = None) -> None:
+        """The next start raises this, or EngineFailed."""
+        self._failures.append(error or EngineFailed("the engine is out of order"))
 
     def fail_stops(self, job_id: str | None) -> None:
         """Every stop of this job, and of no other, raises EngineFailed from now on."""

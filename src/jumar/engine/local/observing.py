@@ -24,6 +24,7 @@ from jumar.spec.text import storable
 logger = logging.getLogger(__name__)
 ASK_AGAIN_S = 2.0
 GIVE_UP_S = 60.0
+_MOST_REMEMBERED = 4096
 
 
 @dataclass
@@ -34,6 +35,7 @@ class _Seen:
     running: bool = False
     asked_at: float = 0.0
     first_asked_at: float = 0.0
+    ending: Ending | None = None
     trouble: str = ""
     """What is in the way of looking, said once."""
 
@@ -47,21 +49,22 @@ class Observer:
 
     def look(self, attempts: Iterable[Attempt]) -> list[Observation]:
         """The attempts now; trouble with one never keeps the others from being seen."""
+        if len(self._seen) > _MOST_REMEMBERED:
+            self._seen = {key: seen for key, seen in self._seen.items() if seen.ending is None}
         census = Census()
         return [self._one(attempt, census) for attempt in attempts]
 
     def _one(self, attempt: Attempt, census: Census) -> Observation:
         seen = self._seen.setdefault((attempt.job_id, attempt.number), _Seen())
         try:
-            ending = self._look(job_dir(attempt), seen, census)
+            # Once known it stays, until it is written down: its directory may be gone by then.
+            seen.ending = seen.ending or self._look(job_dir(attempt), seen, census)
         except OSError as error:
             _tell_once(seen, attempt, f"cannot be looked at now: {error}")
-            ending = None
-        if ending is None:
+        if seen.ending is None:
             state = JobState.RUNNING if seen.running else JobState.STARTING
             return Observation(job_id=attempt.job_id, number=attempt.number, state=state)
-        del self._seen[attempt.job_id, attempt.number]
-        return _ended(attempt, ending)
+        return _ended(attempt, seen.ending)
 
     def _look(self, directory: JobDir, seen: _Seen, census: Census) -> Ending | None:
         """How it ended; None while it has not, as far as anyone can tell."""
