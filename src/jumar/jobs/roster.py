@@ -61,7 +61,8 @@ class Roster:
         self._line = Line()
         self._active: dict[str, ActiveJob] = {}
         # A kind may be gone from the machine while a job of an earlier life still holds it.
-        self._free = Counter({kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()})
+        self._all = {kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()}
+        self._free = Counter(self._all)
         self._version = 0
         self._chances = 0
 
@@ -95,6 +96,15 @@ class Roster:
                 self._active[row.id] = replace(self._active[row.id], row=row)
         if matters:
             self._on_change()
+
+    def clear(self) -> None:
+        """Know of no job."""
+        with self._lock:
+            self._line = Line()
+            self._active = {}
+            self._free = Counter(self._all)
+            self._version += 1
+            self._chances += 1
 
     def forget(self) -> None:
         """A job that was over is gone: lists have changed."""

@@ -71,6 +71,8 @@ def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "time_limit_s": spec.time_limit,
         "grace_s": spec.grace,
         "env_cache": str(env_cache),
+        # Not for the launcher: the list of jobs is made again from it when the database is lost.
+        "spec": spec.dump(),
     }
 
 
