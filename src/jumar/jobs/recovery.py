@@ -18,7 +18,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from jumar.engine.base import Engine
-from jumar.errors import DatabaseLost, HomeUnusable, JumarError
+from jumar.errors import DatabaseLost, JumarError
 from jumar.jobs import ledger
 from jumar.jobs.backup import prepare_backup, put_rows, remove_sqlite, write_backup
 from jumar.jobs.conductor import Conductor
@@ -26,7 +26,6 @@ from jumar.jobs.database import Database, make_sqlite, sqlite_engine
 from jumar.jobs.folders import Folder, job_ids, read_folders
 from jumar.jobs.ledger import Standing
 from jumar.jobs.results import staging_of
-from jumar.jobs.sqlite_file import set_aside
 from jumar.jobs.tables import attempts, jobs, users
 from jumar.spec.records import FoundJob, RepairReport, RestoreReport
 from jumar.spec.states import JobState
@@ -259,24 +258,6 @@ class Recovery:
             return False
         record = staging_of(self._engine, folder.id, folder.last.number, folder.spec, self._folder)
         return record is not None and record.has_unsent
-
-
-def free_the_place(path: Path) -> Path | None:
-    """Set a file aside that no server could start with; None if it is a database, or is not there."""
-    if not path.exists():
-        return None
-    try:
-        plain = sqlite3.connect(path)
-        try:
-            damage = plain.execute("PRAGMA quick_check(1)").fetchone() != ("ok",)
-        finally:
-            plain.close()
-    except sqlite3.OperationalError as error:
-        # Locked, or not to be read: that says nothing about its content.
-        raise HomeUnusable(f"{path} cannot be looked at: {error}") from error
-    except sqlite3.DatabaseError:
-        damage = True
-    return set_aside(path) if damage else None
 
 
 def _differences(connection: Connection, found: list[Folder]) -> list[_Difference]:

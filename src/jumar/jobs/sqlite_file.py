@@ -10,7 +10,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from jumar.errors import DatabaseAway, DatabaseLost
+from jumar.errors import DatabaseAway, DatabaseLost, HomeUnusable
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
@@ -86,6 +86,20 @@ class SqliteFile:
 
     def _header(self) -> bytes:
         return os.pread(self._handle, _HEADER_BYTES, 0)
+
+
+def is_damaged(path: Path) -> bool:
+    """Whether there is a file that no server could start with; HomeUnusable if that cannot be seen."""
+    if not path.exists():
+        return False
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as plain:
+            return plain.execute("PRAGMA quick_check(1)").fetchone() != ("ok",)
+    except sqlite3.OperationalError as error:
+        # Locked, or not to be read: that says nothing about its content.
+        raise HomeUnusable(f"{path} cannot be looked at: {error}") from error
+    except sqlite3.DatabaseError:
+        return True
 
 
 def set_aside(path: Path) -> Path | None:
