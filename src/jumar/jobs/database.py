@@ -5,7 +5,6 @@ small durable writes share one sync of the disk. A write that fails takes only i
 that is away for a while is waited for; one whose file is gone takes nothing until it is put back."""
 
 import logging
-import os
 import queue
 import sqlite3
 import threading
@@ -161,14 +160,15 @@ class Database:
         """Go on with this file instead of a lost one, whose remains are renamed: to what."""
         assert self._file is not None
         with self._committing:
-            self._engine.dispose()
-            self._file.close()
             try:
-                aside = set_aside(self._file.path)
-                os.replace(prepared, self._file.path)
+                # First of all: SQLite writes what is in its log into a file that it closes, unless
+                # that has moved, and what somebody has put there is theirs.
+                aside = set_aside(self._file.path, instead=prepared)
             except OSError as error:
                 raise HomeUnusable(f"cannot put the database back: {error}") from error
-            self._file = SqliteFile(self._file.path)
+            self._engine.dispose()
+            self._file.close()
+            self._file = _watched(self._file.path)
         return aside
 
     def _check_before_connect(self, *_: object) -> None:

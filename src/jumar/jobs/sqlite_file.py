@@ -102,18 +102,24 @@ def is_damaged(path: Path) -> bool:
         return True
 
 
-def set_aside(path: Path) -> Path | None:
-    """Rename a database that cannot be used, with the files beside it; where it is now."""
+def set_aside(path: Path, instead: Path | None = None) -> Path | None:
+    """Rename a database that cannot be used, with the files beside it; where it is now.
+
+    `instead`: a database that takes its place, so that there is one at every moment."""
     aside = path.with_name(
         f"{path.name}.aside-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     )
-    moved = False
     # The log first: beside another database it would be taken for that one's.
-    for ending in ("-wal", "-shm", ""):
+    for ending in ("-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):
             os.rename(f"{path}{ending}", f"{aside}{ending}")
-            moved = True
-    return aside if moved else None
+    with contextlib.suppress(FileNotFoundError):
+        os.link(path, aside)
+    if instead is None:
+        path.unlink(missing_ok=True)
+    else:
+        os.replace(instead, path)
+    return aside if aside.exists() else None
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
