@@ -86,7 +86,7 @@ def _supervise(
     # Before the claim: a stop that comes at any moment after it is then heard.
     control = Control(
         guard=guard_end,
-        deadline=_on_monotonic(request.deadline),
+        deadline=request.ends_at(),
         asked_to_stop=lambda: (
             jobdir.read_stop(directory) if os.path.exists(directory.stop) else None
         ),
@@ -107,10 +107,6 @@ def _supervise(
     jobdir.write_ending(directory, ending)
     journal.hint()
     return 0
-
-
-def _on_monotonic(deadline: Optional[float]) -> Optional[float]:
-    return None if deadline is None else time.monotonic() + (deadline - time.time())
 
 
 class _Attempt(Listener):
