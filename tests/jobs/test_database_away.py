@@ -270,3 +270,19 @@ def test_a_write_that_is_under_way_is_not_called_undone(tmp_path: Path) -> None:
     go_on.set()
     wait_for(lambda: names(database) == {"ann"})
     database.close()
+
+
+def test_a_lost_database_is_said_once_and_before_anybody_asks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    platform = Platform(f"sqlite:///{tmp_path / 'jumar.db'}", tmp_path)
+    try:
+        with caplog.at_level(logging.INFO):
+            (tmp_path / "jumar.db").unlink()
+            wait_for(lambda: any("was removed" in message for message in caplog.messages))
+            platform.settle()
+            assert len([m for m in caplog.messages if "was removed" in m]) == 1
+            platform.service.recovery.repair(dry=False)
+            wait_for(lambda: any("passes work again" in m for m in caplog.messages))
+    finally:
+        platform.service.close()

@@ -3,6 +3,7 @@
 import json
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -171,12 +172,22 @@ def broken_spec(home: Path) -> bytes:
     return path.read_bytes()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [lambda _: b"", lambda _: b"a diary", newer, broken_spec, lambda home: newer(home)[:9000]],
-    ids=["empty", "text", "newer", "broken-spec", "cut"],
-)
-def test_what_is_no_backup_is_refused_and_changes_nothing(owned: Running, content: Any) -> None:
+def empty(_: Path) -> bytes:
+    return b""
+
+
+def text(_: Path) -> bytes:
+    return b"a diary"
+
+
+def cut(home: Path) -> bytes:
+    return newer(home)[:9000]
+
+
+@pytest.mark.parametrize("content", [empty, text, newer, broken_spec, cut])
+def test_what_is_no_backup_is_refused_and_changes_nothing(
+    owned: Running, content: Callable[[Path], bytes]
+) -> None:
     job = owned.submit("ann")
     answer = owned.api("PUT", "/restore", user="root", body=content(owned.home))
     assert answer.status == 422, answer.text
@@ -227,7 +238,7 @@ def test_a_failed_attempt_with_retries_left_waits_again(owned: Running) -> None:
 
 def test_a_folder_of_an_older_jumar_is_understood(owned: Running) -> None:
     digest = "0" * 64
-    older = {
+    older: dict[str, Any] = {
         "name": "digits",
         "command": ["train"],
         "code": "archive",

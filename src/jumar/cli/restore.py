@@ -20,7 +20,8 @@ def command(file: Path, yes: bool, as_json: bool) -> None:
     For admins, while the server runs or is stopped. The file is checked first, and what is in the
     list now is kept in a file of its own. All of it is done or nothing. Running jobs go on: they, and
     all others that have begun since the backup, are found by their folders. Jobs that were submitted
-    since and never started are gone. At a terminal it asks first.
+    since and never started are gone; those that waited then and have no folder wait again. At a
+    terminal it asks first.
 
     \b
     Examples:

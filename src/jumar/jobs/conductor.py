@@ -162,6 +162,8 @@ class Conductor:
         self._start_what_may()
         if only is None:
             self._look_after_results()
+            # Also where nothing has to be written: a lost database is said at once.
+            self._database.check()
 
     def _look_after_results(self) -> None:
         arrived = self._results.look()

@@ -1,7 +1,7 @@
 """The file of an SQLite database, watched: whether what is on disk is still what is open here.
 
 SQLite writes on into a file that was removed, and nobody is told. So the file and its write-ahead log
-are compared with what was opened: two calls of the system before and after each commit."""
+are compared with what was opened: a few microseconds before and after each commit."""
 
 import contextlib
 import os

@@ -81,12 +81,11 @@ async def error_page(request: Request, error: JumarError) -> Response:
     if isinstance(error, NotSignedIn):
         here = request.url.path if request.method == "GET" else "/"
         return go_to(request, f"/login?next={quote(here)}")
-    titles = {
-        NotFound.status: "error.not_found",
-        NotAllowed.status: "error.not_allowed",
-        DatabaseLost.status: "error.no_database",
-    }
-    values = {"title": titles.get(error.status, "error.title"), "error": error}
+    titles = {NotFound.status: "error.not_found", NotAllowed.status: "error.not_allowed"}
+    title = titles.get(error.status, "error.title")
+    if isinstance(error, DatabaseAway | DatabaseLost):
+        title = "error.no_database"
+    values = {"title": title, "error": error}
     try:
         user = await user_or_none(request)
     except (DatabaseAway, DatabaseLost):
