@@ -86,6 +86,18 @@ class HomeUnusable(JumarError):
     status = 500
 
 
+class DatabaseAway(JumarError):
+    """The database does not answer just now; asking again may help."""
+
+    status = 503
+
+
+class DatabaseLost(JumarError):
+    """The database's file was removed or overwritten under the server."""
+
+    status = 503
+
+
 class EngineFailed(JumarError):
     """An engine could not carry out what it was asked; asking again may help."""
 

@@ -136,5 +136,5 @@ def test_a_reader_that_leaves_gets_no_traceback(jumar_program: str, live_home: o
 
 
 def test_completion_knows_the_commands(jumar: Jumar) -> None:
-    done = jumar(_JUMAR_COMPLETE="bash_complete", COMP_WORDS="jumar re", COMP_CWORD="1", rc=None)
+    done = jumar(_JUMAR_COMPLETE="bash_complete", COMP_WORDS="jumar rer", COMP_CWORD="1", rc=None)
     assert done.stdout == "plain,rerun\n"

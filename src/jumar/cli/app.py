@@ -51,6 +51,11 @@ COMMANDS: dict[str, Entry] = {
     "down": Entry("jumar.cli.down", "Stop the server; running jobs go on.", SERVER),
     "login": Entry("jumar.cli.login", "Use another server.", SERVER),
     "users": Entry("jumar.cli.users", "List users and let them in.", SERVER),
+    "backup": Entry("jumar.cli.backup", "Save the queue and the users to a file.", SERVER),
+    "restore": Entry(
+        "jumar.cli.restore", "Go back to a backup of the queue and the users.", SERVER
+    ),
+    "repair": Entry("jumar.cli.repair", "Make the list of jobs again from their folders.", SERVER),
     "login obs": Entry("jumar.cli.login_obs", "Keep the key of OBS or of another S3 server.", DATA),
     "doctor": Entry("jumar.cli.doctor", "Look for what keeps jobs from running here.", MACHINE),
     "devices": Entry("jumar.cli.devices", "List the cards of this machine.", MACHINE),

@@ -19,6 +19,8 @@ from jumar.spec.records import (
     JobRecord,
     JobSummary,
     LogFile,
+    RepairReport,
+    RestoreReport,
     S3Keys,
     ServerInfo,
     StoreAccount,
@@ -38,6 +40,7 @@ FOLLOW_PATIENCE_S = 120.0
 _PAGE = 500
 _BLOCK = 1 << 18
 _UPLOAD_LIMIT_S = 600.0
+_RECOVERY_LIMIT_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +336,44 @@ class Client:
     def s3_keys(self, *, renew: bool = False) -> S3Keys:
         """This user's keys for the server's S3 door; with `renew`, others than before."""
         return _decode(S3Keys, self._post("/me/s3-keys", {"renew": renew}))
+
+    # backup, restore, repair: for admins
+
+    def backup(self, path: Path, *, replace: bool = False) -> int:
+        """Write all that the server's database has into a file; its size.
+
+        The file is there whole or not at all; Conflict if there is one and not `replace`."""
+        from jumar.client.download import download
+
+        call = Call(method="GET", path="/backup", repeatable=True, answer_limit_s=_RECOVERY_LIMIT_S)
+        with self._connection.stream(call) as response:
+            return download(response, path, replace=replace)
+
+    def restore(self, path: Path) -> RestoreReport:
+        """Go back to a backup. Jobs that have begun since are found by their folders."""
+        try:
+            with path.open("rb") as file:
+                call = Call(
+                    method="PUT",
+                    path="/restore",
+                    upload=file,
+                    upload_size=path.stat().st_size,
+                    answer_limit_s=_RECOVERY_LIMIT_S,
+                )
+                return _decode(RestoreReport, self._json(call))
+        except OSError as error:
+            raise BadInput(f"cannot read {path}: {error.strerror}") from error
+
+    def repair(self, *, dry: bool = False) -> RepairReport:
+        """Put a lost database back and into its list what only the job folders know; `dry`: say
+        what would be done."""
+        call = Call(
+            method="GET" if dry else "POST",
+            path="/repair",
+            repeatable=True,
+            answer_limit_s=_RECOVERY_LIMIT_S,
+        )
+        return _decode(RepairReport, self._json(call))
 
     def _get(self, path: str) -> Any:
         return self._json(Call(method="GET", path=path, repeatable=True))

@@ -47,6 +47,25 @@ class Accounts:
             self._known.clear()
         return self.new_token(name, "embedded")
 
+    def welcome(self, name: str, token: str) -> None:
+        """After the rows were changed from outside: forget what was known; `name`, who owns the
+        platform's home and holds `token`, is an administrator."""
+
+        def change(connection: Connection) -> None:
+            promoted = update(users).where(users.c.name == name).values(role="admin")
+            if connection.execute(promoted).rowcount == 0:
+                _insert_user(connection, name, "admin", None)
+            digest = _digest(token)
+            held = connection.execute(select(tokens.c.user).where(tokens.c.digest == digest))
+            if token and held.first() is None:
+                values = {"digest": digest, "user": name, "label": "embedded"}
+                connection.execute(insert(tokens).values(**values, created_at=time.time()))
+
+        if name:
+            self._database.write(change)
+        with self._lock:
+            self._known.clear()
+
     def register(self, name: str, password: str) -> UserRecord:
         """A new user, who waits for an administrator."""
         if not _NAME.fullmatch(name):

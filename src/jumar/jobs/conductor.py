@@ -6,6 +6,8 @@ does can be done again, so a crash between any two lines is mended by the next s
 import logging
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from jumar.jobs import ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.complaints import Complaints
 from jumar.jobs.database import Database
-from jumar.jobs.ledger import JobRow
+from jumar.jobs.ledger import JobRow, Standing
 from jumar.jobs.results import Results
 from jumar.jobs.roster import NODE, ActiveJob, Roster
 from jumar.jobs.scheduling.records import Pool, Start
@@ -63,6 +65,7 @@ class Conductor:
         self._complaints = Complaints(log)
         self._results = Results(engine, folder)
         self._hints: set[str] = set()
+        self._passing = threading.Lock()
         self._woken = threading.Condition()
         self._wants_pass = False
         self._closing = False
@@ -71,20 +74,34 @@ class Conductor:
     def start(self) -> None:
         """Find every job that is not over, then begin."""
         with self._database.read() as connection:
-            waiting = ledger.queued_jobs(connection)
-            active = ledger.active_jobs(connection)
-            unsent = ledger.unsent_jobs(connection)
-        for row in waiting:
+            self._take(ledger.standing(connection))
+        self._thread.start()
+
+    def begin_anew(self, standing: Standing) -> None:
+        """Forget all that is in memory: the database has other rows now. Only while it is held."""
+        self._unstarted.clear()
+        self._results.clear()
+        self.roster.clear()
+        self._take(standing)
+        self.wake()
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Between two passes: meanwhile nothing is started and nothing is written down."""
+        with self._passing:
+            yield
+
+    def _take(self, standing: Standing) -> None:
+        for row in standing.waiting:
             self.roster.reflect(row)
-        for row, record in active:
+        for row, record in standing.active:
             attempt = self._attempt(row, record.number, record.cards)
             self.roster.activate(row, attempt, record.created_at)
             if row.state is not JobState.RUNNING:
                 # It may never have reached the engine. Starting twice is starting once.
                 self._unstarted.add(row.id)
-        self._results.watch(unsent, soon=True)
-        log.info("%d jobs wait, %d hold cards", len(waiting), len(active))
-        self._thread.start()
+        self._results.watch(standing.unsent, soon=True)
+        log.info("%d jobs wait, %d hold cards", len(standing.waiting), len(standing.active))
 
     def close(self) -> None:
         """End the loop. Running jobs go on."""
@@ -122,7 +139,8 @@ class Conductor:
             is_tick = time.monotonic() >= next_tick
             began = time.monotonic()
             try:
-                self._pass(None if is_tick else hinted)
+                with self._passing:
+                    self._pass(None if is_tick else hinted)
                 self._complaints.over("a pass over the jobs")
             except (JumarError, OSError) as error:
                 self._complaints.say("a pass over the jobs", error)
@@ -157,6 +175,8 @@ class Conductor:
         self._start_what_may()
         if only is None:
             self._look_after_results()
+            # Also where nothing has to be written: a lost database is said at once.
+            self._database.check()
 
     def _urge(self, job: ActiveJob, *, is_tick: bool) -> None:
         """Ask the engine for what it has not done yet; trouble with one job costs no other."""
@@ -191,6 +211,7 @@ class Conductor:
                 return [ledger.results_arrived(connection, job_id) for job_id in arrived]
 
             self._database.write(change, then=self._reflect_all)
+            self._results.forget(arrived)
 
     def _observe(self, active: list[ActiveJob]) -> None:
         now = time.monotonic()
@@ -229,7 +250,7 @@ class Conductor:
             log.warning("the results of job %s are not yet uploaded", row.id)
             self._results.watch([row])
 
-    def _put_aside(self, seen: Observation, error: BaseException) -> None:
+    def _put_aside(self, seen: Observation, error: Exception) -> None:
         """Write down the bare state; where even that fails, leave the job alone for a while."""
         words = f"what its run has left cannot be written down: {type(error).__name__}"
         log.error("job %s: %s: %s", seen.job_id, words, error)
@@ -253,15 +274,16 @@ class Conductor:
         chances = self.roster.chances
         if chances == self._chances_seen:
             return
-        self._chances_seen = chances
         now = time.time()
         standing = self.roster.snapshot()
         starts = schedule(
             standing.queue, self.pool, standing.running, now=now, user_limit=self._user_limit
         )
-        if starts:
-            for attempt in self._commit_starts(starts, now):
-                self._start(attempt)
+        begun = self._commit_starts(starts, now) if starts else []
+        # Only now: a commit that failed leaves the chance to the next pass.
+        self._chances_seen = chances
+        for attempt in begun:
+            self._start(attempt)
 
     def _commit_starts(self, starts: list[Start], now: float) -> list[Attempt]:
         def change(connection: Connection) -> list[tuple[JobRow, Attempt]]:
@@ -278,6 +300,8 @@ class Conductor:
         def then(begun: list[tuple[JobRow, Attempt]]) -> None:
             for row, attempt in begun:
                 self.roster.activate(row, attempt, now)
+                # Until the engine has it, whatever happens to the others before.
+                self._unstarted.add(row.id)
 
         return [attempt for _, attempt in self._database.write(change, then=then)]
 

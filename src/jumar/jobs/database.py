@@ -1,11 +1,14 @@
 """One database, SQLite or PostgreSQL: opened, migrated, read by many and written by one.
 
 All writes go through one thread that commits whatever is waiting as one transaction, so that many
-small durable writes share one sync of the disk. A write that fails takes only itself back."""
+small durable writes share one sync of the disk. A write that fails takes only itself back. A database
+that is away for a while is waited for; one whose file is gone takes nothing until it is put back."""
 
 import logging
 import queue
+import sqlite3
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -19,10 +22,19 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+)
 from sqlalchemy.pool import QueuePool
 
-from jumar.errors import BadInput, HomeUnusable, JumarError, StorageFull
+from jumar.errors import BadInput, DatabaseAway, HomeUnusable, JumarError
+from jumar.jobs.complaints import Complaints
+from jumar.jobs.database_words import in_words
+from jumar.jobs.sqlite_file import SqliteFile, set_aside
 
 T = TypeVar("T")
 Write = Callable[[Connection], T]
@@ -30,6 +42,9 @@ log = logging.getLogger(__name__)
 
 _BATCH = 256
 _WRITE_LIMIT_S = 60.0
+# How long a database that does not answer is waited for, before the callers are told.
+_PATIENCE_S = 30.0
+_PAUSE_S = 0.2
 # Any number: it only has to be the same in every jumar.
 _ADVISORY_LOCK = 0x6A756D6172
 
@@ -43,52 +58,141 @@ class _Waiting:
     future: Future[Any]
 
 
+class _Unsure(Exception):
+    """The database went away while it committed: it may have, or not."""
+
+
 class Database:
     """Reads from any thread; writes are queued to the one writer."""
 
-    def __init__(self, engine: Engine, only_user: Connection | None) -> None:
+    def __init__(
+        self, engine: Engine, only_user: Connection | None, file: SqliteFile | None
+    ) -> None:
         self._engine = engine
         self._only_user = only_user
+        self._file = file
+        if file is not None:
+            # A connection that is opened now must not make, or see, another file in its place.
+            event.listen(engine, "do_connect", self._check_before_connect)
+        self._complaints = Complaints(log)
+        self._committing = threading.Lock()
+        self._closing = threading.Event()
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write_forever, name="database-writer")
         self._writer.daemon = True
         self._writer.start()
 
+    @property
+    def path(self) -> Path | None:
+        """Where the file is; None for a database that is elsewhere."""
+        return None if self._file is None else self._file.path
+
+    def check(self) -> None:
+        """DatabaseLost when the database's file is not what it was."""
+        if self._file is not None:
+            self._file.check()
+
     @contextmanager
     def read(self) -> Generator[Connection]:
         """A connection that sees what was committed."""
+        self.check()
         try:
             with self._engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
+            self.check()
             raise in_words(error) from error
 
-    def write(self, change: Write[T], then: Callable[[T], None] | None = None) -> T:
+    @contextmanager
+    def read_at_one_moment(self) -> Generator[Connection]:
+        """A connection whose every query sees the same state."""
+        with self.read() as plain:
+            if plain.dialect.name == "postgresql":
+                plain = plain.execution_options(isolation_level="REPEATABLE READ")
+            # SQLite's transactions are so by themselves.
+            with plain.begin():
+                yield plain
+
+    def write(
+        self,
+        change: Write[T],
+        then: Callable[[T], None] | None = None,
+        *,
+        limit_s: float = _WRITE_LIMIT_S,
+    ) -> T:
         """Run `change` in a transaction and return its result once that is on disk.
 
         `then` is called with the result in the order of commits: what it keeps in memory is
-        never older than what a later write sees."""
-        future: Future[T] = Future()
-        self._waiting.put(_Waiting(change, then, future))
-        return future.result(timeout=_WRITE_LIMIT_S)
+        never older than what a later write sees. `change` may be run more than once, each time
+        after all that it did was taken back."""
+        return self._outcome(self._queue(change, then), limit_s)
 
     def write_each(
         self, changes: Iterable[Write[T]], then: Callable[[T], None]
-    ) -> list[T | BaseException]:
+    ) -> list[T | Exception]:
         """Like `write` for each of the changes, sharing transactions; one that fails costs only itself."""
-        futures: list[Future[T]] = []
-        for change in changes:
-            futures.append(Future())
-            self._waiting.put(_Waiting(change, then, futures[-1]))
-        return [future.exception(timeout=_WRITE_LIMIT_S) or future.result() for future in futures]
+        queued = [self._queue(change, then) for change in changes]
+        outcomes: list[T | Exception] = []
+        for future in queued:
+            try:
+                outcomes.append(self._outcome(future, _WRITE_LIMIT_S))
+            except Exception as error:  # noqa: BLE001  it is that change's own, and the caller's
+                outcomes.append(error)
+        return outcomes
+
+    def _queue(self, change: Write[T], then: Callable[[T], None] | None) -> Future[T]:
+        future: Future[T] = Future()
+        self._waiting.put(_Waiting(change, then, future))
+        return future
+
+    @staticmethod
+    def _outcome(future: Future[T], limit_s: float) -> T:
+        try:
+            return future.result(timeout=limit_s)
+        except TimeoutError:
+            if future.done():
+                # The error is the change's own, or it came at the very last moment.
+                return future.result()
+            if future.cancel():
+                raise DatabaseAway(
+                    f"the database took no writes for {limit_s:.0f} s; nothing was changed",
+                    hint="try again later",
+                ) from None
+            raise _not_known() from None
 
     def close(self) -> None:
         """Finish what is queued, then let go."""
+        self._closing.set()
         self._waiting.put(None)
         self._writer.join(timeout=_WRITE_LIMIT_S)
         if self._only_user is not None:
             self._only_user.close()
         self._engine.dispose()
+        if self._file is not None:
+            self._file.close()
+
+    def salvage(self, path: Path) -> None:
+        """Copy what the server still sees of a lost file; sqlite3.Error if it cannot be."""
+        assert self._file is not None
+        self._file.copy_to(path)
+
+    def replace_file(self, prepared: Path) -> Path | None:
+        """Go on with this file instead of a lost one, whose remains are renamed: to what."""
+        assert self._file is not None
+        with self._committing:
+            try:
+                # First of all: SQLite writes what is in its log into a file that it closes, unless
+                # that has moved, and what somebody has put there is theirs.
+                aside = set_aside(self._file.path, instead=prepared)
+            except OSError as error:
+                raise HomeUnusable(f"cannot put the database back: {error}") from error
+            self._engine.dispose()
+            self._file.close()
+            self._file = _watched(self._file.path)
+        return aside
+
+    def _check_before_connect(self, *_: object) -> None:
+        self.check()
 
     def _write_forever(self) -> None:
         while (batch := self._next_batch()) is not None:
@@ -112,25 +216,50 @@ class Database:
         return batch
 
     def _commit(self, batch: list[_Waiting]) -> None:
-        done: list[tuple[_Waiting, Any]] = []
-        try:
-            self._keep_claim()
-            with self._engine.connect() as plain:
-                connection = plain.execution_options(jumar_writes=True)
-                with connection.begin():
-                    for waiting in batch:
-                        self._apply(connection, waiting, done)
-        except (SQLAlchemyError, JumarError) as error:
-            log.warning("a transaction of %d writes was taken back: %s", len(batch), error)
-            words = error if isinstance(error, JumarError) else in_words(error)
-            for waiting in batch:
-                if not waiting.future.done():
-                    waiting.future.set_exception(words)
-            return
+        # Who has given up waiting is told that nothing was changed; so it must be.
+        batch = [waiting for waiting in batch if waiting.future.set_running_or_notify_cancel()]
+        give_up_at = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                done = self._try(batch)
+            except (SQLAlchemyError, JumarError, _Unsure) as error:
+                words = _explained(error)
+                self._complaints.say("writing to the database", words)
+                is_passing = isinstance(words, DatabaseAway) and not isinstance(error, _Unsure)
+                if is_passing and time.monotonic() < give_up_at and not self._closing.is_set():
+                    self._closing.wait(_PAUSE_S)
+                    continue
+                for waiting in batch:
+                    if not waiting.future.done():
+                        waiting.future.set_exception(words)
+                return
+            break
+        self._complaints.over("writing to the database")
         for waiting, result in done:
             if waiting.then is not None:
                 waiting.then(result)
             waiting.future.set_result(result)
+
+    def _try(self, batch: list[_Waiting]) -> list[tuple[_Waiting, Any]]:
+        done: list[tuple[_Waiting, Any]] = []
+        with self._committing:
+            self.check()
+            self._keep_claim()
+            with self._engine.connect() as plain:
+                connection = plain.execution_options(jumar_writes=True)
+                with connection.begin() as transaction:
+                    for waiting in batch:
+                        if not waiting.future.done():
+                            self._apply(connection, waiting, done)
+                    try:
+                        transaction.commit()
+                    except (OperationalError, InterfaceError) as error:
+                        if connection.dialect.name == "postgresql":
+                            raise _Unsure from error
+                        raise
+            # What was written into a file that is no longer there is not written.
+            self.check()
+        return done
 
     def _keep_claim(self) -> None:
         """A database that was restarted has forgotten whose it is."""
@@ -167,9 +296,12 @@ def open_database(url: str) -> Database:
     """Open the database at `url`, bring its tables up to date, and start its writer."""
     engine = _engine(url)
     only_user: Connection | None = None
+    file: SqliteFile | None = None
     try:
         only_user = _claim(engine)
         _migrate(engine)
+        if engine.dialect.name == "sqlite" and engine.url.database:
+            file = _watched(Path(engine.url.database))
     except (SQLAlchemyError, JumarError) as error:
         if only_user is not None:
             only_user.close()
@@ -177,23 +309,46 @@ def open_database(url: str) -> Database:
         if isinstance(error, JumarError):
             raise
         raise in_words(error) from error
-    return Database(engine, only_user)
+    return Database(engine, only_user, file)
 
 
-def in_words(error: SQLAlchemyError) -> JumarError:
-    """What the database's own error means for a person."""
-    cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-    lowered = cause.lower()
-    if "disk is full" in lowered or "no space left" in lowered or "disk i/o error" in lowered:
-        return StorageFull(
-            f"no room left for the platform's database: {cause}", hint="free some disk space"
-        )
-    if "readonly" in lowered or "unable to open" in lowered:
-        return HomeUnusable(
-            f"the platform's database cannot be written: {cause}",
-            hint="give JUMAR_HOME a folder that you may write",
-        )
-    return HomeUnusable(f"the database answered: {cause}")
+def make_sqlite(path: Path) -> None:
+    """A new file with empty tables, or an older one brought up to date."""
+    engine = _engine(f"sqlite:///{path}")
+    try:
+        _migrate(engine)
+    except SQLAlchemyError as error:
+        raise in_words(error) from error
+    finally:
+        engine.dispose()
+
+
+def sqlite_engine(path: Path) -> Engine:
+    """A file that is not the platform's own database: a backup."""
+    return _engine(f"sqlite:///{path}")
+
+
+def _watched(path: Path) -> SqliteFile:
+    try:
+        return SqliteFile(path)
+    except (sqlite3.Error, OSError) as error:
+        raise HomeUnusable(f"the database {path} cannot be used: {error}") from error
+
+
+def _explained(error: Exception) -> JumarError:
+    if isinstance(error, _Unsure):
+        return _not_known()
+    if isinstance(error, SQLAlchemyError):
+        return in_words(error)
+    assert isinstance(error, JumarError)
+    return error
+
+
+def _not_known() -> DatabaseAway:
+    return DatabaseAway(
+        "the database went away while it wrote; it is not known whether it has",
+        hint="look before you ask again: jumar jobs",
+    )
 
 
 def _engine(url: str) -> Engine:

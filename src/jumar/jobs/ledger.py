@@ -89,6 +89,16 @@ class JobRow:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All that is not over."""
+
+    waiting: list[JobRow]
+    active: list[tuple[JobRow, AttemptRecord]]
+    """Each with the attempt that holds cards."""
+    unsent: list[JobRow]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageQuery:
     """Which rows of the list."""
@@ -115,15 +125,18 @@ def insert_job(
     notes: tuple[str, ...],
     key: str | None,
     now: float,
+    job_id: str | None = None,
 ) -> tuple[JobRow, bool]:
-    """Put a job in line. The same key from the same user is the same job: (row, whether new)."""
+    """Put a job in line. The same key from the same user is the same job: (row, whether new).
+
+    `job_id`: of a job that had its name before, and was lost."""
     if key is not None:
         known = connection.execute(_JOB_OF_KEY, {"user": user, "key": key}).first()
         if known is not None:
-            return _job_row(known), False
+            return job_row(known), False
     row = JobRow(
         seq=0,
-        id=new_id(),
+        id=job_id or new_id(),
         user=user,
         name=spec.name,
         state=JobState.QUEUED,
@@ -163,7 +176,7 @@ def find_job(connection: Connection, job: str) -> JobRow:
         row = connection.execute(by_name).first()
     if row is None:
         raise NotFound(f"no job {job[:64]!r}", hint="list them with: jumar jobs --all")
-    return _job_row(row)
+    return job_row(row)
 
 
 def _by_prefix(connection: Connection, job: str) -> Row[Any] | None:
@@ -177,23 +190,28 @@ def _by_prefix(connection: Connection, job: str) -> Row[Any] | None:
     return found[0] if found else None
 
 
+def standing(connection: Connection) -> Standing:
+    """What a server that starts has to know."""
+    return Standing(queued_jobs(connection), active_jobs(connection), unsent_jobs(connection))
+
+
 def queued_jobs(connection: Connection) -> list[JobRow]:
     """All that wait, in no special order."""
     rows = connection.execute(select(jobs).where(jobs.c.state == JobState.QUEUED))
-    return [_job_row(row) for row in rows]
+    return [job_row(row) for row in rows]
 
 
 def active_jobs(connection: Connection) -> list[tuple[JobRow, AttemptRecord]]:
     """All that hold cards, each with the attempt that does."""
     rows = connection.execute(select(jobs).where(jobs.c.state.in_(ACTIVE))).all()
-    found = [_job_row(row) for row in rows]
+    found = [job_row(row) for row in rows]
     return [(row, attempts_of(connection, row.seq)[-1]) for row in found]
 
 
 def unsent_jobs(connection: Connection) -> list[JobRow]:
     """All that have ended and whose results are not uploaded."""
     rows = connection.execute(select(jobs).where(jobs.c.not_uploaded))
-    return [_job_row(row) for row in rows]
+    return [job_row(row) for row in rows]
 
 
 def results_arrived(connection: Connection, job_id: str) -> JobRow:
@@ -346,7 +364,8 @@ def _filtered(query: Select[Any], wanted: PageQuery) -> Select[Any]:
     return query
 
 
-def _job_row(row: Row[Any]) -> JobRow:
+def job_row(row: Row[Any]) -> JobRow:
+    """A row of the table; ValueError when its spec or its state is none."""
     return JobRow(
         seq=row.seq,
         id=row.id,

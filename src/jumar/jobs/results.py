@@ -10,6 +10,8 @@ from jumar.engine.base import Attempt, Engine
 from jumar.errors import JumarError
 from jumar.jobs.complaints import Complaints
 from jumar.jobs.ledger import JobRow
+from jumar.spec.job import JobSpec
+from jumar.spec.records import StagingRecord
 
 log = logging.getLogger(__name__)
 RESEND_EVERY_S = 300.0
@@ -37,11 +39,18 @@ class Results:
         """The jobs whose results have arrived meanwhile; sends others again when it is time."""
         with self._lock:
             waiting = list(self._waiting.values())
-        arrived = [attempt.job_id for attempt, due in waiting if self._has_arrived(attempt, due)]
+        return [attempt.job_id for attempt, due in waiting if self._has_arrived(attempt, due)]
+
+    def clear(self) -> None:
+        """Look after none."""
         with self._lock:
-            for job_id in arrived:
+            self._waiting.clear()
+
+    def forget(self, job_ids: Iterable[str]) -> None:
+        """It is written down that these have arrived."""
+        with self._lock:
+            for job_id in job_ids:
                 self._waiting.pop(job_id, None)
-        return arrived
 
     def _has_arrived(self, attempt: Attempt, due: float) -> bool:
         try:
@@ -56,6 +65,16 @@ class Results:
         except (JumarError, OSError) as error:
             self._complaints.say(f"the results of job {attempt.job_id}", error)
         return False
+
+
+def staging_of(
+    engine: Engine, job_id: str, number: int, spec: JobSpec, folder: Path
+) -> StagingRecord | None:
+    """How far the data of an attempt was carried that the list does not have yet."""
+    attempt = Attempt(
+        job_id=job_id, number=number, user="", spec=spec, directory=folder / job_id, cards=()
+    )
+    return engine.staging(attempt)
 
 
 def last_attempt(row: JobRow, folder: Path) -> Attempt:

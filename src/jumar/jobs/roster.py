@@ -4,6 +4,7 @@ It mirrors the database: it is filled at start and changed only after a commit, 
 commits (`Database.write(…, then=…)`)."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,11 +27,16 @@ class ActiveJob:
     row: JobRow
     attempt: Attempt
     since: float
+    began: float
+    """`since` on the monotonic clock: a clock that is set moves no promise."""
 
     def ends_by(self) -> float | None:
         """When its cards are surely free again; None without a time limit."""
         limit_s = self.row.spec.time_limit
-        return limit_s and self.since + limit_s + _grace_s(self.row)
+        if limit_s is None:
+            return None
+        left_s = self.began + limit_s + _grace_s(self.row) - time.monotonic()
+        return time.time() + left_s
 
     def running(self) -> RunningJob:
         """As the scheduler sees it."""
@@ -61,7 +67,8 @@ class Roster:
         self._line = Line()
         self._active: dict[str, ActiveJob] = {}
         # A kind may be gone from the machine while a job of an earlier life still holds it.
-        self._free = Counter({kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()})
+        self._all = {kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()}
+        self._free = Counter(self._all)
         self._version = 0
         self._chances = 0
 
@@ -96,6 +103,15 @@ class Roster:
         if matters:
             self._on_change()
 
+    def clear(self) -> None:
+        """Know of no job."""
+        with self._lock:
+            self._line = Line()
+            self._active = {}
+            self._free = Counter(self._all)
+            self._version += 1
+            self._chances += 1
+
     def forget(self) -> None:
         """A job that was over is gone: lists have changed."""
         with self._lock:
@@ -106,7 +122,8 @@ class Roster:
         with self._lock:
             self._version += 1
             self._leave(row.id)
-            self._active[row.id] = ActiveJob(row, attempt, since)
+            began = time.monotonic() - max(0.0, time.time() - since)
+            self._active[row.id] = ActiveJob(row, attempt, since, began)
             self._free[row.spec.device.kind] -= len(attempt.cards)
 
     def _leave(self, job_id: str) -> None:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from jumar.engine.base import Engine, Plan
-from jumar.errors import BadInput, Conflict, NotFound, StorageFull, SubmitRefused
+from jumar.errors import BadInput, Conflict, JumarError, NotFound, StorageFull, SubmitRefused
 from jumar.jobs import ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.database import Database
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.ledger import JobRow, PageQuery
+from jumar.jobs.recovery import Recovery
 from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
 from jumar.jobs.roster import queued
@@ -62,6 +63,9 @@ class JobService:
             tick_s=tick_s,
         )
         self._removals = Removals(database, self._folder, self._conductor.roster)
+        self.recovery = Recovery(
+            database=database, conductor=self._conductor, engine=engine, home=home
+        )
         self._hints = HintSocket(home, self._conductor.hint)
         self._counts: tuple[int, dict[str, int]] = (-1, {})
 
@@ -70,10 +74,19 @@ class JobService:
         """Grows with every change of any job."""
         return self._conductor.roster.version
 
+    def trouble(self) -> str | None:
+        """What keeps it from writing anything down, in words."""
+        try:
+            self._database.check()
+        except JumarError as error:
+            return error.message
+        return None
+
     def start(self) -> None:
         """Find the jobs of an earlier life and begin."""
         self._hints.start()
         self._removals.start()
+        self.recovery.start()
         self._conductor.start()
 
     def close(self) -> None:

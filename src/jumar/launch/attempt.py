@@ -90,7 +90,7 @@ def _supervise(
     # Before the claim: a stop that comes at any moment after it is then heard.
     control = Control(
         guard=guard_end,
-        deadline=_on_monotonic(request.deadline),
+        deadline=request.ends_at(),
         asked_to_stop=lambda: (
             jobdir.read_stop(directory) if os.path.exists(directory.stop) else None
         ),
@@ -111,10 +111,6 @@ def _supervise(
     # No hint yet: an attempt has ended when its guard has, and whoever reaps that one says so.
     jobdir.write_ending(directory, ending)
     return 0
-
-
-def _on_monotonic(deadline: Optional[float]) -> Optional[float]:
-    return None if deadline is None else time.monotonic() + (deadline - time.time())
 
 
 class _Attempt(Listener):

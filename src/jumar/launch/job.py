@@ -1,9 +1,11 @@
 """job.json and request.json as records, checked when they are read."""
 
+import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union, cast
 
 from jumar.launch.facts import CardFacts, facts_of
 from jumar.launch.jobdir import FORMAT, JobDir
+from jumar.launch.process import boot_id
 from jumar.launch.untrusted import Unusable, read_object
 
 T = TypeVar("T")
@@ -67,6 +69,17 @@ class Request(NamedTuple):
     facts: Tuple[CardFacts, ...] = ()
     """What the engine knows of the cards."""
     staging: Optional[Staging] = None
+    deadline_monotonic: Optional[float] = None
+    """The deadline by the clock of the boot that `boot_id` names."""
+    boot_id: Optional[str] = None
+
+    def ends_at(self) -> Optional[float]:
+        """The deadline on the monotonic clock; a clock that was set meanwhile changes nothing."""
+        if self.deadline is None:
+            return None
+        if self.deadline_monotonic is not None and self.boot_id == boot_id():
+            return self.deadline_monotonic
+        return time.monotonic() + (self.deadline - time.time())
 
     @property
     def card_facts(self) -> List[CardFacts]:
@@ -121,6 +134,8 @@ def read_request(directory: JobDir) -> Request:
             archive=value.get("archive"),
             facts=tuple(CardFacts.from_json(card) for card in value.get("facts") or ()),
             staging=_staging(value.get("staging")),
+            deadline_monotonic=value.get("deadline_monotonic"),
+            boot_id=value.get("boot_id"),
         ),
     )
 

@@ -1,5 +1,7 @@
 """The cards over REST: which there are and who holds them."""
 
+from dataclasses import replace
+
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -15,7 +17,7 @@ router = APIRouter(tags=["server"])
 @router.get("/server", response_model=ServerInfo, summary="Which server this is")
 async def server(site: SiteOf) -> Response:
     """Open to everyone: programs ask it to see whether the server answers."""
-    return answer(site.info)
+    return answer(replace(site.info, trouble=await run_in_threadpool(site.service.trouble)))
 
 
 @router.get("/cards", response_model=list[CardUse], summary="Cards and who holds them")

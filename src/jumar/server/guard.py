@@ -19,7 +19,8 @@ from jumar.server.site import API
 log = logging.getLogger(__name__)
 
 MOST_BODY_BYTES = 1 << 20
-_CODE = f"{API}/code/"
+# They count what they take themselves.
+_LARGE = (f"{API}/code/", f"{API}/restore")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -56,7 +57,7 @@ class Guard:
                 check_host(headers)
             if scope["method"] not in _SAFE_METHODS:
                 check_origin(headers)
-            if not scope["path"].startswith(_CODE):
+            if not scope["path"].startswith(_LARGE):
                 receive = limited(receive, headers)
             await self._app(scope, receive, answer.send)
         except JumarError as error:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from jumar.engine.base import Attempt, Observation, Plan
 from jumar.engine.local.card_book import CardBook
-from jumar.engine.local.census import keeps
 from jumar.engine.local.files import job_dir, write_files
 from jumar.engine.local.observing import Observer
 from jumar.engine.local.planning import make_plan
@@ -16,6 +15,7 @@ from jumar.engine.local.stages import Stages
 from jumar.engine.local.starter import Starter
 from jumar.errors import EngineFailed
 from jumar.launch import jobdir, process
+from jumar.launch.census import keeps
 from jumar.launch.jobdir import JobDir
 from jumar.launch.untrusted import Unusable
 from jumar.spec.devices import Card

@@ -10,6 +10,7 @@ from jumar.engine.base import Attempt
 from jumar.engine.local.card_book import CardFacts
 from jumar.errors import EngineFailed, StorageFull
 from jumar.launch.jobdir import FORMAT, JobDir, create_json, prepare_stop
+from jumar.launch.process import boot_id
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
 from jumar.spec.places import is_remote
 
@@ -72,6 +73,8 @@ def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "time_limit_s": spec.time_limit,
         "grace_s": spec.grace,
         "env_cache": str(env_cache),
+        # Not for the launcher: the list of jobs is made again from it when the database is lost.
+        "spec": spec.dump(),
     }
 
 
@@ -81,6 +84,9 @@ def _request(attempt: Attempt, notify: Path, facts: Sequence[CardFacts]) -> dict
         "cards": list(attempt.cards),
         "facts": list(facts),
         "deadline": None if limit_s is None else time.time() + limit_s,
+        # The same moment by a clock that nobody sets, as long as the machine is not restarted.
+        "deadline_monotonic": None if limit_s is None else time.monotonic() + limit_s,
+        "boot_id": boot_id(),
         "notify": str(notify),
         "archive": None if attempt.archive is None else str(attempt.archive),
     }

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jumar.engine.base import Attempt, Observation
-from jumar.engine.local.census import Census, keeps
 from jumar.engine.local.files import job_dir
 from jumar.engine.local.starter import Starter
 from jumar.errors import EngineFailed
 from jumar.launch import cgroup, jobdir, process
+from jumar.launch.census import Census, keeps
 from jumar.launch.jobdir import Claim, Ending, JobDir
 from jumar.launch.untrusted import Unusable
 from jumar.spec.states import JobState

@@ -13,7 +13,14 @@ from fastapi import Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
-from jumar.errors import JumarError, NotAllowed, NotFound, NotSignedIn
+from jumar.errors import (
+    DatabaseAway,
+    DatabaseLost,
+    JumarError,
+    NotAllowed,
+    NotFound,
+    NotSignedIn,
+)
 from jumar.server.auth import may_open, user_or_none
 from jumar.server.site import site_of
 from jumar.server.web import times
@@ -75,8 +82,15 @@ async def error_page(request: Request, error: JumarError) -> Response:
         here = request.url.path if request.method == "GET" else "/"
         return go_to(request, f"/login?next={quote(here)}")
     titles = {NotFound.status: "error.not_found", NotAllowed.status: "error.not_allowed"}
-    values = {"title": titles.get(error.status, "error.title"), "error": error}
-    user = await user_or_none(request)
+    title = titles.get(error.status, "error.title")
+    if isinstance(error, DatabaseAway | DatabaseLost):
+        title = "error.no_database"
+    values = {"title": title, "error": error}
+    try:
+        user = await user_or_none(request)
+    except (DatabaseAway, DatabaseLost):
+        # Then nobody can be known; what went wrong is said all the same.
+        user = None
     return render(request, "error.html", values, user=user, status=error.status)
 
 

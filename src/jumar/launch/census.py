@@ -3,9 +3,7 @@
 Guard and supervisor of an attempt carry its name in the list of processes, its ranks carry it in
 their environment. Looked up at most once a pass, and only when an attempt seems to have ended."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from typing import Dict, FrozenSet, Iterable, NamedTuple, Optional, Tuple
 
 from jumar.launch import process
 from jumar.launch.jobdir import JobDir
@@ -14,34 +12,41 @@ from jumar.launch.process import Identity, Stat
 _OWN_PROGRAMS = frozenset({b"jumar.engine.local.warm", b"jumar.launch"})
 
 
-@dataclass(frozen=True)
-class _Found:
-    keepers: frozenset[str]
+class _Found(NamedTuple):
+    keepers: FrozenSet[str]
     """Names of living guards and supervisors."""
-    ranks: dict[tuple[str, int], tuple[int, ...]]
+    ranks: Dict[Tuple[str, int], Tuple[int, ...]]
     """Living processes by the job and attempt in their environment."""
 
 
 class Census:
     """The processes at one moment: the one at which it is first asked. OSError: not known now."""
 
-    @cached_property
-    def _found(self) -> _Found:
-        ranks: dict[tuple[str, int], tuple[int, ...]] = {}
-        living = [stat for stat in process.all_stats() if not stat.is_dead]
-        for stat in living:
-            key = _marked(process.environment_of(stat.pid))
-            if key is not None:
-                ranks[key] = (*ranks.get(key, ()), stat.pid)
-        return _Found(frozenset(stat.name for stat in living), ranks)
+    def __init__(self) -> None:
+        self._taken: Optional[_Found] = None
 
     def is_kept(self, directory: JobDir) -> bool:
         """Whether a guard or a supervisor of the attempt lives."""
-        return directory.keeper_name in self._found.keepers
+        return directory.keeper_name in self._found().keepers
 
-    def ranks(self, directory: JobDir) -> tuple[int, ...]:
+    def ranks(self, directory: JobDir) -> Tuple[int, ...]:
         """Other living processes of the attempt."""
-        return self._found.ranks.get((directory.job_id, directory.number), ())
+        return self._found().ranks.get((directory.job_id, directory.number), ())
+
+    def _found(self) -> _Found:
+        if self._taken is None:
+            self._taken = _take()
+        return self._taken
+
+
+def _take() -> _Found:
+    ranks: Dict[Tuple[str, int], Tuple[int, ...]] = {}
+    living = [stat for stat in process.all_stats() if not stat.is_dead]
+    for stat in living:
+        key = _marked(process.environment_of(stat.pid))
+        if key is not None:
+            ranks[key] = (*ranks.get(key, ()), stat.pid)
+    return _Found(frozenset(stat.name for stat in living), ranks)
 
 
 def keeps(identity: Identity, directory: JobDir) -> bool:
@@ -58,7 +63,7 @@ def _is_unnamed_keeper(stat: Stat) -> bool:
     return is_python and bool(_OWN_PROGRAMS.intersection(process.command_of(stat.pid)))
 
 
-def _marked(environment: Iterable[bytes]) -> tuple[str, int] | None:
+def _marked(environment: Iterable[bytes]) -> Optional[Tuple[str, int]]:
     job_id, number = b"", b""
     for entry in environment:
         if entry.startswith(b"JUMAR_JOB_ID="):

@@ -1,0 +1,39 @@
+"""What the errors of a database mean for a person."""
+
+from sqlalchemy.exc import DataError, InterfaceError, OperationalError, SQLAlchemyError
+
+from jumar.errors import BadInput, DatabaseAway, HomeUnusable, JumarError, StorageFull
+
+
+def in_words(error: SQLAlchemyError) -> JumarError:
+    """What the database's own error means for a person."""
+    cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+    lowered = cause.lower()
+    if "disk is full" in lowered or "no space left" in lowered or "disk i/o error" in lowered:
+        return StorageFull(
+            f"no room left for the platform's database: {cause}", hint="free some disk space"
+        )
+    if "readonly" in lowered or "unable to open" in lowered:
+        return HomeUnusable(
+            f"the platform's database cannot be written: {cause}",
+            hint="give JUMAR_HOME a folder that you may write",
+        )
+    if "malformed" in lowered or "not a database" in lowered:
+        return HomeUnusable(
+            f"the platform's database is damaged: {cause}",
+            hint="make the list again with: jumar repair, or: jumar restore FILE",
+        )
+    if isinstance(error, DataError):
+        return BadInput(f"the database cannot keep this: {cause}")
+    if _is_passing(error, lowered):
+        return DatabaseAway(f"the database does not answer: {cause}", hint="try again in a moment")
+    return HomeUnusable(f"the database answered: {cause}")
+
+
+def _is_passing(error: SQLAlchemyError, words: str) -> bool:
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    # SQLite has one class of errors for many things.
+    if type(error.orig).__module__.startswith("sqlite3"):
+        return "locked" in words or "busy" in words
+    return True

@@ -1,0 +1,218 @@
+"""Jobs as their folders tell of them, for a list that has lost them.
+
+A job can write all that is read here. So what is found is checked field by field; a folder that
+cannot be understood is named and left alone."""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from jumar.jobs.ledger import ID_LENGTH
+from jumar.launch import jobdir
+from jumar.launch.census import Census
+from jumar.launch.jobdir import JobDir
+from jumar.launch.untrusted import Unusable, read_object
+from jumar.spec.job import JobSpec
+from jumar.spec.records import AttemptRecord, LeftFolder
+from jumar.spec.states import JobState
+from jumar.spec.text import storable
+
+_ID = re.compile(rf"[a-z][a-z0-9]{{{ID_LENGTH - 1}}}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,2}")
+_ARCHIVE = re.compile(r"([0-9a-f]{64})\.tar")
+_MOST_ENTRIES = 10_000
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _JobFile(_Strict):
+    job_id: str
+    user: Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$")]
+    spec: dict[str, Any] | None = None
+
+
+class _Device(_Strict):
+    kind: str
+    count: int
+
+
+class _Git(_Strict):
+    url: str
+    commit: str
+
+
+class _OlderJobFile(_Strict):
+    name: str
+    command: list[str] | str
+    code: str
+    device: _Device
+    ranks: str
+    environment: dict[str, str]
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    workdir: str | None = None
+    git: _Git | None = None
+    framework: str | None = None
+    requirements: str | None = None
+    ckpt: str | None = None
+    auto_port: bool = False
+    grace_s: int
+    time_limit_s: int | None = None
+
+
+class _RequestFile(_Strict):
+    cards: Annotated[list[Annotated[int, Field(ge=0, le=65535)]], Field(max_length=1024)]
+    archive: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """One job and all its attempts, oldest first; there is at least one."""
+
+    id: str
+    user: str
+    spec: JobSpec
+    attempts: tuple[AttemptRecord, ...]
+    is_live: bool
+    """Whether processes of it are there now."""
+
+    @property
+    def last(self) -> AttemptRecord:
+        """The attempt that tells how the job stands."""
+        return self.attempts[-1]
+
+    @property
+    def state(self) -> JobState:
+        """How the job stands: with retries left a failed attempt is not its end."""
+        failed = self.last.state in (JobState.FAILED, JobState.LOST)
+        return (
+            JobState.QUEUED if failed and self.last.number <= self.spec.retries else self.last.state
+        )
+
+
+def job_ids(folder: Path) -> list[str]:
+    """The folders that are named like jobs."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(e.name for e in entries if _ID.fullmatch(e.name) and e.is_dir())
+    except FileNotFoundError:
+        return []
+
+
+def read_folders(folder: Path, ids: Iterable[str]) -> tuple[list[Folder], list[LeftFolder]]:
+    """The jobs, and the folders that tell of none."""
+    found: list[Folder] = []
+    left: list[LeftFolder] = []
+    census = Census()
+    for job_id in ids:
+        try:
+            found.append(_read(folder / job_id, census))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            left.append(LeftFolder(folder=str(folder / job_id), reason=f"{place}: {first['msg']}"))
+        except (OSError, ValueError, Unusable) as error:
+            left.append(LeftFolder(folder=str(folder / job_id), reason=storable(str(error))))
+    return found, left
+
+
+def _read(path: Path, census: Census) -> Folder:
+    values = read_object(JobDir(str(path), 0).job)
+    told = _JobFile.model_validate(values)
+    if told.job_id != path.name:
+        raise ValueError(f"its job.json is of another job, {told.job_id[:64]!r}")
+    numbers = _numbers(path / "attempts")
+    if not numbers:
+        raise ValueError("it has no attempts")
+    attempts = tuple(_attempt(JobDir(str(path), number), census) for number in numbers)
+    last = JobDir(str(path), numbers[-1])
+    given = told.spec if told.spec is not None else _older_spec(values, last)
+    return Folder(
+        id=path.name,
+        user=told.user,
+        spec=JobSpec.model_validate(given),
+        attempts=attempts,
+        is_live=_lives(last, census),
+    )
+
+
+def _numbers(path: Path) -> list[int]:
+    try:
+        with os.scandir(path) as entries:
+            names = [entry.name for entry in islice(entries, _MOST_ENTRIES)]
+    except FileNotFoundError:
+        return []
+    return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
+
+
+def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
+    request = _RequestFile.model_validate(read_object(directory.request))
+    created_at = os.stat(directory.request).st_mtime
+    record = AttemptRecord(
+        number=directory.number,
+        state=_going(directory),
+        cards=tuple(request.cards),
+        created_at=created_at,
+        started_at=_written_at(directory.ranks),
+    )
+    ending = jobdir.read_ending(directory)
+    # An attempt has ended when its processes have: a job can write the result itself.
+    if ending is None or _lives(directory, census):
+        return record
+    return AttemptRecord(
+        number=record.number,
+        state=JobState(ending.state),
+        cards=record.cards,
+        created_at=created_at,
+        started_at=ending.started_at,
+        finished_at=ending.finished_at or _written_at(directory.result),
+        exit_code=ending.exit_code,
+        reason=storable(ending.reason),
+        tail=storable(ending.tail) or None,
+    )
+
+
+def _going(directory: JobDir) -> JobState:
+    """Of an attempt without a result; whether it still runs is for the engine to see."""
+    if os.path.lexists(directory.stop):
+        return JobState.STOPPING
+    return JobState.RUNNING if os.path.lexists(directory.ranks) else JobState.STARTING
+
+
+def _lives(directory: JobDir, census: Census) -> bool:
+    return census.is_kept(directory) or bool(census.ranks(directory))
+
+
+def _written_at(path: str) -> float | None:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return None
+
+
+def _older_spec(values: dict[str, Any], last: JobDir) -> dict[str, Any]:
+    """A spec from what the launcher was told, of a job whose folder does not have it itself.
+
+    Retries and priority are not told, and data of stores is known by where it was brought to."""
+    told = _OlderJobFile.model_validate(values)
+    kept = ("name", "command", "ranks", "environment", "ckpt", "framework", "requirements")
+    made = {name: getattr(told, name) for name in (*kept, "inputs", "outputs", "workdir")}
+    made["auto_port"] = told.auto_port
+    made["grace"] = told.grace_s
+    made["time_limit"] = told.time_limit_s
+    made["device"] = f"{told.device.kind}:{told.device.count}"
+    if told.git is not None:
+        made["code"] = {"git": told.git.url, "commit": told.git.commit}
+    elif told.code == "archive":
+        request = _RequestFile.model_validate(read_object(last.request))
+        digest = _ARCHIVE.fullmatch(os.path.basename(request.archive or ""))
+        made["code"] = {"archive": digest[1]} if digest else None
+    return {name: value for name, value in made.items() if value is not None}
