@@ -43,7 +43,11 @@ def expected_s(longest_s: float | None) -> float:
 
 def cost(job: QueuedJob) -> float:
     """Card-seconds that the job counts for from the moment it has its cards."""
-    return job.needs * expected_s(job.longest_s)
+    # The same as `expected_s` of `longest_s`, spelled out: it is asked of every job in every pass.
+    limit_s = job.time_limit_s
+    if limit_s is None or limit_s + job.grace_s > EXPECTED_S:
+        return job.count * job.nodes * EXPECTED_S
+    return job.count * job.nodes * (limit_s + job.grace_s)
 
 
 class PastUse:
