@@ -37,7 +37,7 @@ TABLE = [
     ("GET", "/groups", None, (401, 403, 200, 200, 200)),
     ("POST", "/groups", {"name": "default"}, (401, 403, 403, 403, 409)),
     ("PATCH", "/groups/default", {"share": 1}, (401, 403, 403, 403, 200)),
-    ("PUT", "/groups/default/members/ann", {}, (401, 403, 403, 403, 200)),
+    ("PUT", "/groups/default/members/ann", {"share": 1}, (401, 403, 403, 403, 200)),
     ("DELETE", "/groups/default/members/ann", None, (401, 403, 403, 403, 409)),
     ("DELETE", "/groups/default", None, (401, 403, 403, 403, 409)),
     ("POST", "/tokens", {"label": "ci"}, (401, 403, 201, 201, 201)),
