@@ -58,6 +58,12 @@ class SubmitRefused(JumarError):
     status = 422
 
 
+class TooManyJobs(JumarError):
+    """A user with as many waiting jobs as one user may have."""
+
+    status = 429
+
+
 class TooManyAttempts(JumarError):
     """Wrong passwords, more than the server bears."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from jumar.errors import BadInput, HomeUnusable
 
 _LAST_PORT = 65535
+_LONGEST_HALF_LIFE_DAYS = 3650
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,12 @@ class Settings:
     """Address the S3 door listens on; empty means the last one, at first this machine only."""
     user_limit: int = 0
     """How many devices one user's running jobs may hold together; 0 means no limit."""
+    running_limit: int = 0
+    """How many jobs of one user may run at the same time; 0 means no limit."""
+    queue_limit: int = 10_000
+    """How many jobs of one user may wait; 0 means no limit."""
+    half_life_days: int = 7
+    """After so many days, what a user has used counts half when turns are dealt out."""
     send_every_s: int = 180
     """How often results of running jobs are sent to their store."""
     send_patience_s: int = 120
@@ -97,6 +104,8 @@ def _convert(value: object, field: "Field[Any]", place: str) -> object:
         raise BadInput(f"{place}: {value!r} is not a whole number") from None
     if number < 0:
         raise BadInput(f"{place}: {number} is negative")
+    if field.name == "half_life_days" and not 1 <= number <= _LONGEST_HALF_LIFE_DAYS:
+        raise BadInput(f"{place}: {number} is not 1 to {_LONGEST_HALF_LIFE_DAYS} days")
     if field.name.endswith("port") and number > _LAST_PORT:
         raise BadInput(f"{place}: {number} is not a port; they end with {_LAST_PORT}")
     return number

@@ -37,10 +37,10 @@ S = JobState
 class Platform:
     """A service on an engine that the test holds in its hands."""
 
-    def __init__(self, url: str, home: Path, *, user_limit: int = 0, obedient: bool = True) -> None:
+    def __init__(self, url: str, home: Path, *, obedient: bool = True, **limits: int) -> None:
         self.url = url
         self.home = home
-        self.user_limit = user_limit
+        self.limits = limits
         self.engine = MemoryEngine(CARDS, obedient=obedient)
         self.service = self._open()
 
@@ -49,8 +49,8 @@ class Platform:
             database=open_database(self.url),
             engine=self.engine,
             home=self.home,
-            user_limit=self.user_limit,
             tick_s=0.02,
+            **self.limits,
         )
         service.start()
         return service

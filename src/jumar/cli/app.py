@@ -41,6 +41,7 @@ COMMANDS: dict[str, Entry] = {
     "stop": Entry("jumar.cli.stop", "Stop jobs.", JOBS),
     "rerun": Entry("jumar.cli.rerun", "Run a job again, as a new job.", JOBS),
     "top": Entry("jumar.cli.top", "Show the cards and who holds them.", JOBS),
+    "share": Entry("jumar.cli.share", "Show who used what and who is next.", JOBS),
     "data": Entry("jumar.cli.data", "Copy, list and cut data: folders, obs:// and s3://.", DATA),
     "store": Entry(
         "jumar.cli.store",
@@ -56,6 +57,7 @@ COMMANDS: dict[str, Entry] = {
         "jumar.cli.restore", "Go back to a backup of the queue and the users.", SERVER
     ),
     "repair": Entry("jumar.cli.repair", "Make the list of jobs again from their folders.", SERVER),
+    "groups": Entry("jumar.cli.groups", "Make groups and give them shares.", SERVER),
     "login obs": Entry("jumar.cli.login_obs", "Keep the key of OBS or of another S3 server.", DATA),
     "doctor": Entry("jumar.cli.doctor", "Look for what keeps jobs from running here.", MACHINE),
     "devices": Entry("jumar.cli.devices", "List the cards of this machine.", MACHINE),

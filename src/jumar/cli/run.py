@@ -29,7 +29,9 @@ from jumar.errors import BadInput
 @click.option("--input", "inputs", multiple=True, metavar="NAME=URL", help="What the job reads.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=URL", help="What it writes.")
 @click.option("--ckpt", metavar="URL", help="Where checkpoints are kept from job to job.")
-@click.option("--priority", type=int, help="1 to 1000, higher goes first.  [default: 100]")
+@click.option(
+    "--priority", type=int, help="1 to 1000, of your own jobs higher goes first.  [default: 100]"
+)
 @click.option("--time-limit", metavar="TIME", help="End it after 90s, 30m, 1h30m, 2d.")
 @click.option(
     "--grace", metavar="TIME", help="From asking it to end to killing it.  [default: 30s]"

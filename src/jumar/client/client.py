@@ -15,6 +15,7 @@ from jumar.settings import load
 from jumar.spec import wire
 from jumar.spec.records import (
     CardUse,
+    GroupRecord,
     JobPage,
     JobRecord,
     JobSummary,
@@ -23,6 +24,7 @@ from jumar.spec.records import (
     RestoreReport,
     S3Keys,
     ServerInfo,
+    ShareReport,
     StoreAccount,
     UserRecord,
 )
@@ -296,6 +298,39 @@ class Client:
         call = Call(method="PATCH", path=path, body={"role": role}, repeatable=True)
         return _decode(UserRecord, self._json(call))
 
+    def share(self) -> ShareReport:
+        """Who has used what, who is next, and why."""
+        return _decode(ShareReport, self._get("/share"))
+
+    def groups(self) -> tuple[GroupRecord, ...]:
+        """All groups, with everybody in them."""
+        return _decode(tuple[GroupRecord, ...], self._get("/groups"))
+
+    def create_group(self, name: str, *, share: float = 1.0) -> GroupRecord:
+        """Make a group, for admins."""
+        return _decode(GroupRecord, self._post("/groups", {"name": name, "share": share}))
+
+    def set_group_share(self, name: str, share: float) -> GroupRecord:
+        """Give a group another share of the site, for admins."""
+        path, body = f"/groups/{_part(name)}", {"share": share}
+        call = Call(method="PATCH", path=path, body=body, repeatable=True)
+        return _decode(GroupRecord, self._json(call))
+
+    def delete_group(self, name: str) -> None:
+        """Remove a group, for admins; whoever is in it goes back to `default`."""
+        self._json(Call(method="DELETE", path=f"/groups/{_part(name)}"))
+
+    def add_to_group(self, name: str, user: str, *, share: float | None = None) -> GroupRecord:
+        """Move a user into a group, or give them another share of it, for admins."""
+        path = f"/groups/{_part(name)}/members/{_part(user)}"
+        call = Call(method="PUT", path=path, body={"share": share}, repeatable=True)
+        return _decode(GroupRecord, self._json(call))
+
+    def remove_from_group(self, name: str, user: str) -> GroupRecord:
+        """Put a user back into `default`, for admins."""
+        path = f"/groups/{_part(name)}/members/{_part(user)}"
+        return _decode(GroupRecord, self._json(Call(method="DELETE", path=path)))
+
     def register(self, name: str, password: str) -> UserRecord:
         """Ask for an account; an admin lets the user in."""
         return _decode(UserRecord, self._post("/users", {"name": name, "password": password}))
@@ -418,7 +453,7 @@ def _decode(kind: type[T], answer: Any) -> T:
 def _part(text: str) -> str:
     """`text` as one part of a path."""
     if not text:
-        raise BadInput("the name of a job or user is empty")
+        raise BadInput("the name of a job, user or group is empty")
     return quote(text, safe="")
 
 

@@ -33,6 +33,7 @@ TICK_S = 1.0
 _LONGEST_REST_S = 1.0
 _CLOSE_LIMIT_S = 30.0
 _ASIDE_S = 60.0
+_TURNS_EVERY_S = 60.0
 
 
 class Conductor:
@@ -46,6 +47,7 @@ class Conductor:
         archives: CodeArchives,
         folder: Path,
         user_limit: int | None,
+        running_limit: int | None,
         tick_s: float,
     ) -> None:
         self._database = database
@@ -53,10 +55,12 @@ class Conductor:
         self._archives = archives
         self._folder = folder
         self._user_limit = user_limit
+        self._running_limit = running_limit
         self._tick_s = tick_s
         self.pool = _pool(engine)
         self.roster = Roster(self.pool, on_change=self.wake)
         self._chances_seen = -1
+        self._turns_due = 0.0
         self._unstarted: set[str] = set()
         self._unwritten_stops: set[str] = set()
         """Jobs that shall end, where the database had no room to say so."""
@@ -272,16 +276,23 @@ class Conductor:
 
     def _start_what_may(self) -> None:
         chances = self.roster.chances
-        if chances == self._chances_seen:
+        # Turns change as running jobs use more, with nothing else happening.
+        if chances == self._chances_seen and time.monotonic() < self._turns_due:
             return
         now = time.time()
-        standing = self.roster.snapshot()
+        standing = self.roster.snapshot(now)
         starts = schedule(
-            standing.queue, self.pool, standing.running, now=now, user_limit=self._user_limit
+            standing.queue,
+            self.pool,
+            standing.running,
+            now=now,
+            user_limit=self._user_limit,
+            running_limit=self._running_limit,
         )
         begun = self._commit_starts(starts, now) if starts else []
-        # Only now: a commit that failed leaves the chance to the next pass.
+        # Only now: a start that could not be written down is a chance still.
         self._chances_seen = chances
+        self._turns_due = time.monotonic() + _TURNS_EVERY_S
         for attempt in begun:
             self._start(attempt)
 

@@ -13,8 +13,10 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select,
 from sqlalchemy.sql import Select
 
 from jumar.engine.base import Observation
-from jumar.errors import BadInput, NotFound
+from jumar.errors import BadInput, NotFound, TooManyJobs
+from jumar.jobs import use
 from jumar.jobs.lifecycle import check_step
+from jumar.jobs.scheduling.records import USUAL_PRIORITY
 from jumar.jobs.tables import attempts, jobs
 from jumar.spec.job import JobSpec
 from jumar.spec.records import AttemptRecord, JobRecord, JobSummary, StagingRecord, Waiting
@@ -24,6 +26,9 @@ from jumar.spec.states import ACTIVE, JobState
 _ADD_JOB = insert(jobs).returning(jobs.c.seq)
 _JOB_OF_KEY = select(jobs).where(
     jobs.c.user == bindparam("user"), jobs.c.submit_key == bindparam("key")
+)
+_WAITING_OF_USER = select(func.count()).where(
+    jobs.c.user == bindparam("user"), jobs.c.state == JobState.QUEUED
 )
 
 ID_LENGTH = 10
@@ -47,6 +52,7 @@ class JobRow:
     finished_at: float | None
     attempt: int
     not_uploaded: bool = False
+    rank: int = USUAL_PRIORITY
 
     def summary(self) -> JobSummary:
         """The job as lists show it."""
@@ -125,15 +131,21 @@ def insert_job(
     notes: tuple[str, ...],
     key: str | None,
     now: float,
+    rank: int = USUAL_PRIORITY,
+    queue_limit: int | None = None,
     job_id: str | None = None,
 ) -> tuple[JobRow, bool]:
     """Put a job in line. The same key from the same user is the same job: (row, whether new).
 
-    `job_id`: of a job that had its name before, and was lost."""
+    `queue_limit`: how many jobs of one user may wait; counted in the transaction that adds this one,
+    so that submits at the same time cannot get past it together. `job_id`: of a job that had its name
+    before, and was lost."""
     if key is not None:
         known = connection.execute(_JOB_OF_KEY, {"user": user, "key": key}).first()
         if known is not None:
             return job_row(known), False
+    if queue_limit is not None:
+        _check_queue(connection, user, queue_limit)
     row = JobRow(
         seq=0,
         id=job_id or new_id(),
@@ -147,6 +159,7 @@ def insert_job(
         started_at=None,
         finished_at=None,
         attempt=0,
+        rank=rank,
     )
     values = {
         "id": row.id,
@@ -160,10 +173,20 @@ def insert_job(
         "count": spec.device.count,
         "nodes": spec.nodes,
         "priority": spec.priority,
+        "rank": rank,
         "created_at": now,
         "attempt": row.attempt,
     }
     return replace(row, seq=connection.execute(_ADD_JOB, values).scalar_one()), True
+
+
+def _check_queue(connection: Connection, user: str, limit: int) -> None:
+    waiting = connection.execute(_WAITING_OF_USER, {"user": user}).scalar_one()
+    if waiting >= limit:
+        raise TooManyJobs(
+            f"{user} has {waiting} jobs waiting, and one user may have {limit}",
+            hint="wait until some have started, or stop some; an administrator raises JUMAR_QUEUE_LIMIT",
+        )
 
 
 def find_job(connection: Connection, job: str) -> JobRow:
@@ -317,8 +340,17 @@ def apply_observation(connection: Connection, seen: Observation, now: float) -> 
         reason=seen.reason,
         tail=seen.tail,
     )
+    _charge(connection, row, now)
     _end_job(connection, row, seen, now)
     return find_job(connection, seen.job_id)
+
+
+def _charge(connection: Connection, row: JobRow, now: float) -> None:
+    # By the server's own clock, from the decision to start until the cards are free again: nothing
+    # here is taken from what the job says of itself.
+    attempt = attempts_of(connection, row.seq)[-1]
+    owner = (row.spec.device.kind, row.user)
+    use.record(connection, owner, len(attempt.cards), attempt.created_at, now)
 
 
 def _end_job(connection: Connection, row: JobRow, seen: Observation, now: float) -> None:
@@ -380,6 +412,7 @@ def job_row(row: Row[Any]) -> JobRow:
         finished_at=row.finished_at,
         attempt=row.attempt,
         not_uploaded=row.not_uploaded,
+        rank=row.rank,
     )
 
 

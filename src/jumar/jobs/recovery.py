@@ -59,13 +59,21 @@ class Recovery:
     """Thread-safe."""
 
     def __init__(
-        self, *, database: Database, conductor: Conductor, engine: Engine, home: Path
+        self,
+        *,
+        database: Database,
+        conductor: Conductor,
+        engine: Engine,
+        home: Path,
+        on_restored: Callable[[], None],
     ) -> None:
+        """`on_restored` is called when the database has other rows than before."""
         self._database = database
         self._conductor = conductor
         self._engine = engine
         self._home = home
         self._folder = home / "jobs"
+        self._on_restored = on_restored
 
     def start(self) -> None:
         """Throw away what a killed server has left half done; take in what runs unlisted.
@@ -158,7 +166,9 @@ class Recovery:
         def then(answer: tuple[T, Standing]) -> None:
             self._conductor.begin_anew(answer[1])
 
-        return self._database.write(change, then=then, limit_s=_RESTORE_LIMIT_S)[0]
+        answer = self._database.write(change, then=then, limit_s=_RESTORE_LIMIT_S)[0]
+        self._on_restored()
+        return answer
 
     def _problem(self) -> str | None:
         try:

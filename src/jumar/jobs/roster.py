@@ -1,4 +1,4 @@
-"""The jobs that are not over, in memory: who waits, in order, and who holds which cards.
+"""The jobs that are not over, in memory: who waits, in order, who holds which cards, who used what.
 
 It mirrors the database: it is filled at start and changed only after a commit, in the order of
 commits (`Database.write(…, then=…)`)."""
@@ -6,18 +6,21 @@ commits (`Database.write(…, then=…)`)."""
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt
 from jumar.jobs.ledger import JobRow
-from jumar.jobs.scheduling.line import Line
+from jumar.jobs.scheduling.cards import KindCards
 from jumar.jobs.scheduling.records import CardRef, Pool, QueuedJob, RunningJob
+from jumar.jobs.scheduling.turns import FairLine, Shares, Turns
+from jumar.jobs.scheduling.use import DAY_S, Owner, PastUse, use_now
 from jumar.spec.states import JobState
 
 NODE = "local"
 # Between the end of the grace period and the moment the cards are seen to be free.
 _CLEAN_UP_S = 10.0
+_DEFAULT_HALF_LIFE_S = 7.0 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class ActiveJob:
             kind=self.row.spec.device.kind,
             cards=tuple(CardRef(NODE, card) for card in self.attempt.cards),
             ends_by=self.ends_by(),
+            since=self.since,
         )
 
 
@@ -53,8 +57,12 @@ class ActiveJob:
 class Snapshot:
     """What the scheduler decides on."""
 
-    queue: tuple[QueuedJob, ...]
+    queue: Turns
     running: tuple[RunningJob, ...]
+    use: Mapping[Owner, float]
+    """What everybody has used, as it counts now."""
+    week: Mapping[Owner, float]
+    """What jobs that have ended used today and in the six days before."""
 
 
 class Roster:
@@ -64,7 +72,10 @@ class Roster:
         """`on_change` is called when a job may start, or must be looked at."""
         self._on_change = on_change
         self._lock = threading.Lock()
-        self._line = Line()
+        self._kinds = {kind: KindCards(nodes, ()) for kind, nodes in pool.items()}
+        self._line = FairLine(self._can_ever_start)
+        self._past = PastUse(_DEFAULT_HALF_LIFE_S)
+        self._shares = Shares()
         self._active: dict[str, ActiveJob] = {}
         # A kind may be gone from the machine while a job of an earlier life still holds it.
         self._all = {kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()}
@@ -106,11 +117,22 @@ class Roster:
     def clear(self) -> None:
         """Know of no job."""
         with self._lock:
-            self._line = Line()
+            self._line = FairLine(self._can_ever_start)
             self._active = {}
             self._free = Counter(self._all)
             self._version += 1
             self._chances += 1
+    def remember_use(self, past: PastUse) -> None:
+        """What was used before this life."""
+        with self._lock:
+            self._past = past
+
+    def share_out(self, shares: Shares) -> None:
+        """Groups and shares have changed, and with them whose turn is next."""
+        with self._lock:
+            self._shares = shares
+            self._chances += 1
+        self._on_change()
 
     def forget(self) -> None:
         """A job that was over is gone: lists have changed."""
@@ -132,7 +154,9 @@ class Roster:
             self._chances += 1
         elif job_id in self._active:
             job = self._active.pop(job_id)
-            self._free[job.row.spec.device.kind] += len(job.attempt.cards)
+            kind, cards = job.row.spec.device.kind, len(job.attempt.cards)
+            self._free[kind] += cards
+            self._past.add((kind, job.row.user), cards, job.since, time.time())
             self._chances += 1
 
     def is_active(self, job_id: str) -> bool:
@@ -145,13 +169,21 @@ class Roster:
         with self._lock:
             return list(self._active.values())
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, now: float) -> Snapshot:
         """The line and the running jobs at one moment."""
         with self._lock:
+            running = tuple(job.running() for job in self._active.values())
+            use = use_now(self._past, running, now)
             return Snapshot(
-                queue=tuple(self._line),
-                running=tuple(job.running() for job in self._active.values()),
+                queue=self._line.turns(use, self._shares),
+                running=running,
+                use=use,
+                week={owner: self._past.this_week(owner, now) for owner in use},
             )
+
+    def _can_ever_start(self, job: QueuedJob) -> bool:
+        cards = self._kinds.get(job.kind)
+        return cards is not None and cards.could_ever_hold(job.count, job.nodes)
 
 
 def queued(row: JobRow) -> QueuedJob:
@@ -168,6 +200,7 @@ def queued(row: JobRow) -> QueuedJob:
         time_limit_s=spec.time_limit,
         preemptible=spec.preemptible,
         grace_s=_grace_s(row),
+        rank=row.rank,
     )
 
 

@@ -6,12 +6,15 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from sqlalchemy import Connection
+
 from jumar.engine.base import Engine, Plan
 from jumar.errors import BadInput, Conflict, JumarError, NotFound, StorageFull, SubmitRefused
-from jumar.jobs import ledger
+from jumar.jobs import ledger, use
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.database import Database
+from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.ledger import JobRow, PageQuery
 from jumar.jobs.recovery import Recovery
@@ -19,6 +22,9 @@ from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
 from jumar.jobs.roster import queued
 from jumar.jobs.scheduling.forecast import explain
+from jumar.jobs.scheduling.records import USUAL_PRIORITY
+from jumar.jobs.scheduling.use import DAY_S
+from jumar.jobs.share import report
 from jumar.launch.jobdir import JobDir
 from jumar.spec.job import ArchivedCode, JobSpec
 from jumar.spec.records import (
@@ -28,6 +34,7 @@ from jumar.spec.records import (
     JobRecord,
     JobSummary,
     LogFile,
+    ShareReport,
     StagingRecord,
     Waiting,
 )
@@ -46,13 +53,22 @@ class JobService:
         engine: Engine,
         home: Path,
         user_limit: int = 0,
+        running_limit: int = 0,
+        queue_limit: int = 0,
+        half_life_days: int = 7,
         tick_s: float = TICK_S,
     ) -> None:
-        """`tick_s`: how often every running job is looked at, hint or no hint."""
+        """`tick_s`: how often every running job is looked at, hint or no hint.
+
+        The limits are per user, 0 means none: `user_limit` for devices held, `running_limit` for
+        jobs running, `queue_limit` for jobs waiting."""
         self._database = database
         self._engine = engine
         self._folder = home / "jobs"
         self._user_limit = user_limit or None
+        self._running_limit = running_limit or None
+        self._queue_limit = queue_limit or None
+        self._half_life_days = half_life_days
         self._archives = CodeArchives(home / "code")
         self._conductor = Conductor(
             database=database,
@@ -60,11 +76,17 @@ class JobService:
             archives=self._archives,
             folder=self._folder,
             user_limit=self._user_limit,
+            running_limit=self._running_limit,
             tick_s=tick_s,
         )
+        self.groups = Groups(database, self._conductor.roster.share_out)
         self._removals = Removals(database, self._folder, self._conductor.roster)
         self.recovery = Recovery(
-            database=database, conductor=self._conductor, engine=engine, home=home
+            database=database,
+            conductor=self._conductor,
+            engine=engine,
+            home=home,
+            on_restored=self._load_shares,
         )
         self._hints = HintSocket(home, self._conductor.hint)
         self._counts: tuple[int, dict[str, int]] = (-1, {})
@@ -84,10 +106,16 @@ class JobService:
 
     def start(self) -> None:
         """Find the jobs of an earlier life and begin."""
+        self._load_shares()
         self._hints.start()
         self._removals.start()
         self.recovery.start()
         self._conductor.start()
+
+    def _load_shares(self) -> None:
+        past = use.load(self._database, float(self._half_life_days * DAY_S), time.time())
+        self._conductor.roster.remember_use(past)
+        self.groups.load()
 
     def close(self) -> None:
         """Let go of everything. Running jobs go on."""
@@ -108,14 +136,29 @@ class JobService:
             archive = self._archives.find(spec.code.archive)
         return self._engine.plan(spec, archive=archive, user=user)
 
-    def submit(self, spec: JobSpec, *, user: str, key: str | None = None) -> JobRecord:
-        """Put a job in line. The same key from the same user gives the same job again."""
+    def submit(
+        self, spec: JobSpec, *, user: str, key: str | None = None, ranked: bool = False
+    ) -> JobRecord:
+        """Put a job in line. The same key from the same user gives the same job again.
+
+        `ranked`: an administrator submits it, whose priority orders the whole line; else it orders
+        the jobs of this user only."""
         notes = self.plan(spec, user=user).notes
         now = time.time()
-        row, is_new = self._database.write(
-            lambda c: ledger.insert_job(c, user=user, spec=spec, notes=notes, key=key, now=now),
-            then=self._show_new,
-        )
+
+        def insert(connection: Connection) -> tuple[JobRow, bool]:
+            return ledger.insert_job(
+                connection,
+                user=user,
+                spec=spec,
+                notes=notes,
+                key=key,
+                now=now,
+                rank=spec.priority if ranked else USUAL_PRIORITY,
+                queue_limit=self._queue_limit,
+            )
+
+        row, is_new = self._database.write(insert, then=self._show_new)
         # Nothing has happened to a new job yet: no need to look.
         return self._record(row) if is_new else self.get(row.id)
 
@@ -124,9 +167,11 @@ class JobService:
         if is_new:
             self._conductor.roster.reflect(row)
 
-    def rerun(self, job: str, *, user: str, key: str | None = None) -> JobRecord:
+    def rerun(
+        self, job: str, *, user: str, key: str | None = None, ranked: bool = False
+    ) -> JobRecord:
         """The same job once more, as a new one."""
-        return self.submit(self._row(job).spec, user=user, key=key)
+        return self.submit(self._row(job).spec, user=user, key=key, ranked=ranked)
 
     def stop(self, job: str) -> JobRecord:
         """Take a job out of the line or end it. Asking twice is asking once."""
@@ -215,6 +260,12 @@ class JobService:
             next_before=rows[limit - 1][0] if more else None,
         )
 
+    def share(self) -> ShareReport:
+        """Who has used what, who is next, and why."""
+        now = time.time()
+        standing = self._conductor.roster.snapshot(now)
+        return report(standing, now, half_life_days=self._half_life_days)
+
     def cards(self) -> tuple[CardUse, ...]:
         """Every card and who holds it."""
         holders = {
@@ -271,14 +322,17 @@ class JobService:
             return ledger.find_job(connection, job)
 
     def _why_it_waits(self, row: JobRow) -> Waiting:
-        standing = self._conductor.roster.snapshot()
+        now = time.time()
+        standing = self._conductor.roster.snapshot(now)
         return explain(
             queued(row),
             standing.queue,
             self._conductor.pool,
             standing.running,
-            now=time.time(),
+            now=now,
             user_limit=self._user_limit,
+            running_limit=self._running_limit,
+            shares=standing.queue.shares,
         )
 
     def _record(

@@ -62,6 +62,8 @@ jobs = Table(
     Column("count", Integer, nullable=False),
     Column("nodes", Integer, nullable=False),
     Column("priority", Integer, nullable=False),
+    # What an administrator gave it, which orders the whole line; the usual one for all others.
+    Column("rank", Integer, nullable=False, server_default="100"),
     Column("created_at", Float, nullable=False),
     Column("started_at", Float),
     Column("finished_at", Float),
@@ -72,6 +74,7 @@ jobs = Table(
     Index("ix_jobs_state_seq", "state", "seq"),
     Index("ix_jobs_user_seq", "user", "seq"),
     Index("ix_jobs_name_seq", "name", "seq"),
+    Index("ix_jobs_user_state", "user", "state"),
 )
 
 attempts = Table(
@@ -87,4 +90,32 @@ attempts = Table(
     Column("exit_code", Integer),
     Column("reason", Text),
     Column("tail", Text),
+)
+
+groups = Table(
+    "groups",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("share", Float, nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
+# Who is not in it is in the default group, with a share of 1.
+group_members = Table(
+    "group_members",
+    metadata,
+    Column("user", String(64), ForeignKey("users.name"), primary_key=True),
+    Column("group", String(64), ForeignKey("groups.name"), nullable=False),
+    Column("share", Float, nullable=False),
+)
+
+# Card-seconds of attempts that have ended, by the day (UTC). It outlives the jobs: who removes them
+# has still used the cards.
+card_use = Table(
+    "card_use",
+    metadata,
+    Column("user", String(64), primary_key=True),
+    Column("kind", String(8), primary_key=True),
+    Column("day", Integer, primary_key=True),
+    Column("card_s", Float, nullable=False),
 )

@@ -64,7 +64,13 @@ def _site(settings: Settings, listener: Listener) -> Generator[Site]:
     database = open_database(settings.database)
     accounts = Accounts(database)
     service = JobService(
-        database=database, engine=engine, home=settings.home, user_limit=settings.user_limit
+        database=database,
+        engine=engine,
+        home=settings.home,
+        user_limit=settings.user_limit,
+        running_limit=settings.running_limit,
+        queue_limit=settings.queue_limit,
+        half_life_days=settings.half_life_days,
     )
     try:
         _write_client(settings.home, accounts, listener.url)

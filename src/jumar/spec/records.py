@@ -35,6 +35,68 @@ class Waiting:
     free: int
     total: int
     expected_start: float | None = None
+    users_ahead: tuple[str, ...] = ()
+    """Who came later and is ahead because they have used less for their share."""
+    groups_ahead: tuple[str, ...] = ()
+    """Other groups whose users came later and are ahead because the group has used less."""
+    put_ahead: int = 0
+    """How many jobs ahead an administrator put there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareLine:
+    """What one user has used of one kind, and what their share of it is. Use is card-seconds."""
+
+    kind: str
+    user: str
+    group: str
+    entitled: float
+    """The part (0 to 1) that is this user's among all who use or want the kind."""
+    used: float
+    """Their part (0 to 1) of all that has been used, as it counts now."""
+    counts_card_s: float
+    """What they have used: old use counts less, and running jobs as much as they are expected to take."""
+    week_card_s: float
+    """What they have used today and in the six days before, running jobs included."""
+    running_cards: int
+    waiting_jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextTurn:
+    """Whose turn is next for one kind, and why."""
+
+    kind: str
+    user: str
+    job_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareReport:
+    """Who has used what, and who is next."""
+
+    half_life_days: int
+    lines: tuple[ShareLine, ...] = ()
+    """By kind, then those first whose turn is sooner."""
+    next: tuple[NextTurn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A user in a group, and their share of what is the group's."""
+
+    user: str
+    share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRecord:
+    """Users who share a part of the site. Everybody else is in the group `default`."""
+
+    name: str
+    share: float
+    members: tuple[GroupMember, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,16 @@
 """When a waiting job will start, and in plain words why it does not start now.
 
-A forecast assumes that every job uses its whole time limit and that nobody comes to stand ahead:
-jobs mostly start earlier. Jobs behind it are left out: they cannot delay it once it is the head.
-Nothing here decides anything."""
+A forecast assumes that every job uses its whole time limit, and that nobody comes to stand ahead or
+changes places: jobs mostly start earlier. Jobs behind it are left out: they cannot delay it once it is
+the head. Nothing here decides anything."""
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from jumar.jobs.scheduling.cards import KindCards
-from jumar.jobs.scheduling.line import place_of
+from jumar.jobs.scheduling.records import USUAL_PRIORITY
 from jumar.jobs.scheduling.schedule import (
     Holdings,
     Pass,
@@ -20,6 +21,7 @@ from jumar.jobs.scheduling.schedule import (
     Start,
 )
 from jumar.jobs.scheduling.simulation import simulate
+from jumar.jobs.scheduling.turns import Shares
 from jumar.spec.duration import format_duration
 from jumar.spec.records import Waiting
 
@@ -28,6 +30,7 @@ MOST_AHEAD = 1000
 _MOST_LOOKS = 200_000
 """How often a forecast may look at a waiting or a running job: a fraction of a second."""
 
+_MOST_NAMES = 3
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
 Clock = Callable[[float, float], str]
@@ -49,12 +52,21 @@ def forecast(
     *,
     now: float,
     user_limit: int | None,
+    running_limit: int | None = None,
 ) -> float | None:
     """When the job starts if all jobs use their whole limit.
 
     None if that depends on a job without a limit, if it never starts, or if it is too far ahead to
     be worth the work."""
-    return _foresee(job, _ahead(job, queue), pool, running, now=now, user_limit=user_limit)
+    return _foresee(
+        job,
+        _ahead(job, queue),
+        pool,
+        running,
+        now=now,
+        user_limit=user_limit,
+        running_limit=running_limit,
+    )
 
 
 def explain(
@@ -65,18 +77,22 @@ def explain(
     *,
     now: float,
     user_limit: int | None,
+    running_limit: int | None = None,
+    shares: Shares | None = None,
     clock: Clock = local_clock,
 ) -> Waiting:
     """Why the job waits."""
     running = tuple(running)
     ahead = _ahead(job, queue)
-    decided = Pass(Holdings(pool, running, user_limit=user_limit), now)
+    limits = {"user_limit": user_limit, "running_limit": running_limit}
+    decided = Pass(Holdings(pool, running, **limits), now)
     for other in ahead:
         decided.offer(other)
     cards = decided.holdings.kinds.get(job.kind) or KindCards({}, ())
     free, fitting = cards.free_total, len(cards.free.tightest(job.count, job.nodes))
     outcome = decided.offer(job)
     place = 1 + sum(other.kind == job.kind for other in ahead)
+    overtaken = _overtaken(job, ahead, shares or Shares())
     expected, cause = None, "cards"
     match outcome:
         case Start():
@@ -95,10 +111,11 @@ def explain(
                 cause, parts = "limit", [_over_limit(job, decided)]
             elif fitting == job.nodes:
                 cause = "kept"
-                parts = [_kept(job, decided), f"{_ordinal(place)} in line"]
+                parts = [_kept(job, decided), f"{_ordinal(place)} in line", *overtaken.words()]
             else:
                 parts = [_too_few(job, cards.total, free, fitting), f"{_ordinal(place)} in line"]
-            expected = _foresee(job, ahead, pool, running, now=now, user_limit=user_limit)
+                parts += overtaken.words()
+            expected = _foresee(job, ahead, pool, running, now=now, **limits)
             if expected is not None:
                 parts.append(f"expected start {clock(expected, now)}")
     return Waiting(
@@ -109,12 +126,63 @@ def explain(
         free=free,
         total=cards.total,
         expected_start=expected,
+        users_ahead=overtaken.users,
+        groups_ahead=overtaken.groups,
+        put_ahead=overtaken.put_ahead,
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Overtaken:
+    """Who came later and is ahead, and by what right."""
+
+    users: tuple[str, ...]
+    """Of the same group, who have used less for their share."""
+    groups: tuple[str, ...]
+    """Other groups that have used less for their share."""
+    put_ahead: int
+    """Jobs that an administrator put ahead."""
+
+    def words(self) -> list[str]:
+        found: list[str] = []
+        if self.put_ahead:
+            jobs = "1 job" if self.put_ahead == 1 else f"{self.put_ahead} jobs"
+            found.append(f"an administrator put {jobs} ahead")
+        names = [*self.users, *(f"group {group}" for group in self.groups)]
+        if names:
+            have, are = ("has", "is") if len(names) == 1 else ("have", "are")
+            found.append(f"{_listed(names)} {have} used less and {are} ahead")
+        return found
+
+
+def _overtaken(job: QueuedJob, ahead: Iterable[QueuedJob], shares: Shares) -> _Overtaken:
+    users: dict[str, None] = {}
+    groups: dict[str, None] = {}
+    put_ahead = 0
+    own_group = shares.member(job.user).group
+    for other in ahead:
+        if other.kind != job.kind:
+            continue
+        if other.rank > job.rank:
+            put_ahead += 1
+        elif other.user != job.user and other.order > job.order:
+            group = shares.member(other.user).group
+            if group == own_group:
+                users[other.user] = None
+            else:
+                groups[group] = None
+    return _Overtaken(tuple(users), tuple(groups), put_ahead)
+
+
+def _listed(names: list[str]) -> str:
+    """`ann`, `ann and bob`, `ann, bob and 3 others`."""
+    if len(names) > _MOST_NAMES:
+        names = [*names[: _MOST_NAMES - 1], f"{len(names) - _MOST_NAMES + 1} others"]
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def _ahead(job: QueuedJob, queue: Iterable[QueuedJob]) -> tuple[QueuedJob, ...]:
-    place = place_of(job)
-    return tuple(takewhile(lambda other: place_of(other) < place, queue))
+    return tuple(takewhile(lambda other: other.job_id != job.job_id, queue))
 
 
 def _foresee(
@@ -125,17 +193,24 @@ def _foresee(
     *,
     now: float,
     user_limit: int | None,
+    running_limit: int | None,
 ) -> float | None:
     running = tuple(running)
-    if user_limit is None:
-        # Only a user's limit ties the kinds together.
+    if user_limit is None and running_limit is None:
+        # Only a user's limits tie the kinds together.
         ahead = tuple(other for other in ahead if other.kind == job.kind)
         running = tuple(other for other in running if other.kind == job.kind)
     if len(ahead) > MOST_AHEAD:
         return None
-    arrivals = [(now, other) for other in (*ahead, job)]
+    arrivals = [
+        # They stay in the order in which they stand now.
+        (now, replace(other, priority=USUAL_PRIORITY, order=place))
+        for place, other in enumerate((*ahead, job))
+    ]
     looks = 0
-    for moment in simulate(arrivals, pool, running, now=now, user_limit=user_limit):
+    for moment in simulate(
+        arrivals, pool, running, now=now, user_limit=user_limit, running_limit=running_limit
+    ):
         if any(start.job_id == job.job_id for start in moment.starts):
             return moment.now
         looks += 1 + moment.decided.looks
@@ -176,6 +251,11 @@ def _nodes(number: int) -> str:
 
 def _over_limit(job: QueuedJob, decided: Pass) -> str:
     first, holdings = decided.held[job.user], decided.holdings
+    if holdings.user_limit is None or decided.why_held[job.user] is Refusal.TOO_MANY_JOBS:
+        over = f"over the limit of {holdings.running_limit} running jobs per user"
+        if first.job_id == job.job_id:
+            return over
+        return f"behind job {first.job_id} of the same user, which is {over}"
     use = f"{holdings.in_use.get(job.user, 0)} in use"
     kept = decided.kept_for(job.user)
     if kept:

@@ -7,6 +7,10 @@ Pool = Mapping[str, Mapping[str, Collection[int]]]
 """All cards there are, free or not: kind, then node, then the ids of its cards."""
 
 
+USUAL_PRIORITY = 100
+"""What a job has that nobody gave a priority."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class CardRef:
     """One card (or CPU slot) of one node; its kind is known from where it stands."""
@@ -31,6 +35,9 @@ class QueuedJob:
     preemptible: bool
     grace_s: float = 0.0
     """How much longer than its limit the job may hold its cards while it is being ended."""
+    rank: int = USUAL_PRIORITY
+    """The priority that an administrator gave it, which orders the whole line. A member's own
+    priority orders only the jobs of that member, and their rank is the usual one."""
 
     @property
     def needs(self) -> int:
@@ -53,6 +60,8 @@ class RunningJob:
     cards: tuple[CardRef, ...]
     ends_by: float | None
     """When its cards are free at the latest: start, limit and grace. None: nobody knows."""
+    since: float | None = None
+    """When it got its cards; None: just now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 The rules:
 
-- Jobs are looked at in the order of the line: by priority, then first come.
+- Jobs are looked at in the order of turns, which `turns` deals out by what everybody has used.
 - A job gets `count` cards on each of `nodes` nodes at once, or nothing. It goes to the nodes with
   the fewest free cards that do, so that large holes stay whole, and gets the lowest neighbouring
   ids there. A card has one job.
 - Each kind of card is a pool of its own with a line of its own.
 - The first job of a kind that does not fit is the *head* of that kind. Jobs behind it may start
   (backfill) only where that cannot delay it.
-- A job that would bring its user over the limit waits, and so do all later jobs of that user: else
+- A job that would bring its user over a limit (of devices held, of jobs running) waits, and so do all later jobs of that user: else
   a user's small jobs would keep the big one waiting for ever. It is no head, since cards kept for
   it would lie idle until its user's own jobs end. A head counts as if it ran already, so no later
   job of its user can take the room that it needs under the limit.
@@ -24,8 +24,8 @@ starts by T. A job behind H starts now only if (1) it ends by T even if it uses 
 every node has the same cards at T as without it. Or (2) it may outlast T, and after subtracting its
 cards for good at least m nodes are still good at T. Either way at T at least m nodes are good, so
 the promise T holds after each start. In the next pass, at a time before T, jobs have only ended
-earlier than assumed: T computed anew is the same or earlier. By induction T never moves later, and
-at T, at the latest, H starts. If every job uses its whole limit, H cannot start before T either,
+earlier than assumed: T computed anew is the same or earlier. By induction, as long as H is the head, T
+never moves later, and at T, at the latest, H starts. If every job uses its whole limit, H cannot start before T either,
 with or without backfill: backfill changes nothing for it.
 
 *The time is not known*, because too many nodes wait for jobs without a limit. Then such a job might
@@ -38,8 +38,14 @@ without backfill.
 count H's cards as used, so they leave room for it; other jobs of the user can only end. H stays
 within its limit until it starts.
 
-Jobs *ahead* of H in the line can still delay it: a job of higher priority that comes later, or
-one that waited for its user's limit. That is what the order of the line asks for.
+*Jobs ahead of H* can still delay it, and who is ahead may change from pass to pass. It can only be a
+job that an administrator ranks higher, one of H's own user with a higher priority, one of somebody
+who has used less for their share than H's user, or one that waited for its user's limit. That is
+what the order asks for. Starts themselves do not change it: a job that starts counts from then on as
+much as its turn did in this pass, so in a second look at the same moment the others stand as they
+stood. Later, of those who wait, only who runs something falls back, and how much can go ahead of H in
+all is bounded (`turns`). So H is not overtaken for ever, and from the moment when nobody is left to
+overtake it, the promise above is kept.
 
 What this does not do: preempt, wait, or look at the clock."""
 
@@ -73,22 +79,33 @@ def schedule(
     *,
     now: float,
     user_limit: int | None,
+    running_limit: int | None = None,
 ) -> list[Start]:
-    """Decide which jobs of the line start now. `queue` is in order already, as `Line` gives it.
+    """Decide which jobs of the line start now. `queue` is in order already, as `Turns` gives it.
 
-    `user_limit`: how many devices, of all kinds, the running jobs of one user may hold."""
-    return Pass(Holdings(pool, running, user_limit=user_limit), now).go_through(queue)
+    `user_limit`: how many devices, of all kinds, the running jobs of one user may hold.
+    `running_limit`: how many jobs of one user may run."""
+    holdings = Holdings(pool, running, user_limit=user_limit, running_limit=running_limit)
+    return Pass(holdings, now).go_through(queue)
 
 
 class Holdings:
     """Who holds which cards. It outlives a pass, for those who look into the future."""
 
     def __init__(
-        self, pool: Pool, running: Iterable[RunningJob], *, user_limit: int | None
+        self,
+        pool: Pool,
+        running: Iterable[RunningJob],
+        *,
+        user_limit: int | None,
+        running_limit: int | None = None,
     ) -> None:
         self.user_limit = user_limit
+        self.running_limit = running_limit
         self.in_use: dict[str, int] = {}
         """How many devices each user holds."""
+        self.jobs_of: dict[str, int] = {}
+        """How many jobs each user runs."""
         self._running: dict[str, tuple[str, str, int]] = {}
         by_kind: dict[str, list[RunningJob]] = {kind: [] for kind in pool}
         for job in running:
@@ -114,11 +131,13 @@ class Holdings:
         """Free what the job held."""
         user, kind, devices = self._running.pop(job_id)
         self.in_use[user] -= devices
+        self.jobs_of[user] -= 1
         self.kinds[kind].give_back(job_id)
 
     def _charge(self, job_id: str, user: str, kind: str, devices: int) -> None:
         self._running[job_id] = (user, kind, devices)
         self.in_use[user] = self.in_use.get(user, 0) + devices
+        self.jobs_of[user] = self.jobs_of.get(user, 0) + 1
 
 
 class Refusal(Enum):
@@ -130,6 +149,8 @@ class Refusal(Enum):
     """It alone is above its user's limit."""
     OVER_LIMIT = auto()
     """With what its user holds, and what is kept for their heads, it is above the limit."""
+    TOO_MANY_JOBS = auto()
+    """Its user runs as many jobs as one user may, those counted that cards are kept for."""
     BEHIND_OWN = auto()
     """An earlier job of its user waits for the limit."""
     NO_CARDS = auto()
@@ -146,11 +167,14 @@ class Pass:
         self.heads: dict[str, QueuedJob] = {}
         """The head of each kind that has one."""
         self.held: dict[str, QueuedJob] = {}
-        """Users who wait for their limit, and the job that made them wait."""
+        """Users who wait for a limit, and the job that made them wait."""
+        self.why_held: dict[str, Refusal] = {}
+        """Which limit that is."""
         self.looks = 0
         """How often it looked at a waiting or a running job: what the pass has cost so far."""
         self._reservations: dict[str, Reservation] = {}
         self._charged = dict(holdings.in_use)
+        self._charged_jobs = dict(holdings.jobs_of)
         self._possible: dict[_Shape, bool] = {}
         self._unfitting: set[_Shape] = set()
         self._kept: set[_Shape] = set()
@@ -212,17 +236,22 @@ class Pass:
         return possible
 
     def _check_limit(self, job: QueuedJob) -> Refusal | None:
-        limit = self.holdings.user_limit
-        if limit is None:
+        limit, most_jobs = self.holdings.user_limit, self.holdings.running_limit
+        if limit is None and most_jobs is None:
             return None
-        if job.needs > limit:
+        if limit is not None and job.needs > limit:
             return Refusal.NEVER_ALLOWED
         if job.user in self.held:
             return Refusal.BEHIND_OWN
-        if self._charged.get(job.user, 0) + job.needs > limit:
+        refusal = None
+        if limit is not None and self._charged.get(job.user, 0) + job.needs > limit:
+            refusal = Refusal.OVER_LIMIT
+        elif most_jobs is not None and self._charged_jobs.get(job.user, 0) >= most_jobs:
+            refusal = Refusal.TOO_MANY_JOBS
+        if refusal is not None:
             self.held[job.user] = job
-            return Refusal.OVER_LIMIT
-        return None
+            self.why_held[job.user] = refusal
+        return refusal
 
     def _make_head(self, job: QueuedJob) -> None:
         if job.kind not in self.heads:
@@ -251,3 +280,4 @@ class Pass:
 
     def _charge(self, job: QueuedJob) -> None:
         self._charged[job.user] = self._charged.get(job.user, 0) + job.needs
+        self._charged_jobs[job.user] = self._charged_jobs.get(job.user, 0) + 1

@@ -140,7 +140,9 @@ async def upload(opened: OpenedJob, site: SiteOf) -> Response:
 @router.post("/jobs/{job}/rerun")
 async def rerun(opened: OpenedJob, site: SiteOf, user: Member) -> Response:
     """Submit the job again and show the new one."""
-    again = await run_in_threadpool(site.service.rerun, opened.id, user=user.name)
+    again = await run_in_threadpool(
+        site.service.rerun, opened.id, user=user.name, ranked=user.role == "admin"
+    )
     return RedirectResponse(f"/jobs/{again.id}", status_code=303)
 
 

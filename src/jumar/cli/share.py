@@ -1,0 +1,48 @@
+"""`jumar share`: who used what, who is next, and why."""
+
+import click
+
+from jumar.cli.connect import connected
+from jumar.cli.output import print_json, print_table, visible
+from jumar.spec.records import ShareLine
+
+_HEADER = ("KIND", "USER", "GROUP", "SHARE", "USED", "COUNTS", "7 DAYS", "RUNNING", "WAITING")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; use is in card-seconds.")
+def command(as_json: bool) -> None:
+    """Show who used what and who is next.
+
+    SHARE is the part that is a user's, USED the part they had. COUNTS is what
+    they used in card-hours, where old use counts less and running jobs count
+    as much as they are expected to take. Who has used least for their share is
+    next.
+
+    \b
+    Examples:
+      jumar share
+      jumar share --json
+    """
+    with connected() as client:
+        found = client.share()
+    if as_json:
+        print_json(found)
+        return
+    print_table(_HEADER, [_row(line) for line in found.lines])
+    for turn in found.next:
+        print(f"next for {turn.kind}: {visible(turn.user)}, job {turn.job_id}: {visible(turn.why)}")
+
+
+def _row(line: ShareLine) -> tuple[str, ...]:
+    return (
+        line.kind,
+        visible(line.user),
+        visible(line.group),
+        f"{line.entitled:.0%}",
+        f"{line.used:.0%}",
+        f"{line.counts_card_s / 3600:.1f} h",
+        f"{line.week_card_s / 3600:.1f} h",
+        str(line.running_cards),
+        str(line.waiting_jobs),
+    )

@@ -1,0 +1,235 @@
+"""Whose turn it is: the order of the line, by what everybody has used of their share.
+
+The order, from the outside in:
+
+- By rank: what an administrator put first is first, what an administrator put last is last.
+- Each kind of card has turns of its own. Kinds have nothing but a user's limits in common, so between
+  them the first come is looked at first.
+- The next turn is the group's that has used least for its share, then, within the group, the user's
+  that has used least for theirs. A group's use is its users' use. Equal use: first come.
+- A user's own jobs of a kind stand by that user's priority, then first come.
+
+Every turn counts at once as if the job had started (`use.cost`), so the turns of one pass are dealt out
+among all who wait. A job that can never start takes no turn: it stands at the end.
+
+**Nobody is overtaken for ever.** Let ann wait with nothing running, and let u(x) be what user x has
+used, divided by the share. A job of bob's goes ahead of ann's first job only while u(bob) <= u(ann).
+Decay multiplies both by the same factor, so the quotient u(bob)/u(ann) never falls by time alone, and it
+rises with every card-second that bob's jobs take. (What a job is expected to take only makes u(bob)
+look larger, never smaller, than what is kept of it in the end.) So once bob's jobs have taken as much as
+ann had used, in the proportion of the shares, he is behind her until she runs something. There are
+finitely many users; after finitely many card-seconds of theirs ann's first job is the head of its kind
+and stays it, and what a head is promised is in `schedule`. Who comes anew, who is given another share
+and what an administrator puts first may of course go ahead of her once more.
+
+With groups the same holds for ann's group among the groups and for ann within it, as long as the group
+has nothing running. While colleagues hold cards, the group's use grows with theirs: a group that holds
+more than its share waits for others, that is what shares are for.
+
+Lazy: users stand in a heap, and nobody's jobs are gone through before it is their turn."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace, merge
+
+from jumar.jobs.scheduling.line import Line
+from jumar.jobs.scheduling.records import QueuedJob
+from jumar.jobs.scheduling.use import Owner, cost
+
+DEFAULT_GROUP = "default"
+"""Where everybody is who is in no other group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Where a user is, and what share of that group is theirs."""
+
+    group: str = DEFAULT_GROUP
+    share: float = 1.0
+
+
+NOWHERE_ELSE = Member()
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Groups share the site, users share their group; shares are proportions."""
+
+    groups: Mapping[str, float] = field(default_factory=dict[str, float])
+    members: Mapping[str, Member] = field(default_factory=dict[str, Member])
+
+    def member(self, user: str) -> Member:
+        """Everybody is somewhere."""
+        return self.members.get(user, NOWHERE_ELSE)
+
+    def of_group(self, group: str) -> float:
+        """A group's share of the site."""
+        return self.groups.get(group, 1.0)
+
+
+Jobs = Mapping[str, Sequence[QueuedJob]]
+"""The waiting jobs of one rank and one kind: by user, in that user's own order."""
+
+
+class Turns:
+    """The line as it stood at one moment, in the order of turns. May be gone through many times."""
+
+    def __init__(
+        self,
+        ranks: Sequence[Sequence[tuple[str, Jobs]]],
+        never: Sequence[QueuedJob],
+        use: Mapping[Owner, float],
+        shares: Shares,
+    ) -> None:
+        self._ranks = ranks
+        self._never = never
+        self._use = use
+        self.shares = shares
+
+    def __iter__(self) -> Iterator[QueuedJob]:
+        # What the turns of higher ranks count.
+        taken: dict[Owner, float] = {}
+        for kinds in self._ranks:
+            yield from _first_come([self._of_kind(kind, jobs, taken) for kind, jobs in kinds])
+        yield from self._never
+
+    def _of_kind(self, kind: str, jobs: Jobs, taken: dict[Owner, float]) -> Iterator[QueuedJob]:
+        groups: dict[str, list[str]] = {}
+        group_use: dict[str, float] = {}
+        for user in jobs:
+            groups.setdefault(self.shares.member(user).group, []).append(user)
+        for counted in (self._use, taken):
+            for (of_kind, user), used in counted.items():
+                if of_kind == kind:
+                    group = self.shares.member(user).group
+                    group_use[group] = group_use.get(group, 0.0) + used
+        heap = [
+            _Group(
+                group_use.get(group, 0.0) / self.shares.of_group(group),
+                1.0 / self.shares.of_group(group),
+                [self._user(kind, user, jobs[user], taken) for user in users],
+            )
+            for group, users in groups.items()
+        ]
+        yield from _deal(heap)
+        for user, theirs in jobs.items():
+            taken[kind, user] = taken.get((kind, user), 0.0) + sum(map(cost, theirs))
+
+    def _user(
+        self, kind: str, user: str, jobs: Sequence[QueuedJob], taken: Mapping[Owner, float]
+    ) -> "_User":
+        owner = (kind, user)
+        used = self._use.get(owner, 0.0) + taken.get(owner, 0.0)
+        share = self.shares.member(user).share
+        # Places are (use for the share, first come), the name only keeps ties from being compared on.
+        return (used / share, jobs[0].order, user, 1.0 / share, jobs, 0)
+
+
+_User = tuple[float, int, str, float, Sequence[QueuedJob], int]
+"""Use for the share, when the next job came, the name, one over the share, the jobs, which is next."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """A group whose users wait; `used` and `per_share` as with a user."""
+
+    used: float
+    per_share: float
+    users: list[_User]
+
+    def take_turn(self) -> tuple[QueuedJob, float]:
+        """The next job of the group, and what it counts."""
+        used, _, user, per_share, jobs, place = self.users[0]
+        job = jobs[place]
+        counts = cost(job)
+        place += 1
+        if place == len(jobs):
+            heappop(self.users)
+        else:
+            later = (used + counts * per_share, jobs[place].order, user, per_share, jobs, place)
+            heapreplace(self.users, later)
+        return job, counts
+
+
+def _first_come(kinds: Sequence[Iterator[QueuedJob]]) -> Iterator[QueuedJob]:
+    if len(kinds) == 1:
+        return kinds[0]
+    return merge(*kinds, key=lambda job: job.order)
+
+
+def _deal(groups: list[_Group]) -> Iterator[QueuedJob]:
+    """Turn after turn."""
+    for group in groups:
+        heapify(group.users)
+    heap = [(group.used, group.users[0][1], n, group) for n, group in enumerate(groups)]
+    heapify(heap)
+    while len(heap) > 1:
+        used, _, number, group = heap[0]
+        job, counts = group.take_turn()
+        yield job
+        if group.users:
+            later = (used + counts * group.per_share, group.users[0][1], number, group)
+            heapreplace(heap, later)
+        else:
+            heappop(heap)
+    for *_, last in heap:
+        while last.users:
+            yield last.take_turn()[0]
+
+
+class FairLine:
+    """The waiting jobs, kept so that their order can be dealt out at any moment."""
+
+    def __init__(self, can_ever_start: Callable[[QueuedJob], bool] = lambda job: True) -> None:
+        self._can_ever_start = can_ever_start
+        self._lines: dict[int, dict[str, dict[str, Line]]] = {}
+        self._never = Line()
+        self._by_id: dict[str, QueuedJob] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __contains__(self, job_id: object) -> bool:
+        return job_id in self._by_id
+
+    def add(self, job: QueuedJob) -> None:
+        """Put a job in its place; one that waits already is moved there."""
+        self.discard(job.job_id)
+        self._by_id[job.job_id] = job
+        if self._can_ever_start(job):
+            kinds = self._lines.setdefault(job.rank, {})
+            kinds.setdefault(job.kind, {}).setdefault(job.user, Line()).add(job)
+        else:
+            self._never.add(job)
+
+    def remove(self, job_id: str) -> QueuedJob:
+        """Take a job out; KeyError if it is not there."""
+        job = self._by_id.pop(job_id)
+        if job_id in self._never:
+            return self._never.remove(job_id)
+        kinds = self._lines[job.rank]
+        users = kinds[job.kind]
+        users[job.user].remove(job_id)
+        if not users[job.user]:
+            del users[job.user]
+        if not users:
+            del kinds[job.kind]
+        if not kinds:
+            del self._lines[job.rank]
+        return job
+
+    def discard(self, job_id: str) -> None:
+        """Take a job out if it is there."""
+        if job_id in self._by_id:
+            self.remove(job_id)
+
+    def turns(self, use: Mapping[Owner, float], shares: Shares) -> Turns:
+        """The order as of now; the line may change meanwhile."""
+        ranks = [
+            [
+                (kind, {user: tuple(line) for user, line in users.items()})
+                for kind, users in sorted(self._lines[rank].items())
+            ]
+            for rank in sorted(self._lines, reverse=True)
+        ]
+        return Turns(ranks, tuple(self._never), use, shares)
