@@ -72,6 +72,10 @@ class Database:
         self._waiting.put(_Waiting(change, then, future))
         return future.result(timeout=_WRITE_LIMIT_S)
 
+    def write_later(self, change: Write[Any]) -> None:
+        """Queue a change that nobody waits for and that may be lost, such as a coarse time of use."""
+        self._waiting.put(_Waiting(change, None, Future()))
+
     def close(self) -> None:
         """Finish what is queued, then let go."""
         self._waiting.put(None)
