@@ -51,6 +51,8 @@ COMMANDS: dict[str, Entry] = {
     "down": Entry("jumar.cli.down", "Stop the server; running jobs go on.", SERVER),
     "login": Entry("jumar.cli.login", "Use another server.", SERVER),
     "users": Entry("jumar.cli.users", "List users and let them in.", SERVER),
+    "tokens": Entry("jumar.cli.tokens", "List, make and revoke tokens.", SERVER),
+    "passwd": Entry("jumar.cli.passwd", "Change your password.", SERVER),
     "login obs": Entry("jumar.cli.login_obs", "Keep the key of OBS or of another S3 server.", DATA),
     "doctor": Entry("jumar.cli.doctor", "Look for what keeps jobs from running here.", MACHINE),
     "devices": Entry("jumar.cli.devices", "List the cards of this machine.", MACHINE),

@@ -99,6 +99,8 @@ class Accounts:
         """A password for a user to begin anew with, good for a day. All that proved the old self
         ends: sessions, tokens, login links. The home's own commands stay signed in: who reads
         their file is the home's owner, password or not."""
+        if not _NAME.fullmatch(name):
+            raise _nobody(name)
         password, until = secrets.token_urlsafe(12), time.time() + _GIVEN_PASSWORD_S
         stored = scramble(password)
 
