@@ -1,9 +1,11 @@
 """Streams of who may no longer see what they stream: they end, and say so."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 
 import pytest
-from tests.server.conftest import Running, events, wait_for
+from tests.server.conftest import LIMIT_S, Event, Running, events, wait_for
 
 from jumar.client import Client
 from jumar.errors import NotAllowed
@@ -11,6 +13,19 @@ from jumar.jobs.accounts import Accounts
 from jumar.spec.states import JobState
 
 Act = Callable[[Accounts, str], object]
+
+
+@contextmanager
+def streamed(running: Running, job_id: str) -> Generator[Iterator[Event]]:
+    """The events of a running job's log. A stream that nothing else ends is ended after a while by
+    the job, so that a test fails instead of waiting for ever."""
+    rescue = threading.Timer(LIMIT_S, running.finish, (job_id,))
+    rescue.start()
+    try:
+        with running.open(f"/api/v1/jobs/{job_id}/logs/0/0/stream") as answer:
+            yield events(answer)
+    finally:
+        rescue.cancel()
 
 
 def suspend(accounts: Accounts, _token: str) -> None:
@@ -31,8 +46,7 @@ def test_a_stream_ends_with_the_right_to_it(running: Running, act: Act) -> None:
     running.log_path(job.id).write_text("first\n")
     accounts = running.site.accounts
     running.tokens["ann"] = accounts.new_token("ann", "laptop")
-    with running.open(f"/api/v1/jobs/{job.id}/logs/0/0/stream") as answer:
-        incoming = events(answer)
+    with streamed(running, job.id) as incoming:
         assert next(event for event in incoming if event.name == "log").data["text"] == "first\n"
         act(accounts, running.token("ann"))
         # The job goes on, so nothing but the lost right ends the stream.
@@ -50,8 +64,7 @@ def test_a_stream_ends_when_its_token_is_over(
     assert made.expires_at is not None
     ends = made.expires_at
     running.tokens["ann"] = made.token
-    with running.open(f"/api/v1/jobs/{job.id}/logs/0/0/stream") as answer:
-        incoming = events(answer)
+    with streamed(running, job.id) as incoming:
         assert next(incoming).name == "state"
         monkeypatch.setattr("jumar.jobs.tokens.time.time", lambda: ends + 1)
         assert [event.name for event in incoming] == ["refused"]
@@ -60,8 +73,7 @@ def test_a_stream_ends_when_its_token_is_over(
 def test_an_administrator_who_is_one_no_more_stops_seeing_others_logs(running: Running) -> None:
     job = running.running_job("bob")
     running.site.accounts.set_role("ann", "admin")
-    with running.open(f"/api/v1/jobs/{job.id}/logs/0/0/stream") as answer:
-        incoming = events(answer)
+    with streamed(running, job.id) as incoming:
         assert next(incoming).name == "state"
         running.site.accounts.set_role("ann", "member")
         assert [event.name for event in incoming] == ["refused"]
@@ -70,8 +82,7 @@ def test_an_administrator_who_is_one_no_more_stops_seeing_others_logs(running: R
 def test_others_streams_and_ones_own_other_tokens_go_on(running: Running) -> None:
     job = running.running_job("ann")
     spare = running.site.accounts.tokens.new("ann", "spare")
-    with running.open(f"/api/v1/jobs/{job.id}/logs/0/0/stream") as answer:
-        incoming = events(answer)
+    with streamed(running, job.id) as incoming:
         assert next(incoming).name == "state"
         running.site.accounts.set_role("bob", "pending")
         running.site.accounts.tokens.revoke_by_id(spare.id, user="ann")
