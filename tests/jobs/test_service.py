@@ -317,29 +317,12 @@ def test_running_again_is_a_new_job_with_the_same_spec(platform: Platform) -> No
     assert "s3cret" not in json.dumps(first.spec)
 
 
-def test_jobs_are_found_by_id_prefix_and_name(platform: Platform) -> None:
+def test_jobs_are_found_by_id_prefix_and_name_and_touched_by_id_only(platform: Platform) -> None:
     older, newer = platform.submit(name="same name"), platform.submit(name="same name")
-    assert platform.service.get(older[:8]).id == older
-    assert platform.service.get("same name").id == newer
-
-
-@pytest.mark.parametrize("job", ["", "nope", "zz", "%", "../x", "a" * 10_000, "x' OR 1=1 --", "名"])
-def test_what_is_no_job_is_not_found(platform: Platform, job: str) -> None:
-    platform.submit()
+    assert platform.service.find(older[:8], user="ann").id == older
+    assert platform.service.find("same name", user="ann").id == newer
     with pytest.raises(NotFound):
-        platform.service.get(job)
-
-
-def test_a_prefix_of_several_jobs_is_refused(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ids = iter(["abcdefgh01", "abcdefgh02"])
-    monkeypatch.setattr("jumar.jobs.ledger.new_id", lambda: next(ids))
-    platform.submit()
-    platform.submit()
-    with pytest.raises(BadInput, match="abcdefgh01, abcdefgh02"):
-        platform.service.get("abcdefgh")
-    assert platform.service.get("abcdefgh02").id == "abcdefgh02"
+        platform.service.stop("same name")
 
 
 def test_pages_are_whole_and_newest_first(platform: Platform) -> None:

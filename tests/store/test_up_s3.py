@@ -220,6 +220,30 @@ def test_who_waits_for_approval_has_none_and_who_is_suspended_is_out(platform: S
     wait_until(is_out)
 
 
+def test_a_reset_password_ends_the_keys_too(platform: Served) -> None:
+    from jumar.client import Client
+    from jumar.inject.moxing_path.jumar_s3 import S3Error
+
+    with Client(platform.url, platform.tokens["admin"]) as admin:
+        admin.register("dan", "dan-password")
+        admin.set_role("dan", "member")
+        platform.tokens["dan"] = admin.sign_in("dan", "dan-password")
+        leaked = platform.s3("dan")
+        assert isinstance(leaked.buckets(), list)
+        given = admin.reset_password("dan")
+        platform.tokens["dan"] = admin.sign_in("dan", given.password)
+
+    def is_out() -> bool:
+        try:
+            leaked.buckets()
+        except S3Error as error:
+            return error.status == 403
+        return False
+
+    wait_until(is_out)
+    assert isinstance(platform.s3("dan").buckets(), list)
+
+
 @pytest.mark.parametrize(
     ("form", "line"),
     [

@@ -58,6 +58,8 @@ COMMANDS: dict[str, Entry] = {
     ),
     "repair": Entry("jumar.cli.repair", "Make the list of jobs again from their folders.", SERVER),
     "groups": Entry("jumar.cli.groups", "Make groups and give them shares.", SERVER),
+    "tokens": Entry("jumar.cli.tokens", "List, make and revoke tokens.", SERVER),
+    "passwd": Entry("jumar.cli.passwd", "Change your password.", SERVER),
     "login obs": Entry("jumar.cli.login_obs", "Keep the key of OBS or of another S3 server.", DATA),
     "doctor": Entry("jumar.cli.doctor", "Look for what keeps jobs from running here.", MACHINE),
     "devices": Entry("jumar.cli.devices", "List the cards of this machine.", MACHINE),

@@ -21,7 +21,7 @@ from jumar.cli.output import note
 def command(job: str, follow: bool, tail: int | None, rank: int, node: int, as_json: bool) -> int:
     """Print a job's log, or follow it.
 
-    JOB is an id, the start of one, or a name. Ctrl-C while following leaves the job alone. The
+    JOB is an id, the start of one, a name, or USER/NAME. Ctrl-C while following leaves the job alone. The
     pieces of --json are {"text": …}, as they come.
 
     \b
@@ -40,8 +40,10 @@ def command(job: str, follow: bool, tail: int | None, rank: int, node: int, as_j
                     sys.stdout.buffer.write(block)
             return 0
         write = _as_json if as_json else to_stdout
+        # A newer job of the same name is not the one to go on with after a cut.
+        job_id = client.get(job).id
         try:
-            print_log(client, job, tail=tail, node=node, rank=rank, write=write)
+            print_log(client, job_id, tail=tail, node=node, rank=rank, write=write)
         except KeyboardInterrupt:
             note(f"\nleft the log; the job goes on. Come back with: jumar logs -f {job}")
             return 130

@@ -93,6 +93,11 @@ def ago(then: float | None, now: float | None = None) -> str:
     return f"{_rough((now or time.time()) - then)} ago"
 
 
+def until(then: float, now: float | None = None) -> str:
+    """`in 5m`."""
+    return f"in {_rough(then - (now or time.time()))}"
+
+
 def span(start: float | None, end: float | None) -> str:
     """How long it took, or has taken so far."""
     if start is None:

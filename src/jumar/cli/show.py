@@ -21,11 +21,13 @@ _FAILED = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.LOST})
 def command(job: str, as_json: bool) -> None:
     """Show all about one job.
 
-    JOB is an id, the start of one, or a name (then the newest).
+    JOB is an id, the start of one, or a name (then your newest). USER/NAME is another user's, for
+    admins.
 
     \b
-    Example:
+    Examples:
       jumar show digits --json
+      jumar show ann/digits
     """
     with connected() as client:
         record = client.get(job)

@@ -64,6 +64,28 @@ def suspend(name: str, as_json: bool) -> None:
         _tell(client.set_role(name, "pending"), as_json)
 
 
+@command.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print name, password and its end as JSON.")
+def reset(name: str, as_json: bool) -> None:
+    """Give out a new password for a user.
+
+    Prints it, once. It is good for a day: within that time the user signs in with it and chooses
+    another with "jumar passwd". All sessions, tokens and S3 keys of the user end now.
+
+    \b
+    Example:
+      jumar users reset ann
+    """
+    with connected() as client:
+        given = client.reset_password(name)
+    if as_json:
+        print_json(given)
+        return
+    print(given.password)
+    note(f"{name} signs in with it within a day, then: jumar passwd")
+
+
 def _tell(user: UserRecord, as_json: bool) -> None:
     if as_json:
         print_json(user)

@@ -5,17 +5,16 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from jumar.client import config, events
-from jumar.client.connection import Call, Connection
+from jumar.client.answers import decode, part, place_of
+from jumar.client.connection import Call, Connection, Query
+from jumar.client.people import PeopleCalls
 from jumar.errors import BadInput, NotFound, ServerUnreachable
 from jumar.settings import load
-from jumar.spec import wire
 from jumar.spec.records import (
     CardUse,
-    GroupRecord,
     JobPage,
     JobRecord,
     JobSummary,
@@ -24,9 +23,7 @@ from jumar.spec.records import (
     RestoreReport,
     S3Keys,
     ServerInfo,
-    ShareReport,
     StoreAccount,
-    UserRecord,
 )
 from jumar.spec.states import JobState
 
@@ -54,7 +51,7 @@ class Uploaded:
     listing: "Listing"
 
 
-class Client:
+class Client(PeopleCalls):
     """A server of jumar, as seen by one user."""
 
     def __init__(
@@ -100,7 +97,7 @@ class Client:
 
         A cut connection is no danger: the same submit sent again is the same job."""
         values = self._with_code_sent(spec, code, on_progress)
-        return _decode(JobRecord, self._post("/jobs", values, key=secrets.token_hex(16)))
+        return decode(JobRecord, self._post("/jobs", values, key=secrets.token_hex(16)))
 
     def plan(
         self,
@@ -114,11 +111,12 @@ class Client:
 
         values = self._with_code_sent(spec, code, on_progress)
         answer = self._json(Call(method="POST", path="/plans", body=values, repeatable=True))
-        return _decode(Plan, answer)
+        return decode(Plan, answer)
 
     def get(self, job: str) -> JobRecord:
-        """One job, by id, by the start of its id, or by name (the newest of that name)."""
-        return _decode(JobRecord, self._get(f"/jobs/{_part(job)}"))
+        """One job, by id, by the start of its id, or by name (the newest of your own of that name);
+        `ann/train` is the one of ann."""
+        return decode(JobRecord, self._json(_job_call("GET", job, repeatable=True)))
 
     def page(
         self,
@@ -138,7 +136,7 @@ class Client:
             "limit": limit,
         }
         call = Call(method="GET", path="/jobs", query=query, repeatable=True)
-        return _decode(JobPage, self._json(call))
+        return decode(JobPage, self._json(call))
 
     def jobs(
         self,
@@ -158,22 +156,21 @@ class Client:
 
     def stop(self, job: str) -> JobRecord:
         """Ask a job to end; asking twice is once."""
-        call = Call(method="POST", path=f"/jobs/{_part(job)}/stop", repeatable=True)
-        return _decode(JobRecord, self._json(call))
+        return decode(JobRecord, self._json(_job_call("POST", job, "/stop", repeatable=True)))
 
     def upload_results(self, job: str) -> JobRecord:
         """Have the results sent that an ended job left on its machine; `staging` tells how far."""
-        call = Call(method="POST", path=f"/jobs/{_part(job)}/upload", repeatable=True)
-        return _decode(JobRecord, self._json(call))
+        return decode(JobRecord, self._json(_job_call("POST", job, "/upload", repeatable=True)))
 
     def remove(self, job: str) -> None:
         """Remove an ended job with its folder; Conflict while it is not over or not uploaded."""
-        self._json(Call(method="DELETE", path=f"/jobs/{_part(job)}"))
+        self._json(_job_call("DELETE", job))
 
     def rerun(self, job: str) -> JobRecord:
         """Queue a new job with the same spec; sent again after a cut, it is the same new job."""
-        path = f"/jobs/{_part(job)}/rerun"
-        return _decode(JobRecord, self._post(path, None, key=secrets.token_hex(16)))
+        headers = {"Idempotency-Key": secrets.token_hex(16)}
+        call = _job_call("POST", job, "/rerun", headers=headers, repeatable=True)
+        return decode(JobRecord, self._json(call))
 
     def wait(self, job: str, timeout_s: float | None = None) -> JobRecord:
         """The job once it is over; TimeoutError when that takes longer than `timeout_s`."""
@@ -183,6 +180,8 @@ class Client:
             record = self.get(job)
             if record.state.is_final:
                 return record
+            # A newer job of the same name is not the one that was waited for.
+            job = record.id
             if give_up_at is not None and time.monotonic() >= give_up_at:
                 raise TimeoutError(f"job {job} is {record.state} after {timeout_s:g} s")
             time.sleep(pause_s)
@@ -192,14 +191,14 @@ class Client:
 
     def log_files(self, job: str) -> tuple[LogFile, ...]:
         """The logs a job has, one a rank."""
-        return _decode(tuple[LogFile, ...], self._get(f"/jobs/{_part(job)}/logs"))
+        call = _job_call("GET", job, "/logs", repeatable=True)
+        return decode(tuple[LogFile, ...], self._json(call))
 
     def logs(
         self, job: str, *, tail: int | None = None, node: int = 0, rank: int = 0
     ) -> Iterator[bytes]:
         """The log of one rank as it is now, in blocks; with `tail` its last lines."""
-        path = f"/jobs/{_part(job)}/logs/{node}/{rank}"
-        call = Call(method="GET", path=path, query={"tail": tail}, repeatable=True)
+        call = _job_call("GET", job, f"/logs/{node}/{rank}", query={"tail": tail}, repeatable=True)
         with self._connection.stream(call) as response:
             try:
                 while block := response.read1(_BLOCK):
@@ -223,9 +222,14 @@ class Client:
         """The log of one rank as it comes, until the job is over.
 
         A server that goes away is waited for, `patience_s` at most."""
-        path = f"/jobs/{_part(job)}/logs/{node}/{rank}/stream"
+        path, user = place_of(job)
         return events.follow(
-            self._connection, path, tail=tail, offset=offset, patience_s=patience_s
+            self._connection,
+            f"{path}/logs/{node}/{rank}/stream",
+            user=user,
+            tail=tail,
+            offset=offset,
+            patience_s=patience_s,
         )
 
     # code
@@ -278,78 +282,15 @@ class Client:
 
     def server(self) -> ServerInfo:
         """Which server this is."""
-        return _decode(ServerInfo, self._get("/server"))
-
-    def me(self) -> UserRecord:
-        """Whose token this is."""
-        return _decode(UserRecord, self._get("/me"))
+        return decode(ServerInfo, self._get("/server"))
 
     def cards(self) -> tuple[CardUse, ...]:
         """All cards and who holds them."""
-        return _decode(tuple[CardUse, ...], self._get("/cards"))
-
-    def users(self) -> tuple[UserRecord, ...]:
-        """All users, for admins."""
-        return _decode(tuple[UserRecord, ...], self._get("/users"))
-
-    def set_role(self, name: str, role: str) -> UserRecord:
-        """Make a user `member`, `admin` or `pending`, for admins."""
-        path = f"/users/{_part(name)}"
-        call = Call(method="PATCH", path=path, body={"role": role}, repeatable=True)
-        return _decode(UserRecord, self._json(call))
-
-    def share(self) -> ShareReport:
-        """Who has used what, who is next, and why."""
-        return _decode(ShareReport, self._get("/share"))
-
-    def groups(self) -> tuple[GroupRecord, ...]:
-        """All groups, with everybody in them."""
-        return _decode(tuple[GroupRecord, ...], self._get("/groups"))
-
-    def create_group(self, name: str, *, share: float = 1.0) -> GroupRecord:
-        """Make a group, for admins."""
-        return _decode(GroupRecord, self._post("/groups", {"name": name, "share": share}))
-
-    def set_group_share(self, name: str, share: float) -> GroupRecord:
-        """Give a group another share of the site, for admins."""
-        path, body = f"/groups/{_part(name)}", {"share": share}
-        call = Call(method="PATCH", path=path, body=body, repeatable=True)
-        return _decode(GroupRecord, self._json(call))
-
-    def delete_group(self, name: str) -> None:
-        """Remove a group, for admins; whoever is in it goes back to `default`."""
-        self._json(Call(method="DELETE", path=f"/groups/{_part(name)}"))
-
-    def add_to_group(self, name: str, user: str, *, share: float | None = None) -> GroupRecord:
-        """Move a user into a group, or give them another share of it, for admins."""
-        path = f"/groups/{_part(name)}/members/{_part(user)}"
-        call = Call(method="PUT", path=path, body={"share": share}, repeatable=True)
-        return _decode(GroupRecord, self._json(call))
-
-    def remove_from_group(self, name: str, user: str) -> GroupRecord:
-        """Put a user back into `default`, for admins."""
-        path = f"/groups/{_part(name)}/members/{_part(user)}"
-        return _decode(GroupRecord, self._json(Call(method="DELETE", path=path)))
-
-    def register(self, name: str, password: str) -> UserRecord:
-        """Ask for an account; an admin lets the user in."""
-        return _decode(UserRecord, self._post("/users", {"name": name, "password": password}))
-
-    def sign_in(self, name: str, password: str) -> str:
-        """A token for a name and password."""
-        return _text(self._post("/session", {"name": name, "password": password}), "token")
-
-    def new_token(self, label: str) -> str:
-        """Another token for this user."""
-        return _text(self._post("/tokens", {"label": label}), "token")
-
-    def login_url(self) -> str:
-        """An address that opens the pages signed in as this user, once."""
-        return _text(self._post("/login-codes", None), "url")
+        return decode(tuple[CardUse, ...], self._get("/cards"))
 
     def stores(self) -> tuple[StoreAccount, ...]:
         """Where the platform has keys of this user for."""
-        return _decode(tuple[StoreAccount, ...], self._get("/stores"))
+        return decode(tuple[StoreAccount, ...], self._get("/stores"))
 
     def give_store_key(
         self, kind: str, *, region: str = "", endpoint: str = "", access_key: str, secret_key: str
@@ -361,16 +302,16 @@ class Client:
             "access_key": access_key,
             "secret_key": secret_key,
         }
-        call = Call(method="PUT", path=f"/stores/{_part(kind)}", body=body, repeatable=True)
-        return _decode(StoreAccount, self._json(call))
+        call = Call(method="PUT", path=f"/stores/{part(kind)}", body=body, repeatable=True)
+        return decode(StoreAccount, self._json(call))
 
     def forget_store_key(self, kind: str) -> None:
         """Take the key back."""
-        self._json(Call(method="DELETE", path=f"/stores/{_part(kind)}", repeatable=True))
+        self._json(Call(method="DELETE", path=f"/stores/{part(kind)}", repeatable=True))
 
     def s3_keys(self, *, renew: bool = False) -> S3Keys:
         """This user's keys for the server's S3 door; with `renew`, others than before."""
-        return _decode(S3Keys, self._post("/me/s3-keys", {"renew": renew}))
+        return decode(S3Keys, self._post("/me/s3-keys", {"renew": renew}))
 
     # backup, restore, repair: for admins
 
@@ -395,7 +336,7 @@ class Client:
                     upload_size=path.stat().st_size,
                     answer_limit_s=_RECOVERY_LIMIT_S,
                 )
-                return _decode(RestoreReport, self._json(call))
+                return decode(RestoreReport, self._json(call))
         except OSError as error:
             raise BadInput(f"cannot read {path}: {error.strerror}") from error
 
@@ -408,7 +349,7 @@ class Client:
             repeatable=True,
             answer_limit_s=_RECOVERY_LIMIT_S,
         )
-        return _decode(RepairReport, self._json(call))
+        return decode(RepairReport, self._json(call))
 
     def _get(self, path: str) -> Any:
         return self._json(Call(method="GET", path=path, repeatable=True))
@@ -440,25 +381,20 @@ class _Counted:
         return block
 
 
-def _decode(kind: type[T], answer: Any) -> T:
-    try:
-        return wire.decode(kind, answer)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ServerUnreachable(
-            f"the server's answer is not what was asked for: {error}",
-            hint="is it a jumar server, and not a much newer one?",
-        ) from error
-
-
-def _part(text: str) -> str:
-    """`text` as one part of a path."""
-    if not text:
-        raise BadInput("the name of a job, user or group is empty")
-    return quote(text, safe="")
-
-
-def _text(answer: Any, field: str) -> str:
-    value = cast("dict[str, Any]", answer).get(field) if isinstance(answer, dict) else None
-    if not isinstance(value, str):
-        raise ServerUnreachable(f"the server's answer has no {field}", hint="is it a jumar server?")
-    return value
+def _job_call(
+    method: str,
+    job: str,
+    rest: str = "",
+    *,
+    query: Query | None = None,
+    headers: Mapping[str, str] | None = None,
+    repeatable: bool = False,
+) -> Call:
+    path, user = place_of(job)
+    return Call(
+        method=method,
+        path=path + rest,
+        query={"user": user, **(query or {})},
+        headers=headers,
+        repeatable=repeatable,
+    )

@@ -24,6 +24,7 @@ from jumar.errors import (
     NotSignedIn,
     ServerUnreachable,
     StorageFull,
+    TooManyAttempts,
 )
 
 CONNECT_LIMIT_S = 10.0
@@ -265,6 +266,9 @@ def _error_of(call: Call, response: HTTPResponse) -> JumarError:
     kind = _ERRORS.get(status, HomeUnusable if status >= 500 else BadInput)
     try:
         told = json.loads(response.read(_MOST_ERROR_BYTES))["error"]
+        if status == TooManyAttempts.status:
+            wait_s = int(response.headers.get("Retry-After", "1"))
+            return TooManyAttempts(str(told["message"]), hint=told.get("hint"), wait_s=wait_s)
         return kind(str(told["message"]), hint=told.get("hint"))
     except (OSError, HTTPException, ValueError, KeyError, TypeError):
         # Not an answer of ours: a proxy in between, another program on that port, or a HEAD.

@@ -11,7 +11,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any
 
 from jumar.client.connection import Call, Connection, error_words
-from jumar.errors import ServerUnreachable
+from jumar.errors import NotAllowed, ServerUnreachable
 from jumar.spec.states import JobState
 
 SILENCE_LIMIT_S = 45.0
@@ -63,18 +63,25 @@ class _Message:
 
 
 def follow(
-    connection: Connection, path: str, *, tail: int | None, offset: int, patience_s: float
+    connection: Connection,
+    path: str,
+    *,
+    user: str | None,
+    tail: int | None,
+    offset: int,
+    patience_s: float,
 ) -> Iterator[FollowEvent]:
     """Events of the stream at `path`, the last of them `End`.
 
-    ServerUnreachable once the server has been away for `patience_s`."""
+    ServerUnreachable once the server has been away for `patience_s`, NotAllowed once the user may no
+    longer follow."""
     position: int | None = None
     lost_since: float | None = None
     pause_s = _FIRST_PAUSE_S
     while True:
         why, heard = "the server closed the stream", False
         try:
-            for event in _once(connection, path, _start(tail, offset, position)):
+            for event in _once(connection, path, user, _start(tail, offset, position)):
                 heard = True
                 if isinstance(event, LogChunk):
                     position = event.end
@@ -102,7 +109,7 @@ def _start(tail: int | None, offset: int, position: int | None) -> dict[str, int
 
 
 def _once(
-    connection: Connection, path: str, start: dict[str, int | None]
+    connection: Connection, path: str, user: str | None, start: dict[str, int | None]
 ) -> Iterator[LogChunk | StateChange | End]:
     headers = {"Accept": "text/event-stream"}
     if start.get("offset"):
@@ -110,7 +117,7 @@ def _once(
     call = Call(
         method="GET",
         path=path,
-        query=start,
+        query={"user": user, **start},
         headers=headers,
         repeatable=True,
         answer_limit_s=SILENCE_LIMIT_S,
@@ -152,6 +159,8 @@ def _event(message: _Message) -> LogChunk | StateChange | End | None:
             return StateChange(JobState(values["state"]), values.get("reason"))
         if message.event == "end":
             return End(JobState(values["state"]))
+        if message.event == "refused":
+            raise NotAllowed(str(values["message"]), hint=values.get("hint"))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ServerUnreachable(f"the stream is not one of jumar's: {error}") from error
     return None

@@ -1,28 +1,36 @@
-"""Who may use the platform: users, roles, tokens and one-time login codes.
+"""Who may use the platform: users, roles, passwords and one-time login codes; `tokens` has the rest."""
 
-Secrets are random and stored as SHA-256, passwords as scrypt; none can be read back."""
-
-import hashlib
-import hmac
 import re
 import secrets
-import threading
 import time
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from jumar.errors import BadInput, Conflict, NotFound, NotSignedIn
+from jumar.errors import BadInput, Conflict, NotAllowed, NotFound, NotSignedIn
 from jumar.jobs.database import Database
+from jumar.jobs.passwords import check_password, matches, scramble
 from jumar.jobs.tables import login_codes, tokens, users
-from jumar.spec.records import UserRecord
+from jumar.jobs.tokens import SESSION_S, Proof, Tokens, digest
+from jumar.spec.records import GivenPassword, UserRecord
 
 Role = Literal["admin", "member", "pending"]
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
-_SHORTEST_PASSWORD = 8
-_LONGEST_PASSWORD = 1024
 _LOGIN_CODE_S = 3600
-_MOST_KNOWN = 10_000
+_GIVEN_PASSWORD_S = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What the table has of a user's password."""
+
+    password: str | None
+    until: float | None
+
+    @property
+    def is_good(self) -> bool:
+        return self.until is None or self.until > time.time()
 
 
 class Accounts:
@@ -30,41 +38,27 @@ class Accounts:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Every request asks whose a token is; roles change only through this object.
-        self._known: dict[str, UserRecord] = {}
-        self._lock = threading.Lock()
+        self.tokens = Tokens(database)
 
     def bootstrap(self, name: str) -> str:
         """Make `name`, who owns the platform's home, an administrator; a fresh token for them."""
 
-        def change(connection: Connection) -> None:
-            promoted = update(users).where(users.c.name == name).values(role="admin")
-            if connection.execute(promoted).rowcount == 0:
-                _insert_user(connection, name, "admin", None)
-
-        self._database.write(change)
-        with self._lock:
-            self._known.clear()
-        return self.new_token(name, "embedded")
+        self._database.write(lambda c: _make_admin(c, name))
+        self.tokens.forget()
+        return self.tokens.new(name, "embedded", kind="server").token
 
     def welcome(self, name: str, token: str) -> None:
         """After the rows were changed from outside: forget what was known; `name`, who owns the
         platform's home and holds `token`, is an administrator."""
 
         def change(connection: Connection) -> None:
-            promoted = update(users).where(users.c.name == name).values(role="admin")
-            if connection.execute(promoted).rowcount == 0:
-                _insert_user(connection, name, "admin", None)
-            digest = _digest(token)
-            held = connection.execute(select(tokens.c.user).where(tokens.c.digest == digest))
-            if token and held.first() is None:
-                values = {"digest": digest, "user": name, "label": "embedded"}
-                connection.execute(insert(tokens).values(**values, created_at=time.time()))
+            _make_admin(connection, name)
+            if token:
+                self.tokens.readmit(connection, name, token)
 
         if name:
             self._database.write(change)
-        with self._lock:
-            self._known.clear()
+        self.tokens.forget()
 
     def register(self, name: str, password: str) -> UserRecord:
         """A new user, who waits for an administrator."""
@@ -72,45 +66,65 @@ class Accounts:
             raise BadInput(
                 f"{name[:64]!r} is not a user name", hint="use letters, digits, '.', '_' and '-'"
             )
-        if not _SHORTEST_PASSWORD <= len(password) <= _LONGEST_PASSWORD:
-            raise BadInput(f"a password has {_SHORTEST_PASSWORD} to {_LONGEST_PASSWORD} characters")
-        stored = _scramble(password, secrets.token_bytes(16))
+        check_password(password)
+        stored = scramble(password)
         self._database.write(lambda c: _insert_user(c, name, "pending", stored))
         return self._user(name)
 
-    def sign_in(self, name: str, password: str) -> str:
+    def sign_in(self, name: str, password: str, label: str = "sign-in") -> str:
         """A token for the user with this password."""
-        with self._database.read() as connection:
-            row = connection.execute(select(users.c.password).where(users.c.name == name)).first()
-        # An unknown name costs as much time as a wrong password.
-        stored = (row.password if row else None) or _scramble("", b"nobody")
-        salt = bytes.fromhex(stored.split("$")[0])
-        matches = hmac.compare_digest(_scramble(password[:_LONGEST_PASSWORD], salt), stored)
-        if row is None or row.password is None or not matches:
+        stored = self._stored(name)
+        # An unknown name takes as long as a wrong password.
+        if not matches(password, stored.password if stored.is_good else None):
             raise NotSignedIn("wrong name or password")
-        return self.new_token(name, "sign-in")
+        made = self.tokens.new(
+            name, label, kind="session", lasts_s=SESSION_S, proof=_unchanged(name, stored)
+        )
+        return made.token
+
+    def change_password(self, name: str, old: str, new: str, *, keep: str) -> None:
+        """Another password for a user who knows the old one, or has none yet; all sessions but that
+        of the token `keep` end. Tokens that the user made and named stay."""
+        check_password(new)
+        before = self._stored(name)
+        if before.password and not (before.is_good and matches(old, before.password)):
+            raise NotAllowed(
+                "the old password is wrong",
+                hint="an administrator gives out a new one with: jumar users reset NAME",
+            )
+        stored = scramble(new)
+
+        def change(connection: Connection) -> None:
+            _unchanged(name, before)(connection)
+            _set_password(connection, name, stored, until=None)
+            sessions = tokens.c.user == name, tokens.c.kind == "session"
+            connection.execute(delete(tokens).where(*sessions, tokens.c.digest != digest(keep)))
+
+        self._database.write(change)
+        self.tokens.forget()
+
+    def reset_password(self, name: str) -> GivenPassword:
+        """A password for a user to begin anew with, good for a day. All that proved the old self
+        ends: sessions, tokens, login links. The home's own commands stay signed in: who reads
+        their file is the home's owner, password or not."""
+        if not _NAME.fullmatch(name):
+            raise _nobody(name)
+        password, until = secrets.token_urlsafe(12), time.time() + _GIVEN_PASSWORD_S
+        stored = scramble(password)
+
+        def change(connection: Connection) -> None:
+            _set_password(connection, name, stored, until=until)
+            connection.execute(
+                delete(tokens).where(tokens.c.user == name, tokens.c.kind != "server")
+            )
+
+        self._database.write(change)
+        self.tokens.forget()
+        return GivenPassword(name=name, password=password, expires_at=until)
 
     def user_of(self, token: str) -> UserRecord | None:
         """Who holds this token."""
-        digest = _digest(token)
-        with self._lock:
-            if digest in self._known:
-                return self._known[digest]
-        query = (
-            select(users.c.name, users.c.role, users.c.created_at)
-            .join(tokens, tokens.c.user == users.c.name)
-            .where(tokens.c.digest == digest)
-        )
-        with self._lock:
-            with self._database.read() as connection:
-                row = connection.execute(query).first()
-            if row is None:
-                return None
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            user = UserRecord(name=row.name, role=row.role, created_at=row.created_at)
-            self._known[digest] = user
-            return user
+        return self.tokens.user_of(token)
 
     def users(self) -> tuple[UserRecord, ...]:
         """Everyone, by name."""
@@ -121,6 +135,11 @@ class Accounts:
                 for row in connection.execute(query)
             )
 
+    def check_user(self, name: str) -> None:
+        """NotFound where there is nobody of this name."""
+        if not any(user.name == name for user in self.users()):
+            raise _nobody(name)
+
     def set_role(self, name: str, role: str) -> UserRecord:
         """Change what a user may do. The last administrator stays one."""
         if role not in get_args(Role):
@@ -130,41 +149,34 @@ class Accounts:
             rows = connection.execute(select(users.c.name, users.c.role))
             before = {row.name: row.role for row in rows}
             if name not in before:
-                raise NotFound(f"no user {name[:64]!r}", hint="list them with: jumar users")
+                raise _nobody(name)
             others = [user for user, held in before.items() if held == "admin" and user != name]
             if role != "admin" and not others:
                 raise Conflict(f"{name} is the only administrator")
             connection.execute(update(users).where(users.c.name == name).values(role=role))
 
         self._database.write(change)
-        with self._lock:
-            self._known.clear()
+        self.tokens.forget()
         return self._user(name)
 
     def new_token(self, user: str, label: str) -> str:
         """A secret that stands for `user` until it is taken back."""
-        token = f"jm_{secrets.token_urlsafe(32)}"
-        values = {"digest": _digest(token), "user": user, "label": label[:128]}
-        self._database.write(
-            lambda c: c.execute(insert(tokens).values(**values, created_at=time.time()))
-        )
-        return token
+        return self.tokens.new(user, label).token
 
     def revoke(self, token: str) -> None:
         """Take a token back; one that nobody holds is none already."""
-        digest = _digest(token)
-        self._database.write(lambda c: c.execute(delete(tokens).where(tokens.c.digest == digest)))
-        with self._lock:
-            self._known.pop(digest, None)
+        self.tokens.revoke(token)
 
-    def login_code(self, user: str) -> str:
-        """A secret for one visit to the login page."""
+    def login_code(self, user: str, proof: Proof | None = None) -> str:
+        """A secret for one visit to the login page; `proof` as for a new token."""
         code = secrets.token_urlsafe(24)
 
         def change(connection: Connection) -> None:
+            if proof is not None:
+                proof(connection)
             now = time.time()
             connection.execute(delete(login_codes).where(login_codes.c.expires_at < now))
-            values = {"digest": _digest(code), "user": user, "expires_at": now + _LOGIN_CODE_S}
+            values = {"digest": digest(code), "user": user, "expires_at": now + _LOGIN_CODE_S}
             connection.execute(insert(login_codes).values(**values))
 
         self._database.write(change)
@@ -172,25 +184,35 @@ class Accounts:
 
     def redeem_login_code(self, code: str) -> str:
         """A token for the code's user; the code is used up."""
+        wanted = login_codes.c.digest == digest(code)
+        with self._database.read() as connection:
+            row = connection.execute(select(login_codes.c.user).where(wanted)).first()
+        if row is None:
+            raise _code_is_over()
 
-        def change(connection: Connection) -> str | None:
-            row = connection.execute(
-                delete(login_codes)
-                .where(login_codes.c.digest == _digest(code))
-                .returning(login_codes.c.user, login_codes.c.expires_at)
-            ).first()
-            return row.user if row is not None and row.expires_at > time.time() else None
+        def use_up(connection: Connection) -> None:
+            used = delete(login_codes).where(wanted).returning(login_codes.c.expires_at)
+            found = connection.execute(used).first()
+            if found is None or found.expires_at <= time.time():
+                raise _code_is_over()
 
-        user = self._database.write(change)
-        if user is None:
-            raise NotSignedIn(
-                "this login link was used already or is too old",
-                hint="get a new one with: jumar up --detach",
-            )
-        return self.new_token(user, "browser")
+        made = self.tokens.new(row.user, "browser", kind="session", lasts_s=SESSION_S, proof=use_up)
+        return made.token
+
+    def _stored(self, name: str) -> "_Stored":
+        if not _NAME.fullmatch(name):
+            return _Stored(None, None)
+        with self._database.read() as connection:
+            return _stored(connection, name)
 
     def _user(self, name: str) -> UserRecord:
         return next(user for user in self.users() if user.name == name)
+
+
+def _make_admin(connection: Connection, name: str) -> None:
+    promoted = update(users).where(users.c.name == name).values(role="admin")
+    if connection.execute(promoted).rowcount == 0:
+        _insert_user(connection, name, "admin", None)
 
 
 def _insert_user(connection: Connection, name: str, role: str, password: str | None) -> None:
@@ -202,10 +224,36 @@ def _insert_user(connection: Connection, name: str, role: str, password: str | N
     )
 
 
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+def _set_password(connection: Connection, name: str, stored: str, *, until: float | None) -> None:
+    changed = update(users).where(users.c.name == name)
+    if connection.execute(changed.values(password=stored, password_until=until)).rowcount == 0:
+        raise _nobody(name)
+    # A link that was asked for under the old password would open the account under the new one.
+    connection.execute(delete(login_codes).where(login_codes.c.user == name))
 
 
-def _scramble(password: str, salt: bytes) -> str:
-    key = hashlib.scrypt(password.encode(), salt=salt, n=2**14, r=8, p=1)
-    return f"{salt.hex()}${key.hex()}"
+def _stored(connection: Connection, name: str) -> _Stored:
+    query = select(users.c.password, users.c.password_until).where(users.c.name == name)
+    row = connection.execute(query).first()
+    return _Stored(None, None) if row is None else _Stored(row.password, row.password_until)
+
+
+def _unchanged(name: str, before: _Stored) -> Proof:
+    """Hashing takes long: meanwhile the password that was right may have been replaced."""
+
+    def check(connection: Connection) -> None:
+        if _stored(connection, name) != before:
+            raise NotSignedIn("the password was changed meanwhile")
+
+    return check
+
+
+def _code_is_over() -> NotSignedIn:
+    return NotSignedIn(
+        "this login link was used already or is too old",
+        hint="get a new one with: jumar up --detach",
+    )
+
+
+def _nobody(name: str) -> NotFound:
+    return NotFound(f"no user {name[:64]!r}", hint="list them with: jumar users")

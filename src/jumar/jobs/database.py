@@ -160,6 +160,10 @@ class Database:
                 ) from None
             raise _not_known() from None
 
+    def write_later(self, change: Write[Any]) -> None:
+        """Queue a change that nobody waits for and that may be lost, such as a coarse time of use."""
+        self._waiting.put(_Waiting(change, None, Future()))
+
     def close(self) -> None:
         """Finish what is queued, then let go."""
         self._closing.set()

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select,
 from sqlalchemy.sql import Select
 
 from jumar.engine.base import Observation
-from jumar.errors import BadInput, NotFound, TooManyJobs
+from jumar.errors import NotFound, TooManyJobs
 from jumar.jobs import use
 from jumar.jobs.lifecycle import check_step
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
@@ -32,7 +32,6 @@ _WAITING_OF_USER = select(func.count()).where(
 )
 
 ID_LENGTH = 10
-_SHORTEST_PREFIX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,28 +188,12 @@ def _check_queue(connection: Connection, user: str, limit: int) -> None:
         )
 
 
-def find_job(connection: Connection, job: str) -> JobRow:
-    """The job with this id, this beginning of an id, or this name (the newest so called)."""
-    row = connection.execute(select(jobs).where(jobs.c.id == job)).first()
+def find_job(connection: Connection, job_id: str) -> JobRow:
+    """The job with just this id; `naming` knows which one somebody means."""
+    row = connection.execute(select(jobs).where(jobs.c.id == job_id)).first()
     if row is None:
-        row = _by_prefix(connection, job)
-    if row is None:
-        by_name = select(jobs).where(jobs.c.name == job).order_by(jobs.c.seq.desc()).limit(1)
-        row = connection.execute(by_name).first()
-    if row is None:
-        raise NotFound(f"no job {job[:64]!r}", hint="list them with: jumar jobs --all")
+        raise NotFound(f"no job {job_id[:64]!r}", hint="list them with: jumar jobs --all")
     return job_row(row)
-
-
-def _by_prefix(connection: Connection, job: str) -> Row[Any] | None:
-    if not (_SHORTEST_PREFIX <= len(job) < ID_LENGTH and job.isascii() and job.isalnum()):
-        return None
-    begins_so = jobs.c.id.startswith(job, autoescape=True)
-    found = connection.execute(select(jobs).where(begins_so).order_by(jobs.c.id).limit(3)).all()
-    if len(found) > 1:
-        ids = ", ".join(str(row.id) for row in found)
-        raise BadInput(f"{job!r} is the beginning of several jobs: {ids}, …")
-    return found[0] if found else None
 
 
 def standing(connection: Connection) -> Standing:

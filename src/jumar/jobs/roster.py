@@ -122,6 +122,7 @@ class Roster:
             self._free = Counter(self._all)
             self._version += 1
             self._chances += 1
+
     def remember_use(self, past: PastUse) -> None:
         """What was used before this life."""
         with self._lock:

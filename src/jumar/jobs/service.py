@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from jumar.engine.base import Engine, Plan
 from jumar.errors import BadInput, Conflict, JumarError, NotFound, StorageFull, SubmitRefused
-from jumar.jobs import ledger, use
+from jumar.jobs import ledger, naming, use
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.database import Database
@@ -216,6 +216,15 @@ class JobService:
         if row.attempt == 0 or not row.spec.stages_data:
             return None
         return self._engine.staging(last_attempt(row, self._folder))
+
+    def find(
+        self, job: str, *, user: str, owner: str | None = None, sees_all: bool = False
+    ) -> JobSummary:
+        """The job that `user` means by an id, the beginning of one, or a name; with `owner`, the one
+        that `owner` would. All other calls take ids only."""
+        with self._database.read() as connection:
+            found = naming.resolve(connection, job, user=user, owner=owner, sees_all=sees_all)
+            return ledger.find_job(connection, found).summary()
 
     def glance(self, job: str) -> JobSummary:
         """Whose a job is and how it stands, without asking why it waits."""

@@ -27,6 +27,8 @@ users = Table(
     Column("role", String(16), nullable=False),
     Column("password", String(256)),
     Column("created_at", Float, nullable=False),
+    # Only of a password that an administrator gave out: until when it lets in.
+    Column("password_until", Float),
 )
 
 tokens = Table(
@@ -36,6 +38,13 @@ tokens = Table(
     Column("user", String(64), ForeignKey("users.name"), nullable=False),
     Column("label", String(128), nullable=False),
     Column("created_at", Float, nullable=False),
+    # What lists and people call it by: neither the secret nor its digest is ever shown.
+    Column("id", String(16), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("expires_at", Float),
+    Column("used_at", Float),
+    Index("ix_tokens_id", "id", unique=True),
+    Index("ix_tokens_user", "user"),
 )
 
 login_codes = Table(

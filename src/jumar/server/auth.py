@@ -2,16 +2,16 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.errors import NotAllowed, NotSignedIn
+from jumar.jobs.tokens import SESSION_S
 from jumar.server.site import Site, SiteOf, site_of
 from jumar.spec.records import JobSummary, UserRecord
 
 COOKIE = "jumar_session"
-COOKIE_DAYS = 30
 
 
 async def user_or_none(request: Request) -> UserRecord | None:
@@ -59,9 +59,14 @@ def may_open(user: UserRecord, owner: str) -> bool:
     return user.role == "admin" or user.name == owner
 
 
-def find_job(site: Site, job: str, user: UserRecord) -> JobSummary:
-    """A job that `user` may see and change; waits for the database."""
-    found = site.service.glance(job)
+def find_job(site: Site, job: str, user: UserRecord, owner: str | None = None) -> JobSummary:
+    """The job that `user` means by `job`, or means of `owner`'s; waits for the database."""
+    if owner is not None and not may_open(user, owner):
+        raise NotAllowed(
+            "this job belongs to somebody else",
+            hint="only its owner or an administrator may open it",
+        )
+    found = site.service.find(job, user=user.name, owner=owner, sees_all=user.role == "admin")
     if not may_open(user, found.user):
         raise NotAllowed(
             f"job {found.id} belongs to {found.user}",
@@ -70,9 +75,30 @@ def find_job(site: Site, job: str, user: UserRecord) -> JobSummary:
     return found
 
 
-async def job_of_path(job: str, site: SiteOf, user: Member) -> JobSummary:
+def check_still_allowed(site: Site, token: str, owner: str) -> None:
+    """NotSignedIn or NotAllowed once the holder of `token` may no longer open a job of `owner`."""
+    user = site.accounts.user_of(token)
+    if user is None:
+        raise NotSignedIn(
+            "signed out: the token was taken back or has expired", hint="sign in with: jumar login"
+        )
+    if user.role == "pending" or not may_open(user, owner):
+        raise NotAllowed(
+            f"{user.name} may no longer see this job", hint="ask an administrator of the server"
+        )
+
+
+async def job_of_path(
+    job: str,
+    site: SiteOf,
+    user: Member,
+    owner: Annotated[
+        str | None,
+        Query(alias="user", max_length=64, description="whose job it is, when it is not yours"),
+    ] = None,
+) -> JobSummary:
     """The job named in the path, if the user may open it."""
-    return await run_in_threadpool(find_job, site, job, user)
+    return await run_in_threadpool(find_job, site, job, user, owner)
 
 
 OpenedJob = Annotated[JobSummary, Depends(job_of_path)]
@@ -83,11 +109,21 @@ def set_cookie(response: Response, token: str, *, secure: bool) -> None:
     response.set_cookie(
         COOKIE,
         token,
-        max_age=COOKIE_DAYS * 24 * 3600,
+        max_age=SESSION_S,
         httponly=True,
         samesite="lax",
         secure=secure,
     )
+
+
+def came_over_tls(request: Request) -> bool:
+    """Whether the browser speaks TLS, to us or to a proxy before us; who lies harms only themselves."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
+
+
+def address_of(request: Request) -> str:
+    """Where a request comes from: the socket's peer, whatever its headers say."""
+    return request.client.host if request.client else ""
 
 
 def token_of(request: Request) -> str:

@@ -6,14 +6,14 @@ of the file; `id` is always at the border of a character, so that a client can g
 import asyncio
 import codecs
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 
-from jumar.errors import NotFound
+from jumar.errors import NotAllowed, NotFound, NotSignedIn
 from jumar.server.logfile import OpenLog
 from jumar.server.site import Site
 from jumar.spec.records import JobSummary
@@ -21,6 +21,8 @@ from jumar.spec.records import JobSummary
 CHUNK = 64 * 1024
 POLL_S = 0.1
 KEEP_ALIVE_S = 15.0
+RIGHTS_S = 1.0
+"""How often it is asked whether the follower may still follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +55,20 @@ class Decoder:
 class Follower:
     """One client that follows one rank's log."""
 
-    def __init__(self, site: Site, job_id: str, node: int, rank: int, start: Start) -> None:
+    def __init__(
+        self,
+        site: Site,
+        job_id: str,
+        node: int,
+        rank: int,
+        start: Start,
+        *,
+        check_rights: Callable[[], None],
+    ) -> None:
+        """`check_rights` raises NotSignedIn or NotAllowed once the follower may no longer follow."""
         self._site = site
+        self._check_rights = check_rights
+        self._checked_at = time.monotonic()
         self._job_id = job_id
         self._place = (node, rank)
         self._start = start
@@ -65,10 +79,15 @@ class Follower:
         self._is_final = False
 
     async def events(self) -> AsyncIterator[bytes]:
-        """All events, until the job is over, the client is gone or the server ends."""
+        """All events, until the job is over, the client is gone, may no longer follow, or the server
+        ends."""
         quiet_since = time.monotonic()
         try:
             while not self._site.closing.is_set():
+                refusal = await self._refusal()
+                if refusal:
+                    yield refusal
+                    return
                 # The state comes before the log: once it is final, what is read is the rest.
                 record = await self._look()
                 if record is not None:
@@ -91,6 +110,17 @@ class Follower:
         finally:
             if self._log is not None:
                 self._log.close()
+
+    async def _refusal(self) -> bytes:
+        """The event that ends the stream of who was suspended or whose token was taken back."""
+        if time.monotonic() - self._checked_at < RIGHTS_S:
+            return b""
+        try:
+            await run_in_threadpool(self._check_rights)
+        except (NotAllowed, NotSignedIn) as error:
+            return _event("refused", {"message": error.message, "hint": error.hint})
+        self._checked_at = time.monotonic()
+        return b""
 
     def _log_event(self, data: bytes) -> bytes:
         start = self._decoder.offset

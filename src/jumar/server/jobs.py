@@ -77,7 +77,9 @@ async def list_jobs(
 
 @router.get("/jobs/{job}", response_model=JobRecord, summary="All about one job")
 async def show(opened: OpenedJob, site: SiteOf) -> Response:
-    """A job by its id, by the start of its id, or by its name (then the newest)."""
+    """A job by its id, by the start of its id, or by its name (then the newest); your own come first.
+
+    `?user=ann` asks for the one that ann calls so."""
     return answer(await run_in_threadpool(site.service.get, opened.id))
 
 

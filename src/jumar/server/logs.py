@@ -1,6 +1,7 @@
 """Logs over REST: by byte range, by their last lines, and live."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
@@ -8,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from jumar.errors import BadInput
-from jumar.server.auth import OpenedJob
+from jumar.server.auth import OpenedJob, check_still_allowed, token_of
 from jumar.server.exchange import answer
 from jumar.server.follow import Follower, Start
 from jumar.server.logfile import OpenLog
@@ -90,7 +91,8 @@ async def follow_log(
     offset: Annotated[int | None, Query(ge=0, le=MOST_OFFSET)] = None,
     tail: Tail = None,
 ) -> Response:
-    """Server-sent events `log`, `state` and, when the job is over, `end`.
+    """Server-sent events `log`, `state` and, when the job is over, `end`; `refused` ends the stream of
+    a user who may no longer see the job.
 
     `id` is the byte after the piece; sent back as `Last-Event-ID`, the stream goes on there. A job
     that has not started yet is waited for."""
@@ -100,7 +102,8 @@ async def follow_log(
         if not resumed.isdecimal() or int(resumed) > MOST_OFFSET:
             raise BadInput("Last-Event-ID is not an offset")
         start = Start(offset=int(resumed))
-    follower = Follower(site, opened.id, node, rank, start)
+    check = partial(check_still_allowed, site, token_of(request), opened.user)
+    follower = Follower(site, opened.id, node, rank, start, check_rights=check)
     return StreamingResponse(
         follower.events(),
         media_type="text/event-stream",

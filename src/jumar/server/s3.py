@@ -19,7 +19,7 @@ from jumar.settings import Settings
 from jumar.spec.records import S3Keys, UserRecord
 from jumar.store.door import Door, door_endpoint
 from jumar.store.forms import is_door, open_door
-from jumar.store.keys import Keys, renew_keys, user_keys
+from jumar.store.keys import Keys, key_holders, renew_keys, user_keys
 from jumar.store.rights import Guest
 
 router = APIRouter(tags=["store"])
@@ -51,6 +51,14 @@ def set_role(site: Site, name: str, role: str) -> UserRecord:
     if site.door is not None:
         site.door.admit(_guests(site.accounts))
     return user
+
+
+def new_keys(site: Site, name: str) -> None:
+    """Let nobody in at the door with the keys that a user has had; those who have none get none."""
+    if site.door is None or name not in key_holders(site.door.home):
+        return
+    renew_keys(site.door.home, name)
+    site.door.admit(_guests(site.accounts))
 
 
 @router.post("/me/s3-keys", response_model=S3Keys, summary="My keys for the S3 door")

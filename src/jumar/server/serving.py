@@ -160,6 +160,8 @@ class SiteServer(uvicorn.Server):
             server_header=False,
             lifespan="off",
             ws="none",
+            # Who asks is the socket's peer: headers could name a new address with every guess.
+            proxy_headers=False,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=GRACEFUL_S,
         )

@@ -1,4 +1,4 @@
-"""Users, sessions and tokens over REST."""
+"""Users, their passwords and sessions over REST; their tokens are in `tokens.py`."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -9,12 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from jumar.errors import NotSignedIn
-from jumar.server.auth import Admin, Member, SignedIn
+from jumar.jobs.tokens import still_held
+from jumar.server.auth import Admin, Member, SignedIn, address_of, token_of
 from jumar.server.exchange import answer
-from jumar.server.s3 import set_role
+from jumar.server.s3 import new_keys, set_role
 from jumar.server.site import Site, SiteOf
-from jumar.spec.records import UserRecord
+from jumar.spec.records import GivenPassword, UserRecord
 
 router = APIRouter(tags=["users"])
 # Hashing a password takes long on purpose; it must not take the threads of all other requests.
@@ -36,16 +36,17 @@ class RoleChange(BaseModel):
     role: Literal["admin", "member", "pending"]
 
 
-class TokenRequest(BaseModel):
-    """What a new token is for."""
+class PasswordChange(BaseModel):
+    """The password so far and the one from now on."""
 
     model_config = ConfigDict(extra="forbid")
-    label: Annotated[str, Field(min_length=1, max_length=128)]
+    old: Annotated[str, Field(max_length=1024)] = ""
+    new: Annotated[str, Field(max_length=1024)]
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A secret that stands for a user; shown once."""
+    """A secret that stands for a user."""
 
     token: str
 
@@ -58,22 +59,38 @@ class LoginCode:
     url: str
 
 
-async def sign_in(request: Request, site: Site, name: str, password: str) -> str:
+async def sign_in(
+    request: Request, site: Site, name: str, password: str, label: str = "sign-in"
+) -> str:
     """A token for the user with this password."""
-    address = request.client.host if request.client else ""
-    site.patience.ask(name, address)
-    try:
-        token = await to_thread.run_sync(site.accounts.sign_in, name, password, limiter=_hashing)
-    except NotSignedIn:
-        site.patience.wrong(name, address)
-        raise
-    site.patience.right(name, address)
-    return token
+    with site.patience.guess(name, address_of(request)):
+        return await to_thread.run_sync(
+            site.accounts.sign_in, name, password, label, limiter=_hashing
+        )
 
 
-async def register(site: Site, name: str, password: str) -> UserRecord:
+async def register(request: Request, site: Site, name: str, password: str) -> UserRecord:
     """A new user, who waits for an administrator."""
-    return await to_thread.run_sync(site.accounts.register, name, password, limiter=_hashing)
+    with site.patience.registration(address_of(request)):
+        return await to_thread.run_sync(site.accounts.register, name, password, limiter=_hashing)
+
+
+async def change_password(
+    request: Request, site: Site, user: UserRecord, old: str, new: str
+) -> None:
+    """Another password for the user who asks; whoever found a session open guesses in vain."""
+    keep = token_of(request)
+    with site.patience.guess(user.name, address_of(request)):
+        await to_thread.run_sync(
+            lambda: site.accounts.change_password(user.name, old, new, keep=keep), limiter=_hashing
+        )
+
+
+async def reset_password(site: Site, name: str) -> GivenPassword:
+    """A password to begin anew with; whatever proved the user before ends, S3 keys included."""
+    given = await to_thread.run_sync(site.accounts.reset_password, name, limiter=_hashing)
+    await run_in_threadpool(new_keys, site, name)
+    return given
 
 
 @router.get("/me", response_model=UserRecord, summary="Who I am")
@@ -83,9 +100,10 @@ async def me(user: SignedIn) -> Response:
 
 
 @router.post("/users", status_code=201, response_model=UserRecord, summary="Register")
-async def create_user(site: SiteOf, credentials: Credentials) -> Response:
+async def create_user(request: Request, site: SiteOf, credentials: Credentials) -> Response:
     """Open to everyone; the new user is pending until an administrator approves."""
-    return answer(await register(site, credentials.name, credentials.password), 201)
+    user = await register(request, site, credentials.name, credentials.password)
+    return answer(user, 201)
 
 
 @router.get("/users", response_model=list[UserRecord], summary="List users")
@@ -100,21 +118,31 @@ async def change_role(site: SiteOf, _admin: Admin, name: str, change: RoleChange
     return answer(await run_in_threadpool(set_role, site, name, change.role))
 
 
+@router.post("/users/{name}/reset", response_model=GivenPassword, summary="Give out a new password")
+async def reset(site: SiteOf, _admin: Admin, name: str) -> Response:
+    """A password for a user who has lost theirs, good for a day. All sessions, tokens, login links
+    and S3 keys of that user end."""
+    return answer(await reset_password(site, name))
+
+
+@router.put("/me/password", status_code=204, summary="Change my password")
+async def set_password(
+    request: Request, site: SiteOf, user: Member, change: PasswordChange
+) -> Response:
+    """All other sessions of the user end; tokens that the user has made stay."""
+    await change_password(request, site, user, change.old, change.new)
+    return Response(status_code=204)
+
+
 @router.post("/session", response_model=Token, summary="Sign in")
 async def create_session(request: Request, site: SiteOf, credentials: Credentials) -> Response:
-    """A token for a name and a password."""
+    """A token for a name and a password; it ends after 30 days."""
     return answer(Token(await sign_in(request, site, credentials.name, credentials.password)))
 
 
-@router.post("/tokens", status_code=201, response_model=Token, summary="Make a token")
-async def create_token(site: SiteOf, user: Member, wanted: TokenRequest) -> Response:
-    """One more token for the same user, for a script or another machine."""
-    token = await run_in_threadpool(site.accounts.new_token, user.name, wanted.label)
-    return answer(Token(token), 201)
-
-
 @router.post("/login-codes", status_code=201, response_model=LoginCode, summary="Make a login link")
-async def create_login_code(site: SiteOf, user: Member) -> Response:
+async def create_login_code(request: Request, site: SiteOf, user: Member) -> Response:
     """A link that signs a browser in, once, within an hour."""
-    code = await run_in_threadpool(site.accounts.login_code, user.name)
+    proof = still_held(token_of(request))
+    code = await run_in_threadpool(site.accounts.login_code, user.name, proof)
     return answer(LoginCode(code, f"{site.info.url}/login?code={code}"), 201)

@@ -214,6 +214,40 @@ class UserRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRecord:
+    """A token as lists show it: never the secret."""
+
+    id: str
+    user: str
+    label: str
+    kind: str
+    """token (made by its user), session (of a sign-in), server (of the home's own commands)."""
+    created_at: float
+    expires_at: float | None = None
+    used_at: float | None = None
+    """About when it was last used: within the hour."""
+    current: bool = False
+    """Whether this question came with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken(TokenRecord):
+    """A token that was just made, with its secret; shown once."""
+
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenPassword:
+    """A password that an administrator passes on to a user; shown once."""
+
+    name: str
+    password: str = field(repr=False)
+    expires_at: float
+    """From then on it lets nobody in; a password that the user chooses has no end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAccount:
     """An object store that the platform has a key of the user for."""
 

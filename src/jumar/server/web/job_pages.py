@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import NotFound
-from jumar.server.auth import Member, OpenedJob, SignedIn
+from jumar.server.auth import Member, OpenedJob, SignedIn, find_job
 from jumar.server.follow import Decoder
 from jumar.server.logfile import OpenLog
 from jumar.server.site import Site, SiteOf
@@ -121,6 +121,13 @@ async def job_page(
     values["shown"] = await run_in_threadpool(_shown_log, site, record, node, rank)
     values["spec_rows"] = spec_rows(record)
     return render(request, "job.html", values, user=user)
+
+
+@router.get("/jobs/{owner}/{job}")
+async def job_of_user(site: SiteOf, user: Member, owner: str, job: str) -> Response:
+    """`/jobs/ann/train` leads to the job that ann calls so."""
+    found = await run_in_threadpool(find_job, site, job, user, owner)
+    return RedirectResponse(f"/jobs/{found.id}", status_code=303)
 
 
 @router.post("/jobs/{job}/stop")

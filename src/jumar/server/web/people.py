@@ -1,4 +1,4 @@
-"""The page where administrators approve users and set roles."""
+"""The page where administrators approve users, set roles and give out passwords."""
 
 from typing import Annotated
 
@@ -9,7 +9,9 @@ from starlette.responses import RedirectResponse, Response
 from jumar.server.auth import Admin
 from jumar.server.s3 import set_role
 from jumar.server.site import SiteOf
+from jumar.server.users import reset_password
 from jumar.server.web.render import render
+from jumar.spec.records import GivenPassword
 
 router = APIRouter()
 
@@ -17,8 +19,21 @@ router = APIRouter()
 @router.get("/users")
 async def users_page(request: Request, site: SiteOf, user: Admin) -> Response:
     """Who waits for approval, and everyone else."""
+    return await _page(request, site, user)
+
+
+@router.post("/users/{name}/reset")
+async def reset(request: Request, site: SiteOf, user: Admin, name: str) -> Response:
+    """Give out a password, which is shown in this answer and never again."""
+    return await _page(request, site, user, given=await reset_password(site, name))
+
+
+async def _page(
+    request: Request, site: SiteOf, user: Admin, given: GivenPassword | None = None
+) -> Response:
     users = await run_in_threadpool(site.accounts.users)
     values = {
+        "given": given,
         "pending": [known for known in users if known.role == "pending"],
         "others": [known for known in users if known.role != "pending"],
     }

@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import BadInput, Conflict, NotSignedIn, TooManyAttempts
-from jumar.server.auth import COOKIE, set_cookie, token_of, user_or_none
+from jumar.server.auth import COOKIE, came_over_tls, set_cookie, token_of, user_or_none
 from jumar.server.site import SiteOf
 from jumar.server.users import register, sign_in
 from jumar.server.web.render import render
@@ -41,7 +41,7 @@ async def log_in(
     if code:
         return await _redeem(request, site, code, next)
     try:
-        token = await sign_in(request, site, name, password)
+        token = await sign_in(request, site, name, password, "browser")
     except NotSignedIn:
         return _form(request, next=next, name=name, problem="login.wrong", status=401)
     except TooManyAttempts:
@@ -72,12 +72,15 @@ async def create_user(
     if password != repeat:
         return _registration(request, name=name, problem="register.differ", status=422)
     try:
-        await register(site, name, password)
+        await register(request, site, name, password)
+        token = await sign_in(request, site, name, password, "browser")
+    except TooManyAttempts:
+        return _registration(request, name=name, problem="register.too_many", status=429)
     except Conflict:
         return _registration(request, name=name, problem="register.taken", status=409)
     except BadInput:
         return _registration(request, name=name, problem="register.name_rules", status=422)
-    return _signed_in(request, await sign_in(request, site, name, password), "/waiting")
+    return _signed_in(request, token, "/waiting")
 
 
 @router.get("/waiting")
@@ -101,7 +104,7 @@ async def _redeem(request: Request, site: SiteOf, code: str, next: str) -> Respo
 
 def _signed_in(request: Request, token: str, next: str) -> Response:
     response = RedirectResponse(_own_address(next), status_code=303)
-    set_cookie(response, token, secure=request.url.scheme == "https")
+    set_cookie(response, token, secure=came_over_tls(request))
     return response
 
 

@@ -108,6 +108,11 @@
       refreshRanks();
       htmx.trigger("#summary", "news");
     });
+    source.addEventListener("refused", () => {
+      root.dataset.final = "";
+      disconnect();
+      setStatus("refused");
+    });
     source.addEventListener("end", () => {
       root.dataset.final = "";
       disconnect();

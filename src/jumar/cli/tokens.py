@@ -1,0 +1,129 @@
+"""`jumar tokens`: secrets that let scripts and other machines in."""
+
+import click
+
+from jumar.cli.connect import connected
+from jumar.cli.output import ago, note, print_json, print_table, until, visible
+from jumar.cli.seconds import whole_seconds
+from jumar.client import Client
+from jumar.errors import BadInput, NotFound
+from jumar.spec.records import TokenRecord
+
+_USER = click.option("--user", help="Of this user; for admins.  [default: you]")
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """List, make and revoke tokens.
+
+    A token lets a script or another machine in as you (JUMAR_TOKEN, or "jumar login URL"). Sign-ins
+    are in the list too, as sessions; they end after 30 days.
+
+    \b
+    Examples:
+      jumar tokens
+      jumar tokens create ci --expires 90d
+      jumar tokens revoke ci
+    """
+    if ctx.invoked_subcommand is None:
+        _list(None, as_json=False)
+
+
+@command.command("list")
+@_USER
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def list_(user: str | None, as_json: bool) -> None:
+    """List tokens and sessions, never their secrets.
+
+    \b
+    Examples:
+      jumar tokens list --json
+      jumar tokens list --user ann
+    """
+    _list(user, as_json=as_json)
+
+
+@command.command()
+@click.argument("name")
+@click.option("--expires", metavar="TIME", help="How long it is good: 30d, 12h.  [default: ever]")
+@click.option("--json", "as_json", is_flag=True, help="Print the token and its id as JSON.")
+def create(name: str, expires: str | None, as_json: bool) -> None:
+    """Make a token called NAME and print it, once.
+
+    \b
+    Example:
+      jumar tokens create ci --expires 90d
+    """
+    expires_s = None if expires is None else whole_seconds("--expires", expires)
+    with connected() as client:
+        made = client.create_token(name, expires_s=expires_s)
+    if as_json:
+        print_json(made)
+        return
+    print(made.token)
+    note(f"keep it, it is not shown again; take it back with: jumar tokens revoke {made.id}")
+
+
+@command.command()
+@click.argument("tokens", nargs=-1, required=True, metavar="TOKEN...")
+@_USER
+@click.option("--json", "as_json", is_flag=True, help="Print the revoked tokens as a JSON list.")
+def revoke(tokens: tuple[str, ...], user: str | None, as_json: bool) -> None:
+    """Take tokens back or end sessions, by id or by name.
+
+    \b
+    Examples:
+      jumar tokens revoke ci
+      jumar tokens revoke 3f9a0c1d7e --user ann
+    """
+    with connected() as client:
+        known = client.tokens(user)
+        # All are looked up before any is revoked: one wrong name changes nothing.
+        found = {token.id: token for token in (_find(known, wanted) for wanted in tokens)}
+        _revoke_all(client, list(found.values()))
+    if as_json:
+        print_json(list(found.values()))
+    else:
+        for token in found.values():
+            note(f"revoked {visible(token.label)} ({token.id})")
+
+
+def _revoke_all(client: Client, tokens: list[TokenRecord]) -> None:
+    # The one that this command itself came with goes last.
+    for token in sorted(tokens, key=lambda token: token.current):
+        client.revoke_token(token.id)
+
+
+def _find(known: tuple[TokenRecord, ...], wanted: str) -> TokenRecord:
+    found = [t for t in known if t.id == wanted] or [t for t in known if t.label == wanted]
+    if not found:
+        raise NotFound(f"no token {wanted!r}", hint="list them with: jumar tokens list")
+    if len(found) > 1:
+        ids = ", ".join(token.id for token in found)
+        raise BadInput(f"several tokens are called {wanted!r}", hint=f"say which: {ids}")
+    return found[0]
+
+
+def _list(user: str | None, *, as_json: bool) -> None:
+    with connected() as client:
+        tokens = client.tokens(user)
+    if as_json:
+        print_json(tokens)
+        return
+    rows = [
+        (
+            token.id,
+            visible(token.label) + (" (this one)" if token.current else ""),
+            token.kind,
+            ago(token.created_at),
+            ago(token.used_at),
+            _end(token),
+        )
+        for token in tokens
+    ]
+    print_table(("ID", "NAME", "KIND", "MADE", "USED", "EXPIRES"), rows)
+
+
+def _end(token: TokenRecord) -> str:
+    return "never" if token.expires_at is None else until(token.expires_at)

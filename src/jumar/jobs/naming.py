@@ -1,0 +1,70 @@
+"""Which job somebody means: an id, the beginning of one, or a name, which belongs to its user.
+
+One's own jobs come first. Those of others are found by their id; by its beginning, or by the name
+of their user, only for who may see all jobs."""
+
+from sqlalchemy import ColumnElement, Connection, select
+
+from jumar.errors import BadInput, NotFound
+from jumar.jobs.ledger import ID_LENGTH
+from jumar.jobs.tables import jobs
+
+_SHORTEST_PREFIX = 3
+_MOST_OWNERS = 5
+
+
+def resolve(
+    connection: Connection, job: str, *, user: str, owner: str | None = None, sees_all: bool = False
+) -> str:
+    """The id of the job that `user` calls `job`; with `owner`, the one that `owner` calls so."""
+    if not job.isprintable() or not (owner or "").isprintable():
+        raise _no_job(job)
+    if owner is not None:
+        found = _of_user(connection, job, owner)
+        if found is None:
+            raise _no_job(f"{owner}/{job}")
+        return found
+    found = _exactly(connection, job) or _of_user(connection, job, user)
+    if found is None and sees_all:
+        found = _by_prefix(connection, job)
+        if found is None:
+            raise _no_job(job, hint=_others_hint(connection, job))
+    if found is None:
+        raise _no_job(job)
+    return found
+
+
+def _exactly(connection: Connection, job: str) -> str | None:
+    return connection.execute(select(jobs.c.id).where(jobs.c.id == job)).scalar()
+
+
+def _of_user(connection: Connection, job: str, user: str) -> str | None:
+    theirs = jobs.c.user == user
+    # A whole name before the beginning of an id: a short name must not meet a random id.
+    newest = select(jobs.c.id).where(theirs, jobs.c.name == job).order_by(jobs.c.seq.desc())
+    found = connection.execute(newest.limit(1)).scalar()
+    return found or _by_prefix(connection, job, theirs)
+
+
+def _by_prefix(connection: Connection, job: str, *which: ColumnElement[bool]) -> str | None:
+    if not (_SHORTEST_PREFIX <= len(job) <= ID_LENGTH and job.isascii() and job.isalnum()):
+        return None
+    begins_so = jobs.c.id.startswith(job, autoescape=True)
+    query = select(jobs.c.id).where(begins_so, *which).order_by(jobs.c.id).limit(3)
+    found = connection.execute(query).scalars().all()
+    if len(found) > 1:
+        raise BadInput(f"{job!r} is the beginning of several jobs: {', '.join(found)}, …")
+    return found[0] if found else None
+
+
+def _others_hint(connection: Connection, job: str) -> str | None:
+    """To who may see all: whose jobs are called so."""
+    owners = select(jobs.c.user).where(jobs.c.name == job).distinct().order_by(jobs.c.user)
+    found = connection.execute(owners.limit(_MOST_OWNERS)).scalars().all()
+    if not found:
+        return None
+    return "others have jobs of this name: " + ", ".join(f"{user}/{job}" for user in found)
+
+
+def _no_job(job: str, *, hint: str | None = None) -> NotFound:
+    return NotFound(f"no job {job[:200]!r}", hint=hint or "list them with: jumar jobs --all")
