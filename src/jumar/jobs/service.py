@@ -8,7 +8,7 @@ from pathlib import Path
 from jumar.engine.base import Engine, Plan
 from jumar.errors import BadInput, Conflict, NotFound, SubmitRefused
 from jumar.jobs import ledger
-from jumar.jobs.archives import CodeArchives
+from jumar.jobs.archives import CodeArchives, Incoming
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.database import Database
 from jumar.jobs.hints import HintSocket
@@ -245,6 +245,10 @@ class JobService:
     def receive_code(self, digest: str, chunks: Iterable[bytes]) -> None:
         """Keep uploaded code."""
         self._archives.receive(digest, chunks)
+
+    def begin_code(self, digest: str) -> Incoming:
+        """Code whose bytes come one by one; close it when done."""
+        return self._archives.begin(digest)
 
     def _row(self, job: str) -> JobRow:
         with self._database.read() as connection:
