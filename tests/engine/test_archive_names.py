@@ -4,6 +4,7 @@ import io
 import os
 import tarfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -102,9 +103,8 @@ def _large_header() -> bytes:
 
 @pytest.mark.parametrize("make", [_cut, _outside, _long_name, _large_header, bytes])
 def test_what_is_no_whole_tar_file_is_refused_and_leaves_nothing(
-    tmp_path: Path, make: object
+    tmp_path: Path, make: Callable[[], bytes]
 ) -> None:
-    assert callable(make)
     archive, index = tmp_path / "a.tar", tmp_path / "a.names"
     archive.write_bytes(make())
     with pytest.raises(BadArchive):
