@@ -1,5 +1,6 @@
 """The names in uploaded code: read once, in a child that cannot take the server with it."""
 
+import hashlib
 import io
 import os
 import tarfile
@@ -12,6 +13,8 @@ from tests.tars import tar_of
 
 from jumar.engine import archive_names
 from jumar.engine.archive_names import BadArchive, index_path, keep_names, names_of
+from jumar.errors import BadInput
+from jumar.jobs.archives import CodeArchives
 
 
 @pytest.fixture
@@ -65,6 +68,29 @@ def test_a_bad_archive_of_an_earlier_version_is_read_once(
         with pytest.raises(BadArchive, match="cannot be read"):
             names_of(archive)
     assert children == [archive]
+
+
+def test_code_is_looked_into_at_its_upload_and_never_again(
+    tmp_path: Path, children: list[Path]
+) -> None:
+    data = tar_of(train="")
+    digest = hashlib.sha256(data).hexdigest()
+    archives = CodeArchives(tmp_path)
+    archives.receive(digest, [data])
+    assert len(children) == 1
+    for _ in range(4):
+        assert "train.py" in names_of(archives.find(digest))
+    archives.receive(digest, [data])
+    assert len(children) == 1
+
+
+def test_an_upload_that_is_no_tar_file_is_not_kept(tmp_path: Path) -> None:
+    data = b"this is not a tar file"
+    digest = hashlib.sha256(data).hexdigest()
+    with pytest.raises(BadInput, match="cannot be read") as refused:
+        CodeArchives(tmp_path).receive(digest, [data])
+    assert refused.value.status == 422
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_hundred_thousand_names_are_kept_in_a_few_bytes_each(tmp_path: Path) -> None:

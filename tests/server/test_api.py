@@ -104,6 +104,15 @@ def test_uploaded_code_is_kept_if_it_is_what_its_name_says(running: Running) -> 
     assert running.api("POST", "/jobs", body=body).status == 201
 
 
+def test_an_upload_that_is_no_tar_file_is_refused_in_words(running: Running) -> None:
+    data = b"this is not a tar file"
+    path = f"/code/{hashlib.sha256(data).hexdigest()}"
+    answer = running.api("PUT", path, body=data)
+    assert (answer.status, "cannot be read" in answer.error) == (422, True)
+    assert running.api("HEAD", path).status == 404
+    assert list((running.home / "code").iterdir()) == []
+
+
 def test_an_upload_that_breaks_off_leaves_nothing(running: Running) -> None:
     connection = running.connect()
     connection.putrequest("PUT", f"/api/v1/code/{'a' * 64}")

@@ -20,8 +20,9 @@ from jumar.cli.output import json_text, note
 def command(job: str, follow: bool, tail: int | None, rank: int, node: int, as_json: bool) -> int:
     """Print a job's log, or follow it.
 
-    JOB is an id, the start of one, or a name. Ctrl-C while following leaves the job alone. The
-    pieces of --json are {"text": …}, as they come.
+    JOB is an id, the start of one, or a name. Ctrl-C while following leaves the job alone. In a
+    terminal colours and progress bars are kept and other control sequences are left out; elsewhere
+    the log comes as it is. The pieces of --json are {"text": …}, as they come.
 
     \b
     Examples:

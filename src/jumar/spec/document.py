@@ -55,6 +55,8 @@ def parse_spec(text: str, *, source: str, folder: Path) -> JobSpec:
             f"{source}: a job file is a mapping of fields", hint="see an example: jumar run --help"
         )
     values = cast("dict[str, Any]", data)
+    # No path can be made of a text with a NUL.
+    _check_text(values, source, lines)
     for field in ("code", "workdir"):
         value = values.get(field)
         if isinstance(value, str):
@@ -64,14 +66,18 @@ def parse_spec(text: str, *, source: str, folder: Path) -> JobSpec:
 
 def validate_spec(data: object, *, source: str, lines: Lines | None = None) -> JobSpec:
     """`data` as a job, or all that is wrong with it in one error."""
-    unfit = [_Fault.at(place, words, lines or {}) for place, words in flaws(data)]
-    if unfit:
-        raise _refused(unfit, source)
+    _check_text(data, source, lines or {})
     try:
         return JobSpec.model_validate(data)
     except ValidationError as error:
         faults = [_Fault.of(detail, lines or {}) for detail in error.errors()]
         raise _refused(faults, source) from error
+
+
+def _check_text(data: object, source: str, lines: Lines) -> None:
+    unfit = [_Fault.at(place, words, lines) for place, words in flaws(data)]
+    if unfit:
+        raise _refused(unfit, source)
 
 
 def _refused(faults: "list[_Fault]", source: str) -> BadInput:
