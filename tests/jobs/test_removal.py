@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from tests.tars import tar_of
 
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import Conflict, JumarError, NotFound
@@ -90,7 +91,7 @@ def test_a_job_goes_with_its_attempts_and_its_folder_and_others_stay(home: Home)
 
 
 def test_uploaded_code_inputs_and_outputs_elsewhere_stay(home: Home, tmp_path: Path) -> None:
-    data = b"a tar file, say"
+    data = tar_of(train="print()")
     digest = hashlib.sha256(data).hexdigest()
     home.service.receive_code(digest, iter([data]))
     elsewhere = tmp_path / "elsewhere"

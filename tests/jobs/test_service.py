@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tars import tar_of
 
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import (
@@ -63,7 +64,7 @@ class Platform:
             self.engine = MemoryEngine(cards)
         self.service = self._open()
 
-    def upload(self, data: bytes = b"a tar file, say") -> str:
+    def upload(self, data: bytes = tar_of(train="print()")) -> str:
         digest = hashlib.sha256(data).hexdigest()
         self.service.receive_code(digest, iter([data]))
         return digest
@@ -373,14 +374,15 @@ def test_a_folder_must_be_uploaded(platform: Platform) -> None:
 
 
 def test_uploaded_code_is_kept_if_it_is_what_it_says(platform: Platform, tmp_path: Path) -> None:
-    data = b"a tar file, say"
+    data = tar_of(train="print()")
     digest = hashlib.sha256(data).hexdigest()
     with pytest.raises(BadInput, match="SHA-256"):
         platform.service.receive_code(digest, iter([b"something else"]))
     assert not platform.service.has_code(digest)
     platform.service.receive_code(digest, iter([data[:5], data[5:]]))
     assert platform.service.has_code(digest)
-    assert [path.name for path in (tmp_path / "code").iterdir()] == [f"{digest}.tar"]
+    kept = sorted(path.name for path in (tmp_path / "code").iterdir())
+    assert kept == [f"{digest}.names", f"{digest}.tar"]
     assert platform.submit(code={"archive": digest})
 
 

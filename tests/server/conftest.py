@@ -193,7 +193,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
 
 
 @contextmanager
-def serving(folder: Path, *, obedient: bool = True) -> Generator[Running]:
+def serving(folder: Path, *, obedient: bool = True, database_url: str = "") -> Generator[Running]:
     """A server whose jobs, unless obedient, take no notice of being stopped."""
     home = folder / "home"
     home.mkdir()
@@ -205,7 +205,7 @@ def serving(folder: Path, *, obedient: bool = True) -> Generator[Running]:
         obedient=obedient,
     )
     listener = listen(Settings(home=home))
-    database = open_database(f"sqlite:///{home / 'jumar.db'}")
+    database = open_database(database_url or f"sqlite:///{home / 'jumar.db'}")
     accounts = Accounts(database)
     service = JobService(database=database, engine=engine, home=home, user_limit=0)
     service.start()

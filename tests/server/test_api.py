@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.server.conftest import Running, serving, wait_for
+from tests.tars import tar_of
 
 from jumar.engine.base import Plan
 from jumar.spec.records import CardUse, JobPage, JobRecord, ServerInfo, UserRecord
@@ -90,16 +91,26 @@ def test_plans_cards_and_the_server_are_records(running: Running) -> None:
 
 
 def test_uploaded_code_is_kept_if_it_is_what_its_name_says(running: Running) -> None:
-    data = b"x" * 3_000_000
+    data = tar_of(train="x" * 3_000_000)
     digest = hashlib.sha256(data).hexdigest()
     assert running.api("HEAD", f"/code/{digest}").status == 404
     wrong = running.api("PUT", f"/code/{digest}", body=data + b"y")
     assert (wrong.status, "SHA-256" in wrong.error) == (422, True)
     assert running.api("PUT", f"/code/{digest}", body=data).status == 204
     assert running.api("HEAD", f"/code/{digest}").status == 204
-    assert [path.name for path in (running.home / "code").iterdir()] == [f"{digest}.tar"]
+    kept = sorted(path.name for path in (running.home / "code").iterdir())
+    assert kept == [f"{digest}.names", f"{digest}.tar"]
     body = {"name": "x", "command": "true", "code": {"archive": digest}}
     assert running.api("POST", "/jobs", body=body).status == 201
+
+
+def test_an_upload_that_is_no_tar_file_is_refused_in_words(running: Running) -> None:
+    data = b"this is not a tar file"
+    path = f"/code/{hashlib.sha256(data).hexdigest()}"
+    answer = running.api("PUT", path, body=data)
+    assert (answer.status, "cannot be read" in answer.error) == (422, True)
+    assert running.api("HEAD", path).status == 404
+    assert list((running.home / "code").iterdir()) == []
 
 
 def test_an_upload_that_breaks_off_leaves_nothing(running: Running) -> None:

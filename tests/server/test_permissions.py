@@ -6,11 +6,13 @@ import secrets
 
 import pytest
 from tests.server.conftest import Running
+from tests.tars import tar_of
 
 STRANGER, PENDING, OWNER, OTHER, ADMIN = None, "eve", "ann", "bob", "root"
 EVERYBODY = (STRANGER, PENDING, OWNER, OTHER, ADMIN)
 SPEC = {"name": "x", "command": "true"}
-DIGEST = hashlib.sha256(b"tar").hexdigest()
+TAR = tar_of(train="print()")
+DIGEST = hashlib.sha256(TAR).hexdigest()
 
 # method, path, body, then the status for a stranger, a pending user, the owner, another member,
 # an administrator.
@@ -31,11 +33,11 @@ TABLE = [
     ("GET", "/jobs/{job}/logs/0/0", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{done}/logs/0/0/stream", None, (401, 403, 200, 403, 200)),
     ("HEAD", f"/code/{DIGEST}", None, (401, 403, 404, 404, 404)),
-    ("PUT", f"/code/{DIGEST}", b"tar", (401, 403, 204, 204, 204)),
     ("GET", "/backup", None, (401, 403, 403, 403, 200)),
     ("PUT", "/restore", b"no backup", (401, 403, 403, 403, 422)),
     ("GET", "/repair", None, (401, 403, 403, 403, 200)),
     ("POST", "/repair", None, (401, 403, 403, 403, 200)),
+    ("PUT", f"/code/{DIGEST}", TAR, (401, 403, 204, 204, 204)),
     ("GET", "/cards", None, (401, 403, 200, 200, 200)),
     ("GET", "/users", None, (401, 403, 403, 403, 200)),
     ("PATCH", "/users/eve", {"role": "member"}, (401, 403, 403, 403, 200)),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.errors import BadInput
-from jumar.spec.document import parse_spec, read_spec_file
+from jumar.spec.document import parse_spec, read_spec_file, validate_spec
 from jumar.spec.job import JobSpec
 
 WHOLE = """\
@@ -231,3 +231,33 @@ def test_any_value_in_any_field_is_a_job_or_a_clear_error(fields: dict[str, obje
         assert str(error).startswith("job.yaml")
     else:
         assert JobSpec.model_validate(spec.dump()) == spec
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        (r'command: ["train", "a\0b"]', "command.1"),
+        (r'command: "train \0"', "command"),
+        (r'environment: {"A\0": "x"}', r"environment.A\x00"),
+        (r'image: "lab\0"', "image"),
+        (r'workdir: "/data\0"', "workdir"),
+        (r'code: "src\0"', "code"),
+        (r'inputs: {data_url: "/data\0"}', "inputs.data_url"),
+        (r'code: {git: "https://example.org/\0", commit: "0123456789"}', "code.git"),
+    ],
+)
+def test_text_that_cannot_be_kept_is_refused_with_its_field_and_line(line: str, field: str) -> None:
+    command = "" if line.startswith("command") else "command: train\n"
+    with pytest.raises(BadInput) as refused:
+        parse_spec(f"name: x\n{command}{line}\n", source="job.yaml", folder=Path("/"))
+    number = 3 if command else 2
+    assert f"job.yaml:{number}: {field}: " in refused.value.message
+    assert "NUL" in refused.value.message or "surrogate" in refused.value.message
+
+
+def test_half_a_character_is_refused_with_its_field() -> None:
+    values = {"name": "x", "command": ["train", "\udc80"], "environment": {"A": "\ud800"}}
+    with pytest.raises(BadInput) as refused:
+        validate_spec(values, source="jumar run")
+    assert "jumar run: command.1: has half of a surrogate pair" in refused.value.message
+    assert "jumar run: environment.A: has half of a surrogate pair" in refused.value.message

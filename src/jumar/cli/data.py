@@ -182,7 +182,7 @@ def ls(url: str, recursive: bool, as_json: bool) -> None:
         if as_json:
             print_json([{"key": f"{name}/", "size": None, "mtime": None} for name in names])
         for name in names if not as_json else ():
-            print(f"{url}{name}/")
+            print(f"{url}{visible(name)}/")
         return
     rows = sorted(_rows(_place(url, config), recursive), key=lambda row: row[0])
     if as_json:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from jumar.cli.output import note
 from jumar.cli.staging_text import away_text, progress_text
+from jumar.cli.terminal import readable_line
 from jumar.client import Client
 from jumar.errors import JumarError
 from jumar.spec.places import is_remote
@@ -48,7 +49,9 @@ def _tell(client: Client, job_id: str, over: threading.Event) -> None:
         what, progress = data_news(job)
         if live and (what or told):
             # The line is left at its start, so that the log goes over it.
-            print(f"{_CLEAR}{what}{progress}\r", end="", file=sys.stderr, flush=True)
+            print(
+                f"{_CLEAR}{readable_line(what + progress)}\r", end="", file=sys.stderr, flush=True
+            )
         elif what and what != told:
             note(what)
         told = what

@@ -3,9 +3,11 @@
 import sys
 import time
 from collections.abc import Callable
+from typing import TextIO
 
 from jumar.cli.data_news import data_told
 from jumar.cli.output import note, print_json, span
+from jumar.cli.terminal import LogFilter
 from jumar.client import Client, LogChunk, Reconnecting, StateChange
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
@@ -14,14 +16,14 @@ _START_TIME_S = 0.1
 Write = Callable[[str], None]
 
 
-def to_stdout(text: str) -> None:
-    """As it is, at once."""
-    print(text, end="", flush=True)
+def log_to(stream: TextIO) -> Write:
+    """Writes a log as it comes: to a terminal without what that would obey, elsewhere as it is."""
+    shown = LogFilter().feed if stream.isatty() else str
 
+    def write(text: str) -> None:
+        print(shown(text), end="", flush=True, file=stream)
 
-def to_stderr(text: str) -> None:
-    """Where stdout is for JSON."""
-    print(text, end="", flush=True, file=sys.stderr)
+    return write
 
 
 def print_log(
@@ -31,7 +33,7 @@ def print_log(
     tail: int | None = None,
     node: int = 0,
     rank: int = 0,
-    write: Write = to_stdout,
+    write: Write,
 ) -> None:
     """Write the log until the job is over. KeyboardInterrupt comes through."""
     waits_told = False
@@ -60,7 +62,7 @@ def follow_to_exit_code(
     """Print the log of a new job to its end: 0, 1 if it failed, 130 when the user left it."""
     note(f"submitted {job.name} ({job.id})")
     # With --json, stdout is for the record alone.
-    write = to_stderr if as_json else to_stdout
+    write = log_to(sys.stderr if as_json else sys.stdout)
     ended = _follow_to_end(client, job, stop_on_interrupt=stop_on_interrupt, write=write)
     if as_json:
         print_json(ended or client.get(job.id))

@@ -8,6 +8,7 @@ import click
 from jumar.cli.connect import connected
 from jumar.cli.output import complain, note, print_json
 from jumar.cli.staging_text import away_text, progress_text
+from jumar.cli.terminal import readable_line
 from jumar.client import Client
 from jumar.spec.records import JobRecord, StagingRecord
 
@@ -74,4 +75,4 @@ def _draw(record: StagingRecord) -> None:
         if record.error
         else progress_text(record.outputs)
     )
-    print(f"\r\033[K{what}", end="", file=sys.stderr, flush=True)
+    print(f"\r\033[K{readable_line(what)}", end="", file=sys.stderr, flush=True)

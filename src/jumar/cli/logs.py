@@ -1,14 +1,13 @@
 """`jumar logs`: what a job wrote."""
 
 import codecs
-import json
 import sys
 
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.follow import print_log, to_stdout
-from jumar.cli.output import note
+from jumar.cli.follow import log_to, print_log
+from jumar.cli.output import json_text, note
 
 
 @click.command()
@@ -21,25 +20,26 @@ from jumar.cli.output import note
 def command(job: str, follow: bool, tail: int | None, rank: int, node: int, as_json: bool) -> int:
     """Print a job's log, or follow it.
 
-    JOB is an id, the start of one, a name, or USER/NAME. Ctrl-C while following leaves the job alone. The
-    pieces of --json are {"text": …}, as they come.
+    JOB is an id, the start of one, a name, or USER/NAME. Ctrl-C while following leaves the job alone. In a
+    terminal colours and progress bars are kept and other control sequences are left out; elsewhere
+    the log comes as it is. The pieces of --json are {"text": …}, as they come.
 
     \b
     Examples:
       jumar logs k7x2m9q4tb --tail 20
       jumar logs -f digits --rank 1
     """
+    write = _as_json if as_json else log_to(sys.stdout)
     with connected() as client:
         if not follow:
             blocks = client.logs(job, tail=tail, node=node, rank=rank)
-            if as_json:
+            if as_json or sys.stdout.isatty():
                 for text in codecs.iterdecode(blocks, "utf-8", "replace"):
-                    _as_json(text)
+                    write(text)
             else:
                 for block in blocks:
                     sys.stdout.buffer.write(block)
             return 0
-        write = _as_json if as_json else to_stdout
         # A newer job of the same name is not the one to go on with after a cut.
         job_id = client.get(job).id
         try:
@@ -51,4 +51,4 @@ def command(job: str, follow: bool, tail: int | None, rank: int, node: int, as_j
 
 
 def _as_json(text: str) -> None:
-    print(json.dumps({"text": text}, ensure_ascii=False), flush=True)
+    print(json_text({"text": text}), flush=True)

@@ -1,5 +1,7 @@
 """How things look in the terminal: errors, notes, tables, times. Plain where stdout is no terminal.
 
+All of it may quote other people's text, which is shown and never obeyed (`terminal`).
+
 Written without rich, which takes 70 ms to import; commands that draw use rich themselves."""
 
 import json
@@ -10,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 from unicodedata import east_asian_width
 
+from jumar.cli.terminal import json_escaped, readable, readable_line
 from jumar.spec.duration import format_duration
 from jumar.spec.states import JobState
 from jumar.spec.wire import encode
@@ -33,24 +36,40 @@ def wants_colour(stream: TextIO) -> bool:
 
 def complain(message: str, *, hint: str | None = None) -> None:
     """An error in one form, on stderr."""
-    print(f"{_paint('error:', _RED, sys.stderr)} {message}", file=sys.stderr)
+    print(f"{_paint('error:', _RED, sys.stderr)} {readable(message)}", file=sys.stderr)
     if hint:
-        print(f"{_paint('hint:', _BOLD, sys.stderr)} {hint}", file=sys.stderr)
+        print(f"{_paint('hint:', _BOLD, sys.stderr)} {readable(hint)}", file=sys.stderr)
 
 
 def note(message: str) -> None:
     """A word to the user, on stderr."""
     # In the order it happened, also where both go to one file.
     sys.stdout.flush()
-    print(message, file=sys.stderr, flush=True)
+    print(readable(message), file=sys.stderr, flush=True)
+
+
+def say(message: str) -> None:
+    """What was asked for, on stdout."""
+    print(readable(message))
 
 
 def print_json(record: Any) -> None:
     """A record, or several, as JSON on stdout."""
-    print(json.dumps(encode(record), indent=2, ensure_ascii=False))
+    print(json_text(encode(record), indent=2))
 
 
-def state_text(state: JobState) -> str:
+def json_text(values: Any, *, indent: int | None = None) -> str:
+    """JSON values as text that is safe to show."""
+    return json_escaped(json.dumps(values, indent=indent, ensure_ascii=False))
+
+
+class Painted(str):
+    """Text of our own: the escapes in it are meant."""
+
+    __slots__ = ()
+
+
+def state_text(state: JobState) -> Painted:
     """The state in its colour."""
     return _paint(str(state), _STATE_COLOURS.get(state, _RED), sys.stdout)
 
@@ -58,11 +77,14 @@ def state_text(state: JobState) -> str:
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None
 ) -> None:
-    """Columns as wide as they need; cells may be coloured. `width` cuts the last column."""
+    """Columns as wide as they need; cells may be painted. `width` cuts the last column."""
+    rows = [
+        [cell if isinstance(cell, Painted) else readable_line(cell) for cell in row] for row in rows
+    ]
     widths = [max(map(_width, column)) for column in zip(header, *rows, strict=True)]
     if width is not None:
         room = max(_width(header[-1]), width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1))
-        rows = [(*row[:-1], clip(row[-1], room)) for row in rows]
+        rows = [[*row[:-1], clip(row[-1], room)] for row in rows]
         widths[-1] = min(widths[-1], room)
     print(_paint(_line(header, widths), _DIM, sys.stdout))
     for row in rows:
@@ -135,5 +157,5 @@ def _width(text: str) -> int:
     return columns
 
 
-def _paint(text: str, colour: str, stream: TextIO) -> str:
-    return f"{colour}{text}{_RESET}" if wants_colour(stream) else text
+def _paint(text: str, colour: str, stream: TextIO) -> Painted:
+    return Painted(f"{colour}{text}{_RESET}" if wants_colour(stream) else text)

@@ -8,7 +8,7 @@ import click
 
 from jumar.cli.connect import Connected, connect
 from jumar.cli.follow import follow_to_exit_code, tell_queued
-from jumar.cli.output import note, print_json
+from jumar.cli.output import note, print_json, say
 from jumar.cli.request import Flags, spec_values, with_local_defaults
 from jumar.cli.sending import send_code
 from jumar.errors import BadInput
@@ -136,10 +136,8 @@ def _print_plan(server: Connected, values: dict[str, Any], as_json: bool) -> Non
         return
     import json
 
-    print(plan.summary)
+    say(plan.summary)
     for name, value in plan.details.items():
-        print(
-            f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        )
+        say(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
     for words in plan.notes:
         note(f"note: {words}")

@@ -6,8 +6,9 @@ import time
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, print_json, span, wants_colour
+from jumar.cli.output import ago, print_json, say, span, wants_colour
 from jumar.cli.staging_text import staging_facts
+from jumar.cli.terminal import readable
 from jumar.spec.records import AttemptRecord, JobRecord
 from jumar.spec.states import JobState
 
@@ -47,10 +48,10 @@ def _print(job: JobRecord) -> None:
         ("state", str(job.state)),
         *_facts(job),
     ):
-        print(f"{name:<12} {value}")
+        say(f"{name:<12} {value}")
     tail = _last_lines(job)
     if tail:
-        print(f"last lines:\n{tail}")
+        say(f"last lines:\n{tail}")
 
 
 def _draw(job: JobRecord) -> None:
@@ -65,12 +66,12 @@ def _draw(job: JobRecord) -> None:
     facts.add_column(overflow="fold")
     facts.add_row("state", Text(str(job.state), style=colour))
     for name, value in _facts(job):
-        facts.add_row(name, Text(value))
+        facts.add_row(name, Text(readable(value)))
     parts: list[Table | Panel | Text] = [facts]
     tail = _last_lines(job)
     if tail:
-        parts.append(Panel(Text(tail), title="last lines", title_align="left"))
-    title = Text(f"{job.name}  {job.id}")
+        parts.append(Panel(Text(readable(tail)), title="last lines", title_align="left"))
+    title = Text(readable(f"{job.name}  {job.id}"))
     console = Console(no_color=not wants_colour(sys.stdout), highlight=False)
     console.print(Panel(Group(*parts), title=title, title_align="left"))
 

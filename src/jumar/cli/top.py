@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import click
 
 from jumar.cli.output import note, print_json, print_table, span, wants_colour
+from jumar.cli.terminal import readable_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -149,7 +150,7 @@ def _screen(found: "Sequence[CardView]") -> "RenderableType":
     for name in HEADER:
         table.add_column(name, no_wrap=name != "PROCESSES", overflow="ellipsis")
     for card in found:
-        table.add_row(*_row(card), style=_style(card))
+        table.add_row(*map(readable_line, _row(card)), style=_style(card))
     return table
 
 

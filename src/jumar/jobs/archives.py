@@ -4,9 +4,11 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import closing, suppress
 from pathlib import Path
 
+from jumar.engine.archive_names import index_path, keep_names
 from jumar.errors import BadInput, NotFound, StorageFull
 
 MOST_BYTES = 2 << 30
@@ -39,23 +41,21 @@ class CodeArchives:
         """Whether it was uploaded."""
         return self.path(digest).is_file()
 
+    def begin(self, digest: str) -> "Incoming":
+        """An upload that comes piece by piece; close it when done."""
+        target = self.path(digest)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return Incoming(digest, target)
+        except OSError as error:
+            raise _no_room(error) from error
+
     def receive(self, digest: str, chunks: Iterable[bytes]) -> None:
         """Keep an upload, if its content is what its name says."""
-        target = self.path(digest)
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        aside = self._folder / f".{digest[:12]}-{secrets.token_hex(8)}"
-        try:
-            with aside.open("xb") as file:
-                actual = _copy(chunks, file.write)
-                if actual != digest:
-                    raise BadInput(f"the upload's SHA-256 is {actual}, not {digest}")
-                file.flush()
-                os.fsync(file.fileno())
-            aside.rename(target)
-        except OSError as error:
-            raise StorageFull(f"cannot keep the uploaded code: {error.strerror}") from error
-        finally:
-            aside.unlink(missing_ok=True)
+        with closing(self.begin(digest)) as incoming:
+            for chunk in chunks:
+                incoming.write(chunk)
+            incoming.finish()
 
     def path(self, digest: str) -> Path:
         """Where the archive belongs, whether it is there or not."""
@@ -64,15 +64,53 @@ class CodeArchives:
         return self._folder / f"{digest}.tar"
 
 
-def _copy(chunks: Iterable[bytes], write: Callable[[bytes], object]) -> str:
-    digest, size = hashlib.sha256(), 0
-    for chunk in chunks:
-        size += len(chunk)
-        if size > MOST_BYTES:
+class Incoming:
+    """One upload on its way: kept aside until it is known to be whole, and a tar file."""
+
+    def __init__(self, digest: str, target: Path) -> None:
+        self._digest = digest
+        self._target = target
+        self._aside = target.with_name(f".{digest[:12]}-{secrets.token_hex(8)}")
+        self._file = self._aside.open("xb")
+        self._hash = hashlib.sha256()
+        self._size = 0
+
+    def write(self, chunk: bytes) -> None:
+        """Take the next bytes."""
+        self._size += len(chunk)
+        if self._size > MOST_BYTES:
             raise CodeTooLarge(
                 f"the code is larger than {MOST_BYTES >> 30} GiB",
                 hint="leave data out of it (.jumarignore) and give it as an input",
             )
-        digest.update(chunk)
-        write(chunk)
-    return digest.hexdigest()
+        self._hash.update(chunk)
+        try:
+            self._file.write(chunk)
+        except OSError as error:
+            raise _no_room(error) from error
+
+    def finish(self) -> None:
+        """Keep it, with the names that are in it."""
+        actual = self._hash.hexdigest()
+        if actual != self._digest:
+            raise BadInput(f"the upload's SHA-256 is {actual}, not {self._digest}")
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            index = index_path(self._target)
+            if not index.exists():
+                keep_names(self._aside, index)
+            self._aside.rename(self._target)
+        except OSError as error:
+            raise _no_room(error) from error
+
+    def close(self) -> None:
+        """Let go of it; what was not finished is gone."""
+        # What is still to be written needs no room any more.
+        with suppress(OSError):
+            self._file.close()
+        self._aside.unlink(missing_ok=True)
+
+
+def _no_room(error: OSError) -> StorageFull:
+    return StorageFull(f"cannot keep the uploaded code: {error.strerror}")

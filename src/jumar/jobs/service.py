@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from jumar.engine.base import Engine, Plan
 from jumar.errors import BadInput, Conflict, JumarError, NotFound, StorageFull, SubmitRefused
 from jumar.jobs import ledger, naming, use
-from jumar.jobs.archives import CodeArchives
+from jumar.jobs.archives import CodeArchives, Incoming
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.database import Database
 from jumar.jobs.groups import Groups
@@ -325,6 +325,10 @@ class JobService:
     def receive_code(self, digest: str, chunks: Iterable[bytes]) -> None:
         """Keep uploaded code."""
         self._archives.receive(digest, chunks)
+
+    def begin_code(self, digest: str) -> Incoming:
+        """Code whose bytes come one by one; close it when done."""
+        return self._archives.begin(digest)
 
     def _row(self, job: str) -> JobRow:
         with self._database.read() as connection:

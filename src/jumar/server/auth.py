@@ -19,7 +19,11 @@ async def user_or_none(request: Request) -> UserRecord | None:
     token = token_of(request)
     if not token:
         return None
-    return await run_in_threadpool(site_of(request).accounts.user_of, token)
+    user = await run_in_threadpool(site_of(request).accounts.user_of, token)
+    if user is not None:
+        # When there are too many connections, those of strangers go first.
+        request.state.user = user.name
+    return user
 
 
 async def signed_in(request: Request) -> UserRecord:

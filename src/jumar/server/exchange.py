@@ -39,6 +39,9 @@ def error_answer(error: JumarError) -> Response:
     response = answer(body, error.status)
     if error.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
+    if error.status == 408:
+        # The rest of the request, should it ever come, is nobody's.
+        response.headers["Connection"] = "close"
     if isinstance(error, TooManyAttempts):
         response.headers["Retry-After"] = str(error.wait_s)
     return response

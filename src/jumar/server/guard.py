@@ -1,7 +1,8 @@
 """The outermost layer: what no request may do, and headers that every answer carries.
 
-It refuses strange hosts (DNS rebinding), requests sent by other web sites, and large bodies; it
-turns an unexpected error into an answer that tells nothing of the inside."""
+It refuses strange hosts (DNS rebinding), requests sent by other web sites, large and slow bodies, and
+text that cannot be kept; it turns an unexpected error into an answer that tells nothing of the
+inside. A small body is whole before any route is asked, so no route waits for a slow client."""
 
 import logging
 from collections.abc import MutableMapping
@@ -10,15 +11,17 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jumar.errors import BadInput, JumarError, NotAllowed
-from jumar.server.exchange import BodyTooLarge, error_answer
+from jumar.server.bodies import paced, whole
+from jumar.server.exchange import error_answer
 from jumar.server.site import API
+from jumar.server.words import check_address, check_body
 
 log = logging.getLogger(__name__)
 
-MOST_BODY_BYTES = 1 << 20
 # They count what they take themselves.
 _LARGE = (f"{API}/code/", f"{API}/restore")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -53,13 +56,21 @@ class Guard:
         answer = _Answer(scope, send)
         try:
             headers = Headers(scope=scope)
+            host = _host(headers)
             if self._loopback_only:
-                check_host(headers)
+                check_host(host)
             if scope["method"] not in _SAFE_METHODS:
                 check_origin(headers)
+            check_address(scope["path"], scope["query_string"])
+            receive = paced(receive)
             if not scope["path"].startswith(_LARGE):
-                receive = limited(receive, headers)
+                body, receive = await whole(receive, headers)
+                if body:
+                    check_body(body, headers)
             await self._app(scope, receive, answer.send)
+        except ClientDisconnect:
+            # Nobody is left to be answered.
+            return
         except JumarError as error:
             await error_answer(error)(scope, receive, answer.send)
         except Exception:
@@ -94,9 +105,13 @@ def _with_headers(message: Message) -> MutableMapping[str, Any]:
     return message
 
 
-def check_host(headers: Headers) -> None:
+def _host(headers: Headers) -> str:
+    # Read for every request: addresses that answers quote are made from it.
+    return _parts(f"//{headers.get('host', '')}").hostname or ""
+
+
+def check_host(host: str) -> None:
     """A page of another site whose name was bent to 127.0.0.1 sends its own name here."""
-    host = _parts(f"//{headers.get('host', '')}").hostname or ""
     if host != "localhost" and not _is_loopback(host):
         raise BadInput(
             f"this server answers as localhost only, not as {host!r}",
@@ -125,21 +140,3 @@ def check_origin(headers: Headers) -> None:
     foreign = origin is not None and _parts(origin).netloc != headers.get("host")
     if foreign or site not in (None, "same-origin", "none"):
         raise NotAllowed("a request sent from another web site was refused")
-
-
-def limited(receive: Receive, headers: Headers) -> Receive:
-    """`receive`, failing once the body is larger than any JSON we take."""
-    declared = headers.get("content-length", "0")
-    if not declared.isdecimal() or int(declared) > MOST_BODY_BYTES:
-        raise BodyTooLarge(MOST_BODY_BYTES)
-    received = 0
-
-    async def counted() -> Message:
-        nonlocal received
-        message = await receive()
-        received += len(message.get("body", b""))
-        if received > MOST_BODY_BYTES:
-            raise BodyTooLarge(MOST_BODY_BYTES)
-        return message
-
-    return counted

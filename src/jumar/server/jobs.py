@@ -15,6 +15,8 @@ from jumar.spec.states import JobState
 
 router = APIRouter(tags=["jobs"])
 MOST_ROWS = 500
+# What a row's number can be in any database.
+MOST_NUMBER = (1 << 63) - 1
 SubmitKey = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=128)]
 SPEC_BODY = {
     "requestBody": {
@@ -56,11 +58,13 @@ async def list_jobs(
     site: SiteOf,
     _user: Member,
     state: Annotated[list[JobState], Query(description="only jobs in these states")] = [],  # noqa: B006  FastAPI copies it
-    user: Annotated[str | None, Query(description="only jobs of this user")] = None,
+    user: Annotated[str | None, Query(max_length=64, description="only jobs of this user")] = None,
     text: Annotated[
         str | None, Query(max_length=200, description="part of the name or of the id")
     ] = None,
-    before: Annotated[int | None, Query(ge=0, description="next_before of the page before")] = None,
+    before: Annotated[
+        int | None, Query(ge=0, le=MOST_NUMBER, description="next_before of the page before")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 50,
 ) -> Response:
     """One page of the list, with how many jobs there are in each state."""

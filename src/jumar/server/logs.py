@@ -13,7 +13,7 @@ from jumar.server.auth import OpenedJob, check_still_allowed, token_of
 from jumar.server.exchange import answer
 from jumar.server.follow import Follower, Start
 from jumar.server.logfile import OpenLog
-from jumar.server.ranges import Part, parse_range
+from jumar.server.ranges import Part, parse_range, whole_number
 from jumar.server.site import Site, SiteOf
 from jumar.spec.records import LogFile
 
@@ -99,9 +99,10 @@ async def follow_log(
     start = Start(offset=offset or 0, tail=tail if offset is None else None)
     resumed = request.headers.get("last-event-id")
     if resumed is not None:
-        if not resumed.isdecimal() or int(resumed) > MOST_OFFSET:
+        place = whole_number(resumed, most=MOST_OFFSET)
+        if place is None:
             raise BadInput("Last-Event-ID is not an offset")
-        start = Start(offset=int(resumed))
+        start = Start(offset=place)
     check = partial(check_still_allowed, site, token_of(request), opened.user)
     follower = Follower(site, opened.id, node, rank, start, check_rights=check)
     return StreamingResponse(

@@ -1,11 +1,20 @@
-"""`Range: bytes=…` headers: which part of a file an answer carries."""
+"""Numbers in headers: which part of a file `Range: bytes=…` asks for, and single offsets."""
 
 import re
 from dataclasses import dataclass
 
 from jumar.errors import JumarError
 
-_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+
+
+def whole_number(text: str, *, most: int) -> int | None:
+    """The number that `text` is, if it is one from 0 to `most`."""
+    # Python refuses to read thousands of digits, so they are counted first.
+    if not (text.isascii() and text.isdecimal()) or len(text) > len(str(most)):
+        return None
+    number = int(text)
+    return number if number <= most else None
 
 
 class RangeUnsatisfiable(JumarError):

@@ -13,8 +13,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import cast
 
 import uvicorn
 
@@ -25,7 +27,9 @@ from jumar.errors import HomeUnusable
 from jumar.jobs.accounts import Accounts
 from jumar.jobs.database import open_database
 from jumar.jobs.service import JobService
+from jumar.launch.descriptors import raise_limit
 from jumar.server.app import create_app
+from jumar.server.connections import Connections, WatchedProtocol, room_for_connections
 from jumar.server.home import (
     locked,
     my_identity,
@@ -44,12 +48,15 @@ from jumar.store.users import UserStores
 log = logging.getLogger(__name__)
 
 GRACEFUL_S = 3
+# uvicorn's ticks are a tenth of a second.
+_TICKS_PER_SWEEP = 10
 VERSION = importlib.metadata.version("jumar")
 Ready = Callable[[ServerInfo], None]
 
 
 def serve_until_told(settings: Settings, on_ready: Ready = lambda info: None) -> None:
     """Serve until SIGTERM or SIGINT. Running jobs go on without it."""
+    raise_limit()
     prepare_home(settings.home)
     with locked(settings.home):
         listener = listen(settings)
@@ -153,8 +160,10 @@ class SiteServer(uvicorn.Server):
     """uvicorn that tells when it answers, and tells endless answers when it ends."""
 
     def __init__(self, site: Site, on_ready: Callable[[], None] = lambda: None) -> None:
+        self._connections = Connections(room_for_connections())
         config = uvicorn.Config(
             create_app(site),
+            http=cast("type[asyncio.Protocol]", partial(WatchedProtocol, self._connections)),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -174,6 +183,11 @@ class SiteServer(uvicorn.Server):
         await super().startup(sockets)
         self._loop = asyncio.get_running_loop()
         self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_PER_SWEEP == 0:
+            self._connections.sweep()
+        return await super().on_tick(counter)
 
     def end(self) -> None:
         """Answer what was asked, then end. Safe from threads and signal handlers."""

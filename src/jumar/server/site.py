@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 from jumar.jobs.accounts import Accounts
 from jumar.jobs.service import JobService
 from jumar.server.patience import Patience
+from jumar.server.uploads import Uploads
 from jumar.spec.records import ServerInfo
 from jumar.store.door import Door
 from jumar.store.users import UserStores
@@ -29,6 +30,7 @@ class Site:
     loopback_only: bool
     """Whether it listens on this machine only; then strange Host headers are refused."""
     patience: Patience = field(default_factory=Patience)
+    uploads: Uploads = field(default_factory=Uploads)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is asked to end: endless answers end by themselves."""
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from jumar.errors import BadInput
 from jumar.spec.job import JobSpec
+from jumar.spec.text import flaws
 
 MOST_BYTES = 1 << 20
 MOST_DEPTH = 32
@@ -54,6 +55,8 @@ def parse_spec(text: str, *, source: str, folder: Path) -> JobSpec:
             f"{source}: a job file is a mapping of fields", hint="see an example: jumar run --help"
         )
     values = cast("dict[str, Any]", data)
+    # No path can be made of a text with a NUL.
+    _check_text(values, source, lines)
     for field in ("code", "workdir"):
         value = values.get(field)
         if isinstance(value, str):
@@ -63,14 +66,25 @@ def parse_spec(text: str, *, source: str, folder: Path) -> JobSpec:
 
 def validate_spec(data: object, *, source: str, lines: Lines | None = None) -> JobSpec:
     """`data` as a job, or all that is wrong with it in one error."""
+    _check_text(data, source, lines or {})
     try:
         return JobSpec.model_validate(data)
     except ValidationError as error:
         faults = [_Fault.of(detail, lines or {}) for detail in error.errors()]
-        raise BadInput(
-            "\n".join(fault.words(source) for fault in sorted(faults, key=lambda f: f.line)),
-            hint="all fields: jumar spec schema",
-        ) from error
+        raise _refused(faults, source) from error
+
+
+def _check_text(data: object, source: str, lines: Lines) -> None:
+    unfit = [_Fault.at(place, words, lines) for place, words in flaws(data)]
+    if unfit:
+        raise _refused(unfit, source)
+
+
+def _refused(faults: "list[_Fault]", source: str) -> BadInput:
+    return BadInput(
+        "\n".join(fault.words(source) for fault in sorted(faults, key=lambda f: f.line)),
+        hint="all fields: jumar spec schema",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +99,14 @@ class _Fault:
     def of(cls, detail: Any, lines: Lines) -> "_Fault":
         # The branch of a union, written <so>, is part of pydantic's path; people only know fields.
         place = tuple(part for part in detail["loc"] if not str(part).startswith("<"))
+        return cls.at(place, _message(detail), lines)
+
+    @classmethod
+    def at(cls, place: tuple[str | int, ...], message: str, lines: Lines) -> "_Fault":
         field = ".".join(str(part) for part in place)
         while place and place not in lines:
             place = place[:-1]
-        return cls(lines[place] if place else 0, field, _message(detail))
+        return cls(lines[place] if place else 0, field, message)
 
     def words(self, source: str) -> str:
         where = f"{source}:{self.line}" if self.line else source

@@ -6,12 +6,12 @@ requirements file brings) is left to the attempt."""
 import os
 import shlex
 import sys
-import tarfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any
 
+from jumar.engine.archive_names import BadArchive, names_of
 from jumar.engine.base import Plan
 from jumar.engine.local.files import code_kind, input_paths, local_path, output_paths
 from jumar.errors import SubmitRefused
@@ -171,7 +171,7 @@ class _Files:
         if spec.workdir is not None and not os.path.isdir(spec.workdir):
             raise SubmitRefused(f"the workdir {spec.workdir} is not a folder of this machine")
         self._workdir = spec.workdir
-        self._names = _member_names(archive) if self.kind == "archive" else frozenset[str]()
+        self._names: Container[str] = _archived(archive) if self.kind == "archive" else ()
 
     @property
     def are_known(self) -> bool:
@@ -182,24 +182,16 @@ class _Files:
         """Whether a relative path is there."""
         if self._workdir is not None:
             return os.path.exists(os.path.join(self._workdir, relative))
-        return os.path.normpath(relative) in self._names
+        return relative in self._names
 
 
-def _member_names(archive: Path | None) -> frozenset[str]:
+def _archived(archive: Path | None) -> Container[str]:
     if archive is None:
         raise SubmitRefused("the code of this job was not uploaded", hint="submit it again")
     try:
-        with tarfile.open(archive, "r:") as tar:
-            names = {os.path.normpath(name) for name in tar.getnames()}
-    except (OSError, tarfile.TarError) as error:
-        raise SubmitRefused(f"the uploaded code cannot be read: {error}") from error
-    folders = {parent for name in names for parent in _parents(name)}
-    return frozenset(names | folders)
-
-
-def _parents(name: str) -> list[str]:
-    parts = name.split("/")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+        return names_of(archive)
+    except BadArchive as error:
+        raise SubmitRefused(error.message, hint=error.hint) from error
 
 
 def _check_data(spec: JobSpec, files: _Files) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from jumar.engine.local import warm
 from jumar.errors import EngineFailed
+from jumar.launch.descriptors import as_before
 from jumar.launch.jobdir import JobDir
 
 logger = logging.getLogger(__name__)
@@ -104,8 +105,8 @@ class Starter:
         if connection is not None:
             actions.append((os.POSIX_SPAWN_DUP2, connection, warm.DESCRIPTOR))
         # -P: a file in the current folder must not be imported in place of ours.
-        argv = [sys.executable, "-P", "-m", *words]
-        pid = os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
+        argv = as_before([sys.executable, "-P", "-m", *words])
+        pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)
         self._children.add(pid)
         return pid
 

@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from jumar.errors import NotFound
 from jumar.server.auth import Member, OpenedJob, SignedIn, find_job
 from jumar.server.follow import Decoder
+from jumar.server.jobs import MOST_NUMBER
 from jumar.server.logfile import OpenLog
 from jumar.server.site import Site, SiteOf
 from jumar.server.web.render import is_fragment, render
@@ -56,7 +57,7 @@ async def jobs_page(
     state: str = "",
     owner: Annotated[str, Query(alias="user", max_length=64)] = "",
     text: Annotated[str, Query(max_length=200)] = "",
-    before: Annotated[int | None, Query(ge=0)] = None,
+    before: Annotated[int | None, Query(ge=0, le=MOST_NUMBER)] = None,
     seen: int | None = None,
 ) -> Response:
     """The list of jobs; with `seen`, only if something has changed since."""
