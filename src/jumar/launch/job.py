@@ -4,6 +4,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeV
 
 from jumar.launch.facts import CardFacts, facts_of
 from jumar.launch.jobdir import FORMAT, JobDir, Unusable, read_json
+from jumar.launch.left_behind import IDLE_LIMIT_S
 
 T = TypeVar("T")
 Command = Union[str, List[str]]
@@ -66,6 +67,8 @@ class Request(NamedTuple):
     facts: Tuple[CardFacts, ...] = ()
     """What the engine knows of the cards."""
     staging: Optional[Staging] = None
+    idle_limit_s: float = IDLE_LIMIT_S
+    """How long what the command has left running may do nothing."""
 
     @property
     def card_facts(self) -> List[CardFacts]:
@@ -120,6 +123,7 @@ def read_request(directory: JobDir) -> Request:
             archive=value.get("archive"),
             facts=tuple(CardFacts.from_json(card) for card in value.get("facts") or ()),
             staging=_staging(value.get("staging")),
+            idle_limit_s=float(value.get("idle_limit_s", IDLE_LIMIT_S)),
         ),
     )
 

@@ -15,6 +15,7 @@ from jumar.engine.local.stages import Stages
 from jumar.engine.local.starter import Starter
 from jumar.errors import EngineFailed
 from jumar.launch import jobdir, process
+from jumar.launch.left_behind import IDLE_LIMIT_S
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord
@@ -36,6 +37,7 @@ class LocalEngine:
         *,
         notify: Path | None = None,
         stages: Stages | None = None,
+        idle_limit_s: float = IDLE_LIMIT_S,
     ) -> None:
         self._home = home
         self._cards = cards
@@ -44,6 +46,7 @@ class LocalEngine:
         self._starter = Starter(home / "launch.log")
         self._stages = stages or Stages(UserStores(home))
         self._observer = Observer(self._starter)
+        self._idle_limit_s = idle_limit_s
 
     @property
     def warm_pid(self) -> int | None:
@@ -74,6 +77,7 @@ class LocalEngine:
             notify=self._notify,
             facts=self._book.facts(attempt.spec.device.kind, attempt.cards, self.cards()),
             staging=self._stages.prepare(attempt),
+            idle_limit_s=self._idle_limit_s,
         )
         self._starter.start(directory)
 
