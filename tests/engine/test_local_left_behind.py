@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -194,15 +196,11 @@ def test_a_child_that_fails_fails_the_job_and_is_named_while_others_go_on(
     (folder / "go2").touch()
     seen = wait_final(workshop.engine, made)
     assert (seen.state, seen.exit_code) == (JobState.FAILED, 1)
-    pattern = (
-        r" \(process \d+\), left running by the command, exited with code 1; its output is in "
+    assert re.fullmatch(
+        rf"{Path(sys.executable).name} \(process \d+\), left running by the command,"
+        rf" exited with code 1; its output is in {folder}/log0",
+        str(seen.reason),
     )
-    assert seen.reason is not None
-    name, _, output = seen.reason.partition(" (process ")
-    assert name == Path(sys.executable).name
-    assert output.endswith(
-        f"left running by the command, exited with code 1; its output is in {folder}/log0"
-    ), pattern
     assert seen.tail is not None
     assert seen.tail.endswith("ValueError: bad batch")
     assert (folder / "m").exists()
@@ -210,16 +208,19 @@ def test_a_child_that_fails_fails_the_job_and_is_named_while_others_go_on(
 
 def test_a_child_killed_by_a_signal_fails_the_job(workshop: Workshop, folder: Path) -> None:
     made = left_running(workshop, in_background(WAITS, "/dev/null"), folder)
-    (child,) = workshop_children(workshop)
+    (child,) = workshop.left_over()
     kill_9(child)
     seen = wait_final(workshop.engine, made)
     assert seen.state == JobState.FAILED
     assert str(seen.reason).endswith("left running by the command, was killed by SIGKILL")
 
 
-def workshop_children(workshop: Workshop) -> list[int]:
-    """The processes of jobs whose command has ended."""
-    return [pid for pid in workshop.left_over() if process.read_stat(pid) is not None]
+def test_a_child_that_was_asked_to_end_has_not_failed(workshop: Workshop, folder: Path) -> None:
+    """As by a script's `kill $!` just before it ends."""
+    made = left_running(workshop, in_background(WAITS), folder)
+    (child,) = workshop.left_over()
+    process.send(child, signal.SIGTERM)
+    assert wait_final(workshop.engine, made).state == JobState.SUCCEEDED
 
 
 def test_how_a_forgotten_helper_ends_says_nothing_of_the_job(
@@ -253,6 +254,36 @@ def test_what_ranks_of_devices_leave_running_is_ended_with_them(
     assert seen.state == JobState.SUCCEEDED
     assert events(made, "left-running") == []
     assert workshop.left_over() == []
+
+
+def test_results_are_sent_while_children_train_on_and_once_they_have_ended(
+    workshop: Workshop, folder: Path
+) -> None:
+    store = workshop.home / "store" / "lab"
+    store.mkdir(parents=True)
+    train = (
+        "import os\nout = os.environ['JUMAR_OUTPUT_TRAIN_URL']\n"
+        "open(out + '/epoch1', 'w').write('1'); os.utime(out + '/epoch1', (1, 1))\n"
+        f"{WAITS}open(out + '/model', 'w').write('m')\n"
+    )
+    outputs = {"train_url": "obs://lab/out"}
+    made = left_running(workshop, in_background(train), folder, outputs=outputs)
+    wait_for((store / "out" / "epoch1").exists, "the first result is sent")
+    assert events(made, "sending") == []
+    (folder / "go").touch()
+    seen = wait_final(workshop.engine, made)
+    assert (seen.state, seen.not_uploaded) == (JobState.SUCCEEDED, False)
+    assert (store / "out" / "model").read_text() == "m"
+
+
+def test_a_pipe_in_the_place_of_the_log_holds_up_nobody(workshop: Workshop, folder: Path) -> None:
+    log = "$JUMAR_JOB_DIR/logs/node0/rank0.log"
+    made = left_running(workshop, f"rm {log}; mkfifo {log}; {in_background(WAITS)}", folder)
+    workshop.engine.stop(made, JobState.STOPPED)
+    assert wait_final(workshop.engine, made).state == JobState.STOPPED
+    _, seen = workshop.run("true", job_id=made.job_id, number=2)
+    assert seen.state == JobState.FAILED
+    assert "rank0.log" in str(seen.reason)
 
 
 @pytest.mark.parametrize("victim", ["supervisor", "guard"])

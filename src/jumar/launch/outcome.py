@@ -1,14 +1,13 @@
 """How an attempt ended, in words that a person can use."""
 
-import errno
 import os
 import signal
-import stat
 from typing import List, Mapping, Optional
 
 from jumar.launch.control import Stop
 from jumar.launch.jobdir import Ending
 from jumar.launch.left_behind import Left, LeftBehind
+from jumar.launch.spawn import open_log
 from jumar.launch.supervise import RUN_AGAIN, SCHEDULER, Exit, Outcome
 
 _FULL = "No space left on device"
@@ -136,16 +135,6 @@ def add_line(path: str, words: str) -> None:
         os.write(log, f"jumar: {words}\n".encode("utf-8", "backslashreplace"))
     finally:
         os.close(log)
-
-
-def open_log(path: str, flags: int) -> int:
-    """The descriptor of a plain file, or OSError: a job may have put a pipe there, which would hold
-    up whoever opens it."""
-    log = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    if stat.S_ISREG(os.fstat(log).st_mode):
-        return log
-    os.close(log)
-    raise OSError(errno.EINVAL, "not a plain file", path)
 
 
 def _size(path: str) -> int:

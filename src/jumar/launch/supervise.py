@@ -213,7 +213,7 @@ class _Group:
             return
         starter = next(rank for rank in self._ranks if rank.is_starter)
         exit_ = self._exit_of(starter, status)
-        if exit_.failed:
+        if exit_.failed and not _is_on_request(exit_):
             self._left_failure = self._left_failure or (left, exit_)
             # The others may have nothing to do with it: a training for each card.
             self._listener.left_failed(left, exit_)
@@ -309,6 +309,12 @@ class _Group:
             if not self._tree.has_any():
                 return
             self._control.wait(min(0.05, max(0.0, self._kill_at - time.monotonic())))
+
+
+def _is_on_request(exit_: Exit) -> bool:
+    """Whether somebody asked it to end: the command's own `kill $!` before it ended, or a person."""
+    number = exit_.signal if exit_.signal is not None else (exit_.code or 0) - 128
+    return number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def _ended_children() -> List[Tuple[int, int]]:
