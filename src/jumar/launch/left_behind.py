@@ -52,7 +52,7 @@ class LeftBehind:
         self._looks = 0
         self._quiet_looks = 0
         self._ticks = _Counts(_ticks)
-        self._run_ns = _Counts(_run_ns)
+        self._turns = _Counts(_turns)
         self._children: Optional[Dict[int, Left]] = None
         self._members: List[Stat] = []
 
@@ -127,7 +127,7 @@ class LeftBehind:
             or self._ticks.have_changed(self._members)
             or any(_holds_card(member.pid) for member in self._members)
             # Last, as it takes a file for each thread, and most do not come so far.
-            or self._run_ns.have_changed(self._members)
+            or self._turns.have_changed(self._members)
         )
         self._quiet_looks = 0 if is_at_work else self._quiet_looks + 1
 
@@ -170,15 +170,17 @@ def _ticks(pid: int) -> int:
     return sum(int(field) for field in fields[11:15])
 
 
-def _run_ns(pid: int) -> int:
-    """CPU time of its threads, where the kernel counts it: a tick is long for one that mostly
+def _turns(pid: int) -> int:
+    """How often its threads have had their turn on a core: a tick is long for a process that mostly
     sleeps, such as a loop that writes a line a second."""
     try:
         tasks = os.listdir(f"/proc/{pid}/task")
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    counted = (_read(f"/proc/{pid}/task/{task}/schedstat").split() for task in tasks)
-    return sum(int(words[0]) for words in counted if words)
+    lines = (
+        line for task in tasks for line in _read(f"/proc/{pid}/task/{task}/status").splitlines()
+    )
+    return sum(int(line.split()[1]) for line in lines if "voluntary_ctxt_switches" in line)
 
 
 def _holds_card(pid: int) -> bool:
@@ -205,12 +207,12 @@ def _left(pid: int) -> Left:
 
 
 def _is_in_background(pid: int) -> bool:
-    """nohup makes a program deaf to HUP, and a shell's `&` makes it deaf to INT."""
-    for line in _read(f"/proc/{pid}/status").splitlines():
-        if line.startswith("SigIgn:"):
-            ignored = int(line.split()[1], 16)
-            return any(ignored >> (number - 1) & 1 for number in (signal.SIGHUP, signal.SIGINT))
-    return False
+    """nohup makes a program deaf to HUP, and a shell's `&` makes it deaf to INT. A shell may be one
+    that was forked for a `&` and has not come as far."""
+    status = dict(line.split(":", 1) for line in _read(f"/proc/{pid}/status").splitlines())
+    ignored = int(status.get("SigIgn", "0"), 16)
+    is_deaf = any(ignored >> (number - 1) & 1 for number in (signal.SIGHUP, signal.SIGINT))
+    return is_deaf or status.get("Name", "").strip() in SHELLS
 
 
 def _name_of(stat: Stat) -> str:
