@@ -20,6 +20,8 @@ from jumar.store.users import UserStores
 
 PATIENCE_S = 180.0
 """Nothing is measured with it: how long a busy machine may take for what takes a moment."""
+IDLE_LIMIT_S = 1.0
+"""Quick enough for tests: how long what a command left running may do nothing."""
 CARDS = tuple(
     Card(kind, number) for kind in (DeviceKind.CPU, DeviceKind.SIM) for number in range(4)
 )
@@ -32,7 +34,7 @@ class Workshop:
         self.home = home
         # Quick enough for tests: results are sent often, and a store that is away is given up soon.
         self.stages = Stages(UserStores(home, owner="ann"), every_s=0.2, patience_s=1.0)
-        self.engine = LocalEngine(home, CARDS, stages=self.stages)
+        self.engine = LocalEngine(home, CARDS, stages=self.stages, idle_limit_s=IDLE_LIMIT_S)
         self.attempts: list[Attempt] = []
 
     def attempt(self, command: list[str] | str, **fields: Any) -> Attempt:

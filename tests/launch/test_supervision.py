@@ -192,6 +192,9 @@ def test_exit_codes(launcher: Launcher, command: list[str], code: int) -> None:
         ["--rdzv", "localhost:99999", "x.py"],
         ["--log-dir", "/proc/1/no", "x.py"],
         ["--no_python", "-m", "x"],
+        ["--nnodes=4:1", "x.py"],
+        ["--nnodes=1:", "x.py"],
+        ["--nnodes=1:1:1", "x.py"],
     ],
 )
 def test_bad_arguments_are_one_line_and_a_hint(launcher: Launcher, arguments: list[str]) -> None:
@@ -200,6 +203,37 @@ def test_bad_arguments_are_one_line_and_a_hint(launcher: Launcher, arguments: li
     error, hint = ended.errors.splitlines()
     assert error.startswith("error: ")
     assert hint.startswith("hint: ")
+
+
+@pytest.mark.parametrize("option", ["--nnodes=1:4", "--nnodes=2:4", "--nodes=1:4", "--nnode=1:4"])
+def test_a_range_of_nodes_is_refused_before_anything_is_started(
+    launcher: Launcher, tmp_path: Path, option: str
+) -> None:
+    """Each node for itself would be a run of its own, and overwrite the others' checkpoints."""
+    ended = launcher.run(option, "--rdzv_endpoint=localhost:29400", "touch", "ran")
+    assert (ended.code, ended.output) == (2, "")
+    error, hint = ended.errors.splitlines()
+    assert error.startswith(f"error: --nnodes: {option.partition('=')[2]} ")
+    assert "--nnodes=4" in hint
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_range_of_nodes_is_refused_from_the_environment_too(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    ended = launcher.run("touch", "ran", environ={"PET_NNODES": "1:4"})
+    assert ended.code == 2
+    assert "1:4" in ended.errors.splitlines()[0]
+    assert "PET_NNODES" in ended.errors.splitlines()[1]
+    assert not (tmp_path / "ran").exists()
+    # What is given on the command line counts.
+    assert launcher.run("--nnodes=1", "touch", "ran", environ={"PET_NNODES": "1:4"}).code == 0
+
+
+def test_a_range_with_equal_ends_is_a_number(launcher: Launcher) -> None:
+    arguments = ("--dry-run", "--rdzv_endpoint=127.0.0.1:29400", "--node_rank=1", "true")
+    range_, number = (launcher.run(f"--nnodes={text}", *arguments) for text in ("2:2", "2"))
+    assert (range_.code, range_.output) == (0, number.output)
 
 
 def test_a_rank_that_hangs_while_others_are_done_is_named(

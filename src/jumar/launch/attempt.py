@@ -26,7 +26,17 @@ from jumar.launch.environment import auto_port, inherited, moxing_path, simulati
 from jumar.launch.job import Job, Request, read_job, read_request
 from jumar.launch.job_ranks import Prepared, link_data, marks, plan_ranks
 from jumar.launch.jobdir import Claim, Ending, JobDir, Journal
-from jumar.launch.outcome import LogTail, SetupFailed, describe, ending_of, ending_of_stop
+from jumar.launch.left_behind import Left, LeftBehind
+from jumar.launch.outcome import (
+    LogTail,
+    SetupFailed,
+    add_line,
+    describe,
+    describe_idle,
+    describe_left,
+    ending_of,
+    ending_of_stop,
+)
 from jumar.launch.platform_files import write_platform_files
 from jumar.launch.steps import Steps
 from jumar.launch.supervise import SCHEDULER, SENDER, Exit, Listener, supervise
@@ -176,7 +186,14 @@ class _Attempt(Listener):
         self._control.check()
         if self._request.staging is not None:
             ranks += staging.sender(self._request.staging, directory, marks(directory, job))
-        outcome = supervise(ranks, self._control, self._tree, grace_s=job.grace_s, listener=self)
+        outcome = supervise(
+            ranks,
+            self._control,
+            self._tree,
+            grace_s=job.grace_s,
+            listener=self,
+            idle_limit_s=self._request.idle_limit_s,
+        )
         if outcome.left_over:
             self._journal.add("warning", words="some processes could not be ended")
         ending = ending_of(outcome, tails, self._journal.disk_full or _no_room(directory.root))
@@ -221,6 +238,27 @@ class _Attempt(Listener):
             self._journal.add("scheduler-exited", words=words, asked=asked)
         else:
             self._journal.add("rank-exited", rank=exit_.rank, words=words, asked=asked)
+
+    def left_running(self, left: LeftBehind) -> None:
+        """Say why the job goes on."""
+        self._tell("left-running", describe_left(left))
+
+    def left_failed(self, left: Left, exit_: Exit) -> None:
+        """Say it now: the others may run for days."""
+        self._tell("left-failed", f"{left} {describe(exit_)}")
+
+    def left_idle(self, left: LeftBehind) -> None:
+        """Name them."""
+        self._tell("left-idle", describe_idle(left))
+
+    def _tell(self, event: str, words: str) -> None:
+        """In the log too, where people look."""
+        self._journal.add(event, words=words)
+        try:
+            add_line(self._directory.log(0, 0), words)
+        except OSError:
+            # The event says the same.
+            return
 
     def ending(self, stop: Optional[Stop]) -> None:
         """Tell the ranks by file too; a request that came by file is there already."""

@@ -5,6 +5,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeV
 
 from jumar.launch.facts import CardFacts, facts_of
 from jumar.launch.jobdir import FORMAT, JobDir
+from jumar.launch.left_behind import IDLE_LIMIT_S
 from jumar.launch.process import boot_id
 from jumar.launch.untrusted import Unusable, read_object
 
@@ -69,6 +70,8 @@ class Request(NamedTuple):
     facts: Tuple[CardFacts, ...] = ()
     """What the engine knows of the cards."""
     staging: Optional[Staging] = None
+    idle_limit_s: float = IDLE_LIMIT_S
+    """How long what the command has left running may do nothing."""
     deadline_monotonic: Optional[float] = None
     """The deadline by the clock of the boot that `boot_id` names."""
     boot_id: Optional[str] = None
@@ -136,6 +139,7 @@ def read_request(directory: JobDir) -> Request:
             staging=_staging(value.get("staging")),
             deadline_monotonic=value.get("deadline_monotonic"),
             boot_id=value.get("boot_id"),
+            idle_limit_s=float(value.get("idle_limit_s", IDLE_LIMIT_S)),
         ),
     )
 

@@ -57,7 +57,8 @@ def plan_ranks(
         **_node_variables(job, table),
     }
     log = directory.log(0, 0)
-    return [Rank(0, Program(argv, variables, prepared.folder, log, view=prepared.view))]
+    program = Program(argv, variables, prepared.folder, log, view=prepared.view)
+    return [Rank(0, program, is_starter=True)]
 
 
 def _on_devices(

@@ -126,7 +126,7 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
         raise BadUsage("--module and --no-python exclude each other")
     if given.standalone:
         given.nodes = "1"
-    nodes = _number("--nodes", given.nodes.split(":")[0], 1)
+    nodes = _nodes(given.nodes)
     master, port = _address(given, nodes)
     return Options(
         command=tuple(words),
@@ -285,6 +285,20 @@ def _number(name: str, text: str, least: int) -> int:
     if value < least:
         raise BadUsage(f"{name}: {value} is less than {least}")
     return value
+
+
+def _nodes(text: str) -> int:
+    """How many; torchrun also writes `2:2`."""
+    ends = [_number("--nnodes", end, 1) for end in text.split(":")]
+    if len(ends) > 2 or ends[0] > ends[-1]:
+        raise BadUsage(f"--nnodes: {text!r} is not a number of nodes")
+    if ends[0] != ends[-1]:
+        # With the smaller end each node would run alone, and overwrite what the others save.
+        raise BadUsage(
+            f"--nnodes: {text} asks for a number of nodes that may change, which is not possible",
+            f"say how many there are, the same on every node: --nnodes={ends[-1]}",
+        )
+    return ends[0]
 
 
 def _node(given: Optional[int], nodes: int, environ: Mapping[str, str]) -> Optional[int]:

@@ -6,6 +6,8 @@ from typing import List, Mapping, Optional
 
 from jumar.launch.control import Stop
 from jumar.launch.jobdir import Ending
+from jumar.launch.left_behind import Left, LeftBehind
+from jumar.launch.spawn import open_log
 from jumar.launch.supervise import RUN_AGAIN, SCHEDULER, Exit, Outcome
 
 _FULL = "No space left on device"
@@ -41,6 +43,9 @@ def ending_of(outcome: Outcome, tails: Mapping[int, "LogTail"], disk_full: bool)
         return _failure(first, tails[first.rank].read(), len(tails) > 1, disk_full)
     if outcome.stop is not None:
         return ending_of_stop(outcome.stop)
+    if outcome.left_failure is not None:
+        left, exit_ = outcome.left_failure
+        return _failure_of_left(left, exit_, tails[exit_.rank], disk_full)
     for exit_ in outcome.exits:
         if exit_.code == RUN_AGAIN:
             reason = f"rank {exit_.rank} asked to be run again (code {RUN_AGAIN}); nothing does yet"
@@ -63,6 +68,22 @@ def describe(exit_: Exit) -> str:
     return f"exited with code {exit_.code}"
 
 
+def describe_left(left: LeftBehind) -> str:
+    """Why a job goes on whose command has ended."""
+    several = left.count() > 1
+    who_runs = f"{left.count()} processes that it started still run"
+    started = who_runs if several else "a process that it started still runs"
+    return f"the command has ended; {started}: {left.names()}"
+
+
+def describe_idle(left: LeftBehind) -> str:
+    """Why they are waited for no longer."""
+    return (
+        "what the command left running is ended, as it holds no card and has used no CPU"
+        f" for {left.idle_limit_s:g} s: {left.names()}"
+    )
+
+
 def who(rank: int) -> str:
     """A rank as people call it."""
     return "the scheduler" if rank == SCHEDULER else f"rank {rank}"
@@ -77,11 +98,11 @@ def signal_name(number: int) -> str:
 
 
 class LogTail:
-    """The end of one rank's log, as far as it was written after this was made."""
+    """The end of a log, as far as it was written after this was made, or `from_start`."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, from_start: bool = False) -> None:
         self.path = path
-        self._start = _size(path)
+        self._start = 0 if from_start else _size(path)
 
     def read(self, most_bytes: int = 65536, most_lines: int = 40) -> str:
         """The last lines; from the last traceback on if there is one."""
@@ -98,7 +119,7 @@ class LogTail:
 
     def _lines(self, most_bytes: int) -> List[str]:
         try:
-            with open(self.path, "rb") as file:
+            with os.fdopen(open_log(self.path, os.O_RDONLY), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 file.seek(max(self._start, size - most_bytes))
                 text = file.read(most_bytes).decode("utf-8", "replace")
@@ -107,11 +128,30 @@ class LogTail:
         return text.rstrip().splitlines()
 
 
+def add_line(path: str, words: str) -> None:
+    """A word of the platform in a rank's log; raises OSError."""
+    log = open_log(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(log, f"jumar: {words}\n".encode("utf-8", "backslashreplace"))
+    finally:
+        os.close(log)
+
+
 def _size(path: str) -> int:
     try:
         return os.stat(path).st_size
     except OSError:
         return 0
+
+
+def _failure_of_left(left: Left, exit_: Exit, log: LogTail, disk_full: bool) -> Ending:
+    where = ""
+    if left.output is not None and os.path.realpath(left.output) != os.path.realpath(log.path):
+        log = LogTail(left.output, from_start=True)
+        where = f"; its output is in {left.output}"
+    failure = _failure(exit_, log.read(), False, disk_full)
+    reason = failure.reason.replace("the command", f"{left}, left running by the command,", 1)
+    return failure._replace(reason=reason + where)
 
 
 def _failure(exit_: Exit, tail: str, name_rank: bool, disk_full: bool) -> Ending:

@@ -36,7 +36,8 @@ class CannotStart(Exception):
 def spawn(program: Program) -> int:
     """Start it and return its pid; raises CannotStart."""
     try:
-        log = os.open(program.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        log = open_log(program.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.set_blocking(log, True)
     except OSError as error:
         raise CannotStart(f"cannot write {program.log}: {error.strerror}", _cause(error)) from error
     report, report_end = os.pipe()
@@ -63,6 +64,12 @@ def spawn(program: Program) -> int:
         stage, _, code = failure.decode("ascii").partition(" ")
         raise _explain(program, stage, int(code))
     return pid
+
+
+def open_log(path: str, flags: int) -> int:
+    """Its descriptor; raises OSError, also where a job has put a pipe in the place of its log, in
+    which whoever opens it would wait for a reader."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
 
 
 def _become(program: Program, parent: int, log: int, report: int) -> None:

@@ -12,8 +12,9 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 from jumar.launch import process
 from jumar.launch.cgroup import OomWatch
 from jumar.launch.control import Control, Stop
+from jumar.launch.left_behind import IDLE_LIMIT_S, Left, LeftBehind
 from jumar.launch.spawn import CannotStart, Program, spawn
-from jumar.launch.tree import Tree, polite_targets
+from jumar.launch.tree import Tree, has_children, polite_targets
 
 
 class Rank(NamedTuple):
@@ -25,6 +26,8 @@ class Rank(NamedTuple):
     """A helper, such as a scheduler: when all others are done it is ended too."""
     is_aside: bool = False
     """One whose own end, however it comes, means nothing for the others."""
+    is_starter: bool = False
+    """A command that starts its ranks itself: what it leaves at work when it is done is waited for."""
 
 
 SCHEDULER = -1
@@ -63,6 +66,8 @@ class Outcome(NamedTuple):
     not_started: Optional[Tuple[int, CannotStart]] = None
     left_over: bool = False
     """Something could not be ended, such as another user's process."""
+    left_failure: Optional[Tuple[Left, Exit]] = None
+    """The first process that failed after the command that had started it was done."""
 
     @property
     def first_failure(self) -> Optional[Exit]:
@@ -85,6 +90,15 @@ class Listener:
     def ending(self, stop: Optional[Stop]) -> None:
         """The ranks are being asked to end; None: because one failed."""
 
+    def left_running(self, left: LeftBehind) -> None:
+        """The command is done, and what it has started is waited for."""
+
+    def left_failed(self, left: Left, exit_: Exit) -> None:
+        """One of them failed; the others go on."""
+
+    def left_idle(self, left: LeftBehind) -> None:
+        """All of them have been idle for long enough, and are asked to end."""
+
     def tick(self, running: Sequence[int], exits: Sequence[Exit]) -> None:
         """Called at least every half second while ranks run."""
 
@@ -97,9 +111,11 @@ def supervise(
     grace_s: float,
     listener: Optional[Listener] = None,
     limit_s: Optional[float] = None,
+    idle_limit_s: float = IDLE_LIMIT_S,
 ) -> Outcome:
     """Run the group to its end; nothing of it is left when this returns."""
-    return _Group(ranks, control, tree, grace_s, listener or Listener(), limit_s).run()
+    heard_by = listener or Listener()
+    return _Group(ranks, control, tree, grace_s, heard_by, limit_s, idle_limit_s).run()
 
 
 class _Group:
@@ -111,6 +127,7 @@ class _Group:
         grace_s: float,
         listener: Listener,
         limit_s: Optional[float],
+        idle_limit_s: float,
     ) -> None:
         self._ranks = ranks
         self._control = control
@@ -118,7 +135,11 @@ class _Group:
         self._grace_s = grace_s
         self._listener = listener
         self._limit = None if limit_s is None else time.monotonic() + limit_s
+        self._idle_limit_s = idle_limit_s
         self._running: Dict[int, Rank] = {}
+        self._left: Optional[LeftBehind] = None
+        self._left_failure: Optional[Tuple[Left, Exit]] = None
+        self._is_left_told = False
         self._exits: List[Exit] = []
         self._asked: Set[int] = set()
         self._stop: Optional[Stop] = None
@@ -127,15 +148,16 @@ class _Group:
 
     def run(self) -> Outcome:
         not_started = self._start()
-        while self._running:
+        while self._running or self._left is not None:
             self._control.wait(self._patience_s())
             self._pass_on()
-            self._reap()
+            if self._reap() or (self._left is not None and self._left.due_in_s == 0.0):
+                self._look_at_left()
             self._decide()
             self._listener.tick([r.rank for r in self._running.values()], self._exits)
         self._end_leftovers()
         left_over = not self._tree.kill()
-        return Outcome(tuple(self._exits), self._stop, not_started, left_over)
+        return Outcome(tuple(self._exits), self._stop, not_started, left_over, self._left_failure)
 
     def _start(self) -> Optional[Tuple[int, CannotStart]]:
         for rank in self._ranks:
@@ -154,24 +176,65 @@ class _Group:
 
     def _patience_s(self) -> float:
         moment = self._limit if self._kill_at is None else self._kill_at
-        return 60.0 if moment is None else max(0.0, moment - time.monotonic())
+        patience_s = 60.0 if moment is None else max(0.0, moment - time.monotonic())
+        return patience_s if self._left is None else min(patience_s, self._left.due_in_s)
 
     def _pass_on(self) -> None:
         for number in self._control.take_passed_on():
-            for pid in self._running:
+            left = self._left.children(self._running) if self._left is not None else []
+            for pid in (*self._running, *left):
                 for target in polite_targets(pid):
                     process.send(target, number)
 
-    def _reap(self) -> None:
+    def _reap(self) -> bool:
+        """Whether any process has ended."""
         ended: List[Tuple[float, Exit]] = []
-        for pid, status in _ended_children():
+        reaped = _ended_children()
+        for pid, status in reaped:
             rank = self._running.pop(pid, None)
-            if rank is not None and not rank.is_aside:
+            if rank is None:
+                self._left_one_ended(pid, status)
+            elif not rank.is_aside:
                 ended.append((_last_write(rank.program.log), self._exit_of(rank, status)))
+                self._wait_for_left(rank, ended[-1][1])
         # Several may have ended since the last look; who wrote last died last.
         for _, exit_ in sorted(ended, key=lambda pair: pair[0]):
             self._exits.append(exit_)
             self._listener.exited(exit_)
+        return bool(reaped)
+
+    def _wait_for_left(self, rank: Rank, exit_: Exit) -> None:
+        if rank.is_starter and exit_.code == 0 and not exit_.asked and has_children():
+            self._left = LeftBehind(self._idle_limit_s)
+
+    def _left_one_ended(self, pid: int, status: int) -> None:
+        left = self._left.ended(pid) if self._left is not None else None
+        if left is None or self._kill_at is not None:
+            return
+        starter = next(rank for rank in self._ranks if rank.is_starter)
+        exit_ = self._exit_of(starter, status)
+        if exit_.failed and not _is_on_request(exit_):
+            self._left_failure = self._left_failure or (left, exit_)
+            # The others may have nothing to do with it: a training for each card.
+            self._listener.left_failed(left, exit_)
+
+    def _look_at_left(self) -> None:
+        left = self._left
+        if left is None:
+            return
+        try:
+            if not left.look(self._running):
+                self._left = None
+                return
+        except OSError:
+            # Not known now, for want of descriptors or memory; nobody is ended for that.
+            return
+        if left.is_settled and not self._is_left_told:
+            self._is_left_told = True
+            self._listener.left_running(left)
+        if left.is_idle and self._kill_at is None:
+            self._listener.left_idle(left)
+            self._ask(signal.SIGTERM)
 
     def _exit_of(self, rank: Rank, status: int) -> Exit:
         asked = rank.rank in self._asked
@@ -182,7 +245,7 @@ class _Group:
         return Exit(rank.rank, time.time(), None, number, asked, out_of_memory)
 
     def _decide(self) -> None:
-        if self._stop is None and self._running:
+        if self._stop is None and (self._running or self._left is not None):
             self._stop = self._reason_to_stop()
             if self._stop is not None:
                 # First what the ranks may read when they hear the signal.
@@ -205,7 +268,11 @@ class _Group:
         if any(exit_.failed for exit_ in self._exits):
             self._listener.ending(None)
             self._ask(signal.SIGTERM)
-        elif self._exits and all(rank.is_service for rank in self._running.values()):
+        elif (
+            self._left is None
+            and self._exits
+            and all(rank.is_service for rank in self._running.values())
+        ):
             self._ask(signal.SIGTERM)
 
     def _ask(self, number: int) -> None:
@@ -213,14 +280,24 @@ class _Group:
             self._asked.add(rank.rank)
             for target in polite_targets(pid):
                 process.send(target, number)
+        if self._left is not None:
+            self._ask_left(self._left)
         if self._kill_at is None:
             self._kill_at = time.monotonic() + self._grace_s
+
+    def _ask_left(self, left: LeftBehind) -> None:
+        for pid in left.children(self._running):
+            for target in polite_targets(pid):
+                # Not INT, which a shell's background does not hear; what is stopped must run to hear.
+                process.send(target, signal.SIGTERM)
+                process.send(target, signal.SIGCONT)
 
     def _kill(self) -> None:
         self._asked.update(rank.rank for rank in self._running.values())
         if self._tree.group:
             self._tree.group.kill()
         self._tree.signal_all(signal.SIGKILL)
+        self._left = None
         self._kill_at = time.monotonic() + 0.05
 
     def _end_leftovers(self) -> None:
@@ -232,6 +309,12 @@ class _Group:
             if not self._tree.has_any():
                 return
             self._control.wait(min(0.05, max(0.0, self._kill_at - time.monotonic())))
+
+
+def _is_on_request(exit_: Exit) -> bool:
+    """Whether somebody asked it to end: the command's own `kill $!` before it ended, or a person."""
+    number = exit_.signal if exit_.signal is not None else (exit_.code or 0) - 128
+    return number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def _ended_children() -> List[Tuple[int, int]]:

@@ -11,7 +11,7 @@ from typing import List, Optional, Set
 from jumar.launch import process
 from jumar.launch.cgroup import Cgroup
 
-_SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "busybox"})
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "busybox"})
 
 
 class Tree:
@@ -92,7 +92,7 @@ def polite_targets(pid: int) -> List[int]:
     if stat is None:
         return []
     targets = [pid]
-    if stat.name in _SHELLS:
+    if stat.name in SHELLS:
         for child in process.descendants(pid):
             if child.parent == pid:
                 targets.extend(polite_targets(child.pid))

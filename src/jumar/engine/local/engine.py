@@ -17,6 +17,7 @@ from jumar.errors import EngineFailed
 from jumar.launch import jobdir, process
 from jumar.launch.census import keeps
 from jumar.launch.jobdir import JobDir
+from jumar.launch.left_behind import IDLE_LIMIT_S
 from jumar.launch.untrusted import Unusable
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
@@ -39,6 +40,7 @@ class LocalEngine:
         *,
         notify: Path | None = None,
         stages: Stages | None = None,
+        idle_limit_s: float = IDLE_LIMIT_S,
     ) -> None:
         self._home = home
         self._cards = cards
@@ -47,6 +49,7 @@ class LocalEngine:
         self._starter = Starter(home / "launch.log", self._notify)
         self._stages = stages or Stages(UserStores(home))
         self._observer = Observer(self._starter)
+        self._idle_limit_s = idle_limit_s
 
     @property
     def warm_pid(self) -> int | None:
@@ -77,6 +80,7 @@ class LocalEngine:
             notify=self._notify,
             facts=self._book.facts(attempt.spec.device.kind, attempt.cards, self.cards()),
             staging=self._stages.prepare(attempt),
+            idle_limit_s=self._idle_limit_s,
         )
         self._starter.start(directory)
 

@@ -10,6 +10,7 @@ from jumar.engine.base import Attempt
 from jumar.engine.local.card_book import CardFacts
 from jumar.errors import EngineFailed, StorageFull
 from jumar.launch.jobdir import FORMAT, JobDir, create_json, prepare_stop
+from jumar.launch.left_behind import IDLE_LIMIT_S
 from jumar.launch.process import boot_id
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
 from jumar.spec.places import is_remote
@@ -27,6 +28,7 @@ def write_files(
     notify: Path,
     facts: Sequence[CardFacts] = (),
     staging: dict[str, Any] | None = None,
+    idle_limit_s: float = IDLE_LIMIT_S,
 ) -> None:
     """Both files, each whole or not at all; what is there already stays."""
     directory = job_dir(attempt)
@@ -36,7 +38,9 @@ def write_files(
             create_json(directory.job, _job(attempt, env_cache))
         if not Path(directory.request).exists():
             prepare_stop(directory)
-            create_json(directory.request, {**_request(attempt, notify, facts), "staging": staging})
+            request = _request(attempt, notify, facts)
+            request.update(staging=staging, idle_limit_s=idle_limit_s)
+            create_json(directory.request, request)
     except OSError as error:
         raise _explained(attempt, error) from error
 
