@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import Callable, Dict, Iterator, List, Optional, Tuple, TypeVar
 
-from jumar_s3 import Found, S3Error
+from jumar_s3 import Found, More, Page, S3Error, pages
 
 from .places import Remote, aside_of
 
@@ -76,25 +76,27 @@ def level(place: Remote) -> Tuple[List[Found], List[str]]:
     """Objects and folders directly below."""
     found: List[Found] = []
     folders: List[str] = []
-    more: Optional[str] = None
-    while True:
-        page = on(place, partial(place.s3.page, place.bucket, place.prefix, "/", more))
+    for page in _pages(place, "/"):
         found.extend(one for one in page.objects if one.key != place.prefix)
         folders.extend(page.prefixes)
-        if page.more is None or page.more == more:
-            return found, sorted(set(folders))
-        more = page.more
+    return found, sorted(set(folders))
 
 
 def below(place: Remote) -> Iterator[Found]:
     """All objects below, folder marks included."""
-    more: Optional[str] = None
-    while True:
-        page = on(place, partial(place.s3.page, place.bucket, place.prefix, "", more))
+    for page in _pages(place, ""):
         yield from page.objects
-        if page.more is None or page.more == more:
-            return
-        more = page.more
+
+
+def _pages(place: Remote, delimiter: str) -> Iterator[Page]:
+    def ask(more: Optional[More]) -> Page:
+        return on(place, partial(place.s3.page, place.bucket, place.prefix, delimiter, more))
+
+    try:
+        yield from pages(ask, place.bucket, place.prefix)
+    except S3Error as error:
+        # What it does not list would be left out of a copy without a word.
+        raise OSError(errno.EIO, error.message, f"{place.bucket}/{place.prefix}") from error
 
 
 def is_folder(place: Remote) -> bool:
