@@ -32,7 +32,7 @@ from jumar.store.transfer.checksum import (
 )
 from jumar.store.transfer.records import BIG_BYTES, MIB, PART_BYTES, SMALL_BYTES, Options, Progress
 from jumar.store.transfer.steps import Arriving, Journal
-from jumar.store.transfer.verify import is_wrong
+from jumar.store.transfer.verify import check_answered, is_wrong
 
 T = TypeVar("T")
 RANGE_WORKERS = 5
@@ -81,6 +81,7 @@ class Download:
 
     def keep(self, data: bytes, etag: str) -> None:
         """Verify what came in one piece, and make the file of it."""
+        self._check_answered(etag)
         self.check_size(len(data))
         if is_md5(etag):
             self._check(etag, hashlib.md5(data).hexdigest())
@@ -102,6 +103,7 @@ class Download:
         try:
             with open_aside(aside, path) as file, self.open(0, None) as reading:
                 etag = reading.etag
+                self._check_answered(etag)
                 while got := self.store.call(self.entry.key, lambda: reading.readinto(buffer)):
                     file.write(buffer[:got])
                     digest.update(buffer[:got])
@@ -116,6 +118,11 @@ class Download:
             if isinstance(error, OSError):
                 raise explained(error, path) from error
             raise
+
+    def _check_answered(self, etag: str) -> None:
+        # A server whose listing has no tags may have none with the bytes either.
+        if self.entry.etag:
+            check_answered(self.store, self.entry.key, etag)
 
     def _check(self, etag: str, md5: str) -> None:
         """The checksum must be the one that came with the bytes, where that is one."""

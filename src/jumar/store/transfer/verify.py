@@ -24,23 +24,24 @@ def is_wrong(store: ObjectStore, key: str, etag: str, md5: str) -> bool:
 
 def check_arrived(store: ObjectStore, key: str, etag: str, md5: bytes) -> None:
     """Damaged unless the object that was just written has the bytes with this MD5."""
-    _check_answered(store, key, etag)
+    check_answered(store, key, etag)
     if is_wrong(store, key, etag, md5.hex()):
         raise damaged(store, key)
 
 
 def check_part(store: ObjectStore, key: str, begun: Begun, etag: str, md5: bytes | None) -> None:
     """Damaged unless the part that was just sent has the bytes with this MD5."""
-    _check_answered(store, key, etag)
+    check_answered(store, key, etag)
     if md5 is not None and not begun.encrypted and is_md5(etag) and etag != md5.hex():
         raise damaged(store, key)
 
 
-def _check_answered(store: ObjectStore, key: str, etag: str) -> None:
-    # Any server may say 200: one that keeps objects gives each a tag.
+def check_answered(store: ObjectStore, key: str, etag: str) -> None:
+    """StoreAway when it was not an S3 server that answered: any server may say 200, but one that keeps
+    objects gives each a tag."""
     if not etag:
         raise StoreAway(
-            f"{store.endpoint.url} took {store.name}{key} without a tag: no S3 server does",
+            f"{store.endpoint.url} answered for {store.name}{key} without a tag: no S3 server does",
             hint="has another program taken the server's port?",
         )
 
