@@ -45,6 +45,8 @@ class Dialect:
     most_parts: int = 1000
     taken_over: bool = False
     """Whether another program has the port now, which says 200 to everything."""
+    stalls: int = 0
+    """So many of the next reads and writes of objects are not answered, until the client gives up."""
     objects: dict[str, Stored] = field(default_factory=dict[str, Stored])
     uploads: dict[str, dict[int, Stored]] = field(default_factory=dict[str, dict[int, Stored]])
     asked: list[str] = field(default_factory=list[str])
@@ -106,9 +108,20 @@ class _Handler(BaseHTTPRequestHandler):
         if self.dialect.taken_over:
             self._read()
             self._say(200, b"<html><body>It works!</body></html>")
+        elif self.command in ("GET", "PUT") and "?" not in self.path and self._is_to_stall():
+            self._read()
+            # The client hangs up.
+            self.rfile.readline()
+            self.close_connection = True
         else:
             getattr(self, f"do_{self.command}")()
         self.wfile.flush()
+
+    def _is_to_stall(self) -> bool:
+        with self.dialect.lock:
+            stalls = self.dialect.stalls > 0 and self.path.startswith("/lab/")
+            self.dialect.stalls -= stalls
+            return stalls
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing."""

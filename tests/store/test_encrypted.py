@@ -127,13 +127,16 @@ def test_the_server_refuses_bytes_that_changed_on_the_way(parts: bool) -> None:
     with speaking(Dialect(encryption=KMS)) as dialect:
         store = ObjectStore(dialect.account.wire(), "lab", "")
         md5 = hashlib.md5(b"what was meant").digest()
+        place = ("lab", "k", store.s3.create_upload("lab", "k").id, 1)
+
+        def send_part() -> str:
+            return store.s3.put_part(*place, b"what came", 9, md5=md5)
+
+        def send_whole() -> str:
+            return store.s3.put("lab", "k", b"what came", 9, md5)
+
         with pytest.raises(Damaged):
-            if parts:
-                begun = store.s3.create_upload("lab", "k")
-                place = ("lab", "k", begun.id, 1)
-                store.call("k", lambda: store.s3.put_part(*place, b"what came", 9, md5=md5))
-            else:
-                store.put_small("k", b"what came", md5)
+            store.call("k", send_part if parts else send_whole)
         with pytest.raises(NotFound):
             store.stat("k")
 

@@ -138,20 +138,26 @@ def test_a_program_that_took_the_port_is_no_empty_bucket(home: Path, tmp_path: P
                 act()
 
 
-def test_a_write_that_a_program_on_the_port_takes_has_not_arrived(
-    home: Path, tmp_path: Path
+@pytest.mark.parametrize("size", [5, 2 * MIB])
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_a_program_that_takes_the_port_later_neither_takes_nor_gives_bytes(
+    size: int, way: str, home: Path, tmp_path: Path
 ) -> None:
     soon = Options(patience=Patience(limit_s=0.3, first_s=0.1), again=True)
-    for size in (5, 2 * MIB):
-        (tmp_path / "f").write_bytes(bytes(size))
-        with speaking(Dialect()) as dialect:
-            config, progress = config_of(dialect, home), Progress()
-            make_plan = progress.plan
+    (tmp_path / "f").write_bytes(bytes(size))
+    with speaking(Dialect()) as dialect:
+        dialect.put("g", bytes(size))
+        config, progress = config_of(dialect, home), Progress()
+        make_plan = progress.plan
 
-            def plan_then_lose(files: int, size: int) -> None:
-                make_plan(files, size)
-                dialect.taken_over = True
+        def plan_then_lose(files: int, size: int) -> None:
+            make_plan(files, size)
+            dialect.taken_over = True
 
-            progress.plan = plan_then_lose
-            with pytest.raises(StoreAway, match="without a tag"):
-                copy(tmp_path / "f", "obs://lab/f", config, options=soon, progress=progress)
+        progress.plan = plan_then_lose
+        places = (
+            (tmp_path / "f", "obs://lab/f") if way == "up" else ("obs://lab/g", tmp_path / "to")
+        )
+        with pytest.raises(StoreAway, match="without a tag"):
+            copy(*places, config, options=soon, progress=progress)
+    assert not (tmp_path / "to").exists()

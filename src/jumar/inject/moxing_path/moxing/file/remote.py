@@ -5,6 +5,7 @@ import hashlib
 import logging
 import os
 import random
+import re
 import time
 from functools import partial
 from typing import Callable, Dict, Iterator, List, Optional, Tuple, TypeVar
@@ -22,6 +23,7 @@ _AWAY_CODES = ("InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeou
 PART_BYTES = 16 << 20
 STEP_BYTES = 1 << 20
 _MOST_PARTS = 10000
+_MD5 = re.compile("[0-9a-f]{32}")
 _QUIET_S = 60.0
 _told_at = [-_QUIET_S]
 
@@ -157,10 +159,23 @@ def upload(path: str, place: Remote) -> None:
         for number, start in enumerate(range(0, size, step), 1):
             tags[number] = _send_part(place, path, name, number, start, min(step, size - start))
         etags = [tags[number] for number in sorted(tags)]
-        on(place, lambda: place.s3.complete_upload(place.bucket, place.key, name, etags))
+        _complete(place, name, etags, size)
     except BaseException:
         on(place, lambda: place.s3.abort_upload(place.bucket, place.key, name))
         raise
+
+
+def _complete(place: Remote, name: str, etags: List[str], size: int) -> None:
+    try:
+        on(place, lambda: place.s3.complete_upload(place.bucket, place.key, name, etags))
+    except FileNotFoundError:
+        # It may have been completed before, and only the answer was lost. An object that was there
+        # before may be as large: only its tag can say.
+        found = head(place)
+        digests = b"".join(map(bytes.fromhex, filter(_MD5.fullmatch, etags)))
+        wanted = f"{hashlib.md5(digests).hexdigest()}-{len(etags)}"
+        if found is None or (found.size, found.etag) != (size, wanted):
+            raise
 
 
 def _put_file(place: Remote, path: str, size: int) -> None:
