@@ -156,7 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
         if found is None:
             self._say(404)
             return
-        self._say(200, ETag=f'"{found.etag}"', Content_Length=str(len(found.data)), **_dated(found))
+        length = str(len(found.data))
+        self._say(200, b"", ETag=f'"{found.etag}"', Content_Length=length, **_dated(found))
 
     def do_GET(self) -> None:
         key, query, _ = self._read()
