@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 from tests.pythons import interpreters
+from tests.store.dialects import Dialect, speaking
 
 from jumar.inject.moxing_path import __file__ as path_file
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, S3Error
@@ -75,6 +76,54 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "store.json").write_text(json.dumps({"obs": account}))
     monkeypatch.setenv("JUMAR_STORE_FILE", str(tmp_path / "store.json"))
     return f"s3://{bucket}/root"
+
+
+@pytest.fixture
+def version_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Dialect]:
+    """A server that lists as OBS documents it, with 250 objects a page."""
+    with speaking(Dialect("1", most_keys=250)) as dialect:
+        account = {"endpoint": dialect.endpoint, "access_key": "AK", "secret_key": "SK"}
+        (tmp_path / "store.json").write_text(json.dumps({"obs": account}))
+        monkeypatch.setenv("JUMAR_STORE_FILE", str(tmp_path / "store.json"))
+        yield dialect
+
+
+def test_all_pages_of_the_first_version_are_listed_copied_and_removed(
+    mox: ModuleType, version_1: Dialect, tmp_path: Path
+) -> None:
+    for number in range(700):
+        version_1.put(f"set/{number:03} 名", b"x")
+    version_1.put("other", b"stays")
+    assert len(mox.file.list_directory("obs://lab/set")) == 700
+    assert mox.file.get_size("obs://lab/set", recursive=True) == 700
+    mox.file.copy_parallel("obs://lab/set", str(tmp_path / "to"))
+    assert len(list((tmp_path / "to").iterdir())) == 700
+    mox.file.remove("obs://lab/set", recursive=True)
+    assert list(version_1.objects) == ["other"]
+
+
+def test_a_listing_without_a_way_on_is_an_error(mox: ModuleType, version_1: Dialect) -> None:
+    version_1.lists = "without-token"
+    for number in range(300):
+        version_1.put(f"set/{number:03}", b"x")
+    with pytest.raises(OSError, match="lab/set/ is cut"):
+        mox.file.list_directory("obs://lab/set")
+    with pytest.raises(OSError, match="lab/set/ is cut"):
+        mox.file.remove("obs://lab/set", recursive=True)
+    assert len(version_1.objects) == 300
+
+
+def test_uploads_carry_the_checksum_that_the_server_compares(
+    mox: ModuleType, version_1: Dialect, tmp_path: Path
+) -> None:
+    version_1.encryption = {"x-amz-server-side-encryption": "aws:kms"}
+    (tmp_path / "big").write_bytes(os.urandom(65 << 20))
+    mox.file.write("obs://lab/small", "text")
+    mox.file.copy(str(tmp_path / "big"), "obs://lab/big")
+    assert len(version_1.md5s) == 1 + 5
+    assert "" not in version_1.md5s
+    mox.file.copy("obs://lab/big", str(tmp_path / "back"))
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "big").read_bytes()
 
 
 def test_every_call(mox: ModuleType, root: str, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_server_that_keeps_crc32_is_given_it(
 ) -> None:
     assert door_config.obs is not None
     copy(big, f"obs://{door_bucket}/big", door_config)
-    kept = S3(door_config.obs.wire()).crc32(door_bucket, "big")
+    kept = S3(door_config.obs.wire()).kept(door_bucket, "big").crc32
     assert kept == zlib.crc32(big.read_bytes()).to_bytes(4, "big")
 
 

@@ -240,12 +240,40 @@ def test_many_who_wait_for_one_server_say_it_once(
     def ask_together(numbers: range) -> None:
         in_threads(lambda number: patiently(lambda: ask(number), Patience(), "it"), numbers, 16)
 
-    with caplog.at_level("WARNING"):
+    said = "the store did not answer; trying again for up to 120 s"
+    with caplog.at_level("INFO"):
         ask_together(range(16))
-        assert caplog.text.count("the store did not answer; trying again in 0.2 s") == 1
-        now[0] = 0.3
+        assert caplog.text.count(said) == 1
+        assert caplog.text.count("answers again") == 1
+        # It is away for every other request: told once a minute.
+        now[0] = 50
         ask_together(range(16, 32))
-        assert caplog.text.count("the store did not answer; trying again in 0.2 s") == 2
+        assert caplog.text.count(said) == 1
+        now[0] = 61
+        ask_together(range(32, 48))
+        assert caplog.text.count(said) == 2
+
+
+def test_a_store_that_stays_away_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr("jumar.store.retry.time", clock)
+    monkeypatch.setattr("jumar.store.retry._teller", Teller())
+
+    def ask(until_s: float) -> None:
+        if now[0] < until_s:
+            raise StoreAway("the store did not answer")
+
+    with caplog.at_level("INFO"):
+        patiently(lambda: ask(100), Patience(), "it")
+        assert caplog.text.count("the store did not answer") == 1
+        assert caplog.text.count("the store answers again, after 1") == 1
 
 
 def test_twenty_seconds_away_are_within_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:

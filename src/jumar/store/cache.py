@@ -16,6 +16,7 @@ from jumar.store.base import Entry
 from jumar.store.filecopy import copy_file
 from jumar.store.folder import FolderStore, explained
 from jumar.store.objects import ObjectStore
+from jumar.store.transfer.checksum import names_content
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.records import Options, Progress
 
@@ -52,7 +53,7 @@ class ContentCache:
     def _name(self, store: ObjectStore, entry: Entry) -> str:
         # By content within a bucket: another server may call other bytes by the same tag.
         what = f"{store.endpoint.url}\0{store.bucket}\0{entry.etag}\0{entry.size}"
-        if not entry.etag:
+        if not names_content(entry.etag):
             what += f"\0{entry.key}\0{entry.mtime}"
         digest = hashlib.sha256(what.encode("utf-8", "surrogateescape")).hexdigest()
         return f"{digest[:2]}/{digest}"

@@ -15,6 +15,12 @@ class Damaged(JumarError):
     status = 502
 
 
+class BadAnswer(JumarError):
+    """The store answered what no S3 server may; asking again does not help."""
+
+    status = 502
+
+
 class TransferFailed(JumarError):
     """Some of the files could not be copied; the others were."""
 

@@ -4,10 +4,12 @@ from urllib.parse import urlsplit
 
 from jumar.errors import BadInput, Conflict, JumarError, NotAllowed, NotFound, StorageFull
 from jumar.inject.moxing_path.jumar_s3 import S3Error
-from jumar.store.errors import Damaged, StoreAway
+from jumar.store.errors import BadAnswer, Damaged, StoreAway
 
 MOST_SKEW_S = 300
 _AWAY = {408, 429, 500, 502, 503, 504}
+# A request that breaks late is told so in the body of a good answer.
+_AWAY_CODES = {"InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout"}
 NETWORK = (OSError,)
 LOGIN = "give the right key: jumar login obs --region REGION, or --endpoint URL"
 
@@ -26,7 +28,12 @@ def explain_s3(error: S3Error, what: str, endpoint: str) -> JumarError:
             f"{what}: the checksum of what arrived is wrong",
             hint="the network changes bytes, or the file changes; run it again",
         )
-    if error.status in _AWAY:
+    if error.code in ("BadListing", "BadAnswer"):
+        return BadAnswer(
+            f"{host} cannot be trusted with {what}: {error.message}",
+            hint="what it does not list would be left out; is its address right (jumar login obs)?",
+        )
+    if error.status in _AWAY or error.code in _AWAY_CODES:
         return StoreAway(f"{host} answered {error.status} ({error.code}) for {what}")
     if error.status == 507 or error.code == "InsufficientStorage":
         return StorageFull(f"{what}: the store is full")

@@ -4,6 +4,7 @@ It goes over our own small client, not over obstore, which has no resumable uplo
 listing for one key such as `a//b`, changes keys with `%` or `#`, refuses servers that answer a range
 with the whole, and takes more time for a small object."""
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -11,7 +12,7 @@ from itertools import islice
 from typing import TypeVar
 
 from jumar.errors import BadInput, NotFound
-from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, Found, Page, S3Error
+from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, Found, Page, S3Error, Tag, pages
 from jumar.store.base import Entry, Listing
 from jumar.store.explain import NETWORK, explain_network, explain_s3
 
@@ -81,14 +82,9 @@ class ObjectStore:
         return bool(page.objects) or prefix == ""
 
     def _pages(self, prefix: str, delimiter: str) -> Iterator[Page]:
-        more: str | None = None
-        while True:
-            ask = partial(self.s3.page, self.bucket, prefix, delimiter, more)
-            page = self.call(prefix, ask)
+        found = pages(partial(self.s3.page, self.bucket, prefix, delimiter), self.bucket, prefix)
+        while (page := self.call(prefix, lambda: next(found, None))) is not None:
             yield page
-            if page.more is None or page.more == more:
-                return
-            more = page.more
 
     def stat(self, key: str) -> Entry:
         """One object."""
@@ -112,18 +108,19 @@ class ObjectStore:
         with self.s3.get(self.bucket, key, start, wanted) as reading:
             return reading.read()
 
-    def get_small(self, key: str) -> tuple[bytes, str]:
+    def get_small(self, key: str) -> tuple[bytes, Tag]:
         """A whole object in memory, and its tag."""
         return self.call(key, lambda: self._get_whole(key))
 
-    def _get_whole(self, key: str) -> tuple[bytes, str]:
+    def _get_whole(self, key: str) -> tuple[bytes, Tag]:
         with self.s3.get(self.bucket, key) as reading:
             return reading.read(), reading.etag
 
-    def put_small(self, key: str, data: bytes) -> str:
-        """A whole object from memory; gives its tag."""
+    def put_small(self, key: str, data: bytes, md5: bytes | None = None) -> Tag:
+        """A whole object from memory; gives its tag. The server compares the MD5 of what came."""
         self.check(key)
-        return self.call(key, lambda: self.s3.put(self.bucket, key, data, len(data)))
+        digest = md5 or hashlib.md5(data).digest()
+        return self.call(key, lambda: self.s3.put(self.bucket, key, data, len(data), digest))
 
     def write(self, key: str, data: bytes) -> Entry:
         """Make or replace an object."""

@@ -13,6 +13,7 @@ from jumar.store.errors import Damaged, StoreAway
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+QUIET_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +27,39 @@ class Patience:
 
 
 class Teller:
-    """Says that something is tried again: once, though dozens of threads wait for one server."""
+    """Says that something is tried again: once, though dozens of threads ask one server, and often."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._quiet_until = 0.0
+        self._quiet_until = dict[type[JumarError], float]()
+        self._told_away_at: float | None = None
         self.away: str | None = None
         """What is known of a store that is waited for now."""
 
-    def tell(self, error: JumarError, pause_s: float) -> None:
-        """A line in the log, unless the last one is not older than the wait it told of."""
+    def tell(self, error: JumarError, limit_s: float) -> None:
+        """A line in the log, unless it was told already that the store is away, or a minute ago."""
         now = time.monotonic()
-        if isinstance(error, StoreAway):
-            self.away = error.message
         with self._lock:
-            if now < self._quiet_until:
+            was_away = self.away is not None
+            if isinstance(error, StoreAway):
+                self.away = error.message
+            is_known = was_away and isinstance(error, StoreAway)
+            if is_known or now < self._quiet_until.get(type(error), now):
                 return
-            self._quiet_until = now + pause_s
-        logger.warning("%s; trying again in %.1f s", error, pause_s)
+            # A store may be away for each second request, for hours.
+            self._quiet_until[type(error)] = now + QUIET_S
+            if isinstance(error, StoreAway):
+                self._told_away_at = now
+        logger.warning("%s; trying again for up to %.0f s", error, limit_s)
+
+    def answered(self) -> None:
+        """The store has answered; told when it was told that it was away."""
+        if self.away is None:
+            return
+        with self._lock:
+            self.away, told_at, self._told_away_at = None, self._told_away_at, None
+        if told_at is not None:
+            logger.info("the store answers again, after %.0f s", time.monotonic() - told_at)
 
 
 _teller = Teller()
@@ -70,9 +86,9 @@ def patiently(
             over = time.monotonic() - began + pause_s > patience.limit_s
             if over or damaged >= patience.damaged_tries or (stop is not None and stop.is_set()):
                 raise
-            _teller.tell(error, pause_s)
+            _teller.tell(error, patience.limit_s)
         else:
-            _teller.away = None
+            _teller.answered()
             return done
         wait_s = pause_s * random.uniform(0.8, 1.2)
         if stop is None:

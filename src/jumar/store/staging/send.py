@@ -30,6 +30,7 @@ def keep_sending(plan: StagePlan) -> None:
     """Send what is new every few minutes, until this process is ended."""
     status = StatusFile(Path(plan.status))
     status.tell(phase="running", error=None)
+    told: type[JumarError] | None = None
     while True:
         time.sleep(plan.every_s)
         began = time.time()
@@ -37,13 +38,19 @@ def keep_sending(plan: StagePlan) -> None:
             # A store that is away now is asked again at the next turn.
             _send(plan, min(_SHORT_PATIENCE_S, plan.every_s), [], settled_s=_SETTLED_S)
         except JumarError as error:
-            logger.warning("results could not be sent just now: %s", error)
             status.tell(error=error.message)
+            # A store may be away for hours: said once, not at each turn.
+            if type(error) is not told:
+                logger.warning("results could not be sent just now, and are kept: %s", error)
+            told = type(error)
         except Exception as error:  # the next turn may work, and the last one is another process
             logger.exception("sending broke off")
             status.tell(error=str(error))
         else:
             status.tell(sent_at=began, error=None)
+            if told is not None:
+                logger.info("results are sent again")
+            told = None
 
 
 def send_finally(plan: StagePlan) -> bool:
@@ -70,12 +77,19 @@ def send_finally(plan: StagePlan) -> bool:
 def _send(
     plan: StagePlan, patience_s: float, parts: list[Progress], *, settled_s: float = 0.0
 ) -> None:
-    """All outputs; TransferFailed or StoreAway when something stays behind."""
+    """All outputs, each though another cannot be sent; TransferFailed or StoreAway when something stays
+    behind."""
     config = plan.config()
     options = Options(patience=Patience(limit_s=patience_s), settled_s=settled_s)
+    first: JumarError | None = None
     for staged in plan.sent:
         parts.append(Progress())
-        _send_one(staged, config, options, parts[-1])
+        try:
+            _send_one(staged, config, options, parts[-1])
+        except JumarError as error:
+            first = first or error
+    if first is not None:
+        raise first
 
 
 def _send_one(staged: Staged, config: StoreConfig, options: Options, progress: Progress) -> None:

@@ -10,9 +10,9 @@ from jumar.store.errors import Damaged
 from jumar.store.objects import ObjectStore
 from jumar.store.parallel import in_threads
 from jumar.store.retry import patiently
-from jumar.store.transfer.checksum import is_md5
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
-from jumar.store.transfer.unfinished import Unfinished, damaged
+from jumar.store.transfer.unfinished import Unfinished
+from jumar.store.transfer.verify import check_arrived, check_part, is_wrong
 
 _MOST_COPIED_BYTES = 5 << 30
 PIPE_WORKERS = 4
@@ -33,7 +33,7 @@ def copy_between(
         place = f"{source.endpoint.url}\0{source.bucket}\0{entry.key}"
         version = {"etag": entry.etag, "mtime": entry.mtime}
         unfinished = Unfinished(target, key, entry.size, place, version, options, progress, state)
-        _pass_parts(source, entry, unfinished)
+        unfinished.anew_if_lost(lambda: _pass_parts(source, entry, unfinished))
         return
 
     def copy() -> None:
@@ -48,12 +48,10 @@ def copy_between(
 
 def _pass_whole(source: ObjectStore, entry: Entry, target: ObjectStore, key: str) -> None:
     data, etag = source.get_small(entry.key)
-    digest = hashlib.md5(data).hexdigest()
-    if len(data) != entry.size or (is_md5(etag) and etag != digest):
+    md5 = hashlib.md5(data).digest()
+    if len(data) != entry.size or is_wrong(source, entry.key, etag, md5.hex()):
         raise Damaged(f"{source.name}{entry.key}: what came is not what the listing says")
-    arrived = target.put_small(key, data)
-    if is_md5(arrived) and arrived != digest:
-        raise damaged(target, key)
+    check_arrived(target, key, target.put_small(key, data, md5), md5)
 
 
 def _pass_parts(source: ObjectStore, entry: Entry, unfinished: Unfinished) -> None:
@@ -66,9 +64,9 @@ def _pass_parts(source: ObjectStore, entry: Entry, unfinished: Unfinished) -> No
         if len(data) != length:
             raise Damaged(f"{source.name}{entry.key}: a range came short")
         place = (target.bucket, key, begun.id, number)
-        etag = target.call(key, lambda: target.s3.put_part(*place, data, length))
-        if is_md5(etag) and etag != hashlib.md5(data).hexdigest():
-            raise damaged(target, key)
+        md5 = hashlib.md5(data).digest()
+        etag = target.call(key, lambda: target.s3.put_part(*place, data, length, md5=md5))
+        check_part(target, key, begun, etag, md5)
         unfinished.progress.add_bytes(length)
         return etag
 

@@ -1,8 +1,9 @@
 """What S3 servers tell about an object's bytes.
 
 The tag of an object that came in one piece is the MD5 of its bytes; of one that came in parts, the
-MD5 of the parts' MD5s, a dash and their number. Other tags (of encrypted objects, of some servers)
-say nothing about the bytes, and then sizes alone are compared. Newer servers keep a CRC-32 of all
+MD5 of the parts' MD5s, a dash and their number. Other tags (of some servers, and of all objects that
+the server has encrypted, however they look) say nothing about the bytes, and then sizes alone are
+compared. Whether an object is encrypted is said with it, never in a listing. Newer servers keep a CRC-32 of all
 bytes too, if the sender asks: it costs a sixth of an MD5, and the checksums of any ranges can be
 joined."""
 
@@ -12,6 +13,8 @@ import zlib
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any, Protocol
+
+from jumar.inject.moxing_path.jumar_s3 import Tag
 
 _PLAIN = re.compile(r"[0-9a-f]{32}")
 _PARTS = re.compile(r"([0-9a-f]{32})-(\d{1,5})")
@@ -93,8 +96,17 @@ def _power_of_x(exponent: int) -> int:
 
 
 def is_md5(etag: str) -> bool:
-    """Whether the tag is the MD5 of all bytes."""
-    return _PLAIN.fullmatch(etag) is not None
+    """Whether the tag is the MD5 of all bytes, as far as the server has told."""
+    return _PLAIN.fullmatch(etag) is not None and not _is_encrypted(etag)
+
+
+def _is_encrypted(etag: str) -> bool:
+    return isinstance(etag, Tag) and etag.encrypted
+
+
+def names_content(etag: str) -> bool:
+    """Whether two objects with this tag have the same bytes: tags of other forms may be of anything."""
+    return is_md5(etag) or parts_in_tag(etag) is not None
 
 
 def tag_of_parts(digests: list[bytes]) -> str:
@@ -105,7 +117,7 @@ def tag_of_parts(digests: list[bytes]) -> str:
 def parts_in_tag(etag: str) -> int | None:
     """How many parts the tag is made of; None when it is not of parts."""
     match = _PARTS.fullmatch(etag)
-    return int(match[2]) if match else None
+    return int(match[2]) if match and not _is_encrypted(etag) else None
 
 
 def same_parts(etag: str, digests: list[bytes]) -> bool | None:

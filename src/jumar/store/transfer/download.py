@@ -32,6 +32,7 @@ from jumar.store.transfer.checksum import (
 )
 from jumar.store.transfer.records import BIG_BYTES, MIB, PART_BYTES, SMALL_BYTES, Options, Progress
 from jumar.store.transfer.steps import Arriving, Journal
+from jumar.store.transfer.verify import check_answered, is_wrong
 
 T = TypeVar("T")
 RANGE_WORKERS = 5
@@ -80,9 +81,10 @@ class Download:
 
     def keep(self, data: bytes, etag: str) -> None:
         """Verify what came in one piece, and make the file of it."""
+        self._check_answered(etag)
         self.check_size(len(data))
-        if is_md5(etag) and hashlib.md5(data).hexdigest() != etag:
-            raise self.damaged()
+        if is_md5(etag):
+            self._check(etag, hashlib.md5(data).hexdigest())
         path = self.path
         aside = aside_name(path)
         try:
@@ -100,14 +102,15 @@ class Download:
         buffer = memoryview(bytearray(_BUFFER_BYTES))
         try:
             with open_aside(aside, path) as file, self.open(0, None) as reading:
+                etag = reading.etag
+                self._check_answered(etag)
                 while got := self.store.call(self.entry.key, lambda: reading.readinto(buffer)):
                     file.write(buffer[:got])
                     digest.update(buffer[:got])
                     done += got
                     self.progress.add_bytes(got)
             self.check_size(done)
-            if is_md5(self.entry.etag) and digest.hexdigest() != self.entry.etag:
-                raise self.damaged()
+            self._check(etag, digest.hexdigest())
             self.finish(aside, path)
         except BaseException as error:
             self.progress.add_bytes(-done)
@@ -115,6 +118,16 @@ class Download:
             if isinstance(error, OSError):
                 raise explained(error, path) from error
             raise
+
+    def _check_answered(self, etag: str) -> None:
+        # A server whose listing has no tags may have none with the bytes either.
+        if self.entry.etag:
+            check_answered(self.store, self.entry.key, etag)
+
+    def _check(self, etag: str, md5: str) -> None:
+        """The checksum must be the one that came with the bytes, where that is one."""
+        if is_wrong(self.store, self.entry.key, etag, md5):
+            raise self.damaged()
 
     def open(self, start: int, length: int | None) -> Reading:
         """The object's bytes, from the server."""
@@ -153,6 +166,13 @@ class Download:
         os.utime(aside, (self.entry.mtime, self.entry.mtime))
         os.replace(aside, path)
 
+    def replaced(self) -> Damaged:
+        """The error for an object that became another one, maybe with the server."""
+        return Damaged(
+            f"{self.what} was replaced while it was fetched",
+            hint="run it again: it is fetched anew",
+        )
+
     def damaged(self) -> Damaged:
         """The error for a checksum that differs."""
         return Damaged(
@@ -168,9 +188,10 @@ class _RangedDownload:
         self._download = download
         self._path = path
         self._size = download.entry.size
-        self._crc32 = self._ask(lambda s3, bucket, key: s3.crc32(bucket, key))
+        self._kept = self._ask(lambda s3, bucket, key: s3.kept(bucket, key))
+        download.check_size(self._kept.size)
         # Only the tag of an object in parts needs MD5s of the ranges, of just those parts.
-        self._by_parts = self._crc32 is None and parts_in_tag(download.entry.etag) is not None
+        self._by_parts = self._kept.crc32 is None and parts_in_tag(self._kept.etag) is not None
         self._step_bytes = self._choose_step_bytes()
         # Writers of one file wait for each other in the kernel, and burn a core while they do.
         self._writing = threading.Lock()
@@ -179,7 +200,7 @@ class _RangedDownload:
         self._aside = f"{os.path.dirname(path)}/{ASIDE}{name}.part"
         self._journal = Journal(
             f"{os.path.dirname(path)}/{ASIDE}{name}.done",
-            f"{download.what} {download.entry.etag} {self._size} {self._step_bytes} "
+            f"{download.what} {self._kept.etag} {self._size} {self._step_bytes} "
             + ("md5" if self._by_parts else "crc32"),
         )
 
@@ -274,6 +295,8 @@ class _RangedDownload:
         buffer = memoryview(bytearray(_BUFFER_BYTES))
         try:
             with download.open(at, end - at) as reading:
+                if reading.etag not in ("", self._kept.etag):
+                    raise download.replaced()
                 while at < end:
                     room = buffer[: end - at]
                     read = partial(reading.readinto, room)
@@ -290,14 +313,15 @@ class _RangedDownload:
             raise
 
     def _is_damaged(self, file: int, digests: dict[int, bytes]) -> bool:
-        etag, in_order = self._download.entry.etag, range(self._count)
-        if self._crc32 is not None:
-            return joined_crc32((digests[n], self._step(n)[1]) for n in in_order) != self._crc32
+        etag, in_order = self._kept.etag, range(self._count)
+        if self._kept.crc32 is not None:
+            whole = joined_crc32((digests[n], self._step(n)[1]) for n in in_order)
+            return whole != self._kept.crc32
         if not is_md5(etag):
             return same_parts(etag, [digests[n] for n in in_order]) is False
-        whole = hashlib.md5()
-        _feed(whole, file, 0, self._size)
-        return whole.hexdigest() != etag
+        md5 = hashlib.md5()
+        _feed(md5, file, 0, self._size)
+        return md5.hexdigest() != etag
 
     def _new_digest(self) -> Digest:
         return hashlib.md5() if self._by_parts else Crc32()

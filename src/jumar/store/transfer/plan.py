@@ -12,7 +12,7 @@ from jumar.store.base import Entry, Place, Store
 from jumar.store.folder import FolderStore
 from jumar.store.objects import ObjectStore
 from jumar.store.places import folder_exists
-from jumar.store.transfer.checksum import is_md5
+from jumar.store.transfer.checksum import is_md5, names_content
 from jumar.store.transfer.filters import make_filter
 from jumar.store.transfer.records import Options
 
@@ -140,7 +140,8 @@ def is_unchanged(source: Store, entry: Entry, target: Store, found: Entry | None
     up = isinstance(target, ObjectStore)
     if isinstance(source, ObjectStore):
         if up:
-            return entry.etag == found.etag or found.mtime >= entry.mtime
+            same = entry.etag == found.etag and names_content(entry.etag)
+            return same or found.mtime >= entry.mtime
         # Downloads take over the object's time; some servers know whole seconds only.
         return int(found.mtime) == int(entry.mtime)
     if not up:

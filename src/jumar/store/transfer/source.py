@@ -48,6 +48,12 @@ class SourceFile:
         """The bytes it had when it was opened."""
         return b"".join(self.pieces(0, self.identity.size, None, lambda _: None))
 
+    def digested(self, start: int, length: int, digest: Digest) -> bytes:
+        """The checksum of a range, by reading it: servers want it before the bytes."""
+        for _ in self.pieces(start, length, digest, lambda _: None):
+            pass
+        return digest.digest()
+
     def pieces(
         self, start: int, length: int, digest: Digest | None, count: Callable[[int], None]
     ) -> Iterator[bytes]:

@@ -75,7 +75,8 @@ class Unfinished:
         made = self.patiently(lambda: s3.create_upload(bucket, self.key, crc32=crc32))
         journal = self._journal()
         aside = journal.with_suffix(f".{os.getpid()}")
-        values = {"upload": made.id, "crc32": made.crc32, **self._identity()}
+        known = {"upload": made.id, "crc32": made.crc32, "encrypted": made.encrypted}
+        values = {**known, **self._identity()}
         try:
             journal.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             aside.write_text(json.dumps(values), "utf-8")
@@ -87,7 +88,11 @@ class Unfinished:
     def _resumed(self) -> tuple[Begun, dict[int, str]] | None:
         try:
             values = cast("dict[str, Any]", json.loads(self._journal().read_text("utf-8")))
-            begun = Begun(str(values.pop("upload")), bool(values.pop("crc32")))
+            begun = Begun(
+                str(values.pop("upload")),
+                bool(values.pop("crc32")),
+                bool(values.pop("encrypted", False)),
+            )
         except (OSError, ValueError, KeyError):
             return None
         if values != self._identity():
@@ -106,7 +111,9 @@ class Unfinished:
     def complete(self, begun: Begun, etags: Mapping[int, str], crc32: bytes | None = None) -> None:
         """Make the object of its parts, and compare its tag with theirs."""
         listed = [etags[number] for number in sorted(etags)]
-        wanted = tag_of_parts(list(map(bytes.fromhex, listed))) if all(map(is_md5, listed)) else ""
+        wanted = ""
+        if all(map(is_md5, listed)) and not begun.encrypted:
+            wanted = tag_of_parts(list(map(bytes.fromhex, listed)))
         bucket, s3 = self.store.bucket, self.store.s3
 
         def complete() -> str:
@@ -115,10 +122,12 @@ class Unfinished:
         try:
             etag = self.patiently(complete)
         except NotFound:
-            # It may have been completed before, and only the answer was lost.
-            found = self.patiently(lambda: self.store.stat(self.key))
-            if found.size != self.size:
-                self.forget()
+            # It may have been completed before, and only the answer was lost. An object that was
+            # there before may be as large: only its checksum can say.
+            found = self.patiently(lambda: s3.kept(bucket, self.key))
+            if found.size != self.size or (
+                found.etag != wanted and (crc32 is None or found.crc32 != crc32)
+            ):
                 raise
             etag = found.etag
         except Damaged:
@@ -127,7 +136,21 @@ class Unfinished:
             raise
         self.forget()
         if wanted and parts_in_tag(etag) and etag != wanted:
-            raise damaged(self.store, self.key)
+            # Not each answer tells that the object is encrypted; the one to HEAD does.
+            found_tag = self.patiently(lambda: s3.head(bucket, self.key)).etag
+            if parts_in_tag(found_tag) and found_tag != wanted:
+                raise damaged(self.store, self.key)
+
+    def anew_if_lost(self, action: Callable[[], None]) -> None:
+        """The whole upload; once more from its beginning where the server does not know it any more,
+        because another one has taken its place."""
+        before = self.progress.bytes
+        try:
+            action()
+        except NotFound:
+            self.forget()
+            self.progress.add_bytes(before - self.progress.bytes)
+            action()
 
     def forget(self) -> None:
         """Take it up no more."""

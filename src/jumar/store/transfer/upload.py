@@ -1,21 +1,24 @@
 """A local file to an object: in one request, or in parts that survive being cut.
 
-An upload in parts goes on where it was cut (`unfinished`). Every part's checksum is compared: by the server where it knows
-CRC-32, else here with the server's tag, an MD5."""
+An upload in parts goes on where it was cut (`unfinished`). The server is given the checksum of all that it gets, and
+compares: of parts the CRC-32 where it knows that, else the MD5. Its tag is compared here too, where it tells anything."""
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from jumar.inject.moxing_path.jumar_s3 import Begun
+from jumar.store.errors import Damaged
 from jumar.store.objects import ObjectStore
 from jumar.store.parallel import in_threads
 from jumar.store.retry import patiently
-from jumar.store.transfer.checksum import Crc32, is_md5, joined_crc32
+from jumar.store.transfer.checksum import Crc32, joined_crc32
 from jumar.store.transfer.records import BIG_BYTES, SMALL_BYTES, Options, Progress
 from jumar.store.transfer.source import SourceFile
-from jumar.store.transfer.unfinished import Unfinished, damaged
+from jumar.store.transfer.unfinished import Unfinished
+from jumar.store.transfer.verify import check_arrived, check_part
 
 # Three parts of 8 MiB are on their way at a time: so little is ever sent twice.
 PART_WORKERS = 3
@@ -36,14 +39,20 @@ class Upload:
     def run(self) -> str | None:
         """Send the file; gives a note when it was still changing at the last try."""
         for attempt in range(1, _TRIES_WHILE_CHANGING + 1):
+            is_last = attempt == _TRIES_WHILE_CHANGING or self.progress.stop.is_set()
             with SourceFile(self.path) as source:
-                self._send(source)
+                try:
+                    self._send(source)
+                except Damaged:
+                    # A file that changes after its checksum was taken is refused by the server.
+                    if is_last or source.identity.size > BIG_BYTES or not source.changed():
+                        raise
+                    continue
                 if not source.changed():
                     return None
-            if self.progress.stop.is_set():
+            if is_last:
                 break
-            if attempt < _TRIES_WHILE_CHANGING:
-                self.progress.add_bytes(-source.identity.size)
+            self.progress.add_bytes(-source.identity.size)
         return f"{self.path} changed while it was copied; run it again when it rests"
 
     def _send(self, source: SourceFile) -> None:
@@ -63,20 +72,16 @@ class Upload:
 
     def _send_small(self, source: SourceFile) -> None:
         data = source.all()
-        etag = self.store.put_small(self.key, data)
-        if is_md5(etag) and hashlib.md5(data).hexdigest() != etag:
-            raise damaged(self.store, self.key)
+        md5 = hashlib.md5(data).digest()
+        check_arrived(self.store, self.key, self.store.put_small(self.key, data, md5), md5)
 
     def _send_stream(self, source: SourceFile) -> None:
-        digest, size = hashlib.md5(), source.identity.size
-        counted = _Counted(self.progress)
-        with counted:
-            body = source.pieces(0, size, digest, counted.add)
-            etag = self.store.call(
-                self.key, lambda: self.store.s3.put(self.store.bucket, self.key, body, size)
-            )
-            if is_md5(etag) and digest.hexdigest() != etag:
-                raise damaged(self.store, self.key)
+        store, size = self.store, source.identity.size
+        md5 = source.digested(0, size, hashlib.md5())
+        with _Counted(self.progress) as counted:
+            body = source.pieces(0, size, None, counted.add)
+            put = partial(store.s3.put, store.bucket, self.key, body, size, md5)
+            check_arrived(store, self.key, store.call(self.key, put), md5)
 
 
 class _Counted:
@@ -112,7 +117,10 @@ class _PartedUpload:
         self._crcs: dict[int, bytes] = {}
 
     def run(self) -> None:
-        """Send what is missing, then make the object of it."""
+        """Send what is missing, then make the object of it; anew where the server has lost it all."""
+        self._unfinished.anew_if_lost(self._send)
+
+    def _send(self) -> None:
         begun, etags = self._unfinished.take_up(crc32=True)
         missing = [n for n in range(1, self._unfinished.count + 1) if n not in etags]
         sent = in_threads(lambda number: self._send_part(begun, number), missing, PART_WORKERS)
@@ -120,11 +128,8 @@ class _PartedUpload:
         self._unfinished.complete(begun, etags, self._crc32() if begun.crc32 else None)
 
     def _crc(self, number: int) -> bytes:
-        """The checksum of a part, by reading it: the server wants it before the bytes."""
-        digest = Crc32()
-        for _ in self._source.pieces(*self._unfinished.range(number), digest, lambda _: None):
-            pass
-        return digest.digest()
+        """The checksum of a part."""
+        return self._source.digested(*self._unfinished.range(number), Crc32())
 
     def _crc32(self) -> bytes:
         """Of the whole file; parts that an earlier try has sent are read again for it."""
@@ -140,14 +145,13 @@ class _PartedUpload:
         def send() -> str:
             # MD5 takes a core a second for 700 MB: only where nothing else can tell.
             crc32 = self._crc(number) if begun.crc32 else None
-            md5 = None if begun.crc32 else hashlib.md5()
+            md5 = None if begun.crc32 else self._source.digested(start, length, hashlib.md5())
             with _Counted(self._upload.progress) as counted:
-                body = self._source.pieces(start, length, md5, counted.add)
+                body = self._source.pieces(start, length, None, counted.add)
                 etag = store.s3.put_part(
-                    *(store.bucket, key, begun.id, number), body, length, crc32
+                    *(store.bucket, key, begun.id, number), body, length, crc32, md5
                 )
-                if md5 is not None and is_md5(etag) and md5.hexdigest() != etag:
-                    raise damaged(store, key)
+                check_part(store, key, begun, etag, md5)
             if crc32 is not None:
                 self._crcs[number] = crc32
             return etag

@@ -5,9 +5,24 @@ than one piece: whoever calls it does. An `S3` is shared by threads; each has a 
 own. Jobs import it as `jumar_s3` (Python 3.8 and later), the platform by its full name: hence the
 relative imports."""
 
-from .answers import Begun, Found, Page, Part, Reading, S3Error
+from .answers import Begun, Found, Kept, Part, Reading, S3Error, Tag
 from .client import S3
+from .listing import More, Page, pages
 from .sign import Endpoint
 from .wire import Body
 
-__all__ = ["S3", "Begun", "Body", "Endpoint", "Found", "Page", "Part", "Reading", "S3Error"]
+__all__ = [
+    "S3",
+    "Begun",
+    "Body",
+    "Endpoint",
+    "Found",
+    "Kept",
+    "More",
+    "Page",
+    "Part",
+    "Reading",
+    "S3Error",
+    "Tag",
+    "pages",
+]

@@ -3,14 +3,15 @@
 import sys
 import time
 from datetime import datetime, timezone
-from typing import Dict, List, NamedTuple, Optional
-from urllib.parse import unquote_plus
+from typing import Dict, NamedTuple, Optional
 from xml.etree import ElementTree
 
 from .wire import Response
 
 _MOST_ERROR_BYTES = 64 * 1024
 _MOST_XML_BYTES = 64 * 1024 * 1024
+# After `x-amz-` or `x-obs-`, and before `-customer-algorithm` and others: all ways have it.
+_ENCRYPTION = "-server-side-encryption"
 
 
 class S3Error(Exception):
@@ -22,6 +23,18 @@ class S3Error(Exception):
         self.code = code
         self.message = message
         self.skew_s = skew_s
+
+
+class Tag(str):
+    """What a server calls the content of an object or a part. It may be an MD5 of the bytes; of what
+    the server has `encrypted`, it says nothing about them, though it may look like one."""
+
+    encrypted: bool
+
+    def __new__(cls, text: str, encrypted: bool = False) -> "Tag":
+        made = super().__new__(cls, text)
+        made.encrypted = encrypted
+        return made
 
 
 class Found(NamedTuple):
@@ -38,15 +51,7 @@ class Got(NamedTuple):
 
     key: str
     data: Optional[bytes]
-    etag: str
-
-
-class Page(NamedTuple):
-    """One page of a listing; `more` is the token of the next one."""
-
-    objects: List[Found]
-    prefixes: List[str]
-    more: Optional[str]
+    etag: Tag
 
 
 class Part(NamedTuple):
@@ -63,6 +68,17 @@ class Begun(NamedTuple):
     id: str
     crc32: bool
     """Whether the server compares the parts' CRC-32 and keeps the whole object's."""
+    encrypted: bool = False
+    """Whether the server has said that it encrypts them: their tags say nothing then."""
+
+
+class Kept(NamedTuple):
+    """What a server can tell of an object's bytes without sending them."""
+
+    etag: Tag
+    size: int
+    crc32: Optional[bytes]
+    """The CRC-32 of all bytes, where the server keeps it."""
 
 
 class Answer:
@@ -79,9 +95,14 @@ class Answer:
         self.raw.close()
 
     @property
-    def etag(self) -> str:
+    def encrypted(self) -> bool:
+        """Whether the server says that it keeps the object encrypted, with whosever key."""
+        return any(_ENCRYPTION in name for name in self.headers)
+
+    @property
+    def etag(self) -> Tag:
         """The object's tag."""
-        return self.headers.get("etag", "").strip('"')
+        return Tag(self.headers.get("etag", "").strip('"'), self.encrypted)
 
     @property
     def length(self) -> int:
@@ -157,6 +178,16 @@ def parse(data: bytes) -> Optional[ElementTree.Element]:
         return None
 
 
+def expect(data: bytes, name: str, headers: Dict[str, str]) -> ElementTree.Element:
+    """The answer of that name. Another process may have taken the server's port, and say 200 too."""
+    root = parse(data)
+    if root is not None and bare(root) == "Error":
+        raise told(200, root, headers)
+    if root is None or bare(root) != name:
+        raise ConnectionError(f"the answer is not a whole {name}, as S3 servers give")
+    return root
+
+
 def field(data: bytes, name: str) -> str:
     root = parse(data)
     for element in root.iter() if root is not None else ():
@@ -172,36 +203,6 @@ def told(status: int, root: Optional[ElementTree.Element], headers: Dict[str, st
         skew_s = http_time(headers.get("date")) - time.time()
     code = fields.get("Code") or {404: "NotFound", 403: "Forbidden"}.get(status, "Refused")
     return S3Error(status, code, fields.get("Message", ""), skew_s)
-
-
-def read_page(data: bytes) -> Page:
-    root = parse(data)
-    if root is None:
-        raise ConnectionError("the listing is not whole")
-    objects: List[Found] = []
-    prefixes: List[str] = []
-    fields: Dict[str, str] = {}
-    for element in root:
-        name = bare(element)
-        if name == "Contents":
-            row = {bare(child): child.text or "" for child in element}
-            objects.append(
-                Found(
-                    row.get("Key", ""),
-                    int(row.get("Size") or 0),
-                    xml_time(row.get("LastModified", "")),
-                    row.get("ETag", "").strip('"'),
-                )
-            )
-        elif name == "CommonPrefixes":
-            prefixes.extend(child.text or "" for child in element)
-        else:
-            fields[name] = element.text or ""
-    if fields.get("EncodingType") == "url":
-        objects = [found._replace(key=unquote_plus(found.key)) for found in objects]
-        prefixes = [unquote_plus(prefix) for prefix in prefixes]
-    more = fields.get("NextContinuationToken") if fields.get("IsTruncated") == "true" else None
-    return Page(objects, prefixes, more)
 
 
 def xml_time(text: str) -> float:

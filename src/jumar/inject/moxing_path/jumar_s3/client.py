@@ -13,18 +13,20 @@ from .answers import (
     Begun,
     Found,
     Got,
-    Page,
+    Kept,
     Part,
     Reading,
     S3Error,
+    Tag,
     bare,
+    expect,
     field,
     http_time,
     parse,
-    read_page,
     told,
 )
 from .asking import Asking
+from .listing import More, Page, listing_query, pages, read_page
 from .sign import presigned_query
 from .wire import Body, Connection
 
@@ -32,8 +34,15 @@ from .wire import Body, Connection
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
+# What servers say that do not know version 2 of listings, and do not ignore that it was asked for.
+_NOT_SPOKEN = ("NotImplemented", "InvalidArgument", "InvalidRequest")
+
+
 class S3(Asking):
     """Calls to one server."""
+
+    _lists_version_1 = False
+    """Whether the server was found to know only the first version of listings."""
 
     # Calls on objects
 
@@ -50,13 +59,14 @@ class S3(Asking):
                 return None
             return answer.length or None
 
-    def crc32(self, bucket: str, key: str) -> Optional[bytes]:
-        """The CRC-32 of all the object's bytes, where the server keeps it."""
+    def kept(self, bucket: str, key: str) -> Kept:
+        """What the server knows of the object's bytes."""
         asked = {"x-amz-checksum-mode": "ENABLED"}
         with self.answer("HEAD", bucket, key, headers=asked) as answer:
             text = answer.headers.get("x-amz-checksum-crc32") or ""
-        # Of an upload in parts it may be one over the parts' checksums: "AAAAAA==-7".
-        return b64decode(text) if len(text) == 8 else None
+            # Of an upload in parts it may be one over the parts' checksums: "AAAAAA==-7".
+            crc32 = b64decode(text) if len(text) == 8 else None
+            return Kept(answer.etag, answer.length, crc32)
 
     def get(self, bucket: str, key: str, start: int = 0, length: Optional[int] = None) -> "Reading":
         """The object's bytes, or a range of them; to be used in `with`."""
@@ -89,15 +99,12 @@ class S3(Asking):
                 connection.close()
 
     def put(
-        self,
-        bucket: str,
-        key: str,
-        body: Body,
-        length: int,
-        headers: Optional[Dict[str, str]] = None,
-    ) -> str:
-        """Write an object in one request; gives its tag."""
-        with self.answer("PUT", bucket, key, headers=headers, body=body, length=length) as answer:
+        self, bucket: str, key: str, body: Body, length: int, md5: Optional[bytes] = None
+    ) -> Tag:
+        """Write an object in one request; gives its tag. With `md5` the server compares what came."""
+        with self.answer(
+            "PUT", bucket, key, headers=_content_md5(md5), body=body, length=length
+        ) as answer:
             answer.drain()
             return answer.etag
 
@@ -106,9 +113,7 @@ class S3(Asking):
         source = "/" + quote(f"{bucket}/{key}", safe="/-_.~")
         with self.answer("PUT", to_bucket, to_key, headers={"x-amz-copy-source": source}) as answer:
             # A copy that breaks late is told in the body of a good answer.
-            root = parse(answer.text())
-            if root is not None and bare(root) == "Error":
-                raise told(answer.raw.status, root, answer.headers)
+            expect(answer.text(), "CopyObjectResult", answer.headers)
 
     def delete(self, bucket: str, key: str) -> None:
         """Delete an object; it need not be there."""
@@ -126,12 +131,12 @@ class S3(Asking):
         rows = "".join(f"<Object><Key>{_escaped(key)}</Key></Object>" for key in names)
         body = (f"<Delete><Quiet>true</Quiet>{rows}</Delete>").encode()
         # The call insists on a checksum of its body.
-        digest = b64encode(hashlib.md5(body).digest()).decode("ascii")
+        headers = _content_md5(hashlib.md5(body).digest())
         with self.answer(
-            "POST", bucket, query={"delete": ""}, headers={"Content-MD5": digest}, body=body
+            "POST", bucket, query={"delete": ""}, headers=headers, body=body
         ) as answer:
-            root = parse(answer.text())
-        for element in root if root is not None else ():
+            root = expect(answer.text(), "DeleteResult", answer.headers)
+        for element in root:
             if bare(element) == "Error":
                 raise told(200, element, answer.headers)
 
@@ -140,28 +145,31 @@ class S3(Asking):
         bucket: str,
         prefix: str = "",
         delimiter: str = "",
-        more: Optional[str] = None,
+        more: Optional[More] = None,
         limit: int = 1000,
     ) -> Page:
-        """One page of the objects whose keys start with `prefix`."""
-        query = {"list-type": "2", "encoding-type": "url", "max-keys": str(limit)}
-        for name, value in (("prefix", prefix), ("delimiter", delimiter)):
-            if value:
-                query[name] = value
-        if more:
-            query["continuation-token"] = more
+        """One page of the objects whose keys start with `prefix`; `pages` gives them all."""
+        start = more or More(1 if self._lists_version_1 else 2, "")
+        try:
+            page = self._page(bucket, prefix, delimiter, limit, start)
+        except S3Error as error:
+            if start != More(2, "") or error.code not in _NOT_SPOKEN:
+                raise
+            page = self._page(bucket, prefix, delimiter, limit, More(1, ""))
+            self._lists_version_1 = True
+        if page.more is not None and page.more.version == 1:
+            self._lists_version_1 = True
+        return page
+
+    def _page(self, bucket: str, prefix: str, delimiter: str, limit: int, more: More) -> Page:
+        query = listing_query(prefix, delimiter, limit, more)
         with self.answer("GET", bucket, query=query) as answer:
-            return read_page(answer.text())
+            return read_page(answer.text(), answer.headers, more.version, limit)
 
     def walk(self, bucket: str, prefix: str = "") -> Iterator[Found]:
         """All objects whose keys start with `prefix`."""
-        more: Optional[str] = None
-        while True:
-            page = self.page(bucket, prefix, more=more)
+        for page in pages(lambda more: self.page(bucket, prefix, more=more), bucket, prefix):
             yield from page.objects
-            if page.more is None or page.more == more:
-                return
-            more = page.more
 
     # Uploads in parts
 
@@ -172,7 +180,7 @@ class S3(Asking):
             "POST", bucket, key, query={"uploads": ""}, headers=headers if crc32 else None
         ) as answer:
             kept = all(answer.headers.get(name) == value for name, value in headers.items())
-            return Begun(field(answer.text(), "UploadId"), crc32 and kept)
+            return Begun(field(answer.text(), "UploadId"), crc32 and kept, answer.encrypted)
 
     def put_part(
         self,
@@ -183,11 +191,13 @@ class S3(Asking):
         body: Body,
         length: int,
         crc32: Optional[bytes] = None,
-    ) -> str:
-        """Send one part; gives its tag."""
+        md5: Optional[bytes] = None,
+    ) -> Tag:
+        """Send one part; gives its tag. The server compares the checksums that it is given."""
         query = {"partNumber": str(number), "uploadId": upload}
+        headers = {**_checksum(crc32), **_content_md5(md5)}
         with self.answer(
-            "PUT", bucket, key, query=query, headers=_checksum(crc32), body=body, length=length
+            "PUT", bucket, key, query=query, headers=headers, body=body, length=length
         ) as answer:
             answer.drain()
             return answer.etag
@@ -195,24 +205,29 @@ class S3(Asking):
     def parts(self, bucket: str, key: str, upload: str) -> List[Part]:
         """The parts that have arrived."""
         found: List[Part] = []
-        marker = ""
+        marker = 0
         while True:
             query = {"uploadId": upload}
             if marker:
-                query["part-number-marker"] = marker
+                query["part-number-marker"] = str(marker)
             with self.answer("GET", bucket, key, query=query) as answer:
-                root = parse(answer.text())
+                root = expect(answer.text(), "ListPartsResult", answer.headers)
             fields: Dict[str, str] = {}
-            for element in root if root is not None else ():
+            for element in root:
                 if bare(element) == "Part":
                     part = {bare(child): child.text or "" for child in element}
                     number, size = int(part["PartNumber"]), int(part["Size"])
                     found.append(Part(number, size, part["ETag"].strip('"')))
                 else:
                     fields[bare(element)] = element.text or ""
-            following = fields.get("NextPartNumberMarker", "")
-            if fields.get("IsTruncated") != "true" or following in ("", "0", marker):
+            if fields.get("IsTruncated") != "true":
                 return found
+            last = found[-1].number if found else 0
+            following = int(fields.get("NextPartNumberMarker") or 0) or last
+            if following <= marker:
+                raise S3Error(
+                    200, "BadListing", f"the list of parts of {bucket}/{key} does not end"
+                )
             marker = following
 
     def complete_upload(
@@ -222,7 +237,7 @@ class S3(Asking):
         upload: str,
         etags: Iterable[str],
         crc32: Optional[bytes] = None,
-    ) -> str:
+    ) -> Tag:
         """Make the object of its parts; gives its tag."""
         rows = "".join(
             f"<Part><PartNumber>{number}</PartNumber><ETag>&quot;{etag}&quot;</ETag></Part>"
@@ -236,7 +251,7 @@ class S3(Asking):
         root = parse(text)
         if root is not None and bare(root) == "Error":
             raise told(answer.raw.status, root, answer.headers)
-        return field(text, "ETag").strip('"')
+        return Tag(field(text, "ETag").strip('"'), answer.encrypted)
 
     def abort_upload(self, bucket: str, key: str, upload: str) -> None:
         """Throw the parts away."""
@@ -248,9 +263,7 @@ class S3(Asking):
     def buckets(self) -> List[str]:
         """Names of the buckets that this key can list."""
         with self.answer("GET") as answer:
-            root = parse(answer.text())
-        if root is None:
-            return []
+            root = expect(answer.text(), "ListAllMyBucketsResult", answer.headers)
         return [e.text or "" for e in root.iter() if bare(e) == "Name"]
 
     def create_bucket(self, bucket: str) -> None:
@@ -300,17 +313,21 @@ def _take(asked: Deque[Tuple[str, Connection, bool]], free: List[Connection]) ->
     key, connection, is_sent = asked.popleft()
     free.append(connection)
     if not is_sent:
-        return Got(key, None, "")
+        return Got(key, None, Tag(""))
     try:
         with Answer(connection.answer("GET")) as answer:
             data = answer.raw.read(sys.maxsize) if answer.raw.status < 300 else None
             return Got(key, data, answer.etag)
     except OSError:
-        return Got(key, None, "")
+        return Got(key, None, Tag(""))
 
 
-def _checksum(crc32: Optional[bytes]) -> Optional[Dict[str, str]]:
-    return None if crc32 is None else {"x-amz-checksum-crc32": b64encode(crc32).decode("ascii")}
+def _checksum(crc32: Optional[bytes]) -> Dict[str, str]:
+    return {} if crc32 is None else {"x-amz-checksum-crc32": b64encode(crc32).decode("ascii")}
+
+
+def _content_md5(md5: Optional[bytes]) -> Dict[str, str]:
+    return {} if md5 is None else {"content-md5": b64encode(md5).decode("ascii")}
 
 
 def _escaped(text: str) -> str:
