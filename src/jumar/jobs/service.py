@@ -32,6 +32,8 @@ from jumar.spec.records import (
 from jumar.spec.states import JobState
 
 MOST_ROWS = 1000
+_STARTING_S = 1.0
+"""How long after its submit a job whose turn has come is taken to be starting, not waiting."""
 
 
 class JobService:
@@ -250,16 +252,20 @@ class JobService:
         with self._database.read() as connection:
             return ledger.find_job(connection, job)
 
-    def _why_it_waits(self, row: JobRow) -> Waiting:
-        standing = self._conductor.roster.snapshot()
-        return explain(
+    def _why_it_waits(self, row: JobRow) -> Waiting | None:
+        """None for a job that is only about to start."""
+        standing, now = self._conductor.roster.snapshot(), time.time()
+        waiting = explain(
             queued(row),
             standing.queue,
             self._conductor.pool,
             standing.running,
-            now=time.time(),
+            now=now,
             user_limit=self._user_limit,
         )
+        if waiting.cause == "starts" and now - row.created_at < _STARTING_S:
+            return None
+        return waiting
 
     def _record(
         self, row: JobRow, attempts: tuple[AttemptRecord, ...] = (), waiting: Waiting | None = None
