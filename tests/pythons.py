@@ -25,7 +25,7 @@ def _by_minor() -> dict[int, str]:
     versions: dict[int, str] = {}
     for path in [sys.executable, *found]:
         answer = subprocess.run(
-            [path, "-VV"], capture_output=True, text=True, check=False, timeout=20
+            [path, "-VV"], capture_output=True, text=True, check=False, timeout=180
         )
         match = re.match(r"Python 3\.(\d+)", answer.stdout)
         if match and int(match[1]) >= 8:

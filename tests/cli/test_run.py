@@ -172,6 +172,20 @@ def test_dry_run_prints_the_plan_and_queues_nothing(jumar: Jumar) -> None:
     assert jumar("jobs", "--all", "--json").stdout.count('"id"') == before
 
 
+def test_follow_says_why_a_job_waits(jumar: Jumar, follow: Follow) -> None:
+    holder = jumar("run", "--device", "cpu:4", "--", "sleep", "600").stdout.strip()
+    wait_for(jumar, holder, "running")
+    process = follow("run", "-F", "--device", "cpu:2", "--", "echo", "hi")
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("submitted echo (")
+    assert process.stderr.readline().startswith("waiting: 0 of 4 cpu slots are free, needs 2;")
+    jumar("stop", holder)
+    stdout, stderr = process.communicate(timeout=180)
+    assert stdout == "hi\n"
+    assert "waiting" not in stderr
+    assert process.returncode == 0
+
+
 def test_interrupt_detaches(jumar: Jumar, follow: Follow) -> None:
     process = follow("run", "-F", "--", "sh", "-c", "echo started; sleep 600")
     assert process.stdout is not None

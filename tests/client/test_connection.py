@@ -149,11 +149,11 @@ def test_patience_has_an_end() -> None:
 
 
 def test_a_name_that_nobody_has_fails_at_once() -> None:
-    with Client("http://no-such-host.invalid:1", "jm_x", patience_s=120) as client:
+    with Client("http://no-such-host.invalid:1", "jm_x", patience_s=600) as client:
         started = time.monotonic()
         with pytest.raises(ServerUnreachable):
             client.me()
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 300
 
 
 @pytest.mark.parametrize(

@@ -129,11 +129,11 @@ def test_a_tool_that_hangs_does_not_hang_us(tmp_path: Path, monkeypatch: pytest.
     make_nodes(tmp_path, "davinci3")
     tool = tmp_path / "usr/local/bin/npu-smi"
     tool.parent.mkdir(parents=True)
-    tool.write_text("#!/bin/sh\nsleep 60\n")
+    tool.write_text("#!/bin/sh\nsleep 600\n")
     tool.chmod(0o755)
     started = time.monotonic()
     assert [card.id for card in npu_cards(Machine(tmp_path, ask, {}))] == [3]
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 300
 
 
 def test_addresses_come_from_the_file_then_from_the_tool(tmp_path: Path):
@@ -192,7 +192,7 @@ def build_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuildDriver
         source = tmp_path / "dcmi.c"
         source.write_text(FAKE_DRIVER.replace("INIT", init))
         command = [compiler, "-shared", "-fPIC", "-w", "-o", str(library), str(source)]
-        subprocess.run(command, check=True, timeout=60)
+        subprocess.run(command, check=True, timeout=180)
         return Machine(tmp_path, ask, {})
 
     return build

@@ -21,7 +21,7 @@ def job_process() -> Iterator[int]:
     assert process.stdout is not None
     process.stdout.readline()
     yield process.pid
-    process.communicate(timeout=20)
+    process.communicate(timeout=180)
 
 
 def owned(process: CardProcess) -> CardProcess:

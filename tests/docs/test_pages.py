@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,10 @@ from typing import cast
 
 import pytest
 
+from jumar.client import Client
 from jumar.spec.document import parse_spec
+from jumar.spec.records import JobRecord
+from jumar.spec.states import JobState
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -121,7 +125,26 @@ class Shell:
             timeout=300,
         )
         assert "Traceback" not in done.stdout, done.stdout
+        self._take_a_moment()
         return done.stdout.replace(home, HOME)
+
+    def _take_a_moment(self) -> None:
+        """As a reader does between two commands: jobs that can start have started by then."""
+        home = Path(self.environment["JUMAR_HOME"])
+        if not (home / "server.json").exists():
+            return
+        known = json.loads((home / "client.json").read_text())
+        give_up_at = time.monotonic() + 180
+        with Client(known["url"], known["token"]) as client:
+            while any(is_starting(client.get(job.id)) for job in client.jobs()):
+                assert time.monotonic() < give_up_at
+                time.sleep(0.05)
+
+
+def is_starting(job: JobRecord) -> bool:
+    if job.state is JobState.QUEUED:
+        return job.waiting is None or job.waiting.cause == "starts"
+    return job.state is JobState.STARTING
 
 
 @pytest.fixture

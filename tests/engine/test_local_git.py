@@ -121,7 +121,7 @@ def serving(server: GitServer) -> Generator[GitServer]:
     finally:
         web.shutdown()
         web.server_close()
-        thread.join(60)
+        thread.join(180)
 
 
 @pytest.fixture

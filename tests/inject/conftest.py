@@ -23,7 +23,7 @@ def _run(
     words: list[str], environ: dict[str, str], folder: Path
 ) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        words, env=environ, cwd=folder, capture_output=True, text=True, timeout=240
+        words, env=environ, cwd=folder, capture_output=True, text=True, timeout=600
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.ports import free_port
 from tests.pythons import interpreters
 from tests.store.dialects import Dialect, speaking
 
@@ -21,18 +22,14 @@ FOLDER = Path(str(path_file)).parent
 
 @pytest.fixture(scope="session")
 def server() -> Generator[Endpoint]:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     endpoint = Endpoint(f"http://127.0.0.1:{port}", "AK", "SK")
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     try:
         while True:
             try:
@@ -44,7 +41,7 @@ def server() -> Generator[Endpoint]:
         yield endpoint
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(180)
 
 
 @pytest.fixture
@@ -321,7 +318,7 @@ def test_the_recipe_with_checkpoints_adds_up_over_three_runs(
             [sys.executable, "-c", TRAIN, bucket, str(cache)],
             env=environment,
             check=True,
-            timeout=60,
+            timeout=180,
         )
         saved = json.loads((cache / "ckpt" / "last_epoch.ckpt").read_text())
         assert saved["epochs"] == 2 * run
@@ -332,5 +329,5 @@ def test_it_runs_on_every_python_it_promises(python: str) -> None:
     subprocess.run(
         [python, "-c", f"import sys; sys.path.insert(0, {str(FOLDER)!r}); import moxing"],
         check=True,
-        timeout=60,
+        timeout=180,
     )

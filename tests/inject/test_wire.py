@@ -30,7 +30,7 @@ def answering(*answers: list[bytes], stays: bool = False) -> Generator[int]:
                 for piece in pieces:
                     client.sendall(piece)
                 if stays:
-                    over.wait(20)
+                    over.wait(180)
 
     server = threading.Thread(target=serve)
     server.start()
@@ -38,11 +38,11 @@ def answering(*answers: list[bytes], stays: bool = False) -> Generator[int]:
         yield listener.getsockname()[1]
     finally:
         over.set()
-        server.join(20)
+        server.join(180)
         listener.close()
 
 
-def get(port: int, timeout_s: float = 20.0) -> tuple[Connection, Response]:
+def get(port: int, timeout_s: float = 180.0) -> tuple[Connection, Response]:
     connection = Connection("127.0.0.1", port, timeout_s)
     return connection, connection.ask("GET", "/", {"host": "here"}, None)
 

@@ -40,7 +40,7 @@ def test_a_write_that_fails_takes_back_only_itself(database_url: str) -> None:
     failures: list[Exception] = []
 
     def write(number: int) -> None:
-        barrier.wait(timeout=60)
+        barrier.wait(timeout=180)
         try:
             # Even numbers collide with each other, odd ones do not.
             add_user(database, "same" if number % 2 == 0 else f"user{number}")
@@ -51,7 +51,7 @@ def test_a_write_that_fails_takes_back_only_itself(database_url: str) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=180)
 
     assert names(database) == {"same", *(f"user{number}" for number in range(1, 20, 2))}
     assert len(failures) == 9
@@ -88,7 +88,7 @@ def test_then_is_called_in_the_order_of_commits(database_url: str) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=180)
     assert seen == [float(number) for number in range(1, 101)]
     database.close()
 

@@ -15,7 +15,7 @@ def test_a_supervisor_is_heard_wherever_the_home_is(tmp_path: Path, depth: int) 
     hints = HintSocket(home, told.put)
     hints.start()
     Journal(JobDir(str(home), 1), "k7x2m9q4tb", str(home / "notify.sock")).hint()
-    assert told.get(timeout=60) == "k7x2m9q4tb"
+    assert told.get(timeout=180) == "k7x2m9q4tb"
     hints.close()
 
 

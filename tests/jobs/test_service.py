@@ -139,6 +139,23 @@ def test_a_job_that_must_wait_says_why_and_starts_when_cards_are_free(platform: 
     assert platform.wait(second, S.RUNNING).waiting is None
 
 
+def test_a_job_that_is_about_to_start_waits_for_nothing_in_its_first_second(
+    database_url: str, tmp_path: Path
+) -> None:
+    service = JobService(
+        database=open_database(database_url), engine=MemoryEngine(CARDS), home=tmp_path
+    )
+    # Nobody starts it: the conductor does not run.
+    spec = JobSpec.model_validate({"name": "x", "command": "true", "device": "sim:1"})
+    job = service.submit(spec, user="ann").id
+    while (record := service.get(job)).waiting is None:
+        assert time.time() - record.created_at < 180
+        time.sleep(0.01)
+    assert time.time() - record.created_at >= 1
+    assert record.waiting.cause == "starts"
+    service.close()
+
+
 def test_a_failed_attempt_is_tried_again_as_often_as_allowed(platform: Platform) -> None:
     job = platform.submit(retries=2)
     for number in (1, 2, 3):

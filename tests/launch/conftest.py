@@ -1,11 +1,9 @@
 """The launcher as people start it: a process with arguments, signals and an exit code."""
 
-import contextlib
 import os
 import re
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -88,15 +86,6 @@ class Ended:
 
     def lines(self) -> list[str]:
         return sorted(self.output.splitlines())
-
-
-def free_port() -> int:
-    """For node 0. Not among those that connections of other tests are given meanwhile."""
-    while True:
-        port = 10_000 + secrets.randbelow(20_000)
-        with socket.socket() as door, contextlib.suppress(OSError):
-            door.bind(("", port))
-            return port
 
 
 def wait_for_notice(running: "subprocess.Popen[str]", pattern: str) -> None:

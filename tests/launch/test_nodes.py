@@ -11,7 +11,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import Launcher, free_port, wait_for, wait_for_notice
+from tests.launch.conftest import Launcher, wait_for, wait_for_notice
+from tests.ports import free_port
 
 from jumar.launch import process
 

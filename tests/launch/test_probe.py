@@ -37,12 +37,12 @@ def is_written(path: Path) -> bool:
 
 
 def test_an_answer_has_code_and_both_streams():
-    answer = ask(python("import sys; print('a', flush=True); sys.exit('b')"), timeout_s=60)
+    answer = ask(python("import sys; print('a', flush=True); sys.exit('b')"), timeout_s=180)
     assert (answer.code, answer.output.split(), answer.ok) == (1, ["a", "b"], False)
 
 
 def test_the_tool_speaks_english():
-    answer = ask(python("import os; print(os.environ['LC_ALL'])"), timeout_s=60)
+    answer = ask(python("import os; print(os.environ['LC_ALL'])"), timeout_s=180)
     assert answer.output == "C\n"
 
 
@@ -70,20 +70,20 @@ def test_a_tool_that_closes_its_output_and_hangs_is_ended():
 
 
 def test_a_tool_that_floods_is_cut():
-    answer = ask(python("while True: print('x' * 1000)"), timeout_s=60, most_bytes=50_000)
+    answer = ask(python("while True: print('x' * 1000)"), timeout_s=180, most_bytes=50_000)
     assert answer.code is None
     assert len(answer.output) == 50_000
 
 
 def test_bytes_that_are_no_text_are_kept_readable():
-    answer = ask(python(r"import os; os.write(1, b'\xff\xfe ok\n')"), timeout_s=60)
+    answer = ask(python(r"import os; os.write(1, b'\xff\xfe ok\n')"), timeout_s=180)
     assert answer.output.endswith(" ok\n")
 
 
 def test_nothing_is_left_open():
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
-        ask(["true"], timeout_s=60)
+        ask(["true"], timeout_s=180)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -105,5 +105,5 @@ def test_a_tool_that_cannot_be_killed_does_not_hold_the_caller(
     os.kill(number, signal.SIGKILL)
     # The next question reaps it.
     wait_for(
-        lambda: ask(["true"], timeout_s=60).ok and not os.path.exists(f"/proc/{number}"), "its end"
+        lambda: ask(["true"], timeout_s=180).ok and not os.path.exists(f"/proc/{number}"), "its end"
     )

@@ -27,13 +27,13 @@ def test_it_runs_where_nothing_is_installed(archive: Path, tmp_path: Path, pytho
     command = [python, "-S", "-E", "-W", "error", str(archive)]
     ended = subprocess.run(
         [*command, "--devices", "cpu:2", "train.py"],
-        cwd=tmp_path, env=alone, capture_output=True, text=True, check=False, timeout=60,
+        cwd=tmp_path, env=alone, capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
     assert ended.stderr == ""
     assert sorted(ended.stdout.splitlines()) == [f"[rank {r}] rank {r} of 2" for r in (0, 1)]
     failed = subprocess.run(
         [*command, "--devices", "cpu:2", "--grace", "1", "sh", "-c", "exit $((RANK * 4))"],
-        cwd=tmp_path, env=alone, capture_output=True, text=True, check=False, timeout=60,
+        cwd=tmp_path, env=alone, capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
     assert failed.returncode == 4
     assert "rank 1 exited with code 4" in failed.stderr

@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import Launcher, free_port
+from tests.launch.conftest import Launcher
+from tests.ports import free_port
 
 SHOW = "echo $RANK/$WORLD_SIZE $LOCAL_RANK $TORCHELASTIC_RUN_ID $TORCHELASTIC_MAX_RESTARTS"
 VISIBLE = 'echo "$LOCAL_RANK $LOCAL_WORLD_SIZE $ASCEND_RT_VISIBLE_DEVICES$CUDA_VISIBLE_DEVICES$JUMAR_SIM_DEVICES"'

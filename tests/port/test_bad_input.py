@@ -107,7 +107,7 @@ def bound_by_rights(action: Callable[[], None]) -> None:
 
     process = multiprocessing.get_context("fork").Process(target=run)
     process.start()
-    process.join(60)
+    process.join(180)
     assert process.exitcode == 0
 
 

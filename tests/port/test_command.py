@@ -13,7 +13,7 @@ import pytest
 PROGRAM = [sys.executable, "-c", "from jumar.cli import main; main()", "port"]
 
 
-def jumar_port(*arguments: object, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+def jumar_port(*arguments: object, timeout_s: float = 180) -> subprocess.CompletedProcess[str]:
     command = [*PROGRAM, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
 
@@ -93,7 +93,7 @@ def test_an_interrupt_leaves_nothing_half_written(tmp_path: Path) -> None:
     )
     time.sleep(1.5)
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=180)
     assert process.returncode != 0
     assert [p.name for p in tmp_path.iterdir()] == ["src"]
 

@@ -298,7 +298,7 @@ def test_the_patch_gives_the_port_when_git_applies_it(tmp_path: Path) -> None:
     )
     write(source, tmp_path / "out")
     patch = tmp_path / "out/jumar-report/port.patch"
-    subprocess.run(["git", "apply", str(patch)], cwd=source, check=True, timeout=30)
+    subprocess.run(["git", "apply", str(patch)], cwd=source, check=True, timeout=180)
     for name in ("a.py", "b.py", "c.py", "torch_attention.py"):
         assert (source / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
 

@@ -12,7 +12,7 @@ from tests.server.conftest import Running, wait_for
 from jumar.spec.states import JobState
 
 CHROMIUM = Path("/usr/bin/chromium")
-LIMIT_MS = 60_000
+LIMIT_MS = 180_000
 expect.set_options(timeout=LIMIT_MS)
 
 

@@ -15,7 +15,7 @@ from jumar.store.retry import Patience
 from jumar.store.transfer.records import Options, Progress, Report
 from jumar.store.transfer.run import transfer
 
-QUICK = Patience(limit_s=20, first_s=0.05, longest_s=0.5)
+QUICK = Patience(limit_s=120, first_s=0.05, longest_s=0.5)
 
 
 def program(name: str) -> str:
@@ -36,7 +36,7 @@ def wait_until(ready: Callable[[], bool], limit_s: float = 180.0) -> None:
 
 def answers(account: Account) -> bool:
     try:
-        S3(account.wire(), timeout_s=5).buckets()
+        S3(account.wire(), timeout_s=60).buckets()
     except (S3Error, OSError):
         return False
     return True

@@ -51,7 +51,7 @@ class Proxy:
             and self.sent_bytes + self.received_bytes > self.stalls_after
         ):
             self.stalled.set()
-            self._released.wait(60)
+            self._released.wait(300)
 
     def _thread(self, target: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
@@ -65,7 +65,7 @@ class Proxy:
             except OSError:
                 return
             try:
-                server = socket.create_connection(self.target, timeout=30)
+                server = socket.create_connection(self.target, timeout=180)
             except OSError:
                 client.close()
                 continue

@@ -86,7 +86,7 @@ def test_boto3(boto3_client: Any, config: StoreConfig, written: Written, tmp_pat
     assert ranged["ResponseMetadata"]["HTTPStatusCode"] == 206
     assert ranged["Body"].read() == files[BIG][100:200]
     url = client.generate_presigned_url("get_object", {"Bucket": bucket, "Key": f"in/{ODD[1]}"})
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=180) as answer:
         assert answer.read() == files[ODD[1]]
     # And the reverse: in parts, copied on the server, deleted.
     (tmp_path / "big").write_bytes(files[BIG])
@@ -205,7 +205,7 @@ def test_the_sdk_of_obs(
     )
     assert done.returncode == 0, done.stderr
     assert out.read_bytes() == files[BIG]
-    with urllib.request.urlopen(done.stdout.split()[-1], timeout=30) as answer:
+    with urllib.request.urlopen(done.stdout.split()[-1], timeout=180) as answer:
         assert answer.read() == files[ODD[1]]
     copy(f"obs://{bucket}/sdk", tmp_path / "back", config)
     assert tree(tmp_path / "back") == {
@@ -241,9 +241,9 @@ def test_rclone(keys: S3Keys, config: StoreConfig, written: Written, tmp_path: P
 def test_an_address_of_ours_works_without_a_key(platform: Served, written: Written) -> None:
     bucket, files = written
     url = run_jumar(platform.home, "data", "url", f"obs://{bucket}/in/{ODD[1]}").stdout.strip()
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=180) as answer:
         assert answer.read() == files[ODD[1]]
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(url.replace("X-Amz-Signature=", "X-Amz-Signature=0"), timeout=30)
+        urllib.request.urlopen(url.replace("X-Amz-Signature=", "X-Amz-Signature=0"), timeout=180)
     with refused.value:
         assert refused.value.code == 403

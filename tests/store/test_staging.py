@@ -97,7 +97,7 @@ def test_the_cache_is_bounded_and_the_longest_unused_goes(
                 inputs=(Staged(url=f"obs://{door_bucket}/{name}", path=str(target)),),
             )
         )
-        subprocess.run(["rm", "-rf", str(target)], check=True, timeout=20)
+        subprocess.run(["rm", "-rf", str(target)], check=True, timeout=180)
         time.sleep(0.02)
     removed = ContentCache(cache, 5000).trim()
     assert removed == 5000

@@ -80,7 +80,7 @@ def test_ctrl_c_ends_it_too(own: Path, port: int) -> None:
     assert process.stdout.readline().startswith(b"http://")
     assert len(processes(own)) == 1
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(60) in (0, 130)
+    assert process.wait(180) in (0, 130)
     process.stdout.close()
     assert processes(own) == []
 

@@ -207,7 +207,7 @@ def test_mistakes_are_named_before_anything_runs(
         [*PROGRAM, str(source), "-o", str(source.parent / "out"), *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 2
     assert words in done.stderr

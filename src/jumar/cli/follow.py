@@ -1,18 +1,17 @@
 """Printing a job's log as it comes, and how the job ended. Used by run, rerun and logs."""
 
 import sys
-import time
 from collections.abc import Callable
 from typing import TextIO
 
 from jumar.cli.data_news import data_told
 from jumar.cli.output import note, print_json, span
 from jumar.cli.terminal import LogFilter
+from jumar.cli.wait_news import WaitNews
 from jumar.client import Client, LogChunk, Reconnecting, StateChange
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
 
-_START_TIME_S = 0.1
 Write = Callable[[str], None]
 
 
@@ -36,15 +35,14 @@ def print_log(
     write: Write,
 ) -> None:
     """Write the log until the job is over. KeyboardInterrupt comes through."""
-    waits_told = False
-    for event in client.follow(job, tail=tail, node=node, rank=rank):
-        if isinstance(event, LogChunk):
-            write(event.text)
-        elif isinstance(event, Reconnecting):
-            note(f"{event.why}; trying again in {event.pause_s:g} s")
-        elif isinstance(event, StateChange) and event.state is JobState.QUEUED and not waits_told:
-            waits_told = True
-            _tell_why_it_waits(client, job)
+    with WaitNews(client, job) as waits:
+        for event in client.follow(job, tail=tail, node=node, rank=rank):
+            if isinstance(event, LogChunk):
+                write(event.text)
+            elif isinstance(event, Reconnecting):
+                note(f"{event.why}; trying again in {event.pause_s:g} s")
+            elif isinstance(event, StateChange):
+                waits.state(event.state)
 
 
 def tell_queued(job: JobRecord, *, as_json: bool) -> None:
@@ -107,11 +105,3 @@ def summarise(job: JobRecord) -> None:
         note("last lines:")
         note("\n".join(f"  {line}" for line in last.tail.rstrip("\n").splitlines()))
     note(f"log: {job.directory}/logs")
-
-
-def _tell_why_it_waits(client: Client, job: str) -> None:
-    # Most jobs start at once; those need no words.
-    time.sleep(_START_TIME_S)
-    waiting = client.get(job).waiting
-    if waiting is not None:
-        note(f"waiting: {waiting.text}")

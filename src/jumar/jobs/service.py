@@ -41,6 +41,8 @@ from jumar.spec.records import (
 from jumar.spec.states import JobState
 
 MOST_ROWS = 1000
+_STARTING_S = 1.0
+"""How long after its submit a job whose turn has come is taken to be starting, not waiting."""
 
 
 class JobService:
@@ -334,10 +336,11 @@ class JobService:
         with self._database.read() as connection:
             return ledger.find_job(connection, job)
 
-    def _why_it_waits(self, row: JobRow) -> Waiting:
+    def _why_it_waits(self, row: JobRow) -> Waiting | None:
+        """None for a job that is only about to start."""
         now = time.time()
         standing = self._conductor.roster.snapshot(now)
-        return explain(
+        waiting = explain(
             queued(row),
             standing.queue,
             self._conductor.pool,
@@ -347,6 +350,9 @@ class JobService:
             running_limit=self._running_limit,
             shares=standing.queue.shares,
         )
+        if waiting.cause == "starts" and now - row.created_at < _STARTING_S:
+            return None
+        return waiting
 
     def _record(
         self, row: JobRow, attempts: tuple[AttemptRecord, ...] = (), waiting: Waiting | None = None

@@ -15,7 +15,7 @@ SLOW_UV = 'if [ "$1" = venv ]; then for last; do :; done; mkdir -p "$last/bin"; 
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 180
     while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -39,7 +39,7 @@ def test_uv_makes_what_was_planned_and_it_imports(bench: Bench):
     assert outcomes == {"torch": "works", "torch-npu": "unverified", "torchvision": "works"}
     assert bench.left_behind == ["made"]
     program = "import torch_npu, pyyaml, sympy"
-    subprocess.run([bench.folder / "made/bin/python", "-c", program], check=True, timeout=60)
+    subprocess.run([bench.folder / "made/bin/python", "-c", program], check=True, timeout=180)
 
 
 @pytest.mark.slow

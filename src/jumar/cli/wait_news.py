@@ -1,0 +1,68 @@
+"""Why a followed job waits, on stderr: said once, and only of a job that has really waited."""
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from jumar.cli.output import note
+from jumar.client import Client
+from jumar.errors import JumarError
+from jumar.spec.states import JobState
+
+_NOTICED_S = 1.0
+"""A shorter wait is part of starting; nobody need hear of it."""
+_SLOW_START_S = 30.0
+"""A job whose turn has come waits for nothing but the machine: a busy one may take a while."""
+
+
+class WaitNews:
+    """Told of each state of the job, it says beside the log why the job waits."""
+
+    def __init__(self, client: Client, job: str) -> None:
+        self._client, self._job = client, job
+        self._said = False
+        self._moved_on = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leave()
+
+    def state(self, state: JobState) -> None:
+        """The job is in this state now."""
+        if state is not JobState.QUEUED:
+            self._leave()
+        elif self._thread is None and not self._said:
+            self._moved_on.clear()
+            self._thread = threading.Thread(target=self._watch, daemon=True)
+            self._thread.start()
+
+    def _leave(self) -> None:
+        self._moved_on.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _watch(self) -> None:
+        began = time.monotonic()
+        while not self._moved_on.wait(_NOTICED_S):
+            try:
+                waiting = self._client.get(self._job).waiting
+            except JumarError:
+                # Whoever follows the log tells of that.
+                continue
+            slow = time.monotonic() - began > _SLOW_START_S
+            if waiting is None or (waiting.cause == "starts" and not slow):
+                continue
+            if not self._moved_on.is_set():
+                note(f"waiting: {waiting.text}")
+                self._said = True
+            return
