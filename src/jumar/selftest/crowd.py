@@ -69,12 +69,19 @@ class Crowd:
         self._machine = machine
         self._deadline = deadline
         self._left = threading.Event()
+        self._gate = threading.Condition()
+        self._opened = 0.0
+        self._total = len(jobs)
         with machine.admin() as admin:
             self._url = admin.url
         self._threads = [
             threading.Thread(
                 target=self._client,
-                args=(jobs[number::clients], tokens[number % len(tokens)], seed + number),
+                args=(
+                    list(enumerate(jobs))[number::clients],
+                    tokens[number % len(tokens)],
+                    seed + number,
+                ),
                 daemon=True,
             )
             for number in range(clients)
@@ -85,9 +92,16 @@ class Crowd:
         for thread in self._threads:
             thread.start()
 
+    def open(self, share: float) -> None:
+        """Let so much of all jobs be submitted, so that each fault finds some that run."""
+        with self._gate:
+            self._opened = max(self._opened, share)
+            self._gate.notify_all()
+
     def leave(self) -> None:
         """Stop asking; returns when nobody does any more, which takes one answer at most."""
         self._left.set()
+        self.open(1.0)
         for thread in self._threads:
             thread.join()
 
@@ -96,11 +110,13 @@ class Crowd:
         """Whether every client has had all its answers."""
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _client(self, jobs: Sequence[PlannedJob], token: str, seed: int) -> None:
+    def _client(self, jobs: Sequence[tuple[int, PlannedJob]], token: str, seed: int) -> None:
         chance = random.Random(seed)
         to_stop: list[PlannedJob] = []
         with Client(self._url, token, patience_s=_CALL_PATIENCE_S) as client:
-            for job in jobs:
+            for number, job in jobs:
+                with self._gate:
+                    self._gate.wait_for(lambda n=number: n < self._opened * self._total)
                 self._submit(client, job)
                 if job.kind is Kind.STOPPED:
                     to_stop.append(job)

@@ -146,21 +146,21 @@ class Machine:
         processes.kill_all(self.run_id)
         if self.postgres is not None:
             self.postgres.remove()
-        if self._mounted and not keep_folder:
-            subprocess.run(["umount", str(self.home)], check=True, capture_output=True)
+        if self._mounted:
+            self._unmount(keep_files=keep_folder)
         if not keep_folder:
             shutil.rmtree(self.folder)
 
-    def rescue_home(self) -> None:
-        """Put what is on the small disk into the folder itself, so that it outlives the disk."""
-        if not self._mounted:
-            return
+    def _unmount(self, *, keep_files: bool) -> None:
         saved = self.folder / "home.kept"
-        shutil.copytree(self.home, saved, symlinks=True, ignore=_only_files)
+        if keep_files:
+            # The small disk is memory; what is to be looked at has to outlive it.
+            shutil.copytree(self.home, saved, symlinks=True, ignore=_only_files)
         subprocess.run(["umount", str(self.home)], check=True, capture_output=True)
         self._mounted = False
-        self.home.rmdir()
-        saved.rename(self.home)
+        if keep_files:
+            self.home.rmdir()
+            saved.rename(self.home)
 
     def _jumar(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         # A session of its own: Ctrl-C is for the self-test, which then ends the server itself.
@@ -192,8 +192,11 @@ class Machine:
             kept |= {
                 "LD_PRELOAD": self._faketime,
                 "FAKETIME_TIMESTAMP_FILE": str(self._clock),
-                "FAKETIME_NO_CACHE": "1",
+                # Not at every call: threads that wait for each other ask thousands of times.
+                "FAKETIME_CACHE_DURATION": "1",
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                # Its mending of an old glibc makes waiting threads spin on a new one.
+                "FAKETIME_FORCE_MONOTONIC_FIX": "0",
                 "NO_FAKE_STAT": "1",
                 "PYTHONPATH": str(Path(__file__).with_name("clock_path")),
             }

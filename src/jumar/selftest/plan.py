@@ -41,7 +41,7 @@ class Behaviour:
 # Retries, so that a supervisor that is killed costs some jobs nothing.
 BEHAVIOURS: dict[Kind, Behaviour] = {
     Kind.QUICK: Behaviour(weight=6, lines=5, retries=1),
-    Kind.LINES: Behaviour(weight=4, lines=60, pause_ms=25),
+    Kind.LINES: Behaviour(weight=4, lines=60, pause_ms=50),
     Kind.FAILS: Behaviour(weight=2, lines=3, ends=JobState.FAILED),
     Kind.FLAKY: Behaviour(weight=2, lines=8, pause_ms=20, retries=2, first_attempt_fails=True),
     Kind.STOPPED: Behaviour(weight=2, lines=2, ends=JobState.STOPPED),

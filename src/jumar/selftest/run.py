@@ -10,7 +10,7 @@ from jumar.selftest.crowd import Crowd, let_in
 from jumar.selftest.gather import gather
 from jumar.selftest.ledger import read_ledger
 from jumar.selftest.machine import Machine
-from jumar.selftest.plan import plan_faults, plan_jobs
+from jumar.selftest.plan import Fault, plan_faults, plan_jobs
 from jumar.selftest.promises import Evidence, Promise, judge
 from jumar.selftest.trouble import Done, Troublemaker
 from jumar.spec.states import ACTIVE, JobState
@@ -150,16 +150,26 @@ class _Trial:
 
     def _make_trouble(self, crowd: Crowd) -> None:
         """The faults, spread over the life of the jobs."""
+        parts = len(self.faults) + 1
         for number, fault in enumerate(self.faults):
-            self._wait_for_share((number + 1) / (len(self.faults) + 1), crowd)
-            done = self._trouble.make(fault)
-            if done is None:
-                self.notes.append(f"nothing was there for the fault {fault}")
-            else:
-                self.done.append(done)
-                self._audience.tell(f"{len(self.done)}/{len(self.faults)} {done.words}")
+            crowd.open((number + 1) / parts)
+            self._wait_for_share((number + 0.5) / parts, crowd)
+            self._make_fault(fault, crowd, then_open=(number + 2) / parts)
             self._see_that_it_lives(f"the fault {fault}")
             self._show(crowd)
+        crowd.open(1.0)
+
+    def _make_fault(self, fault: Fault, crowd: Crowd, *, then_open: float) -> None:
+        done = self._trouble.make(fault)
+        if done is None:
+            # No job ran just now: let some more in.
+            crowd.open(then_open)
+            done = self._trouble.make(fault)
+        if done is None:
+            self.notes.append(f"nothing was there for the fault {fault}")
+        else:
+            self.done.append(done)
+            self._audience.tell(f"{len(self.done)}/{len(self.faults)} {done.words}")
 
     def _wait_for_share(self, share: float, crowd: Crowd) -> None:
         """Until so much of all was done, or long enough: faults may also hold everything up."""
