@@ -19,26 +19,60 @@ _MOST_SHOWN = 5
 
 
 @click.command()
-@click.option("--jobs", type=click.IntRange(1, 10000), default=120, show_default=True)
-@click.option("--users", type=click.IntRange(1, 200), default=4, show_default=True)
-@click.option("--clients", type=click.IntRange(1, 200), default=8, show_default=True)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 10000),
+    default=120,
+    show_default="120",
+    metavar="N",
+    help="Jobs of all kinds: quick, failing, retried, stopped, simulated, …",
+)
+@click.option(
+    "--users",
+    type=click.IntRange(1, 200),
+    default=4,
+    show_default="4",
+    metavar="N",
+    help="Users who submit them.",
+)
+@click.option(
+    "--clients",
+    type=click.IntRange(1, 200),
+    default=8,
+    show_default="8",
+    metavar="N",
+    help="Clients who submit at the same time.",
+)
 @click.option(
     "--faults",
     type=click.IntRange(0, 1000),
     default=8,
-    show_default=True,
+    show_default="8",
+    metavar="N",
     help="Kills, restarts and freezes; what runs out comes on top.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Chooses jobs and faults.")
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Chooses jobs and the order of faults.",
+)
 @click.option(
     "--minutes",
     type=click.IntRange(1, 24 * 60),
     default=20,
-    show_default=True,
+    show_default="20",
+    metavar="N",
     help="A job that is not over by then is stuck.",
 )
 @click.option(
-    "--database", type=click.Choice(["sqlite", "postgres"]), default="sqlite", show_default=True
+    "--database",
+    type=click.Choice(["sqlite", "postgres"]),
+    default="sqlite",
+    show_default=True,
+    help="Where its queue is kept; PostgreSQL is one of its own.",
 )
 @click.option("--keep", is_flag=True, help="Keep its folder, also when all went well.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")

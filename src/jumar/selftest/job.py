@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 
 DISK_FULL = 28
 _SLEEP_S = 600.0
@@ -20,14 +21,11 @@ _OVER_LIMIT_S = 60.0
 def main() -> int:
     """One rank of one attempt."""
     folder, kind, lines, pause_ms = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    me = {
-        "job": os.environ["JUMAR_JOB_ID"],
-        "attempt": int(os.environ["JUMAR_ATTEMPT"]),
-        "rank": int(os.environ.get("RANK", "0")),
-    }
+    attempt, rank = int(os.environ["JUMAR_ATTEMPT"]), int(os.environ.get("RANK", "0"))
+    me = {"job": os.environ["JUMAR_JOB_ID"], "attempt": attempt, "rank": rank}
     ledger = os.open(os.path.join(folder, "ledger"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    cards = _cards(int(me["rank"]))
-    taken = _take(os.path.join(folder, "locks"), [f"job-{me['job']}-{me['rank']}", *cards])
+    cards = _cards(rank)
+    taken = _take(os.path.join(folder, "locks"), [f"job-{me['job']}-{rank}", *cards])
     _tell(ledger, me, "begin", cards=cards, taken=taken)
     try:
         _write_lines(me, lines, pause_ms)
@@ -36,7 +34,7 @@ def main() -> int:
             raise
         _tell(ledger, me, "disk-full")
         return DISK_FULL
-    code = _rest(kind, int(me["attempt"]))
+    code = _rest(kind, attempt)
     _tell(ledger, me, "end", code=code)
     return code
 
@@ -65,13 +63,13 @@ def _take(folder: str, names: list[str]) -> list[str]:
     return held
 
 
-def _tell(ledger: int, me: dict[str, object], event: str, **details: object) -> None:
+def _tell(ledger: int, me: Mapping[str, object], event: str, **details: object) -> None:
     # One write at the end of the file: lines of several processes never mix.
     line = {"event": event, **me, "pid": os.getpid(), **details}
     os.write(ledger, json.dumps(line).encode() + b"\n")
 
 
-def _write_lines(me: dict[str, object], lines: int, pause_ms: int) -> None:
+def _write_lines(me: Mapping[str, object], lines: int, pause_ms: int) -> None:
     for number in range(1, lines + 1):
         text = f"<{me['job']} {me['attempt']} {me['rank']} {number}/{lines}>\n".encode()
         while text:

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,7 +126,7 @@ class Machine:
         return identity.pid
 
     @contextmanager
-    def admin(self, patience_s: float = 60.0) -> Iterator[Client]:
+    def admin(self, patience_s: float = 60.0) -> Generator[Client]:
         """A client with the rights of whoever started the server."""
         address = read_address(self.home / EMBEDDED_FILE)
         if address is None:
@@ -214,7 +214,9 @@ class Machine:
             self._mounted = done.returncode == 0
             why = done.stderr.strip()
         if not self._mounted:
-            self._notes.append(f"the disk is not filled: it takes a small disk of its own, and {why}")
+            self._notes.append(
+                f"the disk is not filled: it takes a small disk of its own, and {why}"
+            )
 
     def _make_postgres(self) -> None:
         why = postgres.missing()

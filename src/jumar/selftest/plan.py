@@ -46,9 +46,7 @@ BEHAVIOURS: dict[Kind, Behaviour] = {
     Kind.FLAKY: Behaviour(weight=2, lines=8, pause_ms=20, retries=2, first_attempt_fails=True),
     Kind.STOPPED: Behaviour(weight=2, lines=2, ends=JobState.STOPPED),
     Kind.CHILDREN: Behaviour(weight=1, lines=3),
-    Kind.TIMED: Behaviour(
-        weight=1, lines=2, request=(("time_limit", 2),), ends=JobState.TIMED_OUT
-    ),
+    Kind.TIMED: Behaviour(weight=1, lines=2, request=(("time_limit", 2),), ends=JobState.TIMED_OUT),
     Kind.SIMULATED: Behaviour(
         weight=2, lines=20, pause_ms=20, request=(("device", "sim:2"), ("ranks", "device")), ranks=2
     ),

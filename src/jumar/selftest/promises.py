@@ -217,9 +217,7 @@ def _pairs(evidence: Evidence) -> list[tuple[PlannedJob, JobRecord]]:
 
 def _attempts(evidence: Evidence) -> list[tuple[PlannedJob, JobRecord, AttemptRecord]]:
     return [
-        (job, record, attempt)
-        for job, record in _pairs(evidence)
-        for attempt in record.attempts
+        (job, record, attempt) for job, record in _pairs(evidence) for attempt in record.attempts
     ]
 
 

@@ -7,7 +7,7 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +47,19 @@ class Troublemaker:
 
     def make(self, fault: Fault) -> Done | None:
         """Do it; None when there was nothing to do it to."""
-        return self._deeds[fault](self)
+        deeds: dict[Fault, Callable[[], Done | None]] = {
+            Fault.SERVER: self._server,
+            Fault.SUPERVISOR: self._supervisor,
+            Fault.GUARD: self._guard,
+            Fault.WARM: self._warm,
+            Fault.BOTH: self._both,
+            Fault.FREEZE: self._freeze,
+            Fault.POSTGRES: self._postgres,
+            Fault.DESCRIPTORS: self._descriptors,
+            Fault.DISK: self._disk,
+            Fault.CLOCK: self._clock,
+        }
+        return deeds[fault]()
 
     def _hold(self) -> float:
         seconds = self._random.uniform(*_HOLD_S)
@@ -123,7 +135,7 @@ class Troublemaker:
         return Done(fault=Fault.DESCRIPTORS, words=words)
 
     @contextmanager
-    def _half_open_connections(self) -> Iterator[int]:
+    def _half_open_connections(self) -> Generator[int]:
         address = read_address(self._machine.home / EMBEDDED_FILE)
         place = urlsplit(address.url if address else "")
         with contextlib.ExitStack() as opened:
@@ -153,22 +165,9 @@ class Troublemaker:
         self._machine.set_clock(-_HOUR_S)
         return Done(fault=Fault.CLOCK, words="clock set back an hour")
 
-    _deeds: dict[Fault, Callable[["Troublemaker"], Done | None]] = {
-        Fault.SERVER: _server,
-        Fault.SUPERVISOR: _supervisor,
-        Fault.GUARD: _guard,
-        Fault.WARM: _warm,
-        Fault.BOTH: _both,
-        Fault.FREEZE: _freeze,
-        Fault.POSTGRES: _postgres,
-        Fault.DESCRIPTORS: _descriptors,
-        Fault.DISK: _disk,
-        Fault.CLOCK: _clock,
-    }
-
 
 @contextmanager
-def _few_descriptors(pid: int) -> Iterator[None]:
+def _few_descriptors(pid: int) -> Generator[None]:
     """This process can open nothing meanwhile, but what it starts has some numbers to work with."""
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (processes.next_descriptor(pid), before[1]))
