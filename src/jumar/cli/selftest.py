@@ -23,7 +23,7 @@ _MOST_SHOWN = 5
     "--jobs",
     type=click.IntRange(1, 10000),
     default=120,
-    show_default="120",
+    show_default=True,
     metavar="N",
     help="Jobs of all kinds: quick, failing, retried, stopped, simulated, …",
 )
@@ -31,7 +31,7 @@ _MOST_SHOWN = 5
     "--users",
     type=click.IntRange(1, 200),
     default=4,
-    show_default="4",
+    show_default=True,
     metavar="N",
     help="Users who submit them.",
 )
@@ -39,7 +39,7 @@ _MOST_SHOWN = 5
     "--clients",
     type=click.IntRange(1, 200),
     default=8,
-    show_default="8",
+    show_default=True,
     metavar="N",
     help="Clients who submit at the same time.",
 )
@@ -47,7 +47,7 @@ _MOST_SHOWN = 5
     "--faults",
     type=click.IntRange(0, 1000),
     default=8,
-    show_default="8",
+    show_default=True,
     metavar="N",
     help="Kills, restarts and freezes; what runs out comes on top.",
 )
@@ -63,7 +63,7 @@ _MOST_SHOWN = 5
     "--minutes",
     type=click.IntRange(1, 24 * 60),
     default=20,
-    show_default="20",
+    show_default=True,
     metavar="N",
     help="A job that is not over by then is stuck.",
 )
