@@ -151,20 +151,20 @@ class _Trial:
     def _make_trouble(self, crowd: Crowd) -> None:
         """The faults, spread over the life of the jobs."""
         parts = len(self.faults) + 1
+        crowd.open(1 / parts)
         for number, fault in enumerate(self.faults):
-            crowd.open((number + 1) / parts)
             self._wait_for_share((number + 0.5) / parts, crowd)
-            self._make_fault(fault, crowd, then_open=(number + 2) / parts)
+            if time.monotonic() > self._deadline:
+                return
+            # Some are submitted just while it happens.
+            crowd.open((number + 2) / parts)
+            self._make_fault(fault)
             self._see_that_it_lives(f"the fault {fault}")
             self._show(crowd)
         crowd.open(1.0)
 
-    def _make_fault(self, fault: Fault, crowd: Crowd, *, then_open: float) -> None:
+    def _make_fault(self, fault: Fault) -> None:
         done = self._trouble.make(fault)
-        if done is None:
-            # No job ran just now: let some more in.
-            crowd.open(then_open)
-            done = self._trouble.make(fault)
         if done is None:
             self.notes.append(f"nothing was there for the fault {fault}")
         else:

@@ -22,7 +22,7 @@ from jumar.selftest.plan import Fault
 from jumar.selftest.processes import Running
 
 _HOLD_S = (1.0, 4.0)
-_FIND_LIMIT_S = 10.0
+_FIND_LIMIT_S = 30.0
 _HOUR_S = 3600
 _HALF_OPEN = 64
 _HALF_REQUEST = b"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\n"
