@@ -166,10 +166,7 @@ def test_a_killed_attempt_may_have_written_a_part_only() -> None:
 
 def test_a_job_that_is_not_over_is_told() -> None:
     stuck = with_record(Kind.SIMULATED, state=JobState.QUEUED, attempts=())
-    stuck = replace(
-        stuck,
-        ledger=tuple(one for one in GOOD.ledger if one.job != job_id(the(Kind.SIMULATED))),
-    )
+    # That it has begun meanwhile, while the evidence was read, is no second fault.
     assert broken(stuck).keys() == {"none stuck"}
 
 
