@@ -62,6 +62,13 @@ def test_a_megabyte_that_no_memory_block_fits(client: Client, tmp_path: Path) ->
     assert client.wait(job.id, timeout_s=180).state is JobState.SUCCEEDED
 
 
+def test_the_same_key_is_the_same_job(client: Client) -> None:
+    key, request = secrets.token_hex(8), {"name": "once", "command": ["true"]}
+    first = client.submit(request, key=key)
+    assert client.submit(request, key=key).id == first.id
+    assert client.submit(request).id != first.id
+
+
 def test_jobs_by_id_by_its_start_and_by_name(client: Client) -> None:
     name = f"named-{secrets.token_hex(4)}"
     job = client.submit({**ECHO, "name": name})

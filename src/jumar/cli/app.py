@@ -62,6 +62,9 @@ COMMANDS: dict[str, Entry] = {
     "passwd": Entry("jumar.cli.passwd", "Change your password.", SERVER),
     "login obs": Entry("jumar.cli.login_obs", "Keep the key of OBS or of another S3 server.", DATA),
     "doctor": Entry("jumar.cli.doctor", "Look for what keeps jobs from running here.", MACHINE),
+    "selftest": Entry(
+        "jumar.cli.selftest", "Try the platform on this machine, with faults.", MACHINE
+    ),
     "devices": Entry("jumar.cli.devices", "List the cards of this machine.", MACHINE),
     "launch": Entry(
         "jumar.cli.launch",

@@ -92,12 +92,14 @@ class Client(PeopleCalls):
         *,
         code: Path | None = None,
         on_progress: "Progress | None" = None,
+        key: str | None = None,
     ) -> JobRecord:
         """Queue a job. A folder, given as `code` or in the spec, is packed and sent first.
 
-        A cut connection is no danger: the same submit sent again is the same job."""
+        A cut connection is no danger: the same submit sent again is the same job. With a `key` of
+        your own that is also true of another call, whatever became of the first."""
         values = self._with_code_sent(spec, code, on_progress)
-        return decode(JobRecord, self._post("/jobs", values, key=secrets.token_hex(16)))
+        return decode(JobRecord, self._post("/jobs", values, key=key or secrets.token_hex(16)))
 
     def plan(
         self,

@@ -1,0 +1,250 @@
+"""Whether the platform kept its word: what was asked and done to it against what came of it.
+
+Pure. Each promise is a function from the evidence to what speaks against it, in words."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from jumar.selftest.ledger import Line
+from jumar.selftest.plan import Fault, PlannedJob
+from jumar.spec.records import AttemptRecord, JobRecord
+from jumar.spec.states import JobState
+
+_LOG_LINE = re.compile(r"<(\w+) (\d+) (\d+) (\d+)/(\d+)>")
+_LOSES = frozenset({JobState.LOST, JobState.FAILED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """All that is known when everything is over."""
+
+    jobs: tuple[PlannedJob, ...]
+    accepted: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Name of a job to the id that its client was given."""
+    refused: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Name of a job to why it, or its stop, was never accepted."""
+    records: tuple[JobRecord, ...] = ()
+    """What the server lists in the end."""
+    ledger: tuple[Line, ...] = ()
+    logs: Mapping[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
+    """Id and rank to what the server shows."""
+    faults: frozenset[Fault] = frozenset()
+    """Those that happened."""
+    victims: frozenset[tuple[str, int]] = frozenset()
+    """Id and attempt whose guard or supervisor was killed."""
+    deaths: tuple[str, ...] = ()
+    """Ends of the server that nobody had asked for."""
+    orphans: tuple[str, ...] = ()
+    """Processes of jobs that outlived their job."""
+    left_processes: tuple[str, ...] = ()
+    """Processes of the platform that outlived it."""
+    left_files: tuple[str, ...] = ()
+    """Files in the home that nobody needs any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One line of the verdict."""
+
+    name: str
+    words: str
+    broken: tuple[str, ...]
+
+    @property
+    def held(self) -> bool:
+        """Whether nothing speaks against it."""
+        return not self.broken
+
+
+def judge(evidence: Evidence) -> tuple[Promise, ...]:
+    """Every promise, held or broken."""
+    return tuple(
+        Promise(name, words, tuple(check(evidence))) for name, (words, check) in _PROMISES.items()
+    )
+
+
+def _accepted(evidence: Evidence) -> list[str]:
+    broken = [f"{name}: {why}" for name, why in evidence.refused.items()]
+    listed = Counter(record.name for record in evidence.records)
+    ids = {record.id for record in evidence.records}
+    for job in evidence.jobs:
+        if job.name not in evidence.accepted:
+            continue
+        if listed[job.name] != 1:
+            broken.append(f"{job.name} was accepted and is listed {listed[job.name]} times")
+        elif evidence.accepted[job.name] not in ids:
+            broken.append(f"{job.name} is listed under another id than its client was given")
+    known = {job.name for job in evidence.jobs}
+    broken += [f"{name} is listed and was never submitted" for name in listed.keys() - known]
+    return broken
+
+
+def _ran_once(evidence: Evidence) -> list[str]:
+    begins = Counter(
+        (line.job, line.attempt, line.rank) for line in evidence.ledger if line.event == "begin"
+    )
+    broken = [
+        f"{job} attempt {attempt} rank {rank} was run {times} times"
+        for (job, attempt, rank), times in begins.items()
+        if times > 1
+    ]
+    ended = {
+        (line.job, line.attempt, line.rank)
+        for line in evidence.ledger
+        if line.event == "end" and line.code == 0
+    }
+    for job, record, attempt in _attempts(evidence):
+        if attempt.state is not JobState.SUCCEEDED:
+            continue
+        broken += [
+            f"{record.id} attempt {attempt.number} is succeeded, but rank {rank} did not end"
+            for rank in range(job.behaviour.ranks)
+            if (record.id, attempt.number, rank) not in ended
+        ]
+    known = {(record.id, attempt.number) for _, record, attempt in _attempts(evidence)}
+    # A job that is not over goes on while the evidence is read.
+    going = {record.id for record in evidence.records if not record.state.is_final}
+    strangers = {key[:2] for key in begins if key[0] not in going} - known
+    return broken + [f"{job} attempt {number} ran and is not listed" for job, number in strangers]
+
+
+def _alone(evidence: Evidence) -> list[str]:
+    return [
+        f"{line.who} began while somebody else held {', '.join(line.taken)}"
+        for line in evidence.ledger
+        if line.taken
+    ]
+
+
+def _right_verdicts(evidence: Evidence) -> list[str]:
+    broken: list[str] = []
+    no_room = _without_room(evidence)
+    for job, record, attempt in _attempts(evidence):
+        if not _explained(evidence, job, record, attempt, no_room):
+            why = f" ({attempt.reason})" if attempt.reason else ""
+            words = f"{record.id} ({job.kind}) attempt {attempt.number} is {attempt.state}{why}"
+            broken.append(words)
+    for job, record in _pairs(evidence):
+        broken += [f"{record.id} ({job.kind}) {words}" for words in _wrong_end(job, record)]
+    return broken
+
+
+def _wrong_end(job: PlannedJob, record: JobRecord) -> list[str]:
+    if not record.state.is_final:
+        return []
+    tries, most = len(record.attempts), job.behaviour.retries + 1
+    if tries > most:
+        return [f"had {tries} attempts, and {most} were allowed"]
+    if record.state in _LOSES and tries < most:
+        return [f"is {record.state} after {tries} attempts, though {most} were allowed"]
+    if not tries and record.state is not JobState.STOPPED:
+        return [f"is {record.state} without an attempt"]
+    if tries and record.attempts[-1].state is not record.state and not _was_stopped(record):
+        return [f"is {record.state}, its last attempt {record.attempts[-1].state}"]
+    return []
+
+
+def _was_stopped(record: JobRecord) -> bool:
+    # Between two attempts it waits in line, and is stopped there.
+    return record.state is JobState.STOPPED
+
+
+def _explained(
+    evidence: Evidence,
+    job: PlannedJob,
+    record: JobRecord,
+    attempt: AttemptRecord,
+    no_room: set[tuple[str, int]],
+) -> bool:
+    """Whether an attempt ended as it had to, after what it does and what was done to it."""
+    state, key = attempt.state, (record.id, attempt.number)
+    if not state.is_final:
+        return True  # told under "none stuck"
+    wanted = job.behaviour.ends
+    if job.behaviour.first_attempt_fails and attempt.number == 1:
+        wanted = JobState.FAILED
+    if state is wanted or (key in evidence.victims and state in _LOSES):
+        return True
+    if Fault.DISK in evidence.faults and state in _LOSES:
+        return key in no_room or "space left" in (attempt.reason or "")
+    # An hour back just before the launcher reads its deadline is an hour more of time.
+    late = job.behaviour.ends is JobState.TIMED_OUT and state is JobState.SUCCEEDED
+    return late and Fault.CLOCK in evidence.faults
+
+
+def _without_room(evidence: Evidence) -> set[tuple[str, int]]:
+    """Attempts that a full disk can have ended: those that met it, and those that never began.
+
+    A launcher that finds no room to begin has none to say why either."""
+    met = {(line.job, line.attempt) for line in evidence.ledger if line.event == "disk-full"}
+    begun = {(line.job, line.attempt) for line in evidence.ledger}
+    listed = {(record.id, attempt.number) for _, record, attempt in _attempts(evidence)}
+    return met | (listed - begun)
+
+
+def _whole_logs(evidence: Evidence) -> list[str]:
+    broken: list[str] = []
+    for job, record in _pairs(evidence):
+        states = {attempt.number: attempt.state for attempt in record.attempts}
+        for rank in range(job.behaviour.ranks):
+            numbers: defaultdict[int, list[int]] = defaultdict(list)
+            for found in _LOG_LINE.finditer(evidence.logs.get((record.id, rank), "")):
+                if found[1] != record.id or int(found[3]) != rank:
+                    broken.append(f"{record.id} rank {rank} has a line of {found[1]} {found[3]}")
+                numbers[int(found[2])].append(int(found[4]))
+            for attempt, state in states.items():
+                words = _hole(numbers[attempt], job.behaviour.lines, state)
+                if words:
+                    broken.append(f"{record.id} rank {rank} attempt {attempt}: {words}")
+    return broken
+
+
+def _hole(numbers: list[int], lines: int, state: JobState) -> str | None:
+    if numbers != list(range(1, len(numbers) + 1)):
+        return f"its log has lines {_shortened(numbers)}, not 1 to {lines} in order"
+    if state is JobState.SUCCEEDED and len(numbers) != lines:
+        return f"its log has {len(numbers)} of {lines} lines"
+    return None
+
+
+def _shortened(numbers: list[int]) -> str:
+    words = [str(number) for number in numbers]
+    return ", ".join(words if len(words) <= 12 else [*words[:6], "…", *words[-5:]])
+
+
+def _none_stuck(evidence: Evidence) -> list[str]:
+    return [
+        f"{record.id} ({job.kind}) is still {record.state}"
+        for job, record in _pairs(evidence)
+        if not record.state.is_final
+    ]
+
+
+def _pairs(evidence: Evidence) -> list[tuple[PlannedJob, JobRecord]]:
+    jobs = {job.name: job for job in evidence.jobs}
+    return [(jobs[record.name], record) for record in evidence.records if record.name in jobs]
+
+
+def _attempts(evidence: Evidence) -> list[tuple[PlannedJob, JobRecord, AttemptRecord]]:
+    return [
+        (job, record, attempt) for job, record in _pairs(evidence) for attempt in record.attempts
+    ]
+
+
+_Check = Callable[[Evidence], list[str] | tuple[str, ...]]
+_PROMISES: dict[str, tuple[str, _Check]] = {
+    "accepted": ("every submit is accepted in the end, as one job", _accepted),
+    "once": ("every attempt runs once, and what succeeded has run", _ran_once),
+    "alone": ("no card and no job is held by two at a time", _alone),
+    "verdicts": ("every job ends as it must", _right_verdicts),
+    "logs": ("all logs are whole", _whole_logs),
+    "none stuck": ("every job is over in the end", _none_stuck),
+    "no orphan": ("no process outlives its job", lambda evidence: evidence.orphans),
+    "server": ("the server ends only when it is made to", lambda evidence: evidence.deaths),
+    "clean": (
+        "nothing is left of the platform when it is stopped",
+        lambda evidence: evidence.left_processes + evidence.left_files,
+    ),
+}
