@@ -1,5 +1,6 @@
 """What `jumar run --follow` says of a job that waits, and of one that does not."""
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from jumar.cli.follow import print_log
+from jumar.cli.follow import log_to, print_log
 from jumar.cli.wait_news import WaitNews
 from jumar.client import Client, LogChunk, StateChange
 from jumar.errors import ServerUnreachable
@@ -62,7 +63,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_a_job_whose_turn_has_come_does_not_wait(capsys: pytest.CaptureFixture[str]) -> None:
-    print_log(Server(STARTS, STARTS, STARTS).client, "k7x2m9q4tb")
+    print_log(Server(STARTS, STARTS, STARTS).client, "k7x2m9q4tb", write=log_to(sys.stdout))
     assert capsys.readouterr() == ("hi\n", "")
 
 
@@ -85,7 +86,7 @@ def test_a_job_that_starts_within_a_second_is_not_asked_about() -> None:
     server = Server(CARDS)
     server.enough.set()
     began = time.monotonic()
-    print_log(server.client, "k7x2m9q4tb")
+    print_log(server.client, "k7x2m9q4tb", write=log_to(sys.stdout))
     # Where the machine itself took the second, the question was due.
     assert server.asked == 0 or time.monotonic() - began >= 1
 
