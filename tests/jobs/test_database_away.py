@@ -46,7 +46,7 @@ def test_a_start_that_could_not_be_written_down_is_tried_again(
     platform = Platform(database_url, tmp_path)
     try:
         rename_table(database_url, "attempts", "gone")
-        with caplog.at_level(logging.ERROR):
+        with caplog.at_level(logging.INFO):
             job = platform.submit()
             wait_for(
                 lambda: any(
