@@ -204,9 +204,6 @@ def test_a_full_disk_explains_only_what_it_caused() -> None:
     assert broken(replace(failed, faults=frozenset({Fault.DISK}))) == {}
     other = with_attempt(Kind.LINES, JobState.LOST, "its supervisor and guard were killed")
     assert broken(replace(other, faults=frozenset({Fault.DISK}))).keys() == {"verdicts"}
-    never_began = tuple(line for line in other.ledger if line.job != job_id(the(Kind.LINES)))
-    assert broken(replace(other, faults=frozenset({Fault.DISK}), ledger=never_began)) == {}
-    assert broken(replace(other, ledger=never_began)).keys() == {"verdicts"}
 
 
 @pytest.mark.parametrize(

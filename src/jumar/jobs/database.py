@@ -228,7 +228,8 @@ class Database:
                 done = self._try(batch)
             except (SQLAlchemyError, JumarError, _Unsure) as error:
                 words = _explained(error)
-                self._complaints.say("writing to the database", words)
+                # In the database's own words, without the statement, which may hold secrets.
+                self._complaints.say("writing to the database", getattr(error, "orig", words))
                 is_passing = isinstance(words, DatabaseAway) and not isinstance(error, _Unsure)
                 if is_passing and time.monotonic() < give_up_at and not self._closing.is_set():
                     self._closing.wait(_PAUSE_S)

@@ -26,7 +26,8 @@ def in_words(error: SQLAlchemyError) -> JumarError:
     if isinstance(error, DataError):
         return BadInput(f"the database cannot keep this: {cause}")
     if _is_passing(error, lowered):
-        return DatabaseAway(f"the database does not answer: {cause}", hint="try again in a moment")
+        # Its own words name hosts and sockets; they are for the log.
+        return DatabaseAway("the database does not answer", hint="try again in a moment")
     return HomeUnusable(f"the database answered: {cause}")
 
 

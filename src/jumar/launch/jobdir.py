@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import socket
+import stat
 import time
 from typing import Any, Dict, NamedTuple, Optional, cast
 
@@ -263,8 +264,10 @@ def forget_keys(directory: JobDir) -> None:
 
 
 def reserve_result(directory: JobDir) -> None:
-    """Take the disk space of the result now: at the end the disk may be full."""
+    """Take the disk space of the result now: at the end the disk may be full. Twice is once."""
     aside = _aside(directory)
+    if _is_reserved(aside):
+        return
     _remove(aside)
     handle = os.open(aside, _NEW_OR_PLAIN | os.O_EXCL, 0o600)
     try:
@@ -274,6 +277,14 @@ def reserve_result(directory: JobDir) -> None:
             raise
     finally:
         os.close(handle)
+
+
+def _is_reserved(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_blocks * 512 >= _RESERVED_BYTES
 
 
 def write_ending(directory: JobDir, ending: Ending) -> None:

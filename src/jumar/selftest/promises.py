@@ -120,9 +120,9 @@ def _alone(evidence: Evidence) -> list[str]:
 
 def _right_verdicts(evidence: Evidence) -> list[str]:
     broken: list[str] = []
-    no_room = _without_room(evidence)
+    met_full_disk = _met_full_disk(evidence)
     for job, record, attempt in _attempts(evidence):
-        if not _explained(evidence, job, record, attempt, no_room):
+        if not _explained(evidence, job, record, attempt, met_full_disk):
             why = f" ({attempt.reason})" if attempt.reason else ""
             words = f"{record.id} ({job.kind}) attempt {attempt.number} is {attempt.state}{why}"
             broken.append(words)
@@ -156,7 +156,7 @@ def _explained(
     job: PlannedJob,
     record: JobRecord,
     attempt: AttemptRecord,
-    no_room: set[tuple[str, int]],
+    met_full_disk: set[tuple[str, int]],
 ) -> bool:
     """Whether an attempt ended as it had to, after what it does and what was done to it."""
     state, key = attempt.state, (record.id, attempt.number)
@@ -167,21 +167,14 @@ def _explained(
         wanted = JobState.FAILED
     if state is wanted or (key in evidence.victims and state in _LOSES):
         return True
-    if Fault.DISK in evidence.faults and state in _LOSES:
-        return key in no_room or "space left" in (attempt.reason or "")
-    # An hour back just before the launcher reads its deadline is an hour more of time.
-    late = job.behaviour.ends is JobState.TIMED_OUT and state is JobState.SUCCEEDED
-    return late and Fault.CLOCK in evidence.faults
+    if Fault.DISK not in evidence.faults or state is not JobState.FAILED:
+        return False
+    return key in met_full_disk or "space left" in (attempt.reason or "")
 
 
-def _without_room(evidence: Evidence) -> set[tuple[str, int]]:
-    """Attempts that a full disk can have ended: those that met it, and those that never began.
-
-    A launcher that finds no room to begin has none to say why either."""
-    met = {(line.job, line.attempt) for line in evidence.ledger if line.event == "disk-full"}
-    begun = {(line.job, line.attempt) for line in evidence.ledger}
-    listed = {(record.id, attempt.number) for _, record, attempt in _attempts(evidence)}
-    return met | (listed - begun)
+def _met_full_disk(evidence: Evidence) -> set[tuple[str, int]]:
+    """Attempts that found no room for what they wrote themselves."""
+    return {(line.job, line.attempt) for line in evidence.ledger if line.event == "disk-full"}
 
 
 def _whole_logs(evidence: Evidence) -> list[str]:

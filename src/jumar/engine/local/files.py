@@ -9,7 +9,7 @@ from typing import Any
 from jumar.engine.base import Attempt
 from jumar.engine.local.card_book import CardFacts
 from jumar.errors import EngineFailed, StorageFull
-from jumar.launch.jobdir import FORMAT, JobDir, create_json, prepare_stop
+from jumar.launch.jobdir import FORMAT, JobDir, create_json, prepare_stop, reserve_result
 from jumar.launch.left_behind import IDLE_LIMIT_S
 from jumar.launch.process import boot_id
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
@@ -34,6 +34,9 @@ def write_files(
     directory = job_dir(attempt)
     try:
         Path(directory.attempt).mkdir(parents=True, exist_ok=True)
+        Path(directory.log(0, 0)).parent.mkdir(parents=True, exist_ok=True)
+        # An attempt that has begun must be able to say how it ended; without room it does not begin.
+        reserve_result(directory)
         if not Path(directory.job).exists():
             create_json(directory.job, _job(attempt, env_cache))
         if not Path(directory.request).exists():
