@@ -5,10 +5,9 @@ from collections.abc import Callable, Generator
 from dataclasses import asdict
 
 import pytest
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Engine, create_engine, select
+from sqlalchemy import create_engine, select
 from sqlalchemy import text as sql_text
+from tests.older import migrate
 
 from jumar.errors import BadInput, NotAllowed, NotFound, NotSignedIn
 from jumar.jobs import accounts as accounts_module
@@ -208,7 +207,7 @@ def test_tokens_of_an_older_jumar_keep_working_and_sign_ins_among_them_end(
     database_url: str,
 ) -> None:
     engine = create_engine(database_url.replace("postgresql://", "postgresql+psycopg://"))
-    _migrate(engine, "0002")
+    migrate(engine, "0002")
     labels = {"jm_a": "embedded", "jm_b": "ci", "jm_c": "browser"}
     with engine.begin() as connection:
         connection.execute(
@@ -235,11 +234,3 @@ def test_tokens_of_an_older_jumar_keep_working_and_sign_ins_among_them_end(
     assert [label for label, token in listed.items() if token.expires_at] == ["browser"]
     assert len({token.id for token in listed.values()}) == 3
     database.close()
-
-
-def _migrate(engine: Engine, revision: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", "jumar.jobs:migrations")
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)

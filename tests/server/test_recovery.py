@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine
+from tests.older import migrate
 from tests.server.conftest import Running
 
 from jumar.jobs.database import open_database
@@ -197,11 +199,9 @@ def test_what_is_no_backup_is_refused_and_changes_nothing(
 
 def test_an_older_backup_is_brought_up_to_date(owned: Running) -> None:
     path = owned.home.parent / "older.db"
-    open_database(f"sqlite:///{path}").close()
-    with closing(sqlite3.connect(path)) as plain:
-        plain.execute("ALTER TABLE jobs DROP COLUMN not_uploaded")
-        plain.execute("UPDATE alembic_version SET version_num = '0001'")
-        plain.commit()
+    engine = create_engine(f"sqlite:///{path}")
+    migrate(engine, "0001")
+    engine.dispose()
     assert owned.api("PUT", "/restore", user="root", body=path.read_bytes()).status == 200
     owned.submit("ann")
 

@@ -30,8 +30,7 @@ def write_backup(database: Database, path: Path) -> None:
     try:
         make_sqlite(path)
         with database.read_at_one_moment() as source, _opened(path) as target, target.begin():
-            for table in _kept():
-                _copy(table, source, target)
+            _copy_all(source, target)
         _sync(path)
     except BaseException:
         remove_sqlite(path)
@@ -65,11 +64,8 @@ def prepare_backup(path: Path) -> None:
 
 def put_rows(path: Path, target: Connection) -> None:
     """Give the database the rows of a prepared backup, and no others; part of a transaction."""
-    for table in reversed(metadata.sorted_tables):
-        target.execute(delete(table))
     with _opened(path) as source:
-        for table in _kept():
-            _copy(table, source, target)
+        _copy_all(source, target)
     if target.dialect.name == "postgresql":
         for table in _kept():
             _count_on(table, target)
@@ -96,6 +92,14 @@ def _opened(path: Path) -> Generator[Connection]:
         raise JumarError(f"{path.name}: {words}", hint=words.hint) from error
     finally:
         engine.dispose()
+
+
+def _copy_all(source: Connection, target: Connection) -> None:
+    """Every row that is kept, in place of whatever was there: new tables have rows, too."""
+    for table in reversed(metadata.sorted_tables):
+        target.execute(delete(table))
+    for table in _kept():
+        _copy(table, source, target)
 
 
 def _copy(table: Table, source: Connection, target: Connection) -> None:
