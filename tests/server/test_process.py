@@ -243,6 +243,31 @@ def test_a_disk_that_fills_up_later_refuses_jobs_in_words_and_loses_none(
         unmount(settings.home)
 
 
+@needs_root
+def test_the_job_that_fills_the_disk_can_be_stopped(settings: Settings, connect: Connect) -> None:
+    settings.home.mkdir()
+    mount("-t", "tmpfs", "-o", "size=8m", "tmpfs", settings.home)
+    try:
+        process.start_detached(settings)
+        client = connect()
+        fill_all = "while :; do head -c 99999999 /dev/zero >> $JUMAR_JOB_DIR/big; sleep 0.01; done"
+        greedy = client.submit({"name": "greedy", "command": f"exec 2> /dev/null; {fill_all}"})
+        waiting = client.submit({"name": "waiting", "command": "true", "device": "cpu:2"})
+        room = os.statvfs(settings.home).f_frsize
+        wait_for(lambda: os.statvfs(settings.home).f_bavail * room < 4096)
+        for job in (waiting, greedy):
+            assert client.stop(job.id).state in (JobState.STOPPING, JobState.STOPPED)
+        wait_for(lambda: os.path.exists(settings.home / f"jobs/{greedy.id}/attempts/1/result.json"))
+        # Its folder stays, and so does what it filled: that is for its owner to remove.
+        (settings.home / f"jobs/{greedy.id}/big").unlink()
+        for job in (waiting, greedy):
+            wait_for(lambda job=job: client.get(job.id).state is JobState.STOPPED)
+        assert client.get(waiting.id).attempt == 0
+    finally:
+        process.stop(settings)
+        unmount(settings.home)
+
+
 def test_a_database_from_a_newer_version(settings: Settings) -> None:
     settings.home.mkdir()
     database = open_database(settings.database)
