@@ -16,23 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.engine import make_url
+from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.exc import (
-    ArgumentError,
     InterfaceError,
-    NoSuchModuleError,
     OperationalError,
     SQLAlchemyError,
 )
-from sqlalchemy.pool import QueuePool
 
-from jumar.errors import BadInput, DatabaseAway, HomeUnusable, JumarError
+from jumar.errors import DatabaseAway, HomeUnusable, JumarError
 from jumar.jobs.complaints import Complaints
+from jumar.jobs.database_engine import make_engine, migrate
 from jumar.jobs.database_words import in_words
 from jumar.jobs.sqlite_file import SqliteFile, set_aside
 
@@ -299,12 +292,12 @@ class Database:
 
 def open_database(url: str) -> Database:
     """Open the database at `url`, bring its tables up to date, and start its writer."""
-    engine = _engine(url)
+    engine = make_engine(url)
     only_user: Connection | None = None
     file: SqliteFile | None = None
     try:
         only_user = _claim(engine)
-        _migrate(engine)
+        migrate(engine)
         if engine.dialect.name == "sqlite" and engine.url.database:
             file = _watched(Path(engine.url.database))
     except (SQLAlchemyError, JumarError) as error:
@@ -319,9 +312,9 @@ def open_database(url: str) -> Database:
 
 def make_sqlite(path: Path) -> None:
     """A new file with empty tables, or an older one brought up to date."""
-    engine = _engine(f"sqlite:///{path}")
+    engine = make_engine(f"sqlite:///{path}")
     try:
-        _migrate(engine)
+        migrate(engine)
     except SQLAlchemyError as error:
         raise in_words(error) from error
     finally:
@@ -330,7 +323,7 @@ def make_sqlite(path: Path) -> None:
 
 def sqlite_engine(path: Path) -> Engine:
     """A file that is not the platform's own database: a backup."""
-    return _engine(f"sqlite:///{path}")
+    return make_engine(f"sqlite:///{path}")
 
 
 def _watched(path: Path) -> SqliteFile:
@@ -356,42 +349,6 @@ def _not_known() -> DatabaseAway:
     )
 
 
-def _engine(url: str) -> Engine:
-    try:
-        parsed = make_url(url)
-        if parsed.get_backend_name() == "postgresql":
-            return create_engine(
-                parsed.set(drivername="postgresql+psycopg"), pool_size=10, pool_pre_ping=True
-            )
-        if parsed.get_backend_name() != "sqlite":
-            raise BadInput(
-                f"no support for {parsed.get_backend_name()!r} as a database",
-                hint="write sqlite:////path/to/file or postgresql://user@host/name",
-            )
-        engine = create_engine(parsed, poolclass=QueuePool, pool_size=10, max_overflow=40)
-    except (ArgumentError, ValueError) as error:
-        raise BadInput(f"not a database address: {url.split('@')[-1]!r}") from error
-    except (ModuleNotFoundError, NoSuchModuleError) as error:
-        raise HomeUnusable(
-            "PostgreSQL needs a driver", hint="pip install 'jumar[postgres]'"
-        ) from error
-    event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _prepare_sqlite(connection: Any, _record: Any) -> None:
-    # The driver's own BEGIN comes too late for savepoints; `_begin_sqlite` says it instead.
-    connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("jumar_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
 def _claim(engine: Engine) -> Connection | None:
     # SQLite lies in a home that the server has locked; a PostgreSQL address can be given twice.
     if engine.dialect.name != "postgresql":
@@ -403,23 +360,3 @@ def _claim(engine: Engine) -> Connection | None:
         raise HomeUnusable("another jumar server works on this database", hint="stop it first")
     connection.commit()
     return connection
-
-
-def _migrate(engine: Engine) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    script = ScriptDirectory.from_config(config)
-    with engine.connect() as plain:
-        connection = plain.execution_options(jumar_writes=True)
-        with connection.begin():
-            current = MigrationContext.configure(connection).get_current_revision()
-            known = {revision.revision for revision in script.walk_revisions()}
-            if current is not None and current not in known:
-                raise HomeUnusable(
-                    f"this database was written by a newer jumar (its form is {current!r})",
-                    hint="upgrade jumar, or set JUMAR_HOME to another folder",
-                )
-            if current == script.get_current_head():
-                return
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")

@@ -10,13 +10,14 @@ from sqlalchemy import Connection
 
 from jumar.engine.base import Engine, Plan
 from jumar.errors import BadInput, Conflict, JumarError, NotFound, StorageFull, SubmitRefused
-from jumar.jobs import ledger, naming, use
+from jumar.jobs import ledger, listing, naming, use
 from jumar.jobs.archives import CodeArchives, Incoming
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.database import Database
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
-from jumar.jobs.ledger import JobRow, PageQuery
+from jumar.jobs.ledger import JobRow
+from jumar.jobs.listing import PageQuery
 from jumar.jobs.recovery import Recovery
 from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
@@ -257,12 +258,12 @@ class JobService:
         )
         version = self.version
         with self._database.read() as connection:
-            rows = ledger.page(connection, query)
+            rows = listing.page(connection, query)
             if self._counts[0] != version:
-                self._counts = (version, ledger.counts_by_state(connection))
+                self._counts = (version, listing.counts_by_state(connection))
             counts = self._counts[1]
             narrowed = states or user is not None or text
-            total = ledger.count(connection, query) if narrowed else sum(counts.values())
+            total = listing.count(connection, query) if narrowed else sum(counts.values())
         more = len(rows) > limit
         return JobPage(
             jobs=tuple(summary for _, summary in rows[:limit]),

@@ -1,0 +1,73 @@
+"""How a database is reached, SQLite or PostgreSQL, and how its tables are brought up to date."""
+
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.pool import QueuePool
+
+from jumar.errors import BadInput, HomeUnusable
+
+
+def make_engine(url: str) -> Engine:
+    """The engine for an address; BadInput when it is none."""
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() == "postgresql":
+            return create_engine(
+                parsed.set(drivername="postgresql+psycopg"), pool_size=10, pool_pre_ping=True
+            )
+        if parsed.get_backend_name() != "sqlite":
+            raise BadInput(
+                f"no support for {parsed.get_backend_name()!r} as a database",
+                hint="write sqlite:////path/to/file or postgresql://user@host/name",
+            )
+        engine = create_engine(parsed, poolclass=QueuePool, pool_size=10, max_overflow=40)
+    except (ArgumentError, ValueError) as error:
+        raise BadInput(f"not a database address: {url.split('@')[-1]!r}") from error
+    except (ModuleNotFoundError, NoSuchModuleError) as error:
+        raise HomeUnusable(
+            "PostgreSQL needs a driver", hint="pip install 'jumar[postgres]'"
+        ) from error
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _record: Any) -> None:
+    # The driver's own BEGIN comes too late for savepoints; `_begin_sqlite` says it instead.
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("jumar_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def migrate(engine: Engine) -> None:
+    """Bring the tables up to date; HomeUnusable when a newer jumar has been there."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    script = ScriptDirectory.from_config(config)
+    with engine.connect() as plain:
+        connection = plain.execution_options(jumar_writes=True)
+        with connection.begin():
+            current = MigrationContext.configure(connection).get_current_revision()
+            known = {revision.revision for revision in script.walk_revisions()}
+            if current is not None and current not in known:
+                raise HomeUnusable(
+                    f"this database was written by a newer jumar (its form is {current!r})",
+                    hint="upgrade jumar, or set JUMAR_HOME to another folder",
+                )
+            if current == script.get_current_head():
+                return
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
