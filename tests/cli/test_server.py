@@ -188,7 +188,7 @@ def test_login_with_a_password_and_with_a_token(
     assert fresh_jumar("jobs", rc=2).stderr.startswith("error: ")
 
     assert name in jumar("users").stdout
-    assert f"{name} is member" in jumar("users", "approve", name).stderr
+    assert f"{name} is a member now" in jumar("users", "approve", name).stderr
     assert fresh_jumar("run", "--follow", "--", "echo", "mine").stdout == "mine\n"
     assert fresh_jumar("users", rc=2).stderr.startswith("error: ")
     jumar("users", "suspend", name)

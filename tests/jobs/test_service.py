@@ -538,3 +538,12 @@ def test_a_job_is_stopped_though_the_database_has_no_room(
     assert [job for job, _ in platform.engine.started()] == [running]
     full.clear()
     platform.wait(waiting, S.STOPPED)
+
+
+def test_a_job_above_its_users_limit_is_refused_and_never_next(
+    make: Callable[..., Platform],
+) -> None:
+    platform = make(user_limit=3)
+    with pytest.raises(SubmitRefused, match="one user may hold 3"):
+        platform.submit("sim:4")
+    assert platform.service.share().next == ()

@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, select
 from sqlalchemy import text as sql_text
 from tests.older import migrate
 
-from jumar.errors import BadInput, NotAllowed, NotFound, NotSignedIn
+from jumar.errors import BadInput, Conflict, NotAllowed, NotFound, NotSignedIn
 from jumar.jobs import accounts as accounts_module
 from jumar.jobs.accounts import Accounts
 from jumar.jobs.database import Database, open_database
@@ -234,3 +234,10 @@ def test_tokens_of_an_older_jumar_keep_working_and_sign_ins_among_them_end(
     assert [label for label, token in listed.items() if token.expires_at] == ["browser"]
     assert len({token.id for token in listed.values()}) == 3
     database.close()
+
+
+def test_the_servers_own_token_is_not_taken_back_by_its_id(accounts: Accounts) -> None:
+    own = next(token for token in accounts.tokens.of("root") if token.kind == "server")
+    with pytest.raises(Conflict, match="the server's own"):
+        accounts.tokens.revoke_by_id(own.id, user="root")
+    assert own in accounts.tokens.of("root")

@@ -1,5 +1,7 @@
 """`jumar login`: use another server than the home's own."""
 
+import sys
+
 import click
 
 from jumar.cli.asking import ask
@@ -45,13 +47,17 @@ def command(url: str | None, user: str | None, register: bool, forget: bool, as_
         print_json({"url": client.url, "name": me.name, "role": me.role})
     else:
         note(f"signed in to {url} as {me.name} ({me.role}); kept in {path}")
+        if me.role == "pending":
+            note(f"an administrator lets you in with: jumar users approve {me.name}")
 
 
 def _sign_in(url: str, user: str | None, register: bool) -> str:
     if user is None:
         return ask("Token", hidden=True).strip()
-    password = ask(f"Password of {user}", hidden=True)
+    password = ask(f"Password for {user}", hidden=True)
     with Client(url) as client:
         if register:
+            if sys.stdin.isatty() and ask("The same password again", hidden=True) != password:
+                raise BadInput("the two passwords are not the same")
             client.register(user, password)
         return client.sign_in(user, password)

@@ -44,7 +44,7 @@ def _free_the_place(yes: bool) -> None:
 def tell_found(jobs: Sequence[FoundJob]) -> None:
     """Jobs that were found by their folders."""
     for job in jobs[:_MOST_NAMED]:
-        word = "not in the list" if job.is_new else "has gone on"
+        word = "only its folder knew of it" if job.is_new else "has gone on since"
         note(f"{job.id}  {visible(job.name)} ({visible(job.user)}), {job.state}: {word}")
     if len(jobs) > _MOST_NAMED:
         note(f"and {len(jobs) - _MOST_NAMED} more")

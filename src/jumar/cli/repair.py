@@ -55,10 +55,10 @@ def _tell(report: RepairReport) -> None:
         note(f"unknown users, who wait for approval then: {', '.join(report.users)}")
     tell_left(report.left)
     if report.problem is None and not report.jobs:
-        note("the list has all that the job folders tell")
+        note("nothing to repair: the list has every job that has a folder")
 
 
 def _tell_done(report: RepairReport) -> None:
-    note(f"repaired: {len(report.jobs)} jobs are in the list again")
+    note(f"repaired; {len(report.jobs)} jobs were added from their folders")
     if report.set_aside is not None:
         note(f"what was in the database's place is {report.set_aside} now")

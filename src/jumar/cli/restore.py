@@ -20,8 +20,8 @@ def command(file: Path, yes: bool, as_json: bool) -> None:
     For admins, while the server runs or is stopped. The file is checked first, and what is in the
     list now is kept in a file of its own. All of it is done or nothing. Running jobs go on: they, and
     all others that have begun since the backup, are found by their folders. Jobs that were submitted
-    since and never started are gone; those that waited then and have no folder wait again. At a
-    terminal it asks first.
+    since and never started are gone; those that waited then and have no folder wait again. It asks
+    first; where it cannot ask, --yes has to be given.
 
     \b
     Examples:
@@ -30,7 +30,9 @@ def command(file: Path, yes: bool, as_json: bool) -> None:
     """
     if not file.is_file():
         raise BadInput(f"there is no file {file}")
-    if not yes and sys.stdin.isatty():
+    if not yes and not sys.stdin.isatty():
+        raise BadInput("it replaces the queue and the users", hint="give --yes to do it unasked")
+    if not yes:
         click.confirm(f"Replace the queue and the users with {file}?", abort=True, err=True)
     with connected_to_keeper(yes=True) as client:
         report = client.restore(file)

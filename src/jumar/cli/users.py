@@ -15,7 +15,7 @@ _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the user 
 def command(ctx: click.Context, as_json: bool) -> None:
     """List users and let them in.
 
-    For admins. Who registers on the page is pending until an admin approves.
+    For admins. Whoever registers on the page is pending until an admin approves.
 
     \b
     Examples:
@@ -47,6 +47,11 @@ def approve(name: str, admin: bool, as_json: bool) -> None:
       jumar users approve ann
     """
     with connected() as client:
+        known = {user.name: user for user in client.users()}
+        if name in known and known[name].role == "admin" and not admin:
+            # To let somebody in is no reason to take rights from them.
+            _tell(known[name], as_json)
+            return
         _tell(client.set_role(name, "admin" if admin else "member"), as_json)
 
 
@@ -55,6 +60,8 @@ def approve(name: str, admin: bool, as_json: bool) -> None:
 @_AS_JSON
 def suspend(name: str, as_json: bool) -> None:
     """Make a user pending again.
+
+    Their sign-ins and tokens work no more until they are approved again; their jobs go on.
 
     \b
     Example:
@@ -90,4 +97,5 @@ def _tell(user: UserRecord, as_json: bool) -> None:
     if as_json:
         print_json(user)
     else:
-        note(f"{user.name} is {user.role}")
+        words = {"admin": "an administrator", "member": "a member"}
+        note(f"{user.name} is {words.get(user.role, 'waiting for approval')} now")

@@ -87,6 +87,8 @@ class Accounts:
         of the token `keep` end. Tokens that the user made and named stay."""
         check_password(new)
         before = self._stored(name)
+        if before.password and not old:
+            raise NotAllowed("you have a password: give it too", hint="leave out --first")
         if before.password and not (before.is_good and matches(old, before.password)):
             raise NotAllowed(
                 "the old password is wrong",

@@ -58,7 +58,7 @@ class Conductor:
         self._running_limit = running_limit
         self._tick_s = tick_s
         self.pool = _pool(engine)
-        self.roster = Roster(self.pool, on_change=self.wake)
+        self.roster = Roster(self.pool, on_change=self.wake, user_limit=user_limit)
         self._chances_seen = -1
         self._turns_due = 0.0
         self._unstarted: set[str] = set()

@@ -306,8 +306,20 @@ def open_database(url: str) -> Database:
         engine.dispose()
         if isinstance(error, JumarError):
             raise
-        raise in_words(error) from error
+        raise _at_the_start(error) from error
     return Database(engine, only_user, file)
+
+
+def _at_the_start(error: SQLAlchemyError) -> JumarError:
+    """Whoever starts a server wants to know why the address that they gave does not work."""
+    words = in_words(error)
+    if not isinstance(words, DatabaseAway):
+        return words
+    cause = " ".join(str(getattr(error, "orig", error)).split())
+    return HomeUnusable(
+        f"the database cannot be reached: {cause}",
+        hint="check JUMAR_DATABASE_URL (or database_url in config.toml), and that the database runs",
+    )
 
 
 def make_sqlite(path: Path) -> None:

@@ -68,8 +68,12 @@ class Snapshot:
 class Roster:
     """Thread-safe; every method is quick."""
 
-    def __init__(self, pool: Pool, on_change: Callable[[], None]) -> None:
-        """`on_change` is called when a job may start, or must be looked at."""
+    def __init__(
+        self, pool: Pool, on_change: Callable[[], None], *, user_limit: int | None = None
+    ) -> None:
+        """`on_change` is called when a job may start, or must be looked at; `user_limit`: how many
+        devices one user may hold."""
+        self._user_limit = user_limit
         self._on_change = on_change
         self._lock = threading.Lock()
         self._kinds = {kind: KindCards(nodes, ()) for kind, nodes in pool.items()}
@@ -183,6 +187,8 @@ class Roster:
             )
 
     def _can_ever_start(self, job: QueuedJob) -> bool:
+        if self._user_limit is not None and job.needs > self._user_limit:
+            return False
         cards = self._kinds.get(job.kind)
         return cards is not None and cards.could_ever_hold(job.count, job.nodes)
 

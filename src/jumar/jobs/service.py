@@ -134,6 +134,12 @@ class JobService:
                 f"code: the folder {spec.code!r} must be uploaded first",
                 hint="the jumar client does it; by API give code as archive or git, or a workdir",
             )
+        needs = spec.device.count * spec.nodes
+        if self._user_limit is not None and needs > self._user_limit:
+            raise SubmitRefused(
+                f"the job needs {needs} devices, and one user may hold {self._user_limit}",
+                hint="ask for fewer; an administrator raises JUMAR_USER_LIMIT",
+            )
         archive = None
         if isinstance(spec.code, ArchivedCode):
             archive = self._archives.find(spec.code.archive)

@@ -30,7 +30,7 @@ def report(standing: Snapshot, now: float, *, half_life_days: int) -> ShareRepor
         users = {user for of_kind, user in used | set(waiting) if of_kind == kind}
         lines += _of_kind(kind, users, standing, waiting=waiting, running=running, week=week)
     return ShareReport(
-        half_life_days=half_life_days, lines=tuple(lines), next=tuple(_next(queue, standing))
+        half_life_days=half_life_days, lines=tuple(lines), next=tuple(_next(standing))
     )
 
 
@@ -81,10 +81,10 @@ def _entitled(users: Iterable[str], shares: Shares) -> dict[str, float]:
     }
 
 
-def _next(queue: Iterable[QueuedJob], standing: Snapshot) -> Iterable[NextTurn]:
+def _next(standing: Snapshot) -> Iterable[NextTurn]:
     first: dict[str, QueuedJob] = {}
     others: dict[str, QueuedJob] = {}
-    for job in queue:
+    for job in standing.queue.able():
         if job.kind not in first:
             first[job.kind] = job
         elif job.kind not in others and job.user != first[job.kind].user:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Delete, Row, delete, insert, select, update
 
-from jumar.errors import BadInput, NotFound, NotSignedIn
+from jumar.errors import BadInput, Conflict, NotFound, NotSignedIn
 from jumar.jobs.database import Database
 from jumar.jobs.tables import tokens, users
 from jumar.spec.records import NewToken, TokenRecord, UserRecord
@@ -137,11 +137,24 @@ class Tokens:
 
     def revoke_by_id(self, token_id: str, *, user: str | None) -> None:
         """Take back a token of `user`, or of anybody where that is None."""
-        wanted = delete(tokens).where(tokens.c.id == token_id)
-        if user is not None:
-            wanted = wanted.where(tokens.c.user == user)
-        if not token_id.isalnum() or self._delete(wanted) == 0:
-            raise NotFound(f"no token {token_id[:16]!r}", hint="list them with: jumar tokens")
+        unknown = NotFound(f"no token {token_id[:16]!r}", hint="list them with: jumar tokens")
+        if not (token_id.isascii() and token_id.isalnum()):
+            raise unknown
+        which = [tokens.c.id == token_id, *([] if user is None else [tokens.c.user == user])]
+
+        def change(connection: Connection) -> None:
+            found = connection.execute(select(tokens.c.kind).where(*which)).first()
+            if found is None:
+                raise unknown
+            if found.kind == "server":
+                raise Conflict(
+                    "this token is the server's own: the commands of its account use it",
+                    hint="where it has leaked, remove client.json in the server's home and start it again",
+                )
+            connection.execute(delete(tokens).where(*which))
+
+        self._database.write(change)
+        self.forget()
 
     def _delete(self, what: Delete) -> int:
         count = self._database.write(lambda c: c.execute(what).rowcount)

@@ -31,9 +31,13 @@ async def signed_in(request: Request) -> UserRecord:
     user = await user_or_none(request)
     if user is None:
         raise NotSignedIn(
-            "not signed in, or the token is not valid", hint="sign in with: jumar login"
+            "not signed in, or the token is not valid", hint=_sign_in_hint(site_of(request))
         )
     return user
+
+
+def _sign_in_hint(site: Site) -> str:
+    return f"sign in with: jumar login {site.info.url}"
 
 
 async def member(user: Annotated[UserRecord, Depends(signed_in)]) -> UserRecord:
@@ -41,7 +45,7 @@ async def member(user: Annotated[UserRecord, Depends(signed_in)]) -> UserRecord:
     if user.role not in ("member", "admin"):
         raise NotAllowed(
             f"{user.name} is waiting for an administrator's approval",
-            hint="an administrator approves it on the page Users",
+            hint=f"ask an administrator to run: jumar users approve {user.name}",
         )
     return user
 
@@ -84,7 +88,7 @@ def check_still_allowed(site: Site, token: str, owner: str) -> None:
     user = site.accounts.user_of(token)
     if user is None:
         raise NotSignedIn(
-            "signed out: the token was taken back or has expired", hint="sign in with: jumar login"
+            "signed out: the token was taken back or has expired", hint=_sign_in_hint(site)
         )
     if user.role == "pending" or not may_open(user, owner):
         raise NotAllowed(

@@ -40,6 +40,7 @@ class Waiting:
     groups_ahead: tuple[str, ...] = ()
     """Other groups whose users came later and are ahead because the group has used less."""
     put_ahead: int = 0
+    put_last: bool = False
     """How many jobs ahead an administrator put there."""
 
 

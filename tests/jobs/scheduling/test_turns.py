@@ -217,6 +217,20 @@ def test_a_waiting_job_says_who_is_ahead_and_why() -> None:
     assert (waiting.put_ahead, waiting.place_in_line) == (1, 4)
 
 
+def test_a_job_behind_others_of_its_user_or_put_last_says_so() -> None:
+    line = FairLine()
+    second, last = job(1, "ann", 8), job(3, "root", 8, rank=50)
+    for each in (job(0, "ann", 8), second, job(2, "bob", 8), last):
+        line.add(each)
+    turns = line.turns({}, Shares())
+    words = [
+        explain(each, turns, EIGHT, [], now=0.0, user_limit=None, shares=Shares()).text
+        for each in (second, last)
+    ]
+    assert words[0].endswith("bob is ahead by fair turns")
+    assert words[1].endswith("an administrator put it behind all others")
+
+
 def test_a_limit_of_running_jobs_is_told() -> None:
     mine = [job(0), job(1), job(2)]
     waiting = explain(mine[1], mine, EIGHT, [], now=0.0, user_limit=None, running_limit=1)

@@ -129,6 +129,7 @@ def explain(
         users_ahead=overtaken.users,
         groups_ahead=overtaken.groups,
         put_ahead=overtaken.put_ahead,
+        put_last=overtaken.put_last,
     )
 
 
@@ -142,36 +143,48 @@ class _Overtaken:
     """Other groups that have used less for their share."""
     put_ahead: int
     """Jobs that an administrator put ahead."""
+    put_last: bool
+    """Whether an administrator put this one behind all others."""
+    has_own_ahead: bool
+    """Whether other jobs of its user take their turns before it."""
 
     def words(self) -> list[str]:
         found: list[str] = []
         if self.put_ahead:
             jobs = "1 job" if self.put_ahead == 1 else f"{self.put_ahead} jobs"
             found.append(f"an administrator put {jobs} ahead")
+        if self.put_last:
+            found.append("an administrator put it behind all others")
         names = [*self.users, *(f"group {group}" for group in self.groups)]
         if names:
             have, are = ("has", "is") if len(names) == 1 else ("have", "are")
-            found.append(f"{_listed(names)} {have} used less and {are} ahead")
+            why = f"{are} ahead by fair turns"
+            if not self.has_own_ahead:
+                why = f"{have} used less and {are} ahead"
+            found.append(f"{_listed(names)} {why}")
         return found
 
 
 def _overtaken(job: QueuedJob, ahead: Iterable[QueuedJob], shares: Shares) -> _Overtaken:
     users: dict[str, None] = {}
     groups: dict[str, None] = {}
-    put_ahead = 0
+    put_ahead, has_own_ahead = 0, False
     own_group = shares.member(job.user).group
     for other in ahead:
         if other.kind != job.kind:
             continue
         if other.rank > job.rank:
-            put_ahead += 1
-        elif other.user != job.user and other.order > job.order:
+            put_ahead += other.rank > USUAL_PRIORITY
+        elif other.user == job.user:
+            has_own_ahead = True
+        elif other.order > job.order:
             group = shares.member(other.user).group
             if group == own_group:
                 users[other.user] = None
             else:
                 groups[group] = None
-    return _Overtaken(tuple(users), tuple(groups), put_ahead)
+    put_last = job.rank < USUAL_PRIORITY
+    return _Overtaken(tuple(users), tuple(groups), put_ahead, put_last, has_own_ahead)
 
 
 def _listed(names: list[str]) -> str:

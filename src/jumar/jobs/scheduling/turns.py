@@ -87,11 +87,15 @@ class Turns:
         self.shares = shares
 
     def __iter__(self) -> Iterator[QueuedJob]:
+        yield from self.able()
+        yield from self._never
+
+    def able(self) -> Iterator[QueuedJob]:
+        """Those that may start some time."""
         # What the turns of higher ranks count.
         taken: dict[Owner, float] = {}
         for kinds in self._ranks:
             yield from _first_come([self._of_kind(kind, jobs, taken) for kind, jobs in kinds])
-        yield from self._never
 
     def _of_kind(self, kind: str, jobs: Jobs, taken: dict[Owner, float]) -> Iterator[QueuedJob]:
         groups: dict[str, list[str]] = {}
