@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Generator
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from tests.engine.conftest import Workshop, kill_9, log_of, make_attempt, wait_final, wait_for
 
 from jumar.engine.base import Attempt, Observation
+from jumar.engine.local import observing
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.local.observing import Observer
 from jumar.engine.local.starter import Starter
@@ -287,6 +289,99 @@ def test_a_full_disk_does_not_keep_a_job_from_being_stopped(
         assert wait_final(workshop.engine, made).state is JobState.STOPPED
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def test_a_strangers_process_of_the_same_name_keeps_no_job_from_ending(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    made = running(workshop)
+    # As any account of the machine can make one.
+    program = tmp_path / f"{made.job_id}.1"
+    shutil.copy("/bin/sleep", program)
+    with subprocess.Popen([program, "600"]) as stranger:
+        try:
+            workshop.engine.stop(made, JobState.STOPPED)
+            later = LocalEngine(workshop.home, (), stages=workshop.stages)
+            assert wait_final(later, made).state is JobState.STOPPED
+            later.close()
+        finally:
+            stranger.kill()
+
+
+def test_a_job_that_freezes_its_keepers_can_be_killed(workshop: Workshop) -> None:
+    made = running(workshop, "kill -STOP $PPID; echo up; sleep 600")
+    claim = read_claim(directory(made))
+    assert claim is not None
+    os.kill(claim.guard.pid, 19)
+    workshop.engine.kill(made)
+    assert wait_final(workshop.engine, made).state is JobState.LOST
+    assert workshop.left_over() == []
+
+
+def test_a_job_that_removes_its_attempts_is_lost_in_the_end(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observing, "GIVE_UP_S", 3.0)
+    made = workshop.attempt("rm -rf $JUMAR_JOB_DIR/attempts")
+    workshop.engine.start(made)
+    wait_for(lambda: not (made.directory / "attempts").exists(), "they are gone")
+    later = LocalEngine(workshop.home, (), stages=workshop.stages)
+    seen = wait_final(later, made)
+    later.close()
+    assert (seen.state, "is gone" in str(seen.reason)) == (JobState.LOST, True)
+
+
+def test_a_job_with_a_link_in_place_of_its_directory_can_be_stopped(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    made = running(workshop)
+    aside, foreign = tmp_path / "aside", tmp_path / "foreign"
+    made.directory.rename(aside)
+    (foreign / "attempts/1").mkdir(parents=True)
+    made.directory.symlink_to(foreign)
+    workshop.engine.stop(made, JobState.STOPPED)
+    assert wait_final(workshop.engine, made).state is JobState.STOPPED
+    assert not (foreign / "attempts/1/claim.json").exists()
+
+
+def test_an_attempt_cannot_write_the_request_of_the_next(workshop: Workshop) -> None:
+    first = workshop.attempt("true")
+    folder = first.directory / "attempts/2"
+    folder.mkdir(parents=True)
+    forged = {"cards": [3], "deadline": None, "notify": None, "archive": None}
+    (folder / "request.json").write_text(json.dumps(forged))
+    (first.directory / "job.json").write_text("{}")
+    second = make_attempt(
+        workshop.home, "echo $JUMAR_DEADLINE", number=2, job_id=first.job_id, time_limit=3600
+    )
+    workshop.engine.start(second)
+    assert wait_final(workshop.engine, second).state is JobState.SUCCEEDED
+    assert float(log_of(second)) > time.time()
+    assert json.loads((folder / "request.json").read_text())["cards"] == [0]
+
+
+def test_a_log_that_is_a_link_is_not_written_through(workshop: Workshop, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    made = workshop.attempt("echo up")
+    log = made.directory / "logs/node0/rank0.log"
+    log.parent.mkdir(parents=True)
+    log.symlink_to(precious)
+    workshop.engine.start(made)
+    assert wait_final(workshop.engine, made).state is JobState.FAILED
+    assert precious.read_text() == "mine"
+
+
+def test_a_folder_in_place_of_the_keys_costs_nothing(workshop: Workshop) -> None:
+    store = "$JUMAR_JOB_DIR/attempts/1/store.json"
+    _, seen = workshop.run(f"rm -f {store}; mkdir {store}")
+    assert seen.state is JobState.SUCCEEDED
+
+
+def test_a_long_reason_is_shortened_and_still_told(workshop: Workshop) -> None:
+    _, seen = workshop.run(["x" * 90_000])
+    assert seen.state is JobState.FAILED
+    assert len(str(seen.reason)) < 3000
 
 
 SOME_JSON = st.recursive(

@@ -120,8 +120,12 @@ def log_removed(path: Path) -> None:
     path.with_name(f"{path.name}-wal").unlink()
 
 
+def log_cut(path: Path) -> None:
+    os.truncate(path.with_name(f"{path.name}-wal"), 0)
+
+
 @pytest.mark.parametrize(
-    "harm", [removed, replaced, overwritten, emptied, copied_over, log_removed]
+    "harm", [removed, replaced, overwritten, emptied, copied_over, log_removed, log_cut]
 )
 def test_nothing_is_accepted_once_the_file_is_gone(
     tmp_path: Path, harm: Callable[[Path], None]

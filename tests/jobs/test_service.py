@@ -21,7 +21,7 @@ from jumar.errors import (
     StorageFull,
     SubmitRefused,
 )
-from jumar.jobs import ledger, results
+from jumar.jobs import conductor, ledger, results
 from jumar.jobs.archives import CodeTooLarge
 from jumar.jobs.database import open_database
 from jumar.jobs.lifecycle import STEPS, check_step
@@ -547,3 +547,16 @@ def test_a_job_above_its_users_limit_is_refused_and_never_next(
     with pytest.raises(SubmitRefused, match="one user may hold 3"):
         platform.submit("sim:4")
     assert platform.service.share().next == ()
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_job_that_outlives_stop_or_limit_by_far_is_killed(
+    make: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, is_asked: bool
+) -> None:
+    monkeypatch.setattr(conductor, "OVERDUE_S", -1e6)
+    platform = make(obedient=False)
+    job = platform.submit(time_limit=None if is_asked else 3600)
+    if is_asked:
+        platform.wait(job, S.RUNNING)
+        platform.service.stop(job)
+    assert platform.wait(job, S.LOST).reason == "killed"

@@ -104,6 +104,8 @@ def _tell(settings: Settings, info: ServerInfo, as_json: bool, words: str) -> No
     note(f"{words}: {info.url} (home {info.home})")
     if info.s3_port:
         note(f"the S3 door is on port {info.s3_port}; your keys: jumar store keys")
+    if info.trouble:
+        note(f"warning: {info.trouble}")
     note("open it signed in, once:")
     print(login_url, flush=True)
 

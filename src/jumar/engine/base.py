@@ -92,6 +92,10 @@ class Engine(Protocol):
         EngineFailed: it could not be asked; asking again may help."""
         ...
 
+    def kill(self, attempt: Attempt) -> None:
+        """End the attempt at once and unasked: it is LOST then. For one that obeys no stop."""
+        ...
+
     def staging(self, attempt: Attempt) -> StagingRecord | None:
         """How far the attempt's data has been carried; None where there is none to carry."""
         ...

@@ -105,6 +105,13 @@ class MemoryEngine:
             if self._obedient and key in self._entries:
                 self._end(key, why, None, f"ended: {why}", None)
 
+    def kill(self, attempt: Attempt) -> None:
+        """Ends it even where the engine was made disobedient."""
+        with self._lock:
+            key = (attempt.job_id, attempt.number)
+            if key in self._entries:
+                self._end(key, JobState.LOST, None, "killed", None)
+
     def staging(self, attempt: Attempt) -> StagingRecord | None:
         """As `stage` has left it."""
         with self._lock:

@@ -2,6 +2,9 @@
 
 import logging
 import threading
+import time
+
+_FIT_S = 1.5
 
 
 class Complaints:
@@ -10,20 +13,21 @@ class Complaints:
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._lock = threading.Lock()
-        self._said: dict[str, str] = {}
+        self._said: dict[str, tuple[str, float]] = {}
 
     def say(self, who: str, trouble: object) -> None:
         """Log it, unless that was the last thing said of `who`."""
-        words = str(trouble)
+        words = " ".join(str(trouble).split())
         with self._lock:
-            is_new = self._said.get(who) != words
-            self._said[who] = words
+            is_new = who not in self._said or self._said[who][0] != words
+            self._said[who] = (words, time.monotonic())
         if is_new:
             self._log.warning("%s: %s; tried again until it works", who, words)
 
     def over(self, who: str) -> None:
-        """It works again."""
+        """It works; said once it has for a moment, since trouble comes in fits."""
         with self._lock:
-            was_said = self._said.pop(who, None) is not None
-        if was_said:
-            self._log.info("%s: works again", who)
+            if who not in self._said or time.monotonic() - self._said[who][1] < _FIT_S:
+                return
+            del self._said[who]
+        self._log.info("%s: works again", who)

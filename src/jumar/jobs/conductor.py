@@ -6,7 +6,7 @@ does can be done again, so a crash between any two lines is mended by the next s
 import logging
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,8 @@ TICK_S = 1.0
 _LONGEST_REST_S = 1.0
 _CLOSE_LIMIT_S = 30.0
 _ASIDE_S = 60.0
+OVERDUE_S = 30.0
+"""How long after the end of all grace a job is given up: its own supervisor should have acted."""
 _TURNS_EVERY_S = 60.0
 
 
@@ -64,6 +66,8 @@ class Conductor:
         self._unstarted: set[str] = set()
         self._unwritten_stops: set[str] = set()
         """Jobs that shall end, where the database had no room to say so."""
+        self._seen_since: dict[tuple[str, int, bool], float] = {}
+        """Since when attempts are seen to run, or to be asked to stop."""
         self._set_aside: dict[str, float] = {}
         """Jobs whose state cannot be written down, and when that is tried again."""
         self._complaints = Complaints(log)
@@ -145,7 +149,9 @@ class Conductor:
             try:
                 with self._passing:
                     self._pass(None if is_tick else hinted)
-                self._complaints.over("a pass over the jobs")
+                if is_tick:
+                    # A pass of a few jobs may have had nothing to do with what is in the way.
+                    self._complaints.over("a pass over the jobs")
             except (JumarError, OSError) as error:
                 self._complaints.say("a pass over the jobs", error)
             except Exception:  # the loop must outlive a fault of its own
@@ -188,6 +194,21 @@ class Conductor:
             self._stop(job.attempt)
         if is_tick and job.row.id in self._unstarted:
             self._start(job.attempt)
+        if is_tick and self._is_overdue(job):
+            log.warning("job %s should have ended long ago; it is killed", job.row.id)
+            self._ask(self._engine.kill, job.attempt, "the end")
+
+    def _is_overdue(self, job: ActiveJob) -> bool:
+        """Whether it has outlived its limit, or a stop, by more than it may: something keeps its
+        supervisor from ending it."""
+        is_stopping = job.row.state is JobState.STOPPING or job.row.id in self._unwritten_stops
+        limit_s = 0.0 if is_stopping else job.row.spec.time_limit
+        if limit_s is None:
+            return False
+        now = time.monotonic()
+        # Of this life only: how long it ran before, a clock that was set may tell wrongly.
+        since = self._seen_since.setdefault((job.row.id, job.attempt.number, is_stopping), now)
+        return now - since > limit_s + job.grace_s + OVERDUE_S
 
     def _write_stops(self) -> None:
         with self._woken:
@@ -248,6 +269,9 @@ class Conductor:
     def _written(self, row: JobRow) -> None:
         self._complaints.over(f"the state of job {row.id}")
         self._set_aside.pop(row.id, None)
+        if not row.state.is_active:
+            for is_stopping in (False, True):
+                self._seen_since.pop((row.id, row.attempt, is_stopping), None)
         self._unstarted.discard(row.id)
         log.info("job %s is %s", row.id, row.state)
         if row.not_uploaded:
@@ -332,9 +356,12 @@ class Conductor:
             self._unstarted.discard(attempt.job_id)
 
     def _stop(self, attempt: Attempt) -> None:
-        what = f"the stop of job {attempt.job_id}"
+        self._ask(partial(self._engine.stop, why=JobState.STOPPED), attempt, "the stop")
+
+    def _ask(self, deed: Callable[[Attempt], None], attempt: Attempt, name: str) -> None:
+        what = f"{name} of job {attempt.job_id}"
         try:
-            self._engine.stop(attempt, JobState.STOPPED)
+            deed(attempt)
         except (JumarError, OSError) as error:
             # It is asked again in the next pass; the other jobs must not wait for that.
             self._complaints.say(what, error)

@@ -26,7 +26,7 @@ from sqlalchemy.exc import (
 from jumar.errors import DatabaseAway, HomeUnusable, JumarError
 from jumar.jobs.complaints import Complaints
 from jumar.jobs.database_engine import make_engine, migrate
-from jumar.jobs.database_words import in_words
+from jumar.jobs.database_words import in_words, is_damage
 from jumar.jobs.sqlite_file import SqliteFile, set_aside
 
 T = TypeVar("T")
@@ -68,6 +68,8 @@ class Database:
             # A connection that is opened now must not make, or see, another file in its place.
             event.listen(engine, "do_connect", self._check_before_connect)
         self._complaints = Complaints(log)
+        self.trouble: JumarError | None = None
+        """Why the last writes failed; None when they did not."""
         self._committing = threading.Lock()
         self._closing = threading.Event()
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
@@ -93,8 +95,13 @@ class Database:
             with self._engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
+            self._look_for_damage(error)
             self.check()
             raise in_words(error) from error
+
+    def _look_for_damage(self, error: Exception) -> None:
+        if self._file is not None and isinstance(error, SQLAlchemyError) and is_damage(error):
+            self._file.note_damage(str(getattr(error, "orig", error)))
 
     @contextmanager
     def read_at_one_moment(self) -> Generator[Connection]:
@@ -220,7 +227,8 @@ class Database:
             try:
                 done = self._try(batch)
             except (SQLAlchemyError, JumarError, _Unsure) as error:
-                words = _explained(error)
+                self._look_for_damage(error)
+                words = self.trouble = _explained(error)
                 # In the database's own words, without the statement, which may hold secrets.
                 self._complaints.say("writing to the database", getattr(error, "orig", words))
                 is_passing = isinstance(words, DatabaseAway) and not isinstance(error, _Unsure)
@@ -232,6 +240,7 @@ class Database:
                         waiting.future.set_exception(words)
                 return
             break
+        self.trouble = None
         self._complaints.over("writing to the database")
         for waiting, result in done:
             if waiting.then is not None:
@@ -270,8 +279,9 @@ class Database:
             self._only_user.close()
             self._only_user = _claim(self._engine)
 
-    @staticmethod
-    def _apply(connection: Connection, waiting: _Waiting, done: list[tuple[_Waiting, Any]]) -> None:
+    def _apply(
+        self, connection: Connection, waiting: _Waiting, done: list[tuple[_Waiting, Any]]
+    ) -> None:
         savepoint = connection.begin_nested()
         try:
             result = waiting.change(connection)
@@ -281,6 +291,7 @@ class Database:
             except SQLAlchemyError:
                 # A full disk takes back the whole transaction; the first error says why.
                 raise error from None
+            self._look_for_damage(error)
             waiting.future.set_exception(in_words(error))
         except Exception as error:  # noqa: BLE001  it is the caller's, who gets it from the future
             savepoint.rollback()

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from jumar.jobs.ledger import ID_LENGTH
 from jumar.launch import jobdir
 from jumar.launch.census import Census
-from jumar.launch.jobdir import JobDir
+from jumar.launch.jobdir import Ending, JobDir
 from jumar.launch.untrusted import Unusable, read_object
 from jumar.spec.job import JobSpec
 from jumar.spec.records import AttemptRecord, LeftFolder
@@ -91,11 +91,8 @@ class Folder:
 
     @property
     def state(self) -> JobState:
-        """How the job stands: with retries left a failed attempt is not its end."""
-        failed = self.last.state in (JobState.FAILED, JobState.LOST)
-        return (
-            JobState.QUEUED if failed and self.last.number <= self.spec.retries else self.last.state
-        )
+        """How the job stands. Never waiting: what a folder tells is no reason to run anything."""
+        return self.last.state
 
 
 def job_ids(folder: Path) -> list[str]:
@@ -140,7 +137,7 @@ def _read(path: Path, census: Census) -> Folder:
         user=told.user,
         spec=JobSpec.model_validate(given),
         attempts=attempts,
-        is_live=_lives(last, census),
+        is_live=census.is_kept(last),
     )
 
 
@@ -163,10 +160,12 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
         created_at=created_at,
         started_at=_written_at(directory.ranks),
     )
-    ending = jobdir.read_ending(directory)
     # An attempt has ended when its processes have: a job can write the result itself.
-    if ending is None or _lives(directory, census):
+    if census.is_kept(directory):
         return record
+    ending = jobdir.read_ending(directory)
+    if ending is None:
+        ending = Ending("lost", "supervisor-killed", "nothing of it runs, and it left no result")
     return AttemptRecord(
         number=record.number,
         state=JobState(ending.state),
@@ -181,14 +180,10 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
 
 
 def _going(directory: JobDir) -> JobState:
-    """Of an attempt without a result; whether it still runs is for the engine to see."""
+    """Of an attempt that has a guard or a supervisor; how far it is, is for the engine to see."""
     if os.path.lexists(directory.stop):
         return JobState.STOPPING
-    return JobState.RUNNING if os.path.lexists(directory.ranks) else JobState.STARTING
-
-
-def _lives(directory: JobDir, census: Census) -> bool:
-    return census.is_kept(directory) or bool(census.ranks(directory))
+    return JobState.RUNNING
 
 
 def _written_at(path: str) -> float | None:

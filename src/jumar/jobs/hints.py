@@ -39,10 +39,11 @@ class HintSocket:
 
     def close(self) -> None:
         """Stop listening."""
-        if self._socket is not None:
+        listener, self._socket = self._socket, None
+        if listener is not None:
             # Ends the wait in `recv`; closing alone would not.
-            self._socket.shutdown(socket.SHUT_RD)
-            self._socket.close()
+            listener.shutdown(socket.SHUT_RD)
+            listener.close()
             self._path.unlink(missing_ok=True)
 
     def _listen(self, listener: socket.socket) -> None:
@@ -51,8 +52,9 @@ class HintSocket:
                 data = listener.recv(_LARGEST)
             except OSError:
                 return
-            if not data:
+            if self._socket is None:
                 return
+            # Anybody on the machine who may write there can send anything, nothing included.
             job_id = _job_id(data)
             if job_id is not None:
                 self._on_hint(job_id)
@@ -71,7 +73,7 @@ def _bind(listener: socket.socket, path: Path) -> None:
 def _job_id(data: bytes) -> str | None:
     try:
         message = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     job_id = cast("dict[str, Any]", message).get("job_id") if isinstance(message, dict) else None
     return job_id if isinstance(job_id, str) else None

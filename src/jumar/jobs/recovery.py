@@ -27,8 +27,7 @@ from jumar.jobs.folders import Folder, job_ids, read_folders
 from jumar.jobs.ledger import Standing
 from jumar.jobs.results import staging_of
 from jumar.jobs.tables import attempts, jobs, users
-from jumar.spec.records import FoundJob, RepairReport, RestoreReport
-from jumar.spec.states import JobState
+from jumar.spec.records import AttemptRecord, FoundJob, RepairReport, RestoreReport
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -74,6 +73,8 @@ class Recovery:
         self._home = home
         self._folder = home / "jobs"
         self._on_restored = on_restored
+        self.unlisted: str | None = None
+        """What the list lacks since the start, in words."""
 
     def start(self) -> None:
         """Throw away what a killed server has left half done; take in what runs unlisted.
@@ -92,9 +93,9 @@ class Recovery:
             self._database.write(lambda c: self._apply(c, _differences(c, live)))
             log.warning("%d jobs that run and were not in the list are in it again", len(live))
         if len(unlisted) > len(live):
-            log.warning(
-                "%d job folders are not in the list; see: jumar repair", len(unlisted) - len(live)
-            )
+            lacking = len(unlisted) - len(live)
+            self.unlisted = f"{lacking} job folders are not in the list; see: jumar repair"
+            log.warning("%s", self.unlisted)
 
     @contextmanager
     def scratch(self) -> Generator[Path]:
@@ -167,6 +168,7 @@ class Recovery:
             self._conductor.begin_anew(answer[1])
 
         answer = self._database.write(change, then=then, limit_s=_RESTORE_LIMIT_S)[0]
+        self.unlisted = None
         self._on_restored()
         return answer
 
@@ -217,16 +219,27 @@ class Recovery:
     def _apply(self, connection: Connection, differences: list[_Difference]) -> None:
         # Past the table of steps: the rows tell of another time than the folders.
         _add_users(connection, _strangers(connection, differences))
+        free = self._free_cards(connection, {difference.folder.id for difference in differences})
         for difference in differences:
-            self._write_down(connection, difference)
+            self._write_down(connection, difference, free)
 
-    def _write_down(self, connection: Connection, difference: _Difference) -> None:
+    def _free_cards(self, connection: Connection, found: set[str]) -> set[tuple[str, int]]:
+        """Those that nobody else holds: a folder may name any."""
+        free = {(card.kind.value, card.id) for card in self._engine.cards()}
+        for row, attempt in ledger.active_jobs(connection):
+            if row.id not in found:
+                free -= {(row.spec.device.kind.value, card) for card in attempt.cards}
+        return free
+
+    def _write_down(
+        self, connection: Connection, difference: _Difference, free: set[tuple[str, int]]
+    ) -> None:
         folder, last = difference.folder, difference.folder.last
         state = folder.state
         begun = [attempt.started_at for attempt in folder.attempts if attempt.started_at]
         values = {
             "state": state,
-            "reason": _reason(folder),
+            "reason": folder.last.reason,
             "attempt": last.number,
             "started_at": min(begun, default=None),
             "finished_at": last.finished_at if state.is_final else None,
@@ -251,7 +264,7 @@ class Recovery:
                 "job_seq": seq,
                 "number": attempt.number,
                 "state": attempt.state,
-                "cards": json.dumps(attempt.cards),
+                "cards": json.dumps(_taken(attempt, folder, free)),
                 "created_at": attempt.created_at,
                 "started_at": attempt.started_at,
                 "finished_at": attempt.finished_at,
@@ -295,8 +308,11 @@ def _add_users(connection: Connection, names: list[str]) -> None:
         connection.execute(insert(users).values(**values))
 
 
-def _reason(folder: Folder) -> str | None:
-    if folder.state is JobState.QUEUED:
-        last = folder.last
-        return f"attempt {last.number} {last.state}: {last.reason}; it will be tried again"
-    return folder.last.reason
+def _taken(attempt: AttemptRecord, folder: Folder, free: set[tuple[str, int]]) -> tuple[int, ...]:
+    """The cards of an attempt; one that runs takes those it names from `free`."""
+    if attempt.state.is_final:
+        return attempt.cards
+    kind = folder.spec.device.kind.value
+    taken = tuple(card for card in attempt.cards if (kind, card) in free)
+    free -= {(kind, card) for card in taken}
+    return taken

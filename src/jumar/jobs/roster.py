@@ -33,6 +33,11 @@ class ActiveJob:
     began: float
     """`since` on the monotonic clock: a clock that is set moves no promise."""
 
+    @property
+    def grace_s(self) -> float:
+        """How long it may hold its cards after it was asked to end."""
+        return _grace_s(self.row)
+
     def ends_by(self) -> float | None:
         """When its cards are surely free again; None without a time limit."""
         limit_s = self.row.spec.time_limit

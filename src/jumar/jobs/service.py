@@ -100,12 +100,14 @@ class JobService:
         return self._conductor.roster.version
 
     def trouble(self) -> str | None:
-        """What keeps it from writing anything down, in words."""
+        """What keeps it from writing anything down, or what its list lacks, in words."""
         try:
             self._database.check()
         except JumarError as error:
             return error.message
-        return None
+        if self._database.trouble is not None:
+            return self._database.trouble.message
+        return self.recovery.unlisted
 
     def start(self) -> None:
         """Find the jobs of an earlier life and begin."""

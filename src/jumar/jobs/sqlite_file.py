@@ -45,6 +45,12 @@ class SqliteFile:
         self._marks = {mark.to_bytes(4), self._header()[_MARK_AT]}
         self._log_path = f"{path}-wal"
         self._log_id = _identity(os.stat(self._log_path))
+        self._log_bytes = 0
+        self._damage: str | None = None
+
+    def note_damage(self, words: str) -> None:
+        """SQLite itself has found that the content makes no sense."""
+        self._damage = f"the database {self.path} is damaged ({words})"
 
     def check(self) -> None:
         """DatabaseLost unless what is on disk is what is open; DatabaseAway if that cannot be seen."""
@@ -54,14 +60,21 @@ class SqliteFile:
 
     def problem(self) -> str | None:
         """What happened to the file, in words."""
+        if self._damage is not None:
+            return self._damage
         try:
             if _identity(os.stat(self.path)) != _identity(os.fstat(self._handle)):
                 return f"the database {self.path} was replaced while the server runs"
             header = self._header()
             if header[: len(_MAGIC)] != _MAGIC or header[_MARK_AT] not in self._marks:
                 return f"the database {self.path} was overwritten while the server runs"
-            if _identity(os.stat(self._log_path)) != self._log_id:
+            found = os.stat(self._log_path)
+            if _identity(found) != self._log_id:
                 return f"{self._log_path}, a part of the database, was replaced"
+            # SQLite writes it anew from its beginning, and never makes it shorter while it is open.
+            if found.st_size < self._log_bytes:
+                return f"{self._log_path}, a part of the database, was cut short"
+            self._log_bytes = found.st_size
         except FileNotFoundError as error:
             return f"the database's file {error.filename} was removed while the server runs"
         except OSError as error:

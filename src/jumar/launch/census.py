@@ -3,7 +3,8 @@
 Guard and supervisor of an attempt carry its name in the list of processes, its ranks carry it in
 their environment. Looked up at most once a pass, and only when an attempt seems to have ended."""
 
-from typing import Dict, FrozenSet, Iterable, NamedTuple, Optional, Tuple
+import os
+from typing import Dict, Iterable, NamedTuple, Optional, Tuple
 
 from jumar.launch import process
 from jumar.launch.jobdir import JobDir
@@ -13,8 +14,8 @@ _OWN_PROGRAMS = frozenset({b"jumar.engine.local.warm", b"jumar.launch"})
 
 
 class _Found(NamedTuple):
-    keepers: FrozenSet[str]
-    """Names of living guards and supervisors."""
+    keepers: Dict[str, Tuple[int, ...]]
+    """Living guards and supervisors by their name."""
     ranks: Dict[Tuple[str, int], Tuple[int, ...]]
     """Living processes by the job and attempt in their environment."""
 
@@ -27,7 +28,11 @@ class Census:
 
     def is_kept(self, directory: JobDir) -> bool:
         """Whether a guard or a supervisor of the attempt lives."""
-        return directory.keeper_name in self._found().keepers
+        return bool(self.keepers(directory))
+
+    def keepers(self, directory: JobDir) -> Tuple[int, ...]:
+        """The guard and the supervisor of the attempt, as far as they live."""
+        return self._found().keepers.get(directory.keeper_name, ())
 
     def ranks(self, directory: JobDir) -> Tuple[int, ...]:
         """Other living processes of the attempt."""
@@ -42,11 +47,24 @@ class Census:
 def _take() -> _Found:
     ranks: Dict[Tuple[str, int], Tuple[int, ...]] = {}
     living = [stat for stat in process.all_stats() if not stat.is_dead]
+    keepers: Dict[str, Tuple[int, ...]] = {}
     for stat in living:
         key = _marked(process.environment_of(stat.pid))
         if key is not None:
             ranks[key] = (*ranks.get(key, ()), stat.pid)
-    return _Found(frozenset(stat.name for stat in living), ranks)
+        elif "." in stat.name and _is_ours(stat):
+            # Anybody can call a process so; whoever bears the marks of a job is no keeper.
+            keepers[stat.name] = (*keepers.get(stat.name, ()), stat.pid)
+    return _Found(keepers, ranks)
+
+
+def _is_ours(stat: Stat) -> bool:
+    """Whether it is a program of the platform, run by this user."""
+    try:
+        is_own = os.stat(f"/proc/{stat.pid}").st_uid == os.geteuid()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return is_own and bool(_OWN_PROGRAMS.intersection(process.command_of(stat.pid)))
 
 
 def keeps(identity: Identity, directory: JobDir) -> bool:
@@ -54,13 +72,14 @@ def keeps(identity: Identity, directory: JobDir) -> bool:
     stat = process.read_stat(identity.pid)
     if stat is None or not process.is_same(stat, identity):
         return False
-    return stat.name == directory.keeper_name or _is_unnamed_keeper(stat)
+    if stat.name == directory.keeper_name:
+        return _is_ours(stat)
+    return _is_unnamed_keeper(stat)
 
 
 def _is_unnamed_keeper(stat: Stat) -> bool:
     """One that an earlier jumar has started, which gave it no name."""
-    is_python = stat.name.startswith("python")
-    return is_python and bool(_OWN_PROGRAMS.intersection(process.command_of(stat.pid)))
+    return stat.name.startswith("python") and _is_ours(stat)
 
 
 def _marked(environment: Iterable[bytes]) -> Optional[Tuple[str, int]]:

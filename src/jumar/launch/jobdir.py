@@ -21,6 +21,7 @@ ENDINGS = frozenset({"succeeded", "failed", "stopped", "timed-out", "preempted",
 _NEW_OR_PLAIN = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 _RESERVED_BYTES = 16384
 _MOST_CLAIM_BYTES = 16384
+_MOST_REASON = 2000
 _MOST_RESULT_BYTES = 65536
 
 
@@ -192,6 +193,13 @@ def read_claim(directory: JobDir) -> Optional[Claim]:
         raise Unusable(f"{directory.claim} is damaged: {error}") from error
 
 
+def is_plain(directory: JobDir) -> bool:
+    """Whether the folders of the attempt are the platform's own: a job may put links in their place,
+    and what is written through them lands elsewhere."""
+    folders = (directory.root, os.path.dirname(directory.attempt), directory.attempt)
+    return all(os.path.isdir(folder) and not os.path.islink(folder) for folder in folders)
+
+
 def claimed_at(directory: JobDir) -> Optional[float]:
     """When the attempt was claimed, as far as its directory tells."""
     try:
@@ -289,6 +297,8 @@ def _is_reserved(path: str) -> bool:
 
 def write_ending(directory: JobDir, ending: Ending) -> None:
     """The last thing written of an attempt; uses the reserved space."""
+    if len(ending.reason) > _MOST_REASON:
+        ending = ending._replace(reason=ending.reason[:_MOST_REASON] + "…")
     data = _encode(ending._asdict())
     if len(data) > _RESERVED_BYTES:
         keep = max(0, len(ending.tail) - (len(data) - _RESERVED_BYTES) - 16)
@@ -393,5 +403,6 @@ def _append(path: str, data: bytes) -> None:
 def _remove(path: str) -> None:
     try:
         os.unlink(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        # A folder that a job has put there is not what was to be removed.
         return

@@ -35,6 +35,8 @@ def main() -> int:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    # It would tell of every backup as if the database itself had been made anew.
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     try:
         serve_until_told(settings, on_ready=lambda info: _report({"ready": encode(info)}))
     except JumarError as error:

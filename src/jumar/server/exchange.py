@@ -13,6 +13,7 @@ from jumar.spec.document import validate_spec
 from jumar.spec.job import JobSpec
 
 MOST_MESSAGE = 4000
+MOST_SPEC_BYTES = 256 << 10
 
 
 class BodyTooLarge(JumarError):
@@ -50,6 +51,9 @@ def error_answer(error: JumarError) -> Response:
 async def read_spec(request: Request) -> JobSpec:
     """The job in the body; errors name its fields."""
     body = await request.body()
+    if len(body) > MOST_SPEC_BYTES:
+        # Thousands of them are kept for as long as the jobs are.
+        raise BodyTooLarge(MOST_SPEC_BYTES)
     try:
         data = from_json(body)
     except ValueError as error:

@@ -15,8 +15,8 @@ from jumar.engine.local.stages import Stages
 from jumar.engine.local.starter import Starter
 from jumar.errors import EngineFailed
 from jumar.launch import jobdir, process
-from jumar.launch.census import keeps
-from jumar.launch.jobdir import JobDir
+from jumar.launch.census import Census, keeps
+from jumar.launch.jobdir import Claim, JobDir
 from jumar.launch.left_behind import IDLE_LIMIT_S
 from jumar.launch.untrusted import Unusable
 from jumar.spec.devices import Card
@@ -74,6 +74,7 @@ class LocalEngine:
         directory = job_dir(attempt)
         if os.path.lexists(directory.claim) or os.path.lexists(directory.result):
             return
+        self._observer.begin(attempt)
         write_files(
             attempt,
             env_cache=self._home / "envs",
@@ -115,11 +116,25 @@ class LocalEngine:
         directory, trouble = job_dir(attempt), None
         try:
             os.makedirs(directory.attempt, exist_ok=True)
-            jobdir.ask_to_stop(directory, why.value)
+            if jobdir.is_plain(directory):
+                jobdir.ask_to_stop(directory, why.value)
         except OSError as error:
             trouble = error
         if not _signal_supervisor(directory) and trouble is not None:
             raise EngineFailed(f"cannot ask job {attempt.job_id} to stop: {trouble}") from trouble
+
+    def kill(self, attempt: Attempt) -> None:
+        """SIGKILL to guard and supervisor; without them the next look ends what is left."""
+        directory = job_dir(attempt)
+        try:
+            claim = _claim(directory)
+            for one in () if claim is None else (claim.guard, claim.supervisor):
+                if keeps(one, directory):
+                    process.send(one.pid, signal.SIGKILL)
+            for pid in Census().keepers(directory):
+                process.send(pid, signal.SIGKILL)
+        except OSError as error:
+            raise EngineFailed(f"cannot end job {attempt.job_id}: {error}") from error
 
     def close(self) -> None:
         """Let the helper end when its last attempt has."""
@@ -129,10 +144,19 @@ class LocalEngine:
 def _signal_supervisor(directory: JobDir) -> bool:
     """Whether it was sent a signal; one that was not sees the file by itself, half a second later."""
     try:
-        claim = jobdir.read_claim(directory)
+        claim = _claim(directory)
         # The claim may name anybody; only a process that keeps this attempt is sent a signal.
-        if claim is None or not keeps(claim.supervisor, directory):
-            return False
-        return process.send(claim.supervisor.pid, signal.SIGTERM)
-    except (OSError, Unusable):
+        if claim is not None and keeps(claim.supervisor, directory):
+            return process.send(claim.supervisor.pid, signal.SIGTERM)
+        # The job has removed or changed the claim.
+        sent = [process.send(pid, signal.SIGTERM) for pid in Census().keepers(directory)]
+        return any(sent)
+    except OSError:
         return False
+
+
+def _claim(directory: JobDir) -> Claim | None:
+    try:
+        return jobdir.read_claim(directory)
+    except Unusable:
+        return None

@@ -9,7 +9,7 @@ from typing import Any
 from jumar.engine.base import Attempt
 from jumar.engine.local.card_book import CardFacts
 from jumar.errors import EngineFailed, StorageFull
-from jumar.launch.jobdir import FORMAT, JobDir, create_json, prepare_stop, reserve_result
+from jumar.launch.jobdir import FORMAT, JobDir, prepare_stop, reserve_result, write_json
 from jumar.launch.left_behind import IDLE_LIMIT_S
 from jumar.launch.process import boot_id
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
@@ -30,20 +30,19 @@ def write_files(
     staging: dict[str, Any] | None = None,
     idle_limit_s: float = IDLE_LIMIT_S,
 ) -> None:
-    """Both files, each whole or not at all; what is there already stays."""
+    """Both files, each whole or not at all."""
     directory = job_dir(attempt)
     try:
         Path(directory.attempt).mkdir(parents=True, exist_ok=True)
         Path(directory.log(0, 0)).parent.mkdir(parents=True, exist_ok=True)
         # An attempt that has begun must be able to say how it ended; without room it does not begin.
         reserve_result(directory)
-        if not Path(directory.job).exists():
-            create_json(directory.job, _job(attempt, env_cache))
-        if not Path(directory.request).exists():
-            prepare_stop(directory)
-            request = _request(attempt, notify, facts)
-            request.update(staging=staging, idle_limit_s=idle_limit_s)
-            create_json(directory.request, request)
+        # Anew for every attempt: an earlier one may have written them as it likes.
+        write_json(directory.job, _job(attempt, env_cache))
+        prepare_stop(directory)
+        request = _request(attempt, notify, facts)
+        request.update(staging=staging, idle_limit_s=idle_limit_s)
+        write_json(directory.request, request)
     except OSError as error:
         raise _explained(attempt, error) from error
 

@@ -24,6 +24,8 @@ from jumar.spec.text import storable
 logger = logging.getLogger(__name__)
 ASK_AGAIN_S = 2.0
 GIVE_UP_S = 60.0
+_GONE_S = 10.0
+"""How long a job directory that is not there is looked for: a share may be away for a moment."""
 _MOST_REMEMBERED = 4096
 
 
@@ -54,13 +56,18 @@ class Observer:
         census = Census()
         return [self._one(attempt, census) for attempt in attempts]
 
+    def begin(self, attempt: Attempt) -> None:
+        """The attempt is being started, perhaps once more: its time to claim begins now."""
+        seen = self._seen.setdefault((attempt.job_id, attempt.number), _Seen())
+        seen.first_asked_at = seen.asked_at = time.monotonic()
+
     def _one(self, attempt: Attempt, census: Census) -> Observation:
         seen = self._seen.setdefault((attempt.job_id, attempt.number), _Seen())
         try:
             # Once known it stays, until it is written down: its directory may be gone by then.
             seen.ending = seen.ending or self._look(job_dir(attempt), seen, census)
         except OSError as error:
-            _tell_once(seen, attempt, f"cannot be looked at now: {error}")
+            _tell_once(seen, attempt, f"cannot be looked at now: {error.strerror}")
         if seen.ending is None:
             state = JobState.RUNNING if seen.running else JobState.STARTING
             return Observation(job_id=attempt.job_id, number=attempt.number, state=state)
@@ -102,13 +109,14 @@ class Observer:
         now = time.monotonic()
         if not seen.first_asked_at:
             seen.first_asked_at = seen.asked_at = now
+        patience_s = GIVE_UP_S if os.path.isdir(directory.root) else _GONE_S
         if now - seen.asked_at <= ASK_AGAIN_S:
             return None
         seen.asked_at = now
         if census.is_kept(directory) or census.ranks(directory):
             # The job has removed its claim, or its whole directory, and runs on.
             return None
-        if now - seen.first_asked_at > GIVE_UP_S:
+        if now - seen.first_asked_at > patience_s:
             return _never_started(directory)
         if os.path.lexists(directory.request):
             try:
@@ -153,8 +161,8 @@ def _read_ending(directory: JobDir) -> Ending | None:
 
 def _never_started(directory: JobDir) -> Ending | None:
     """Claim the attempt for nobody, so that a late supervisor leaves it alone; None: one was quicker."""
-    if not os.path.isdir(directory.root):
-        return Ending("lost", "supervisor-killed", f"its directory {directory.root} is gone")
+    if not jobdir.is_plain(directory):
+        return Ending("lost", "supervisor-killed", f"its directory {directory.attempt} is gone")
     me = process.myself()
     nobody = Claim(me, me, os.uname().nodename, None)
     if not jobdir.create_json(directory.claim, nobody.as_json()):
@@ -167,7 +175,7 @@ def _lost(directory: JobDir, claim: Claim | None, damage: str) -> Ending:
     reason = damage or "its supervisor and guard were killed"
     if claim is not None and claim.supervisor.boot_id != process.boot_id():
         reason = "the machine was restarted"
-    if not os.path.isdir(directory.root):
+    if not jobdir.is_plain(directory):
         reason = f"its directory {directory.root} is gone"
     ending = Ending("lost", "supervisor-killed", reason, started_at=jobdir.claimed_at(directory))
     return _written(directory, ending._replace(finished_at=time.time()))
@@ -175,6 +183,8 @@ def _lost(directory: JobDir, claim: Claim | None, damage: str) -> Ending:
 
 def _written(directory: JobDir, ending: Ending) -> Ending:
     """Put the ending into the directory, for whoever reads it later; what counts is that it is known."""
+    if not jobdir.is_plain(directory):
+        return ending
     try:
         jobdir.forget_keys(directory)
         jobdir.write_ending(directory, ending)
