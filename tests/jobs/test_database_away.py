@@ -92,6 +92,29 @@ def test_a_trouble_that_lasts_is_said_once(
         platform.service.close()
 
 
+def test_a_log_that_grows_is_never_taken_for_one_that_was_cut(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'jumar.db'}")
+    over, lost = threading.Event(), list[DatabaseLost]()
+
+    def look() -> None:
+        while not over.is_set():
+            try:
+                database.check()
+            except DatabaseLost as error:
+                lost.append(error)
+
+    lookers = [threading.Thread(target=look) for _ in range(4)]
+    for looker in lookers:
+        looker.start()
+    for number in range(200):
+        add_user(database, f"user{number}")
+    over.set()
+    for looker in lookers:
+        looker.join()
+    database.close()
+    assert lost == []
+
+
 def removed(path: Path) -> None:
     path.unlink()
 

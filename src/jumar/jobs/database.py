@@ -40,6 +40,8 @@ _PATIENCE_S = 30.0
 _PAUSE_S = 0.2
 # Any number: it only has to be the same in every jumar.
 _ADVISORY_LOCK = 0x6A756D6172
+_CLAIM_LIMIT_S = 5.0
+_CLAIM_PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,9 +379,13 @@ def _claim(engine: Engine) -> Connection | None:
     if engine.dialect.name != "postgresql":
         return None
     connection = engine.connect()
-    held = connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _ADVISORY_LOCK})
-    if not held.scalar_one():
-        connection.close()
-        raise HomeUnusable("another jumar server works on this database", hint="stop it first")
+    lock = text("SELECT pg_try_advisory_lock(:n)")
+    # PostgreSQL notices a moment later that a server which was killed is gone.
+    give_up_at = time.monotonic() + _CLAIM_LIMIT_S
+    while not connection.execute(lock, {"n": _ADVISORY_LOCK}).scalar_one():
+        if time.monotonic() > give_up_at:
+            connection.close()
+            raise HomeUnusable("another jumar server works on this database", hint="stop it first")
+        time.sleep(_CLAIM_PAUSE_S)
     connection.commit()
     return connection

@@ -68,13 +68,15 @@ class SqliteFile:
             header = self._header()
             if header[: len(_MAGIC)] != _MAGIC or header[_MARK_AT] not in self._marks:
                 return f"the database {self.path} was overwritten while the server runs"
+            # Read before the look: another thread may have seen it grow in between.
+            known_bytes = self._log_bytes
             found = os.stat(self._log_path)
             if _identity(found) != self._log_id:
                 return f"{self._log_path}, a part of the database, was replaced"
             # SQLite writes it anew from its beginning, and never makes it shorter while it is open.
-            if found.st_size < self._log_bytes:
+            if found.st_size < known_bytes:
                 return f"{self._log_path}, a part of the database, was cut short"
-            self._log_bytes = found.st_size
+            self._log_bytes = max(known_bytes, found.st_size)
         except FileNotFoundError as error:
             return f"the database's file {error.filename} was removed while the server runs"
         except OSError as error:
