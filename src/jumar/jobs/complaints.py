@@ -5,6 +5,8 @@ import threading
 import time
 
 _FIT_S = 1.5
+_MOST_KEPT = 1000
+_FORGET_S = 60.0
 
 
 class Complaints:
@@ -17,10 +19,13 @@ class Complaints:
 
     def say(self, who: str, trouble: object) -> None:
         """Log it, unless that was the last thing said of `who`."""
-        words = " ".join(str(trouble).split())
+        words, now = " ".join(str(trouble).split()), time.monotonic()
         with self._lock:
             is_new = who not in self._said or self._said[who][0] != words
-            self._said[who] = (words, time.monotonic())
+            self._said[who] = (words, now)
+            if len(self._said) > _MOST_KEPT:
+                # Jobs end, and nobody says any more that their trouble is over.
+                self._said = {k: v for k, v in self._said.items() if now - v[1] < _FORGET_S}
         if is_new:
             self._log.warning("%s: %s; tried again until it works", who, words)
 

@@ -195,7 +195,8 @@ class Conductor:
         if is_tick and job.row.id in self._unstarted:
             self._start(job.attempt)
         if is_tick and self._is_overdue(job):
-            log.warning("job %s should have ended long ago; it is killed", job.row.id)
+            # Said once, however long the kernel takes to end it.
+            self._complaints.say(f"job {job.row.id}", "it should have ended long ago and is killed")
             self._ask(self._engine.kill, job.attempt, "the end")
 
     def _is_overdue(self, job: ActiveJob) -> bool:
