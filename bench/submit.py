@@ -23,8 +23,8 @@ from parts.slurm import missing_parts, slurm
 from sqlalchemy import Connection
 
 from jumar.client import Client
+from jumar.database.access import open_database
 from jumar.jobs import ledger
-from jumar.jobs.database import open_database
 from jumar.spec.job import JobSpec
 
 JUMAR = str(Path(sys.executable).parent / "jumar")

@@ -11,7 +11,7 @@ from jumar.devices import hccn, smi_maps, smi_reports
 from jumar.devices.npu import smi_to_cards
 from jumar.devices.smi_info import read_info
 from jumar.devices.text import CannotRead
-from jumar.launch.hccn import read_conf
+from jumar.launch.ascend.hccn import read_conf
 
 SAMPLES = sorted((Path(__file__).parent / "samples").iterdir())
 READERS: list[Callable[[str], object]] = [

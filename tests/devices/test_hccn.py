@@ -4,7 +4,7 @@ import pytest
 
 from jumar.devices import hccn
 from jumar.devices.text import CannotRead
-from jumar.launch.hccn import read_conf
+from jumar.launch.ascend.hccn import read_conf
 
 SAMPLES = Path(__file__).parent / "samples"
 

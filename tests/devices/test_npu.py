@@ -10,7 +10,7 @@ import pytest
 
 from jumar.devices import Machine, cards, inventory
 from jumar.devices.npu import device_addresses, npu_cards
-from jumar.launch.probe import Answer, ask
+from jumar.launch.processes.probe import Answer, ask
 from jumar.spec.devices import DeviceKind
 
 SAMPLES = Path(__file__).parent / "samples"

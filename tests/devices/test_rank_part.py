@@ -9,8 +9,8 @@ import pytest
 from jumar.devices.machine import Machine
 from jumar.devices.rank_part import PartRequest, parse_ids, part_here
 from jumar.errors import BadInput, NotFound
-from jumar.launch.probe import Answer
-from jumar.launch.ranktable import document
+from jumar.launch.ascend.ranktable import document
+from jumar.launch.processes.probe import Answer
 
 SAMPLES = Path(__file__).parent / "samples"
 HERE = {"HCCL_IF_IP": "10.0.0.7"}

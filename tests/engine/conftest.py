@@ -13,7 +13,7 @@ import pytest
 from jumar.engine.base import Attempt, Engine, Observation
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.local.stages import Stages
-from jumar.launch import process
+from jumar.launch.processes import process
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.store.users import UserStores

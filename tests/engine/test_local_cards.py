@@ -11,7 +11,7 @@ from tests.engine.conftest import Workshop, log_of
 from jumar.devices.machine import Machine
 from jumar.engine.local.card_book import CardBook
 from jumar.engine.local.engine import LocalEngine
-from jumar.launch.probe import Answer
+from jumar.launch.processes.probe import Answer
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.states import JobState
 

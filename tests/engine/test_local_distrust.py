@@ -21,7 +21,7 @@ from jumar.engine.local import observing
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.local.observing import Observer
 from jumar.engine.local.starter import Starter
-from jumar.launch.jobdir import JobDir, read_claim
+from jumar.launch.jobdir.files import JobDir, read_claim
 from jumar.spec.states import JobState
 from jumar.store.staging.status import read_status
 

@@ -12,7 +12,7 @@ import pytest
 from tests.engine.conftest import PATIENCE_S, Workshop, log_of, wait_final, wait_for
 from tests.engine.test_local_run import events
 
-from jumar.launch.namespace import Mount, trial, view_of
+from jumar.launch.processes.namespace import Mount, trial, view_of
 from jumar.spec.states import JobState
 
 PYTHON = sys.executable

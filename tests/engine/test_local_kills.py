@@ -11,9 +11,9 @@ import pytest
 from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
 
 from jumar.engine.base import Attempt
-from jumar.launch import process
-from jumar.launch.jobdir import Claim, JobDir, read_claim, write_json
-from jumar.launch.process import Identity
+from jumar.launch.jobdir.files import Claim, JobDir, read_claim, write_json
+from jumar.launch.processes import process
+from jumar.launch.processes.process import Identity
 from jumar.spec.states import JobState
 
 BUSY = (

@@ -13,7 +13,7 @@ import pytest
 from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
 
 from jumar.engine.base import Attempt
-from jumar.launch import process
+from jumar.launch.processes import process
 from jumar.spec.states import JobState
 
 PYTHON = shlex.quote(sys.executable)

@@ -16,7 +16,7 @@ from tests.engine.conftest import PATIENCE_S, Workshop, log_of, pack, wait_final
 
 from jumar.engine.local.files import write_files
 from jumar.engine.local.starter import Starter
-from jumar.launch import process
+from jumar.launch.processes import process
 from jumar.spec.states import JobState
 
 PYTHON = sys.executable
@@ -154,7 +154,7 @@ def hide_cgroups(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     boot = tmp_path / "site"
     boot.mkdir()
     (boot / "sitecustomize.py").write_text(
-        "import jumar.launch.cgroup as c\nc.MOUNTINFO = '/nonexistent'\n"
+        "import jumar.launch.processes.cgroup as c\nc.MOUNTINFO = '/nonexistent'\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(boot))
     workshop.engine.prepare()

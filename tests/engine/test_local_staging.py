@@ -10,8 +10,9 @@ from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
 
 from jumar.engine.base import Attempt
 from jumar.errors import BadInput, SubmitRefused
-from jumar.launch import jobdir, process
-from jumar.launch.jobdir import JobDir
+from jumar.launch.jobdir import files as jobdir
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.processes import process
 from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord
 from jumar.spec.states import JobState

@@ -8,7 +8,7 @@ from tests.jobs.test_service import Platform
 
 from jumar.engine.base import Attempt
 from jumar.engine.local.files import job_dir, write_files
-from jumar.launch.job import read_request
+from jumar.launch.jobdir.job import read_request
 from jumar.spec.job import JobSpec
 from jumar.spec.states import JobState
 

@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import insert
 from tests.jobs.test_service import Platform
 
+from jumar.database.access import open_database
+from jumar.database.tables import users
 from jumar.errors import BadInput, Conflict, HomeUnusable, JumarError, NotFound, TooManyJobs
 from jumar.jobs import ledger
-from jumar.jobs.database import open_database
 from jumar.jobs.scheduling.use import EXPECTED_S
-from jumar.jobs.tables import users
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord, ShareLine
 from jumar.spec.states import JobState as S

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jumar.jobs.hints import HintSocket
-from jumar.launch.jobdir import JobDir, Journal
+from jumar.launch.jobdir.files import JobDir, Journal
 
 
 @pytest.mark.parametrize("depth", [1, 120], ids=["short", "longer than an address may be"])

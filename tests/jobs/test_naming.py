@@ -5,9 +5,9 @@ from collections.abc import Generator
 
 import pytest
 
+from jumar.database.access import Database, open_database
 from jumar.errors import BadInput, NotFound
 from jumar.jobs import ledger
-from jumar.jobs.database import Database, open_database
 from jumar.jobs.naming import resolve
 from jumar.spec.job import JobSpec
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.tars import tar_of
 
+from jumar.database.access import Database, open_database
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import Conflict, JumarError, NotFound
 from jumar.jobs import ledger
-from jumar.jobs.database import Database, open_database
 from jumar.jobs.service import JobService
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec

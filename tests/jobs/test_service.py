@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tars import tar_of
 
+from jumar.database.access import open_database
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import (
     BadInput,
@@ -23,7 +24,6 @@ from jumar.errors import (
 )
 from jumar.jobs import conductor, ledger, results
 from jumar.jobs.archives import CodeTooLarge
-from jumar.jobs.database import open_database
 from jumar.jobs.lifecycle import STEPS, check_step
 from jumar.jobs.service import JobService
 from jumar.spec.devices import Card, DeviceKind

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jumar.launch import process
+from jumar.launch.processes import process
 
 PYTHON = sys.executable
 PATIENCE_S = 180.0

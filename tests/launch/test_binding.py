@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumar.launch.binding import NearCard, near_cards, plan_binding
-from jumar.launch.spawn import Program, spawn
-from jumar.launch.topology import format_cpus, numa_cpus, parse_cpus
+from jumar.launch.processes.spawn import Program, spawn
+from jumar.launch.ranks.binding import NearCard, near_cards, plan_binding
+from jumar.launch.ranks.topology import format_cpus, numa_cpus, parse_cpus
 
 A2 = [
     NearCard(0, parse_cpus("72-95")),

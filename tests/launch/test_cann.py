@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from jumar.launch.cann import cann_environment, find_cann, is_sourced
+from jumar.launch.ascend.cann import cann_environment, find_cann, is_sourced
 
 
 def make(root: Path, *names: str) -> None:

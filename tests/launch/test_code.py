@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from jumar.launch.code import bring_code
-from jumar.launch.control import Control
-from jumar.launch.job import Job, Request
-from jumar.launch.jobdir import JobDir
-from jumar.launch.outcome import SetupFailed
-from jumar.launch.steps import Steps
-from jumar.launch.tree import Tree
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.job import Job, Request
+from jumar.launch.prepare.code import bring_code
+from jumar.launch.prepare.steps import Steps
+from jumar.launch.processes.control import Control
+from jumar.launch.processes.tree import Tree
+from jumar.launch.verdict.outcome import SetupFailed
 
 JOB = Job(
     "job",

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from jumar.launch.job import Job, Request
-from jumar.launch.job_ranks import Prepared, plan_ranks
-from jumar.launch.jobdir import JobDir
-from jumar.launch.supervise import SCHEDULER, Rank
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.job import Job, Request
+from jumar.launch.processes.supervise import SCHEDULER, Rank
+from jumar.launch.ranks.job_ranks import Prepared, plan_ranks
 
 TABLE = "/jobs/j1/hccl.json"
 

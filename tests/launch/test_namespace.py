@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jumar.launch import namespace, process
-from jumar.launch.namespace import Mount, View, view_of
+from jumar.launch.processes import namespace, process
+from jumar.launch.processes.namespace import Mount, View, view_of
 
 NOBODY = 65534
 PR_GET_PDEATHSIG = 2

@@ -14,7 +14,7 @@ import pytest
 from tests.launch.conftest import Launcher, wait_for, wait_for_notice
 from tests.ports import free_port
 
-from jumar.launch import process
+from jumar.launch.processes import process
 
 
 def pair(

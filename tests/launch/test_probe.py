@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.launch.conftest import wait_for
 
-from jumar.launch import probe
-from jumar.launch.probe import Answer, ask
+from jumar.launch.processes import probe
+from jumar.launch.processes.probe import Answer, ask
 
 
 def python(program: str) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.launch.ranktable import (
+from jumar.launch.ascend.ranktable import (
     FORMATS,
     NotExpressible,
     RankTable,
@@ -25,7 +25,7 @@ from jumar.launch.ranktable import (
     read_table,
     write_table,
 )
-from jumar.launch.ranktable.make import NodeDevice
+from jumar.launch.ascend.ranktable.make import NodeDevice
 
 LAB: dict[str, Any] = {
     "board_id": "0x0000",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jumar.launch.ranktable import check, parse
+from jumar.launch.ascend.ranktable import check, parse
 
 Document = dict[str, Any]
 

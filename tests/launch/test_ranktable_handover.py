@@ -7,8 +7,8 @@ from threading import Thread
 
 import pytest
 
-from jumar.launch.ascend import use_rank_table
-from jumar.launch.ranktable import (
+from jumar.launch.ascend.apply import use_rank_table
+from jumar.launch.ascend.ranktable import (
     HandOverTimeout,
     RankTable,
     RankTableError,
@@ -18,8 +18,8 @@ from jumar.launch.ranktable import (
     make,
     wait_for_table,
 )
-from jumar.launch.ranktable.make import NodeDevice
-from jumar.launch.ranktable.podenv import Pod, pod_variables, render, write_pod_env
+from jumar.launch.ascend.ranktable.make import NodeDevice
+from jumar.launch.ascend.ranktable.podenv import Pod, pod_variables, render, write_pod_env
 
 
 def part(node: int) -> RankTable:
@@ -121,7 +121,7 @@ def test_a_table_that_is_being_written_is_looked_at_again(tmp_path: Path):
 
 
 def test_a_wrong_whole_is_refused_on_all_nodes(tmp_path: Path):
-    from jumar.launch.ranktable import write_table
+    from jumar.launch.ascend.ranktable import write_table
 
     write_table(tmp_path / "hccl.node1.json", part(0))
     with pytest.raises(RankTableError, match="wrong"):

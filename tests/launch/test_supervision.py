@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.launch.conftest import PATIENCE_S, PYTHON, Launcher, wait_for, wait_for_notice
 
-from jumar.launch import process
+from jumar.launch.processes import process
 
 SAVES = (
     "import os, signal, sys, time\n"
@@ -312,7 +312,7 @@ def test_ranks_run_to_their_end_where_nothing_can_be_printed(
 
 WITHOUT_PROCESSES = """
 import os, resource
-from jumar.launch.spawn import CannotStart, Program, spawn
+from jumar.launch.processes.spawn import CannotStart, Program, spawn
 if os.getuid() == 0:
     os.setresuid(65534, 65534, 65534)  # root has no such limit
 resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))

@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import pytest
 from tests.store.conftest import moto_account as moto_account
 
+from jumar.database.access import open_database
 from jumar.engine.memory import MemoryEngine
-from jumar.jobs.accounts import Accounts
-from jumar.jobs.database import open_database
 from jumar.jobs.service import JobService
-from jumar.server.listen import listen
-from jumar.server.serving import SiteServer
-from jumar.server.site import Site
+from jumar.people.accounts import Accounts
+from jumar.server.edge.site import Site
+from jumar.server.process.listen import listen
+from jumar.server.process.serving import SiteServer
 from jumar.settings import Settings
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec

@@ -17,7 +17,8 @@ import pytest
 from tests.server.conftest import LIMIT_S, Running, serving, wait_for
 from tests.tars import tar_of
 
-from jumar.server import bodies, connections, uploads
+from jumar.server.edge import bodies, uploads
+from jumar.server.process import connections
 from jumar.spec.states import JobState
 
 STRANGERS = 1100
@@ -152,7 +153,7 @@ def test_the_server_may_open_more_files_and_its_jobs_as_many_as_before(
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Running]:
     """A server with room for eight connections."""
-    monkeypatch.setattr("jumar.server.serving.room_for_connections", lambda: 8)
+    monkeypatch.setattr("jumar.server.process.serving.room_for_connections", lambda: 8)
     with serving(tmp_path) as running:
         yield running
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.server.conftest import Running
 
-from jumar.server.logfile import OpenLog
-from jumar.server.ranges import Part, RangeUnsatisfiable, parse_range
+from jumar.server.api.logfile import OpenLog
+from jumar.server.edge.ranges import Part, RangeUnsatisfiable, parse_range
 
 GIB = 1 << 30
 

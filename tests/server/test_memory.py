@@ -14,7 +14,7 @@ import pytest
 from tests.server.conftest import wait_for
 
 from jumar.client import Client
-from jumar.server import process
+from jumar.server.process import manage as process
 from jumar.settings import Settings
 from jumar.spec.states import JobState
 

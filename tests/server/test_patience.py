@@ -8,8 +8,8 @@ import pytest
 from tests.server.conftest import Running
 
 from jumar.errors import HomeUnusable, NotSignedIn, TooManyAttempts
-from jumar.server import patience as limits
-from jumar.server.patience import Patience, neighbourhood
+from jumar.server.edge import patience as limits
+from jumar.server.edge.patience import Patience, neighbourhood
 
 RIGHT = {"name": "zoe", "password": "correct horse"}
 WRONG = {"name": "zoe", "password": "wrong horse"}

@@ -19,10 +19,10 @@ from tests.ports import free_port
 from tests.server.conftest import wait_for
 
 from jumar.client import Client
+from jumar.database.access import open_database
 from jumar.errors import HomeUnusable, JumarError, StorageFull
-from jumar.jobs.database import open_database
-from jumar.server import process
 from jumar.server.home import HomeHeld, locked
+from jumar.server.process import manage as process
 from jumar.settings import Settings
 from jumar.spec.states import JobState
 
@@ -316,7 +316,7 @@ def test_secrets_are_not_in_the_list_of_processes_nor_in_the_log(
 def test_in_the_foreground_an_interrupt_ends_it_well(settings: Settings) -> None:
     program = (
         "import sys; from pathlib import Path; from jumar.settings import Settings; "
-        "from jumar.server.process import serve; serve(Settings(home=Path(sys.argv[1]), cpu_slots=2))"
+        "from jumar.server.process.manage import serve; serve(Settings(home=Path(sys.argv[1]), cpu_slots=2))"
     )
     with subprocess.Popen([sys.executable, "-c", program, settings.home]) as child:
         wait_for(lambda: process.running(settings) is not None)

@@ -13,8 +13,8 @@ from sqlalchemy import create_engine
 from tests.older import migrate
 from tests.server.conftest import Running
 
-from jumar.jobs.database import open_database
-from jumar.launch.jobdir import JobDir, write_json
+from jumar.database.access import open_database
+from jumar.launch.jobdir.files import JobDir, write_json
 from jumar.spec.states import JobState
 
 ID = "abcdefghij"

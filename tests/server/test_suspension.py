@@ -9,7 +9,7 @@ from tests.server.conftest import LIMIT_S, Event, Running, events, wait_for
 
 from jumar.client import Client
 from jumar.errors import NotAllowed
-from jumar.jobs.accounts import Accounts
+from jumar.people.accounts import Accounts
 from jumar.spec.states import JobState
 
 Act = Callable[[Accounts, str], object]
@@ -66,7 +66,7 @@ def test_a_stream_ends_when_its_token_is_over(
     running.tokens["ann"] = made.token
     with streamed(running, job.id) as incoming:
         assert next(incoming).name == "state"
-        monkeypatch.setattr("jumar.jobs.tokens.time.time", lambda: ends + 1)
+        monkeypatch.setattr("jumar.people.tokens.time.time", lambda: ends + 1)
         assert [event.name for event in incoming] == ["refused"]
 
 

@@ -16,7 +16,7 @@ from tests.ports import free_port
 from tests.store.parts import copy, wait_until
 
 from jumar.errors import NotAllowed, StorageFull
-from jumar.launch.process import send
+from jumar.launch.processes.process import send
 from jumar.store.accounts import Account, StoreConfig
 from jumar.store.door import Door
 from jumar.store.errors import StoreAway

@@ -14,7 +14,7 @@ from tests.ports import free_port
 from tests.store.parts import wait_until
 from tests.store.served import Served, run_jumar
 
-from jumar.launch.process import Identity
+from jumar.launch.processes.process import Identity
 from jumar.store import weed
 from jumar.store.accounts import load_config
 from jumar.store.door import Door

@@ -64,7 +64,7 @@ def _reached(settings: Settings, address: Address | None) -> Client | None:
 
 
 def _started(settings: Settings) -> Client:
-    from jumar.server.process import running, start_detached
+    from jumar.server.process.manage import running, start_detached
 
     if running(settings) is None:
         info = start_detached(settings)

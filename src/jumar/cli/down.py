@@ -17,7 +17,7 @@ def command(as_json: bool) -> None:
     Example:
       jumar down
     """
-    from jumar.server.process import stop
+    from jumar.server.process.manage import stop
 
     settings = load()
     stopped = stop(settings)

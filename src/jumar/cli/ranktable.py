@@ -11,7 +11,7 @@ from jumar.cli.output import note, print_json, print_table
 from jumar.errors import BadInput, JumarError
 
 if TYPE_CHECKING:
-    from jumar.launch.ranktable import RankTable
+    from jumar.launch.ascend.ranktable import RankTable
 
 FORMATS = click.Choice(["lab", "template2", "1.0", "1.2", "2.0"])
 CHIPS = click.Choice(["910", "A2", "A3", "A5"])
@@ -76,8 +76,8 @@ def merge(files: Sequence[Path], by_server_id: bool, output: Path | None) -> Non
     Example:
       jumar ranktable merge node0.json node1.json -o hccl.json
     """
-    from jumar.launch.ranktable import merge as merge_tables
-    from jumar.launch.ranktable import read_table
+    from jumar.launch.ascend.ranktable import merge as merge_tables
+    from jumar.launch.ascend.ranktable import read_table
 
     with _in_words():
         table = merge_tables([read_table(path) for path in files], by_server_id=by_server_id)
@@ -98,8 +98,8 @@ def check(file: Path, chip: str | None, as_json: bool) -> int:
     Example:
       jumar ranktable check hccl.json --chip A2
     """
-    from jumar.launch.ranktable import check as faults_of
-    from jumar.launch.ranktable import read_table
+    from jumar.launch.ascend.ranktable import check as faults_of
+    from jumar.launch.ascend.ranktable import read_table
 
     with _in_words():
         findings = faults_of(read_table(file), chip)
@@ -125,7 +125,7 @@ def show(file: Path, form: str | None, as_json: bool, output: Path | None) -> No
     Example:
       jumar ranktable show hccl.json --format lab -o lab.json
     """
-    from jumar.launch.ranktable import read_table
+    from jumar.launch.ascend.ranktable import read_table
 
     with _in_words():
         table = read_table(file)
@@ -150,8 +150,8 @@ def show(file: Path, form: str | None, as_json: bool, output: Path | None) -> No
 
 
 def _put(table: "RankTable", form: str, output: Path | None) -> None:
-    from jumar.launch.ranktable import write_table
-    from jumar.launch.ranktable.write import dumps
+    from jumar.launch.ascend.ranktable import write_table
+    from jumar.launch.ascend.ranktable.write import dumps
 
     if output is None:
         print(dumps(table, form), end="")
@@ -165,7 +165,7 @@ def _put(table: "RankTable", form: str, output: Path | None) -> None:
 
 def _refuse_faults(table: "RankTable", chip: str | None) -> None:
     """Pass on warnings; a table that the collective library would refuse is not written."""
-    from jumar.launch.ranktable import check as faults_of
+    from jumar.launch.ascend.ranktable import check as faults_of
 
     findings = faults_of(table, chip)
     errors = [finding for finding in findings if finding.severity == "error"]
@@ -183,7 +183,7 @@ def _refuse_faults(table: "RankTable", chip: str | None) -> None:
 @contextmanager
 def _in_words() -> Generator[None]:
     """The launcher's errors as the command line's; the launcher knows nothing of ours."""
-    from jumar.launch.ranktable import RankTableError
+    from jumar.launch.ascend.ranktable import RankTableError
 
     try:
         yield

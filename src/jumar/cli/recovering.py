@@ -27,7 +27,7 @@ def connected_to_keeper(*, yes: bool) -> Generator[Client]:
 
 
 def _free_the_place(yes: bool) -> None:
-    from jumar.jobs.sqlite_file import is_damaged, set_aside
+    from jumar.database.sqlite_file import is_damaged, set_aside
 
     settings = load()
     path = settings.home / "jumar.db"

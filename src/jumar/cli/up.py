@@ -55,7 +55,7 @@ def command(
       jumar up --host 0.0.0.0 --port 7420
       jumar up --detach --s3 7480
     """
-    from jumar.server import process
+    from jumar.server.process import manage as process
 
     given = {"port": port, "host": host, "s3_port": s3_port, "s3_host": s3_host}
     asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -82,7 +82,7 @@ def _refuse_other_door(info: ServerInfo, s3_port: int | None) -> None:
 
 
 def _tell_when_up(settings: Settings, as_json: bool) -> None:
-    from jumar.server import process
+    from jumar.server.process import manage as process
 
     give_up_at = time.monotonic() + _ANSWER_LIMIT_S
     while time.monotonic() < give_up_at:

@@ -1,12 +1,12 @@
 """The network cards on the NPUs: what `hccn_tool` answers. Text in, records out.
 
-/etc/hccn.conf is read by `jumar.launch.hccn`, which needs it without this room."""
+/etc/hccn.conf is read by `jumar.launch.ascend.hccn`, which needs it without this room."""
 
 import re
 from dataclasses import dataclass
 
 from jumar.devices.text import CannotRead, first_words, identity, lines_of, number, word
-from jumar.launch.hccn import address
+from jumar.launch.ascend.hccn import address
 
 _FIELD = re.compile(r"\s*(?:\[devid \d+\]\s*)?([A-Za-z][^:]{0,50}?)\s*:\s*(.*?)\s*")
 _TLS = re.compile(r"tls switch\s*\[(\d)\]", re.IGNORECASE)

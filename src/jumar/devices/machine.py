@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from jumar.launch.probe import Answer, ask
+from jumar.launch.processes.probe import Answer, ask
 
 _TOOL_FOLDERS = (
     "usr/local/sbin",
@@ -21,7 +21,7 @@ _TOOL_FOLDERS = (
 
 
 class Ask(Protocol):
-    """Runs a tool with a time limit; `jumar.launch.probe.ask` is the real one."""
+    """Runs a tool with a time limit; `jumar.launch.processes.probe.ask` is the real one."""
 
     def __call__(self, command: Sequence[str], *, timeout_s: float) -> Answer:
         """What the tool said."""

@@ -15,8 +15,8 @@ from jumar.devices.machine import Machine
 from jumar.devices.smi_info import SmiChip, SmiInfo, Usage, read_info
 from jumar.devices.smi_maps import MappedChip, read_map, read_topology
 from jumar.devices.text import CannotRead
-from jumar.launch.hccn import read_conf
-from jumar.launch.topology import Topology
+from jumar.launch.ascend.hccn import read_conf
+from jumar.launch.ranks.topology import Topology
 from jumar.spec.devices import Card, CardProcess, DeviceKind
 
 _log = logging.getLogger(__name__)

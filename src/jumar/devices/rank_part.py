@@ -11,8 +11,15 @@ from jumar.devices.npu import QUERY_LIMIT_S, device_addresses, npu_cards
 from jumar.devices.smi_reports import Report, read_reports
 from jumar.devices.text import CannotRead
 from jumar.errors import BadInput, NotFound
-from jumar.launch.ranktable import RankTable, Unreadable, format_for, host_address, make, parse
-from jumar.launch.ranktable.make import NodeDevice
+from jumar.launch.ascend.ranktable import (
+    RankTable,
+    Unreadable,
+    format_for,
+    host_address,
+    make,
+    parse,
+)
+from jumar.launch.ascend.ranktable.make import NodeDevice
 from jumar.spec.devices import Card
 
 _ROOT_INFO = "etc/hccl_rootinfo.json"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from jumar.devices.smi_table import column_key
 from jumar.devices.text import CannotRead, first_words, identity, lines_of
-from jumar.launch import topology
-from jumar.launch.topology import Topology
+from jumar.launch.ranks import topology
+from jumar.launch.ranks.topology import Topology
 
 # Also of columns that nobody here asks for, as the slot on A5: each moves the values behind it.
 _MAP_NAMES = re.compile(

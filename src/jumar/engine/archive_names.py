@@ -17,8 +17,8 @@ import threading
 from pathlib import Path
 
 from jumar.errors import BadInput, EngineFailed
-from jumar.launch.code import member_parts
-from jumar.launch.outcome import SetupFailed
+from jumar.launch.prepare.code import member_parts
+from jumar.launch.verdict.outcome import SetupFailed
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from jumar.errors import BadInput
 from jumar.host.versions import Version
-from jumar.launch.probe import Answer, ask
+from jumar.launch.processes.probe import Answer, ask
 
 INSPECT_LIMIT_S = 20.0
 NO_AUTOLOAD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}

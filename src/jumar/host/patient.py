@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
 from jumar.devices.machine import Machine
-from jumar.launch.probe import Answer, ask
+from jumar.launch.processes.probe import Answer, ask
 
 T = TypeVar("T")
 

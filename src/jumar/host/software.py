@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jumar.host.versions import Version, parse_or_none
-from jumar.launch.cann import Cann, cann_environment, find_cann
+from jumar.launch.ascend.cann import Cann, cann_environment, find_cann
 
 _BASES = ("usr/local/Ascend", "~/Ascend", "opt/Ascend")
 _RELEASE = re.compile(r"(?:cann-)?\d+\.\d+[\w.+-]*")

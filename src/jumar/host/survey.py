@@ -7,7 +7,7 @@ from jumar.errors import BadInput
 from jumar.host.interpreter import Interpreter, inspect, resolve_python
 from jumar.host.patient import Patient
 from jumar.host.software import Software, all_cann, software_here
-from jumar.launch.cann import Cann
+from jumar.launch.ascend.cann import Cann
 
 NO_CARD = "no Ascend card on this machine"
 ADD_DRIVER_LIBRARIES = (

@@ -12,11 +12,11 @@ from pathlib import Path
 from sqlalchemy import Connection, Table, delete, func, insert, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from jumar.database.access import Database, make_sqlite, sqlite_engine
+from jumar.database.tables import jobs, login_codes, metadata
+from jumar.database.words import in_words
 from jumar.errors import BadInput, HomeUnusable, JumarError
 from jumar.jobs import ledger
-from jumar.jobs.database import Database, make_sqlite, sqlite_engine
-from jumar.jobs.database_words import in_words
-from jumar.jobs.tables import jobs, login_codes, metadata
 
 _ROWS = 1000
 

@@ -13,18 +13,18 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from jumar.database.access import Database
+from jumar.database.complaints import Complaints
 from jumar.engine.base import Attempt, Engine, Observation
 from jumar.errors import JumarError
 from jumar.jobs import ledger
 from jumar.jobs.archives import CodeArchives
-from jumar.jobs.complaints import Complaints
-from jumar.jobs.database import Database
 from jumar.jobs.ledger import JobRow, Standing
 from jumar.jobs.results import Results
 from jumar.jobs.roster import NODE, ActiveJob, Roster
 from jumar.jobs.scheduling.records import Pool, Start
 from jumar.jobs.scheduling.schedule import schedule
-from jumar.launch.jobdir import JobDir, Journal
+from jumar.launch.jobdir.files import JobDir, Journal
 from jumar.spec.job import ArchivedCode
 from jumar.spec.states import JobState
 

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jumar.jobs.ledger import ID_LENGTH
-from jumar.launch import jobdir
-from jumar.launch.census import Census
-from jumar.launch.jobdir import Ending, JobDir
-from jumar.launch.untrusted import Unusable, read_object
+from jumar.launch.jobdir import files as jobdir
+from jumar.launch.jobdir.census import Census
+from jumar.launch.jobdir.files import Ending, JobDir
+from jumar.launch.jobdir.untrusted import Unusable, read_object
 from jumar.spec.job import JobSpec
 from jumar.spec.records import AttemptRecord, LeftFolder
 from jumar.spec.states import JobState

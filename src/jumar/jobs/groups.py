@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from jumar.database.access import Database
+from jumar.database.tables import group_members, groups, users
 from jumar.errors import BadInput, Conflict, NotFound
-from jumar.jobs.database import Database
 from jumar.jobs.scheduling.turns import DEFAULT_GROUP, Member, Shares
-from jumar.jobs.tables import group_members, groups, users
 from jumar.spec.records import GroupMember, GroupRecord
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")

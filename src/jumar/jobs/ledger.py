@@ -11,12 +11,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
+from jumar.database.tables import attempts, jobs
 from jumar.engine.base import Observation
 from jumar.errors import NotFound, TooManyJobs
 from jumar.jobs import use
 from jumar.jobs.lifecycle import check_step
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
-from jumar.jobs.tables import attempts, jobs
 from jumar.spec.job import JobSpec
 from jumar.spec.records import AttemptRecord, JobRecord, JobSummary, StagingRecord, Waiting
 from jumar.spec.states import ACTIVE, JobState

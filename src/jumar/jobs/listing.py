@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.sql import Select
 
-from jumar.jobs.tables import jobs
+from jumar.database.tables import jobs
 from jumar.spec.records import JobSummary
 from jumar.spec.states import JobState
 

@@ -5,9 +5,9 @@ of their user, only for who may see all jobs."""
 
 from sqlalchemy import ColumnElement, Connection, select
 
+from jumar.database.tables import jobs
 from jumar.errors import BadInput, NotFound
 from jumar.jobs.ledger import ID_LENGTH
-from jumar.jobs.tables import jobs
 
 _SHORTEST_PREFIX = 3
 _MOST_OWNERS = 5

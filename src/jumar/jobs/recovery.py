@@ -17,16 +17,16 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from jumar.database.access import Database, make_sqlite, sqlite_engine
+from jumar.database.tables import attempts, jobs, users
 from jumar.engine.base import Engine
 from jumar.errors import DatabaseLost, JumarError
 from jumar.jobs import ledger
 from jumar.jobs.backup import prepare_backup, put_rows, remove_sqlite, write_backup
 from jumar.jobs.conductor import Conductor
-from jumar.jobs.database import Database, make_sqlite, sqlite_engine
 from jumar.jobs.folders import Folder, job_ids, read_folders
 from jumar.jobs.ledger import Standing
 from jumar.jobs.results import staging_of
-from jumar.jobs.tables import attempts, jobs, users
 from jumar.spec.records import AttemptRecord, FoundJob, RepairReport, RestoreReport
 
 T = TypeVar("T")

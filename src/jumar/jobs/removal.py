@@ -14,9 +14,9 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from jumar.database.access import Database
 from jumar.errors import Conflict, HomeUnusable, JumarError
 from jumar.jobs import ledger
-from jumar.jobs.database import Database
 from jumar.jobs.ledger import JobRow
 from jumar.jobs.roster import Roster
 

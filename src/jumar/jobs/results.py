@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from jumar.database.complaints import Complaints
 from jumar.engine.base import Attempt, Engine
 from jumar.errors import JumarError
-from jumar.jobs.complaints import Complaints
 from jumar.jobs.ledger import JobRow
 from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord

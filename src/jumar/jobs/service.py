@@ -8,12 +8,12 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from jumar.database.access import Database
 from jumar.engine.base import Engine, Plan
 from jumar.errors import BadInput, Conflict, JumarError, NotFound, StorageFull, SubmitRefused
 from jumar.jobs import ledger, listing, naming, use
 from jumar.jobs.archives import CodeArchives, Incoming
 from jumar.jobs.conductor import TICK_S, Conductor
-from jumar.jobs.database import Database
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.ledger import JobRow
@@ -26,7 +26,7 @@ from jumar.jobs.scheduling.forecast import explain
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
 from jumar.jobs.scheduling.use import DAY_S
 from jumar.jobs.share import report
-from jumar.launch.jobdir import JobDir
+from jumar.launch.jobdir.files import JobDir
 from jumar.spec.job import ArchivedCode, JobSpec
 from jumar.spec.records import (
     AttemptRecord,

@@ -4,9 +4,9 @@ Written in the transaction that ends an attempt, so nothing is counted twice or 
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from jumar.jobs.database import Database
+from jumar.database.access import Database
+from jumar.database.tables import card_use
 from jumar.jobs.scheduling.use import Owner, PastUse, by_day
-from jumar.jobs.tables import card_use
 
 
 def record(connection: Connection, owner: Owner, cards: int, since: float, until: float) -> None:

@@ -14,7 +14,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if len(arguments) == 3 and arguments[1] == "--attempt" and arguments[2].isdigit():
         return _attempt(arguments[0], int(arguments[2]))
-    from jumar.launch.standalone import main as launch
+    from jumar.launch.node.standalone import main as launch
 
     return launch(arguments)
 
@@ -31,9 +31,9 @@ def _open_closed_files() -> None:
 
 
 def _attempt(directory: str, number: int) -> int:
-    from jumar.launch.attempt import run_attempt
-    from jumar.launch.jobdir import JobDir
-    from jumar.launch.untrusted import Unusable
+    from jumar.launch.jobdir.files import JobDir
+    from jumar.launch.jobdir.untrusted import Unusable
+    from jumar.launch.node.attempt import run_attempt
 
     if os.getpgrp() != os.getpid():
         os.setsid()

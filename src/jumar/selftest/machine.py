@@ -20,8 +20,8 @@ from typing import Any
 from jumar.client import Client
 from jumar.client.config import EMBEDDED_FILE, read_address
 from jumar.errors import HomeUnusable, ServerUnreachable
-from jumar.launch import process
-from jumar.launch.process import Identity
+from jumar.launch.processes import process
+from jumar.launch.processes.process import Identity
 from jumar.selftest import postgres, processes
 from jumar.selftest.plan import Fault
 from jumar.selftest.postgres import Postgres

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jumar.launch import process
-from jumar.launch.process import Identity
+from jumar.launch.processes import process
+from jumar.launch.processes.process import Identity
 
 MARK = "JUMAR_SELFTEST"
 _WARM = b"jumar.engine.local.warm"

@@ -14,8 +14,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from jumar.client.config import EMBEDDED_FILE, read_address
-from jumar.launch import process
-from jumar.launch.process import Identity
+from jumar.launch.processes import process
+from jumar.launch.processes.process import Identity
 from jumar.selftest import processes
 from jumar.selftest.machine import Machine
 from jumar.selftest.plan import Fault

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from jumar.errors import HomeUnusable, JumarError, StorageFull
-from jumar.launch.process import Identity, identify, is_alive
+from jumar.launch.processes.process import Identity, identify, is_alive
 
 _LOCK_WAIT_S = 1.0
 _HINT = "set JUMAR_HOME to a folder that you may write"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from jumar.errors import BadInput, Conflict, EngineFailed, HomeUnusable
 from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
-from jumar.launch.process import Identity, identify, is_alive, send
+from jumar.launch.processes.process import Identity, identify, is_alive, send
 from jumar.store import weed
 from jumar.store.accounts import Account
 from jumar.store.explain import NETWORK

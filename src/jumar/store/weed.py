@@ -13,7 +13,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from jumar.errors import BadInput, HomeUnusable
-from jumar.launch.process import Identity, identify, with_environment
+from jumar.launch.processes.process import Identity, identify, with_environment
 from jumar.store.private import read_private, write_private
 
 _FOLDER_VARIABLE = "JUMAR_DOOR"

@@ -13,7 +13,7 @@ from jumar.spec.devices import Card, DeviceKind
 
 logger = logging.getLogger(__name__)
 CardFacts = dict[str, Any]
-"""As JSON values, for `jumar.launch.facts`."""
+"""As JSON values, for `jumar.launch.ascend.facts`."""
 
 
 class CardBook:

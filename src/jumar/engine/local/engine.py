@@ -14,11 +14,12 @@ from jumar.engine.local.planning import make_plan
 from jumar.engine.local.stages import Stages
 from jumar.engine.local.starter import Starter
 from jumar.errors import EngineFailed
-from jumar.launch import jobdir, process
-from jumar.launch.census import Census, keeps
-from jumar.launch.jobdir import Claim, JobDir
-from jumar.launch.left_behind import IDLE_LIMIT_S
-from jumar.launch.untrusted import Unusable
+from jumar.launch.jobdir import files as jobdir
+from jumar.launch.jobdir.census import Census, keeps
+from jumar.launch.jobdir.files import Claim, JobDir
+from jumar.launch.jobdir.untrusted import Unusable
+from jumar.launch.processes import process
+from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord

@@ -9,9 +9,9 @@ from typing import Any
 from jumar.engine.base import Attempt
 from jumar.engine.local.card_book import CardFacts
 from jumar.errors import EngineFailed, StorageFull
-from jumar.launch.jobdir import FORMAT, JobDir, prepare_stop, reserve_result, write_json
-from jumar.launch.left_behind import IDLE_LIMIT_S
-from jumar.launch.process import boot_id
+from jumar.launch.jobdir.files import FORMAT, JobDir, prepare_stop, reserve_result, write_json
+from jumar.launch.processes.left_behind import IDLE_LIMIT_S
+from jumar.launch.processes.process import boot_id
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
 from jumar.spec.places import is_remote
 

@@ -14,10 +14,11 @@ from jumar.engine.base import Attempt, Observation
 from jumar.engine.local.files import job_dir
 from jumar.engine.local.starter import Starter
 from jumar.errors import EngineFailed
-from jumar.launch import cgroup, jobdir, process
-from jumar.launch.census import Census, keeps
-from jumar.launch.jobdir import Claim, Ending, JobDir
-from jumar.launch.untrusted import Unusable
+from jumar.launch.jobdir import files as jobdir
+from jumar.launch.jobdir.census import Census, keeps
+from jumar.launch.jobdir.files import Claim, Ending, JobDir
+from jumar.launch.jobdir.untrusted import Unusable
+from jumar.launch.processes import cgroup, process
 from jumar.spec.states import JobState
 from jumar.spec.text import storable
 

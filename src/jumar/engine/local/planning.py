@@ -15,11 +15,11 @@ from jumar.engine.archive_names import BadArchive, names_of
 from jumar.engine.base import Plan
 from jumar.engine.local.files import code_kind, input_paths, local_path, output_paths
 from jumar.errors import SubmitRefused
-from jumar.launch.boot import boot_file
-from jumar.launch.environment import VISIBLE, inherited
-from jumar.launch.job_ranks import arguments
-from jumar.launch.requirements import FILE_NAME
-from jumar.launch.spawn import find
+from jumar.launch.prepare.requirements import FILE_NAME
+from jumar.launch.processes.spawn import find
+from jumar.launch.ranks.boot import boot_file
+from jumar.launch.ranks.environment import VISIBLE, inherited
+from jumar.launch.ranks.job_ranks import arguments
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
 from jumar.spec.places import is_remote

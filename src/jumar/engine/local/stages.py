@@ -10,7 +10,7 @@ from typing import Any
 from jumar.engine.base import SEND_LIMIT_S, Attempt
 from jumar.engine.local.files import input_paths, job_dir, output_paths
 from jumar.errors import SubmitRefused
-from jumar.launch.jobdir import JobDir, write_json
+from jumar.launch.jobdir.files import JobDir, write_json
 from jumar.spec.job import JobSpec
 from jumar.spec.places import is_remote
 from jumar.spec.records import StagingRecord

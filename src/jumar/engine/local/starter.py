@@ -13,8 +13,8 @@ from pathlib import Path
 
 from jumar.engine.local import warm
 from jumar.errors import EngineFailed
-from jumar.launch.descriptors import as_before
-from jumar.launch.jobdir import JobDir
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.processes.descriptors import as_before
 
 logger = logging.getLogger(__name__)
 ANSWER_LIMIT_S = 5.0

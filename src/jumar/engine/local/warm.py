@@ -14,9 +14,9 @@ import socket
 import sys
 from types import FrameType
 
-from jumar.launch.attempt import run_attempt
-from jumar.launch.guard import fork_into
-from jumar.launch.jobdir import JobDir, send_hint
+from jumar.launch.jobdir.files import JobDir, send_hint
+from jumar.launch.node.attempt import run_attempt
+from jumar.launch.processes.guard import fork_into
 
 DESCRIPTOR = 3
 MOST_BYTES = 65536

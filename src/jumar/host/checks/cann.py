@@ -9,7 +9,7 @@ from jumar.host.patient import Patient
 from jumar.host.software import bases
 from jumar.host.survey import has_card, installed_cann, software
 from jumar.host.versions import parse_or_none
-from jumar.launch.cann import Cann, is_sourced
+from jumar.launch.ascend.cann import Cann, is_sourced
 
 _LINKS = ("cann", "ascend-toolkit/latest", "nnae/latest")
 _NO_CANN = "no CANN in $ASCEND_HOME_PATH, /usr/local/Ascend, ~/Ascend or /opt/Ascend"

@@ -10,7 +10,7 @@ from jumar.devices.text import CannotRead
 from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
 from jumar.host.patient import Patient
 from jumar.host.survey import NO_CARD, has_card, nodes, smi_info
-from jumar.launch.hccn import read_conf
+from jumar.launch.ascend.hccn import read_conf
 
 T = TypeVar("T")
 _GENERATIONS_WITHOUT_NETWORK = frozenset({"310", "310B", "310P"})

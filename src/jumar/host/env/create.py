@@ -18,7 +18,7 @@ from pathlib import Path
 
 from jumar.errors import Conflict, EngineFailed
 from jumar.host.env.tools import Step
-from jumar.launch.process import end_with_parent
+from jumar.launch.processes.process import end_with_parent
 
 log = logging.getLogger(__name__)
 Progress = Callable[[str], None]

@@ -7,10 +7,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import BadInput, NotAllowed, TooManyAttempts
-from jumar.server.auth import Member, token_of
-from jumar.server.site import Site, SiteOf
-from jumar.server.tokens import make_token, revoke_token
-from jumar.server.users import change_password
+from jumar.server.api.tokens import make_token, revoke_token
+from jumar.server.api.users import change_password
+from jumar.server.edge.auth import Member, token_of
+from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import render
 from jumar.spec.records import NewToken, UserRecord
 

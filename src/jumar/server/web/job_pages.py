@@ -9,11 +9,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import NotFound
-from jumar.server.auth import Member, OpenedJob, SignedIn, find_job
-from jumar.server.follow import Decoder
-from jumar.server.jobs import MOST_NUMBER
-from jumar.server.logfile import OpenLog
-from jumar.server.site import Site, SiteOf
+from jumar.server.api.follow import Decoder
+from jumar.server.api.jobs import MOST_NUMBER
+from jumar.server.api.logfile import OpenLog
+from jumar.server.edge.auth import Member, OpenedJob, SignedIn, find_job
+from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import is_fragment, render
 from jumar.server.web.spec_view import spec_rows
 from jumar.server.web.staging_view import data_rows, told_at

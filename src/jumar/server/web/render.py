@@ -21,8 +21,8 @@ from jumar.errors import (
     NotFound,
     NotSignedIn,
 )
-from jumar.server.auth import may_open, user_or_none
-from jumar.server.site import site_of
+from jumar.server.edge.auth import may_open, user_or_none
+from jumar.server.edge.site import site_of
 from jumar.server.web import times
 from jumar.server.web.i18n import COOKIE, LANGUAGES, choose
 from jumar.spec.records import UserRecord

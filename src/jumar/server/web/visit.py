@@ -8,9 +8,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import BadInput, Conflict, NotSignedIn, TooManyAttempts
-from jumar.server.auth import COOKIE, came_over_tls, set_cookie, token_of, user_or_none
-from jumar.server.site import SiteOf
-from jumar.server.users import register, sign_in
+from jumar.server.api.users import register, sign_in
+from jumar.server.edge.auth import COOKIE, came_over_tls, set_cookie, token_of, user_or_none
+from jumar.server.edge.site import SiteOf
 from jumar.server.web.render import render
 
 router = APIRouter()

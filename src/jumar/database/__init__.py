@@ -1,0 +1,1 @@
+"""The tables, and the one writer that changes them."""

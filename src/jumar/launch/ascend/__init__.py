@@ -1,0 +1,1 @@
+"""The vendor's world: CANN's variables, rank tables, hccn."""

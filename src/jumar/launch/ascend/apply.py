@@ -1,0 +1,140 @@
+"""What the ranks of one node need where its cards are NPUs: CANN, the rank table, free ports.
+
+Works without any library of the vendor. What it reads: /etc/hccn.conf, and the list of cards
+where one was given. Nobody has run it on an NPU yet; the formats are those of the documents."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from jumar.launch.ascend import ranktable
+from jumar.launch.ascend.cann import cann_environment, find_cann
+from jumar.launch.ascend.facts import CardFacts, generation_of
+from jumar.launch.ascend.hccn import read_conf
+from jumar.launch.ascend.ranktable.make import NodeDevice
+from jumar.launch.ascend.ranktable.records import INITIALIZING
+
+_HCCL_BASE = 60000
+_HCCL_PORTS = 32
+_MOST_BASE = 60000 + 64 * _HCCL_PORTS
+_LOOKS = 10
+_LOOK_S = 0.1
+
+
+class Table(NamedTuple):
+    """A rank table that was written for the ranks, and their numbers in it."""
+
+    path: str
+    rank_of_card: Dict[int, int]
+
+
+def cann_variables(environ: Mapping[str, str], root: str = "/") -> Dict[str, str]:
+    """What CANN's set_env.sh would set; nothing where it was sourced or there is none."""
+    found = find_cann(Path(root), environ)
+    return {} if found is None else cann_environment(found, environ, root=Path(root)).variables
+
+
+def hccl_variables(environ: Mapping[str, str]) -> Dict[str, str]:
+    """Defaults for the collective library; what the shell has set stays."""
+    # Ranks that compile their graphs first meet later than the 120 s that HCCL waits by itself.
+    made = {"HCCL_CONNECT_TIMEOUT": "1800", "HCCL_WHITELIST_DISABLE": "1"}
+    base = _free_base_port()
+    if base != _HCCL_BASE:
+        made["HCCL_IF_BASE_PORT"] = str(base)
+    return {name: value for name, value in made.items() if not environ.get(name)}
+
+
+def table_part(address: str, cards: Sequence[CardFacts], root: str = "/") -> Dict[str, Any]:
+    """This node's part of the rank table, as JSON values; raises RankTableError."""
+    addresses = _device_addresses(root)
+    devices = [
+        NodeDevice(
+            card.id,
+            card.device_ip or addresses.get(card.id),
+            card.super_device_id,
+            card.levels,
+        )
+        for card in cards
+    ]
+    pod = _super_pod(cards)
+    form = ranktable.format_for(generation_of(cards), pod)
+    return ranktable.document(
+        ranktable.make(address, devices, form=form, super_pod_id=pod if form == "1.2" else None)
+    )
+
+
+def _super_pod(cards: Sequence[CardFacts]) -> Optional[str]:
+    """Where all the cards are in one; with a gap in what is known they are taken as in none."""
+    pods = {card.super_pod_id if card.super_device_id else None for card in cards}
+    return pods.pop() if len(pods) == 1 else None
+
+
+def write_rank_table(
+    parts: Sequence[Mapping[str, Any]], path: str, address: str, chip: Optional[str] = None
+) -> Table:
+    """Merge the nodes' parts, check and write them; raises RankTableError."""
+    whole = ranktable.merge([ranktable.parse(part) for part in parts])
+    faults = [fault for fault in ranktable.check(whole, chip) if fault.severity == "error"]
+    if faults:
+        raise ranktable.RankTableError(f"the rank table is wrong: {faults[0].text}")
+    ranktable.write_table(path, whole)
+    return Table(path, _ranks_on(whole, address))
+
+
+def use_rank_table(
+    path: str, address: str, *, limit_s: float, pause: Callable[[float], None]
+) -> Table:
+    """A table that somebody else makes, once it is completed; raises RankTableError."""
+    table = _read_written(path, pause)
+    if table.status == INITIALIZING:
+        table = ranktable.wait_for_table(path, timeout_s=limit_s, pause=pause)
+    return Table(path, _ranks_on(table, address))
+
+
+def _read_written(path: str, pause: Callable[[float], None]) -> ranktable.RankTable:
+    """Not every platform writes aside and renames: what is half written is looked at again."""
+    for _ in range(_LOOKS):
+        try:
+            return ranktable.read_table(path)
+        except ranktable.Unreadable:
+            pause(_LOOK_S)
+    return ranktable.read_table(path)
+
+
+def _device_addresses(root: str) -> Dict[int, str]:
+    try:
+        with open(os.path.join(root, "etc/hccn.conf"), encoding="utf-8", errors="replace") as file:
+            ports = read_conf(file.read())
+    except OSError:
+        return {}
+    return {device: port.address for device, port in ports.items() if port.address}
+
+
+def _ranks_on(table: ranktable.RankTable, address: str) -> Dict[int, int]:
+    servers = [server for server in table.servers if server.server_id == address]
+    if not servers and len(table.servers) == 1:
+        servers = list(table.servers)
+    return {device.device_id: device.rank for server in servers for device in server.devices}
+
+
+def _free_base_port() -> int:
+    base = _HCCL_BASE
+    while base < _MOST_BASE and not _all_free(range(base, base + _HCCL_PORTS)):
+        base += _HCCL_PORTS
+    return base
+
+
+def _all_free(ports: Sequence[int]) -> bool:
+    doors: List[socket.socket] = []
+    try:
+        for port in ports:
+            door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            doors.append(door)
+            door.bind(("", port))
+    except OSError:
+        return False
+    finally:
+        for door in doors:
+            door.close()
+    return True

@@ -1,0 +1,1 @@
+"""The job directory: its files, and reading them without believing them."""

@@ -1,0 +1,164 @@
+"""job.json and request.json as records, checked when they are read."""
+
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union, cast
+
+from jumar.launch.ascend.facts import CardFacts, facts_of
+from jumar.launch.jobdir.files import FORMAT, JobDir
+from jumar.launch.jobdir.untrusted import Unusable, read_object
+from jumar.launch.processes.left_behind import IDLE_LIMIT_S
+from jumar.launch.processes.process import boot_id
+
+T = TypeVar("T")
+Command = Union[str, List[str]]
+
+
+class Job(NamedTuple):
+    """What to run; the same for every attempt."""
+
+    job_id: str
+    name: str
+    user: str
+    command: Command
+    code: str
+    """`folder`, `git`, `archive` or `none`."""
+    workdir: Optional[str]
+    git_url: Optional[str]
+    git_commit: Optional[str]
+    device_kind: str
+    device_count: int
+    ranks: str
+    """`node`: the command once; `device`: once a device."""
+    framework: Optional[str]
+    """As the person named it."""
+    environment: Dict[str, str]
+    inputs: Dict[str, str]
+    outputs: Dict[str, Optional[str]]
+    requirements: Optional[str]
+    endpoints: Tuple[str, ...]
+    grace_s: float
+    env_cache: str
+    ckpt: Optional[str] = None
+    """Where checkpoints go, when that is not the job directory."""
+    auto_port: bool = False
+    """Whether cuda is read as npu."""
+
+
+class Staging(NamedTuple):
+    """The platform's own programs that carry data to and from the node; what they carry is not
+    known here. Each is an argument vector."""
+
+    bring: List[str]
+    """Before the ranks start."""
+    keep: Optional[List[str]]
+    """Beside the ranks; there when something has to be sent back."""
+    send: Optional[List[str]]
+    """After them."""
+    status: str
+    """Where they tell how far they are: JSON, with `error` in words."""
+    send_limit_s: float
+
+
+class Request(NamedTuple):
+    """What one attempt is given."""
+
+    cards: Tuple[int, ...]
+    deadline: Optional[float]
+    """Unix seconds."""
+    notify: Optional[str]
+    archive: Optional[str]
+    facts: Tuple[CardFacts, ...] = ()
+    """What the engine knows of the cards."""
+    staging: Optional[Staging] = None
+    idle_limit_s: float = IDLE_LIMIT_S
+    """How long what the command has left running may do nothing."""
+    deadline_monotonic: Optional[float] = None
+    """The deadline by the clock of the boot that `boot_id` names."""
+    boot_id: Optional[str] = None
+
+    def ends_at(self) -> Optional[float]:
+        """The deadline on the monotonic clock; a clock that was set meanwhile changes nothing."""
+        if self.deadline is None:
+            return None
+        if self.deadline_monotonic is not None and self.boot_id == boot_id():
+            return self.deadline_monotonic
+        return time.monotonic() + (self.deadline - time.time())
+
+    @property
+    def card_facts(self) -> List[CardFacts]:
+        """One record for each card, in ascending order."""
+        return facts_of(sorted(self.cards), self.facts)
+
+
+def read_job(directory: JobDir) -> Job:
+    """The job of a directory; raises Unusable."""
+    value = _read(directory.job)
+    if value.get("format") != FORMAT:
+        raise Unusable(f"{directory.job} has format {value.get('format')}, not {FORMAT}")
+
+    def build() -> Job:
+        git = cast("Dict[str, str]", value.get("git") or {})
+        return Job(
+            job_id=str(value["job_id"]),
+            name=str(value["name"]),
+            user=str(value["user"]),
+            command=value["command"],
+            code=str(value["code"]),
+            workdir=value.get("workdir"),
+            git_url=git.get("url"),
+            git_commit=git.get("commit"),
+            device_kind=str(value["device"]["kind"]),
+            device_count=int(value["device"]["count"]),
+            ranks=str(value["ranks"]),
+            framework=value.get("framework"),
+            environment=dict(value["environment"]),
+            inputs=dict(value["inputs"]),
+            outputs=dict(value["outputs"]),
+            requirements=value.get("requirements"),
+            endpoints=tuple(value.get("endpoints") or ()),
+            grace_s=float(value["grace_s"]),
+            env_cache=str(value["env_cache"]),
+            ckpt=value.get("ckpt"),
+            auto_port=bool(value.get("auto_port")),
+        )
+
+    return _built(directory.job, build)
+
+
+def read_request(directory: JobDir) -> Request:
+    """What the engine wrote for this attempt; raises Unusable."""
+    value = _read(directory.request)
+    return _built(
+        directory.request,
+        lambda: Request(
+            cards=tuple(int(card) for card in value["cards"]),
+            deadline=value.get("deadline"),
+            notify=value.get("notify"),
+            archive=value.get("archive"),
+            facts=tuple(CardFacts.from_json(card) for card in value.get("facts") or ()),
+            staging=_staging(value.get("staging")),
+            deadline_monotonic=value.get("deadline_monotonic"),
+            boot_id=value.get("boot_id"),
+            idle_limit_s=float(value.get("idle_limit_s", IDLE_LIMIT_S)),
+        ),
+    )
+
+
+def _staging(value: Optional[Dict[str, Any]]) -> Optional[Staging]:
+    if value is None:
+        return None
+    return Staging(**{name: value[name] for name in Staging._fields})
+
+
+def _read(path: str) -> Dict[str, Any]:
+    try:
+        return read_object(path)
+    except FileNotFoundError as error:
+        raise Unusable(f"{path} is not there") from error
+
+
+def _built(path: str, build: Callable[[], T]) -> T:
+    try:
+        return build()
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unusable(f"{path} is damaged: {type(error).__name__} {error}") from error

@@ -1,0 +1,276 @@
+"""One attempt of a job, from the claim to the result. Needs no server.
+
+The guard is the calling process; the supervisor is its child."""
+
+import errno
+import os
+import signal
+import socket
+import time
+from typing import Dict, Optional
+
+from jumar.launch.ascend.apply import cann_variables, hccl_variables
+from jumar.launch.jobdir import files as jobdir
+from jumar.launch.jobdir import untrusted
+from jumar.launch.jobdir.files import Claim, Ending, JobDir, Journal
+from jumar.launch.jobdir.job import Job, Request, read_job, read_request
+from jumar.launch.prepare import code, fixed_paths, requirements, staging
+from jumar.launch.prepare.platform_files import write_platform_files
+from jumar.launch.prepare.steps import Steps
+from jumar.launch.processes import cgroup, guard, process
+from jumar.launch.processes.control import Control, Interrupted, Stop
+from jumar.launch.processes.left_behind import Left, LeftBehind
+from jumar.launch.processes.supervise import SCHEDULER, SENDER, Exit, Listener, supervise
+from jumar.launch.processes.tree import Tree
+from jumar.launch.ranks.environment import auto_port, inherited, moxing_path, simulation_path
+from jumar.launch.ranks.job_ranks import Prepared, link_data, marks, plan_ranks
+from jumar.launch.verdict.outcome import (
+    LogTail,
+    SetupFailed,
+    add_line,
+    describe,
+    describe_idle,
+    describe_left,
+    ending_of,
+    ending_of_stop,
+)
+
+ALREADY_CLAIMED = 3
+
+
+def run_attempt(directory: JobDir) -> int:
+    """Be the guard of an attempt until it has ended; 0 when there is a result in the end."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    job, request = read_job(directory), read_request(directory)
+    if os.path.lexists(directory.claim):
+        return ALREADY_CLAIMED
+    # So the engine knows guard and supervisor even when the job has tampered with the claim.
+    process.set_name(directory.keeper_name)
+    me = process.myself()
+    supervisor = guard.fork_supervisor(lambda seen: _supervise(directory, job, request, seen, me))
+    if guard.wait_for(supervisor) == ALREADY_CLAIMED:
+        return ALREADY_CLAIMED
+    # Even when the job directory was removed meanwhile: what is below this process is the job's.
+    Tree(None).kill()
+    try:
+        claim = jobdir.read_claim(directory)
+    except untrusted.Unusable:
+        # Whatever the job made of it: only the engine can tell now how the attempt stands.
+        claim = None
+    place = _group_place(directory, job)
+    if claim is None or claim.supervisor != supervisor.identity:
+        if claim is None and place is not None:
+            cgroup.Cgroup(place).remove()
+        return ALREADY_CLAIMED
+    if not os.path.lexists(directory.result):
+        _end_lost(directory, place)
+    return 0
+
+
+def _group_place(directory: JobDir, job: Job) -> Optional[str]:
+    return cgroup.place(cgroup.name_of(job.job_id, directory.number))
+
+
+def _end_lost(directory: JobDir, place: Optional[str]) -> None:
+    """End what an attempt without supervisor has left, and write its result."""
+    Tree(None if place is None else cgroup.Cgroup(place)).dissolve()
+    jobdir.forget_keys(directory)
+    jobdir.write_ending(
+        directory,
+        Ending(
+            "lost",
+            "supervisor-killed",
+            "its supervisor process was killed",
+            started_at=jobdir.claimed_at(directory),
+            finished_at=time.time(),
+        ),
+    )
+
+
+def _supervise(
+    directory: JobDir, job: Job, request: Request, guard_end: int, above: process.Identity
+) -> int:
+    # Before the claim: a stop that comes at any moment after it is then heard.
+    control = Control(
+        guard=guard_end,
+        deadline=request.ends_at(),
+        asked_to_stop=lambda: (
+            jobdir.read_stop(directory) if os.path.exists(directory.stop) else None
+        ),
+    )
+    place = _group_place(directory, job)
+    claim = Claim(process.myself(), above, socket.gethostname(), place)
+    if not jobdir.create_json(directory.claim, claim.as_json()):
+        return ALREADY_CLAIMED
+    started_at = time.time()
+    journal = Journal(directory, job.job_id, request.notify)
+    tree = Tree(cgroup.make(place))
+    attempt = _Attempt(directory, job, request, control, tree, journal)
+    ending = attempt.run()
+    tree.dissolve()
+    jobdir.forget_keys(directory)
+    ending = ending._replace(started_at=started_at, finished_at=time.time())
+    journal.add("attempt-finished", state=ending.state, reason=ending.reason)
+    # No hint yet: an attempt has ended when its guard has, and whoever reaps that one says so.
+    jobdir.write_ending(directory, ending)
+    return 0
+
+
+class _Attempt(Listener):
+    def __init__(
+        self,
+        directory: JobDir,
+        job: Job,
+        request: Request,
+        control: Control,
+        tree: Tree,
+        journal: Journal,
+    ) -> None:
+        self._directory = directory
+        self._job = job
+        self._request = request
+        self._control = control
+        self._tree = tree
+        self._journal = journal
+
+    def run(self) -> Ending:
+        """Prepare, run, and say how it ended."""
+        self._journal.add("attempt-started", cards=list(self._request.cards))
+        self._journal.hint()
+        try:
+            jobdir.reserve_result(self._directory)
+            os.makedirs(os.path.dirname(self._directory.log(0, 0)), exist_ok=True)
+            return self._prepare_and_run()
+        except SetupFailed as failure:
+            return Ending("failed", failure.cause, str(failure), node=0, tail=failure.tail)
+        except Interrupted as interruption:
+            return ending_of_stop(interruption.stop)
+        except OSError as error:
+            return _ending_of_os_error(error)
+
+    def _prepare_and_run(self) -> Ending:
+        job, directory = self._job, self._directory
+        self._control.check()
+        steps = Steps(self._control, self._tree, directory.setup_log(0), job.grace_s)
+        environment = {**inherited(), **job.environment, **marks(directory, job)}
+        folder = code.bring_code(directory, job, self._request, steps, environment)
+        environment = self._with_requirements(folder, steps, environment)
+        if self._request.staging is not None:
+            self._journal.add("inputs")
+            staging.bring(self._request.staging, directory, steps, marks(directory, job))
+        if job.device_kind == "npu":
+            environment.update(hccl_variables(environment))
+            environment.update(cann_variables(environment))
+        elif job.device_kind == "sim":
+            environment.update(simulation_path(environment))
+            environment.setdefault("JUMAR_SIM_REPORT", directory.trial)
+        if job.auto_port:
+            environment.update(auto_port(environment))
+        environment.update(moxing_path(environment, directory.store_file))
+        files = write_platform_files(directory, job, self._request, environment)
+        data = link_data(directory, job)
+        fixed = fixed_paths.provide(directory, job, data, environment.get("HOME"), folder)
+        for trouble in (*files.troubles, *fixed.troubles):
+            self._journal.add("warning", words=trouble)
+        prepared = Prepared(folder, data, files.rank_table, fixed.view)
+        environment = {**environment, **fixed.variables}
+        ranks = plan_ranks(directory, job, self._request, environment, prepared)
+        tails = {rank.rank: LogTail(rank.program.log) for rank in ranks}
+        self._control.check()
+        if self._request.staging is not None:
+            ranks += staging.sender(self._request.staging, directory, marks(directory, job))
+        outcome = supervise(
+            ranks,
+            self._control,
+            self._tree,
+            grace_s=job.grace_s,
+            listener=self,
+            idle_limit_s=self._request.idle_limit_s,
+        )
+        if outcome.left_over:
+            self._journal.add("warning", words="some processes could not be ended")
+        ending = ending_of(outcome, tails, self._journal.disk_full or _no_room(directory.root))
+        self._send_results()
+        return ending
+
+    def _send_results(self) -> None:
+        wanted = self._request.staging
+        if wanted is None or wanted.send is None:
+            return
+        self._journal.add("sending")
+        names = marks(self._directory, self._job)
+        sent = staging.send(wanted, self._directory, self._control, self._tree, names)
+        self._journal.add("sent" if sent else "not-uploaded")
+
+    def _with_requirements(
+        self, folder: str, steps: Steps, environment: Dict[str, str]
+    ) -> Dict[str, str]:
+        wanted = requirements.find_requirements(self._job, folder)
+        if wanted is None:
+            return environment
+        self._journal.add("requirements", file=wanted)
+        return requirements.provide(wanted, self._job, folder, steps, environment)
+
+    def started(self, pids: Dict[int, int]) -> None:
+        """Let the engine see that the ranks run."""
+        pids = {rank: pid for rank, pid in pids.items() if rank != SENDER}
+        try:
+            jobdir.write_json(
+                self._directory.ranks, {"started_at": time.time(), "pids": list(pids.values())}
+            )
+        except OSError:
+            # A full disk: the job may still end well.
+            self._journal.disk_full = True
+        self._journal.add("ranks-started", ranks=len(pids))
+        self._journal.hint()
+
+    def exited(self, exit_: Exit) -> None:
+        """Note it."""
+        words, asked = describe(exit_), exit_.asked
+        if exit_.rank == SCHEDULER:
+            self._journal.add("scheduler-exited", words=words, asked=asked)
+        else:
+            self._journal.add("rank-exited", rank=exit_.rank, words=words, asked=asked)
+
+    def left_running(self, left: LeftBehind) -> None:
+        """Say why the job goes on."""
+        self._tell("left-running", describe_left(left))
+
+    def left_failed(self, left: Left, exit_: Exit) -> None:
+        """Say it now: the others may run for days."""
+        self._tell("left-failed", f"{left} {describe(exit_)}")
+
+    def left_idle(self, left: LeftBehind) -> None:
+        """Name them."""
+        self._tell("left-idle", describe_idle(left))
+
+    def _tell(self, event: str, words: str) -> None:
+        """In the log too, where people look."""
+        self._journal.add(event, words=words)
+        try:
+            add_line(self._directory.log(0, 0), words)
+        except OSError:
+            # The event says the same.
+            return
+
+    def ending(self, stop: Optional[Stop]) -> None:
+        """Tell the ranks by file too; a request that came by file is there already."""
+        self._journal.add("ranks-asked-to-end", why=stop.why if stop else "a rank failed")
+        if stop is not None and not os.path.exists(self._directory.stop):
+            try:
+                jobdir.create_json(self._directory.stop, {"why": stop.why})
+            except OSError:
+                # A full disk: the signal says the same.
+                self._journal.disk_full = True
+
+
+def _no_room(path: str) -> bool:
+    """Whether the ranks could not write any more; their own message may have found no room."""
+    room = os.statvfs(path)
+    return room.f_bavail * room.f_frsize < 4096
+
+
+def _ending_of_os_error(error: OSError) -> Ending:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Ending("failed", "disk-full", f"no space left on the disk: {error.filename or ''}")
+    return Ending("failed", "code", f"the job directory cannot be used: {error}")

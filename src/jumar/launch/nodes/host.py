@@ -1,0 +1,261 @@
+"""Node 0 of several: it listens, numbers the nodes, and decides for all."""
+
+import errno
+import signal
+import socket
+import time
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+from jumar.launch.nodes.channel import BEAT_S, SEND_LIMIT_S, Channel
+from jumar.launch.nodes.team import Hello, Message, NotTogether, Team
+from jumar.launch.options import Options
+from jumar.launch.processes.control import Control, Stop
+from jumar.launch.ranks.environment import free_port
+from jumar.launch.ranks.frameworks import Group
+from jumar.launch.verdict.verdict import Report, Summary, Verdict, judge, who
+
+
+class PortTaken(NotTogether):
+    """Somebody listens there already."""
+
+
+class Host(Team):
+    """Node 0 of several."""
+
+    def __init__(self, options: Options, control: Control, say: Callable[[str], None]) -> None:
+        super().__init__(options, control, say)
+        self._members: Dict[int, Channel] = {}
+        self._hellos: Dict[int, Hello] = {}
+        self._guests: List[Channel] = []
+        self._waiting: List[Tuple[Channel, Hello]] = []
+        self._summaries: Dict[int, Summary] = {}
+        self._lost: Dict[int, str] = {}
+        self._running = False
+        self._ending_at: Optional[float] = None
+        self._done: Optional[Tuple[int, float]] = None
+        """The node whose ranks were done last, and when; None once others were named as late."""
+        self._beat_at = 0.0
+        self._port = 0
+        self._door = _listen(options)
+        control.watch(self._door.fileno(), self._accept)
+
+    def join(self, hello: Hello) -> Group:
+        """Wait for a hello of each other node, then let all go."""
+        self._hellos[0] = hello
+        until = time.monotonic() + self._options.join_limit_s
+        while len(self._hellos) < self._options.nodes:
+            self._control.check()
+            self._control.wait(until - time.monotonic())
+            self._number_guests()
+            if time.monotonic() >= until:
+                missing = [n for n in range(self._options.nodes) if n not in self._hellos]
+                raise NotTogether(
+                    f"{_names(missing)} did not come within {self._options.join_limit_s:g} s"
+                )
+        counts = [self._hellos[node].size for node in range(self._options.nodes)]
+        self.parts = [self._hellos[node].part for node in range(self._options.nodes)]
+        port = self._master_port()
+        for node, channel in self._members.items():
+            channel.seen_at = time.monotonic()
+            group = self._group(node, counts, port, channel.address)
+            channel.send({"go": group._asdict(), "parts": self.parts})
+        self._running = True
+        return self._group(0, counts, port, self._options.master)
+
+    def failed(self, report: Report) -> None:
+        """All nodes end when one rank fails."""
+        self._reports.append(report)
+        self._end_all(f"{who(report.rank)} on node {report.node} {report.words}", signal.SIGTERM)
+
+    def stopping(self, stop: Stop) -> None:
+        """A signal to one node is meant for all."""
+        self._end_all("another node was told to end", stop.signal, "signal")
+
+    def tick(self) -> None:
+        """Show signs of life, and look for those of the others."""
+        now = time.monotonic()
+        if now - self._beat_at >= BEAT_S:
+            self._beat_at = now
+            for channel in list(self._members.values()):
+                channel.send({"beat": 1})
+        for node, channel in list(self._members.items()):
+            if channel.open and now - channel.seen_at > self._options.node_limit_s:
+                channel.close()
+                self._gone(node, channel)
+        self._name_late_nodes(now)
+
+    def settle(self, summary: Summary) -> Verdict:
+        """Wait for the other nodes' ranks, then decide for all."""
+        self._take_summary(0, summary)
+        while len(self._summaries) + len(self._lost) < self._options.nodes:
+            self._control.wait(BEAT_S / 2)
+            self.tick()
+            self._give_up_on_late_nodes()
+        verdict = judge(
+            self._reports,
+            [self._summaries[node] for node in sorted(self._summaries)],
+            [self._lost[node] for node in sorted(self._lost)],
+            self._restarts_left(),
+        )
+        self._next_round(verdict)
+        self._summaries, self._ending_at, self._done = {}, None, None
+        self._port = self._master_port() if verdict.again else 0
+        for channel in list(self._members.values()):
+            channel.send({"verdict": verdict.as_json(), "port": self._port})
+        self._running = verdict.again
+        return verdict
+
+    def again(self, before: Group) -> Group:
+        """On the port that all nodes were told."""
+        return before._replace(restart=self._restart, port=self._port)
+
+    def close(self) -> None:
+        """No more visitors."""
+        self._running = False
+        self._control.unwatch(self._door.fileno())
+        self._door.close()
+        for channel in (*self._members.values(), *self._guests):
+            channel.close()
+
+    def _master_port(self) -> int:
+        """Next to the port that the administrator has opened, so that it may be opened too."""
+        for port in range(self._options.port + 1, self._options.port + 64):
+            with socket.socket(self._door.family, socket.SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind(("", port))
+                except OSError:
+                    continue
+                return port
+        return free_port()
+
+    def _accept(self, descriptor: int) -> None:
+        try:
+            connection, address = self._door.accept()
+        except OSError:
+            return
+        self._guests = [guest for guest in self._guests if guest.open]
+        # Whoever knocked may have left already, as port scanners do: ask the connection nothing.
+        self._guests.append(Channel(connection, str(address[0]), self._control, self._receive))
+
+    def _receive(self, channel: Channel, message: Optional[Message]) -> None:
+        node = next((node for node, known in self._members.items() if known is channel), None)
+        if node is None:
+            self._welcome(channel, message)
+        elif message is None:
+            self._gone(node, channel)
+        elif "failed" in message:
+            self.failed(Report(**message["failed"]))
+        elif "stop" in message:
+            self._end_all("another node was told to end", int(message["stop"]), "signal")
+        elif "summary" in message:
+            self._take_summary(node, Summary(**message["summary"]))
+
+    def _welcome(self, channel: Channel, message: Optional[Message]) -> None:
+        if message is None:
+            return
+        refusal = self._refusal(message)
+        if refusal is not None:
+            channel.send({"refuse": refusal})
+            channel.close()
+            return
+        hello = Hello(message["size"], message["part"])
+        if message["node"] is None:
+            self._waiting.append((channel, hello))
+        else:
+            self._members[message["node"]] = channel
+            self._hellos[message["node"]] = hello
+
+    def _refusal(self, message: Message) -> Optional[str]:
+        options = self._options
+        if message.get("jumar") != 1 or not _is_hello(message, options.nodes):
+            return "not a launcher of this version"
+        if message.get("id") != options.run_id:
+            return f"this is the run {options.run_id!r}, not {message.get('id')!r}"
+        if message.get("nodes") != options.nodes:
+            return f"this run has {options.nodes} nodes, not {message.get('nodes')}"
+        if self._running:
+            return "the run has begun without you"
+        if message["node"] in self._hellos:
+            return f"node {message['node']} is there already"
+        return None
+
+    def _number_guests(self) -> None:
+        """Nodes that do not know their number get those that nobody claims, as they came."""
+        waiting = [pair for pair in self._waiting if pair[0].open]
+        if not waiting or len(self._hellos) + len(waiting) < self._options.nodes:
+            return
+        free = [node for node in range(self._options.nodes) if node not in self._hellos]
+        for node, (channel, hello) in zip(free, waiting):
+            self._members[node], self._hellos[node] = channel, hello
+        self._waiting = []
+
+    def _gone(self, node: int, channel: Channel) -> None:
+        if not self._running:
+            self._members.pop(node, None)
+            self._hellos.pop(node, None)
+        elif node not in self._lost:
+            self._lost[node] = f"node {node} ({channel.address})"
+            self._summaries.pop(node, None)
+            self._end_all(f"{self._lost[node]} was lost", signal.SIGTERM, "node-lost")
+
+    def _end_all(self, words: str, number: int, why: str = "peer-failed") -> None:
+        if self._ending_at is None:
+            self._ending_at = time.monotonic()
+            for channel in list(self._members.values()):
+                channel.send({"end": why, "words": words, "signal": number})
+        self._control.ask(Stop(why, number, words))
+
+    def _take_summary(self, node: int, summary: Summary) -> None:
+        self._summaries[node] = summary
+        self._done = (node, time.monotonic())
+
+    def _name_late_nodes(self, now: float) -> None:
+        """Of ranks that hang while others of their own node are done, that node speaks itself."""
+        if self._done is None or self._ending_at is not None:
+            return
+        done, since = self._done
+        if now - since >= self._options.straggler_s:
+            self._done = None
+            late = [node for node in range(self._options.nodes) if node not in self._summaries]
+            if late:
+                words = f"still running {now - since:.0f} s after node {done} was done"
+                self._say(f"{words}: {_names(late)}")
+
+    def _give_up_on_late_nodes(self) -> None:
+        if self._ending_at is None:
+            return
+        if time.monotonic() - self._ending_at > self._options.grace_s + SEND_LIMIT_S:
+            for node, channel in list(self._members.items()):
+                if node not in self._summaries and channel.open:
+                    channel.close()
+                    self._gone(node, channel)
+
+
+def _names(nodes: Sequence[int]) -> str:
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes))}"
+
+
+def _is_hello(message: Message, nodes: int) -> bool:
+    """Anybody may connect, and say anything."""
+    node, size, part = (message.get(name, "") for name in ("node", "size", "part"))
+    return (
+        (node is None or (isinstance(node, int) and 0 <= node < nodes))
+        and isinstance(size, int)
+        and size > 0
+        and (part is None or isinstance(part, dict))
+    )
+
+
+def _listen(options: Options) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.master else socket.AF_INET
+    door = socket.socket(family, socket.SOCK_STREAM)
+    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        door.bind(("", options.port))
+        door.listen(512)
+    except OSError as error:
+        door.close()
+        kind = PortTaken if error.errno == errno.EADDRINUSE else NotTogether
+        raise kind(f"cannot listen on port {options.port}: {error.strerror}") from error
+    return door

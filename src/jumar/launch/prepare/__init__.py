@@ -1,0 +1,1 @@
+"""What happens before the ranks start: code, requirements, data, platform files."""

@@ -1,0 +1,158 @@
+"""The Python environment a job asks for: what its requirements file adds to the interpreter.
+
+Environments are shared by all jobs with the same interpreter and the same text. Packages that
+the interpreter has already count; nothing is ever installed into the interpreter itself."""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from typing import Dict, List, NamedTuple, Optional
+
+from jumar.launch.jobdir.job import Command, Job
+from jumar.launch.prepare.steps import Step, Steps
+from jumar.launch.processes import spawn
+from jumar.launch.processes.control import Control
+from jumar.launch.ranks.boot import boot_file
+from jumar.launch.verdict.outcome import SetupFailed
+
+FILE_NAME = "pip-requirements.txt"
+PIP_LIMIT_S = 3600.0
+_MARK = "ready.json"
+_ASK = (
+    "import json,sys; print(json.dumps([sys.version, sys.prefix,"
+    " [p for p in sys.path if p.endswith(('site-packages', 'dist-packages'))]]))"
+)
+
+
+class _Parent(NamedTuple):
+    """The interpreter an environment is made from."""
+
+    python: str
+    version: str
+    prefix: str
+    packages: List[str]
+
+
+def find_requirements(job: Job, folder: str) -> Optional[str]:
+    """The requirements file of a job; raises SetupFailed when it names one that is not there."""
+    if job.requirements is not None:
+        path = os.path.join(folder, job.requirements)
+        if not os.path.isfile(path):
+            raise SetupFailed("requirements", f"there is no {job.requirements} in the code")
+        return path
+    boot = boot_file(job.command)
+    if boot is None:
+        return None
+    path = os.path.join(folder, os.path.dirname(boot), FILE_NAME)
+    return path if os.path.isfile(path) else None
+
+
+def provide(
+    requirements: str, job: Job, folder: str, steps: Steps, environment: Dict[str, str]
+) -> Dict[str, str]:
+    """`environment` with the wanted packages first on its PATH; raises SetupFailed."""
+    parent = _parent(job.command, environment, folder)
+    with open(requirements, "rb") as file:
+        text = file.read()
+    key = "\0".join((parent.python, parent.version, parent.prefix)).encode() + b"\0" + text
+    place = os.path.join(job.env_cache, hashlib.sha256(key).hexdigest()[:32])
+    if not os.path.exists(os.path.join(place, _MARK)):
+        _make(place, parent, requirements, folder, steps, environment)
+    folders = [os.path.join(place, "bin"), environment.get("PATH", os.defpath)]
+    return {**environment, "VIRTUAL_ENV": place, "PATH": os.pathsep.join(folders)}
+
+
+def _parent(command: Command, environment: Dict[str, str], folder: str) -> _Parent:
+    names = ["python", "python3"]
+    if not isinstance(command, str) and os.path.basename(command[0]).startswith("python"):
+        names.insert(0, command[0])
+    python = next((p for p in (spawn.find(n, environment, folder) for n in names) if p), None)
+    if python is None:
+        raise SetupFailed("requirements", "there is no Python to install the requirements for")
+    try:
+        answer = subprocess.run(
+            [python, "-c", _ASK],
+            env=environment,
+            cwd="/",
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+        )
+        version, prefix, packages = json.loads(answer.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise SetupFailed("requirements", f"{python} does not work: {error}") from error
+    return _Parent(python, version, prefix, packages)
+
+
+def _make(
+    place: str,
+    parent: _Parent,
+    requirements: str,
+    folder: str,
+    steps: Steps,
+    environment: Dict[str, str],
+) -> None:
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    lock = os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        _wait_for_lock(lock, steps.control)
+        if os.path.exists(os.path.join(place, _MARK)):
+            return
+        # Scripts of an environment carry its path, so it is made in its place; the mark, written
+        # last, is what makes it one.
+        shutil.rmtree(place, ignore_errors=True)
+        _fill(place, parent, requirements, folder, steps, environment)
+        aside = os.path.join(place, f"{_MARK}.new")
+        with open(aside, "w", encoding="utf-8") as file:
+            json.dump({"python": parent.python, "version": parent.version}, file)
+        os.rename(aside, os.path.join(place, _MARK))
+    finally:
+        os.close(lock)
+
+
+def _fill(
+    place: str,
+    parent: _Parent,
+    requirements: str,
+    folder: str,
+    steps: Steps,
+    environment: Dict[str, str],
+) -> None:
+    venv = [parent.python, "-m", "venv", "--without-pip", place]
+    steps.run("requirements", Step("python -m venv", venv, environment, "/", 300))
+    python = os.path.join(place, "bin", "python")
+    lines = [f"import site; site.addsitedir({path!r})\n" for path in parent.packages]
+    for packages in _site_folders(place):
+        # A line with `import` runs, so that path files of the parent count as well.
+        with open(os.path.join(packages, "parent.pth"), "w", encoding="utf-8") as file:
+            file.writelines(lines)
+    pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    variables = {**environment, "PIP_NO_PYTHON_VERSION_WARNING": "1", "VIRTUAL_ENV": place}
+    variables.pop("PIP_USER", None)
+    variables.pop("PIP_TARGET", None)
+    variables.pop("PIP_PREFIX", None)
+    install = [*pip, "-r", requirements]
+    steps.run("requirements", Step("pip install", install, variables, folder, PIP_LIMIT_S))
+
+
+def _site_folders(place: str) -> List[str]:
+    found: List[str] = []
+    for version in os.listdir(os.path.join(place, "lib")):
+        packages = os.path.join(place, "lib", version, "site-packages")
+        if os.path.isdir(packages):
+            found.append(packages)
+    return found
+
+
+def _wait_for_lock(lock: int, control: Control) -> None:
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            control.pause(0.2)
+            control.check()

@@ -1,0 +1,72 @@
+"""Data to and from the node, around the ranks: programs of the platform, run and watched here like
+any other, since a launcher has neither the packages nor the keys for it.
+
+Inputs that do not come fail the attempt. Results that do not go never do: they stay in the job
+directory, and the programs' own status says so."""
+
+import math
+from typing import Dict, List
+
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.job import Staging
+from jumar.launch.jobdir.untrusted import Unusable, read_object
+from jumar.launch.prepare.steps import Step, Steps
+from jumar.launch.processes.control import Control
+from jumar.launch.processes.spawn import Program
+from jumar.launch.processes.supervise import SENDER, Rank, supervise
+from jumar.launch.processes.tree import Tree
+from jumar.launch.ranks.environment import inherited
+from jumar.launch.verdict.outcome import SetupFailed
+
+_FOLDER = "/"
+_GRACE_S = 5.0
+
+
+def bring(staging: Staging, directory: JobDir, steps: Steps, marks: Dict[str, str]) -> None:
+    """Have the inputs brought; raises SetupFailed with the reason that was told."""
+    steps = steps._replace(log=directory.staging_log(0), grace_s=_GRACE_S)
+    # How long it may take is for the job's time limit to say, and for the store's patience.
+    step = Step("the transfer", staging.bring, _variables(marks), _FOLDER, math.inf)
+    failure = steps.try_run(step)
+    if failure is None:
+        return
+    words = _error(staging) or failure.words
+    cause = "disk-full" if "No space left" in words + failure.tail else "inputs"
+    raise SetupFailed(cause, f"inputs not brought: {words}", failure.tail)
+
+
+def sender(staging: Staging, directory: JobDir, marks: Dict[str, str]) -> List[Rank]:
+    """What runs beside the ranks: nobody, when there is nothing to send."""
+    if staging.keep is None:
+        return []
+    program = Program(staging.keep, _variables(marks), _FOLDER, directory.staging_log(0))
+    return [Rank(SENDER, program, is_service=True, is_aside=True)]
+
+
+def send(
+    staging: Staging, directory: JobDir, control: Control, tree: Tree, marks: Dict[str, str]
+) -> bool:
+    """Send all results, within the time that there is for it; whether they arrived."""
+    if staging.send is None:
+        return True
+    control.finish()
+    if control.stop is not None:
+        # Whoever killed the guard wants an end now.
+        return False
+    program = Program(staging.send, _variables(marks), _FOLDER, directory.staging_log(0))
+    outcome = supervise(
+        [Rank(0, program)], control, tree, grace_s=_GRACE_S, limit_s=staging.send_limit_s
+    )
+    return outcome.not_started is None and all(exit_.code == 0 for exit_ in outcome.exits)
+
+
+def _variables(marks: Dict[str, str]) -> Dict[str, str]:
+    # Not the job's own: what it sets for its ranks must not change the platform's programs.
+    return {**inherited(), **marks}
+
+
+def _error(staging: Staging) -> str:
+    try:
+        return str(read_object(staging.status).get("error") or "")
+    except (OSError, Unusable):
+        return ""

@@ -1,0 +1,1 @@
+"""Processes of a node: starting, watching, ending them. Knows nothing of jobs."""

@@ -1,0 +1,152 @@
+"""Start one program with its output in a file; say exactly why when it cannot be started.
+
+The program gets a session of its own, /dev/null as input, default signal handling, and is killed
+by the kernel if the process that started it is."""
+
+import errno
+import os
+import signal
+from typing import Dict, List, NamedTuple, Optional, Sequence
+
+from jumar.launch.processes import namespace, process
+from jumar.launch.processes.namespace import View
+
+_IGNORED_HERE = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP)
+
+
+class Program(NamedTuple):
+    """What to start and how."""
+
+    argv: Sequence[str]
+    environment: Dict[str, str]
+    directory: str
+    log: str
+    cpus: Optional[Sequence[int]] = None
+    view: Optional[View] = None
+
+
+class CannotStart(Exception):
+    """The program could not be started; `cause` is a cause of result.json."""
+
+    def __init__(self, message: str, cause: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+def spawn(program: Program) -> int:
+    """Start it and return its pid; raises CannotStart."""
+    try:
+        log = open_log(program.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.set_blocking(log, True)
+    except OSError as error:
+        raise CannotStart(f"cannot write {program.log}: {error.strerror}", _cause(error)) from error
+    report, report_end = os.pipe()
+    parent = os.getpid()
+    # No signal may reach a Python handler between fork and exec: it would be the parent's.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _become(program, parent, log, report_end)
+    except OSError as error:
+        # As many processes as this user may have.
+        os.close(report)
+        words = f"cannot start {program.argv[0]!r}: no more processes: {error.strerror}"
+        raise CannotStart(words, "exit-code") from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.close(log)
+        os.close(report_end)
+    with os.fdopen(report, "rb") as file:
+        failure = file.read()
+    if failure:
+        os.waitpid(pid, 0)
+        stage, _, code = failure.decode("ascii").partition(" ")
+        raise _explain(program, stage, int(code))
+    return pid
+
+
+def open_log(path: str, flags: int) -> int:
+    """Its descriptor; raises OSError, also where a job has put a pipe or a link in the place of its
+    log: whoever opens that would wait for a reader, or write elsewhere."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+
+
+def _become(program: Program, parent: int, log: int, report: int) -> None:
+    stage = "prepare"
+    try:
+        process.end_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(125)
+        os.setsid()
+        # Handlers end with exec by themselves; what is ignored would stay so.
+        for number in _IGNORED_HERE:
+            signal.signal(number, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        if program.cpus:
+            _bind(program.cpus)
+        if program.view is not None:
+            stage = "view"
+            namespace.enter(program.view)
+        stage = "chdir"
+        os.chdir(program.directory)
+        stage = "exec"
+        signal.pthread_sigmask(signal.SIG_SETMASK, set())
+        os.execvpe(program.argv[0], list(program.argv), program.environment)
+    except (OSError, ValueError) as error:
+        os.write(report, f"{stage} {getattr(error, 'errno', None) or errno.EINVAL}".encode("ascii"))
+    finally:
+        os._exit(126)
+
+
+def _bind(cpus: Sequence[int]) -> None:
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as error:
+        os.write(2, f"jumar: cannot bind to cores {list(cpus)}: {error.strerror}\n".encode())
+
+
+def _explain(program: Program, stage: str, code: int) -> CannotStart:
+    name, words = program.argv[0], os.strerror(code)
+    cause = _cause(OSError(code, words))
+    if stage == "chdir":
+        return CannotStart(f"cannot enter the folder {program.directory}: {words}", cause)
+    if stage == "view":
+        return CannotStart(f"cannot make the fixed paths for {name!r}: {words}", cause)
+    if stage != "exec":
+        return CannotStart(f"cannot start {name!r}: {words}", cause)
+    found = find(name, program.environment, program.directory)
+    if code == errno.ENOENT and found is None:
+        return CannotStart(f"command not found: {name}", "missing-command")
+    if code == errno.ENOENT:
+        return CannotStart(
+            f"{found} names an interpreter in its first line that is not there", "missing-command"
+        )
+    if code == errno.EACCES:
+        return CannotStart(f"{found or name} is not executable", "missing-command")
+    if code == errno.ENOEXEC:
+        return CannotStart(f"{found or name} is not a program (no #! line?)", "missing-command")
+    if code == errno.E2BIG:
+        return CannotStart(f"{name}: the arguments and variables are too long", "exit-code")
+    return CannotStart(f"cannot start {found or name}: {words}", cause)
+
+
+def _cause(error: OSError) -> str:
+    return "disk-full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "missing-command"
+
+
+def find(name: str, environment: Dict[str, str], directory: str) -> Optional[str]:
+    """The file that `name` means, executable or not; None when there is none."""
+    if "/" in name:
+        path = os.path.join(directory, name)
+        return path if os.path.isfile(path) else None
+    folders: List[str] = environment.get("PATH", os.defpath).split(os.pathsep)
+    candidates = [os.path.join(directory, folder, name) for folder in folders]
+    files = [path for path in candidates if os.path.isfile(path)]
+    for path in files:
+        if os.access(path, os.X_OK):
+            return path
+    return files[0] if files else None

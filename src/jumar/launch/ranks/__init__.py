@@ -1,0 +1,1 @@
+"""Which ranks run on this node: programs, variables, cards, cores."""

@@ -1,0 +1,171 @@
+"""The variables that torch, MindSpore and TensorFlow want to find, for one rank.
+
+What a person has set in the shell stays, except what names the rank itself."""
+
+import re
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from jumar.launch.ascend.facts import CardFacts
+from jumar.launch.ranks.environment import rank_variables, threads_each, visible_devices
+
+_NAMES = {
+    "torch": "torch",
+    "pytorch": "torch",
+    "mindspore": "mindspore",
+    "tensorflow": "tensorflow",
+    "tf": "tensorflow",
+}
+_IMPORT = re.compile(rb"^\s*(?:import|from)\s+(torch|mindspore|tensorflow)\b", re.M)
+_OTHER_SPELLINGS = rb"(?:[\"'][\w-]+[\"']\s*,\s*)*"
+_LOCAL_RANK = re.compile(rb"add_argument\(\s*" + _OTHER_SPELLINGS + rb"[\"'](--local[_-]rank)[\"']")
+_MOST_BYTES = 1 << 20
+
+
+class Group(NamedTuple):
+    """All ranks of a run, as one node sees them."""
+
+    node: int
+    nodes: int
+    first_rank: int
+    local_count: int
+    world_size: int
+    master: str
+    port: int
+    address: str
+    """Of this node, as the others reach it."""
+    run_id: str
+    restart: int = 0
+    most_restarts: int = 0
+
+
+class Devices(NamedTuple):
+    """What the ranks of this node compute on."""
+
+    kind: str
+    cards: Sequence[CardFacts]
+    rank_table: Optional[str] = None
+    table_ranks: Sequence[int] = ()
+    """Each local rank's number in the rank table."""
+
+
+def named(words: Optional[str]) -> Optional[str]:
+    """The framework that a person names: `pytorch`, `MindSpore 2.6`, `tensorflow-1.15`."""
+    match = re.match(r"\s*([a-z]+)", words or "", re.I)
+    return _NAMES.get(match[1].lower()) if match else None
+
+
+def guess(script: str) -> str:
+    """The framework a script imports; torch when it does not say."""
+    match = _IMPORT.search(_start_of(script))
+    return match[1].decode() if match else "torch"
+
+
+def local_rank_argument(script: str) -> Optional[str]:
+    """`--local_rank` in the spelling that a script declares it, None when it does not."""
+    match = _LOCAL_RANK.search(_start_of(script))
+    return match[1].decode() if match else None
+
+
+def variables_of(
+    framework: str, group: Group, devices: Devices, local_rank: int, environ: Mapping[str, str]
+) -> Dict[str, str]:
+    """What one rank gets on top of the environment."""
+    rank = group.first_rank + local_rank
+    made = {
+        "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or threads_each(group.local_count),
+        **_torch(group, local_rank),
+        **visible_devices(devices.kind, devices.cards),
+    }
+    if devices.kind == "npu" and group.nodes > 1 and "HCCL_SOCKET_IFNAME" not in environ:
+        made["HCCL_IF_IP"] = environ.get("HCCL_IF_IP") or group.address
+    if needs_scheduler(framework, devices):
+        made.update(_mindspore_cluster(group, rank, local_rank))
+    elif framework in ("mindspore", "tensorflow") or devices.rank_table is not None:
+        made.update(_rank_table(group, devices, local_rank))
+    return made
+
+
+def as_the_only_one(made: Dict[str, str], devices: Devices, local_rank: int) -> Dict[str, str]:
+    """The same for a rank that sees its own card only: that one has number 0 there."""
+    counted = ("LOCAL_RANK", "DEVICE_ID", "ASCEND_DEVICE_ID")
+    own = visible_devices(devices.kind, devices.cards[local_rank : local_rank + 1])
+    return {**made, **{name: "0" for name in counted if name in made}, **own}
+
+
+def needs_scheduler(framework: str, devices: Devices) -> bool:
+    """MindSpore forms a dynamic cluster where no rank table says who is where."""
+    return framework == "mindspore" and devices.rank_table is None
+
+
+def scheduler_variables(group: Group) -> Dict[str, str]:
+    """For the extra process that a MindSpore dynamic cluster needs on node 0."""
+    made = _mindspore_cluster(group, 0, 0)
+    made["MS_ROLE"] = "MS_SCHED"
+    del made["MS_NODE_ID"], made["DEVICE_ID"]
+    return made
+
+
+def conflicting(framework: str, devices: Devices) -> List[str]:
+    """Variables that must not be there, because they mean another way to form the group."""
+    if needs_scheduler(framework, devices):
+        return ["RANK_TABLE_FILE", "RANK_ID", "RANK_SIZE"]
+    return ["MS_ROLE", "MS_SCHED_HOST", "MS_SCHED_PORT", "MS_WORKER_NUM", "MS_NODE_ID"]
+
+
+def _torch(group: Group, local_rank: int) -> Dict[str, str]:
+    return {
+        **rank_variables(
+            rank=group.first_rank + local_rank,
+            world_size=group.world_size,
+            local_rank=local_rank,
+            local_world_size=group.local_count,
+            node=group.node,
+            master=group.master,
+            port=group.port,
+        ),
+        "GROUP_WORLD_SIZE": str(group.nodes),
+        # torchrun knows groups of ranks with different roles; here all have one.
+        "ROLE_NAME": "default",
+        "ROLE_RANK": str(group.first_rank + local_rank),
+        "ROLE_WORLD_SIZE": str(group.world_size),
+        # Lightning and Accelerate take these as the sign that a launcher has started them.
+        "TORCHELASTIC_RUN_ID": group.run_id,
+        "TORCHELASTIC_RESTART_COUNT": str(group.restart),
+        "TORCHELASTIC_MAX_RESTARTS": str(group.most_restarts),
+    }
+
+
+def _mindspore_cluster(group: Group, rank: int, local_rank: int) -> Dict[str, str]:
+    return {
+        "MS_ROLE": "MS_WORKER",
+        "MS_WORKER_NUM": str(group.world_size),
+        "MS_SCHED_HOST": group.master,
+        "MS_SCHED_PORT": str(group.port),
+        "MS_NODE_ID": str(rank),
+        "DEVICE_ID": str(local_rank),
+    }
+
+
+def _rank_table(group: Group, devices: Devices, local_rank: int) -> Dict[str, str]:
+    rank = group.first_rank + local_rank
+    if local_rank < len(devices.table_ranks):
+        rank = devices.table_ranks[local_rank]
+    made = {
+        "RANK_ID": str(rank),
+        "RANK_SIZE": str(group.world_size),
+        "JOB_ID": group.run_id,
+        # Both count within the visible devices.
+        "DEVICE_ID": str(local_rank),
+        "ASCEND_DEVICE_ID": str(local_rank),
+    }
+    if devices.rank_table is not None:
+        made["RANK_TABLE_FILE"] = devices.rank_table
+    return made
+
+
+def _start_of(script: str) -> bytes:
+    try:
+        with open(script, "rb") as file:
+            return file.read(_MOST_BYTES)
+    except OSError:
+        return b""

@@ -1,0 +1,1 @@
+"""How ranks ended, in one verdict."""

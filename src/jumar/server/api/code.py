@@ -1,0 +1,66 @@
+"""Code archives over REST: ask whether one is there, upload one. Never whole in memory."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Path, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from jumar.server.edge.auth import Member
+from jumar.server.edge.exchange import BodyTooLarge
+from jumar.server.edge.ranges import whole_number
+from jumar.server.edge.site import SiteOf
+
+router = APIRouter(tags=["code"])
+MOST_BYTES = 2 << 30
+_BLOCK_BYTES = 1 << 20
+# Looking into an archive takes a core for as long as it has headers.
+_looking = CapacityLimiter(2)
+Digest = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="SHA-256 of the tar file")]
+
+
+@router.head("/code/{digest}", status_code=204, summary="Is this code here?")
+async def has_code(site: SiteOf, _user: Member, digest: Digest) -> Response:
+    """204 if it was uploaded before, 404 if not."""
+    found = await run_in_threadpool(site.service.has_code, digest)
+    return Response(status_code=204 if found else 404)
+
+
+@router.put(
+    "/code/{digest}",
+    status_code=204,
+    summary="Upload code",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+async def put_code(request: Request, site: SiteOf, user: Member, digest: Digest) -> Response:
+    """Send a tar file; it is kept if its SHA-256 is the one in the address."""
+    declared = request.headers.get("content-length", "0")
+    if whole_number(declared, most=MOST_BYTES) is None:
+        raise BodyTooLarge(MOST_BYTES)
+    async with site.uploads.place(user.name):
+        incoming = await run_in_threadpool(site.service.begin_code, digest)
+        try:
+            async for block in _blocks(request.stream()):
+                await run_in_threadpool(incoming.write, block)
+            await to_thread.run_sync(incoming.finish, limiter=_looking)
+        finally:
+            incoming.close()
+    return Response(status_code=204)
+
+
+async def _blocks(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """`stream` in larger pieces: a thread is asked for once per block, and only to write it."""
+    block = bytearray()
+    async for chunk in stream:
+        block += chunk
+        if len(block) >= _BLOCK_BYTES:
+            yield bytes(block)
+            block.clear()
+    yield bytes(block)

@@ -1,0 +1,94 @@
+"""The S3 door of a server: opened with it, told of its users, and the keys to it over REST."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from jumar.errors import NotFound
+from jumar.people.accounts import Accounts
+from jumar.server.edge.auth import Member
+from jumar.server.edge.exchange import answer
+from jumar.server.edge.site import Site, SiteOf
+from jumar.settings import Settings
+from jumar.spec.records import S3Keys, UserRecord
+from jumar.store.door import Door, door_endpoint
+from jumar.store.forms import is_door, open_door
+from jumar.store.keys import Keys, key_holders, renew_keys, user_keys
+from jumar.store.rights import Guest
+
+router = APIRouter(tags=["store"])
+
+
+class KeysRequest(BaseModel):
+    """Whether the keys shall be others than before."""
+
+    model_config = ConfigDict(extra="forbid")
+    renew: Annotated[bool, Field(description="Make new keys; the old ones count no more.")] = False
+
+
+@contextmanager
+def door_of_site(settings: Settings, accounts: Accounts) -> Generator[Door | None]:
+    """The door, open, where one is asked for or the store is behind it; ends with the server."""
+    if not settings.s3_port and not is_door(settings.home):
+        yield None
+        return
+    door = open_door(settings.home, settings.s3_host, settings.s3_port, _guests(accounts))
+    try:
+        yield door
+    finally:
+        door.stop()
+
+
+def set_role(site: Site, name: str, role: str) -> UserRecord:
+    """Change what a user may do, on the platform and behind the door."""
+    user = site.accounts.set_role(name, role)
+    if site.door is not None:
+        site.door.admit(_guests(site.accounts))
+    return user
+
+
+def new_keys(site: Site, name: str) -> None:
+    """Let nobody in at the door with the keys that a user has had; those who have none get none."""
+    if site.door is None or name not in key_holders(site.door.home):
+        return
+    renew_keys(site.door.home, name)
+    site.door.admit(_guests(site.accounts))
+
+
+@router.post("/me/s3-keys", response_model=S3Keys, summary="My keys for the S3 door")
+async def my_keys(request: Request, site: SiteOf, user: Member, wanted: KeysRequest) -> Response:
+    """AK and SK of the user who asks. They are the user's own: nobody else is ever shown them."""
+    if site.door is None:
+        raise NotFound("this server has no S3 door", hint="start it with one: jumar up --s3 PORT")
+    # By the name that the client knows this machine by.
+    host = urlsplit(str(request.base_url)).hostname or "127.0.0.1"
+    keys = await run_in_threadpool(_keys, site, site.door, user.name, wanted.renew)
+    reply = answer(
+        S3Keys(
+            endpoint=door_endpoint(host, site.door.port),
+            region=site.door.account.region,
+            access_key=keys.access_key,
+            secret_key=keys.secret_key,
+        )
+    )
+    reply.headers["Cache-Control"] = "no-store"
+    return reply
+
+
+def _keys(site: Site, door: Door, user: str, renew: bool) -> Keys:
+    keys = renew_keys(door.home, user) if renew else user_keys(door.home, user)
+    if renew:
+        door.admit(_guests(site.accounts))
+    door.wait_for_key(user)
+    return keys
+
+
+def _guests(accounts: Accounts) -> tuple[Guest, ...]:
+    known = accounts.users()
+    return tuple(Guest(u.name, u.role == "admin") for u in known if u.role != "pending")

@@ -1,0 +1,142 @@
+"""Who asks, and whether they may. Tokens come as `Authorization: Bearer …` or in the cookie."""
+
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from jumar.errors import NotAllowed, NotSignedIn
+from jumar.people.tokens import SESSION_S
+from jumar.server.edge.site import Site, SiteOf, site_of
+from jumar.spec.records import JobSummary, UserRecord
+
+COOKIE = "jumar_session"
+
+
+async def user_or_none(request: Request) -> UserRecord | None:
+    """The user who asks, or None for a stranger."""
+    token = token_of(request)
+    if not token:
+        return None
+    user = await run_in_threadpool(site_of(request).accounts.user_of, token)
+    if user is not None:
+        # When there are too many connections, those of strangers go first.
+        request.state.user = user.name
+    return user
+
+
+async def signed_in(request: Request) -> UserRecord:
+    """The user who asks, of any role."""
+    user = await user_or_none(request)
+    if user is None:
+        raise NotSignedIn(
+            "not signed in, or the token is not valid", hint=_sign_in_hint(site_of(request))
+        )
+    return user
+
+
+def _sign_in_hint(site: Site) -> str:
+    return f"sign in with: jumar login {site.info.url}"
+
+
+async def member(user: Annotated[UserRecord, Depends(signed_in)]) -> UserRecord:
+    """The user who asks, if an administrator has let them in."""
+    if user.role not in ("member", "admin"):
+        raise NotAllowed(
+            f"{user.name} is waiting for an administrator's approval",
+            hint=f"ask an administrator to run: jumar users approve {user.name}",
+        )
+    return user
+
+
+async def admin(user: Annotated[UserRecord, Depends(signed_in)]) -> UserRecord:
+    """The user who asks, if they are an administrator."""
+    if user.role != "admin":
+        raise NotAllowed("only an administrator may do this")
+    return user
+
+
+SignedIn = Annotated[UserRecord, Depends(signed_in)]
+Member = Annotated[UserRecord, Depends(member)]
+Admin = Annotated[UserRecord, Depends(admin)]
+
+
+def may_open(user: UserRecord, owner: str) -> bool:
+    """Whether `user` may see and change all of a job of `owner`."""
+    return user.role == "admin" or user.name == owner
+
+
+def find_job(site: Site, job: str, user: UserRecord, owner: str | None = None) -> JobSummary:
+    """The job that `user` means by `job`, or means of `owner`'s; waits for the database."""
+    if owner is not None and not may_open(user, owner):
+        raise NotAllowed(
+            "this job belongs to somebody else",
+            hint="only its owner or an administrator may open it",
+        )
+    found = site.service.find(job, user=user.name, owner=owner, sees_all=user.role == "admin")
+    if not may_open(user, found.user):
+        raise NotAllowed(
+            f"job {found.id} belongs to {found.user}",
+            hint="only its owner or an administrator may open it",
+        )
+    return found
+
+
+def check_still_allowed(site: Site, token: str, owner: str) -> None:
+    """NotSignedIn or NotAllowed once the holder of `token` may no longer open a job of `owner`."""
+    user = site.accounts.user_of(token)
+    if user is None:
+        raise NotSignedIn(
+            "signed out: the token was taken back or has expired", hint=_sign_in_hint(site)
+        )
+    if user.role == "pending" or not may_open(user, owner):
+        raise NotAllowed(
+            f"{user.name} may no longer see this job", hint="ask an administrator of the server"
+        )
+
+
+async def job_of_path(
+    job: str,
+    site: SiteOf,
+    user: Member,
+    owner: Annotated[
+        str | None,
+        Query(alias="user", max_length=64, description="whose job it is, when it is not yours"),
+    ] = None,
+) -> JobSummary:
+    """The job named in the path, if the user may open it."""
+    return await run_in_threadpool(find_job, site, job, user, owner)
+
+
+OpenedJob = Annotated[JobSummary, Depends(job_of_path)]
+
+
+def set_cookie(response: Response, token: str, *, secure: bool) -> None:
+    """Sign a browser in."""
+    response.set_cookie(
+        COOKIE,
+        token,
+        max_age=SESSION_S,
+        httponly=True,
+        samesite="lax",
+        secure=secure,
+    )
+
+
+def came_over_tls(request: Request) -> bool:
+    """Whether the browser speaks TLS, to us or to a proxy before us; who lies harms only themselves."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
+
+
+def address_of(request: Request) -> str:
+    """Where a request comes from: the socket's peer, whatever its headers say."""
+    return request.client.host if request.client else ""
+
+
+def token_of(request: Request) -> str:
+    """The secret that came with a request, or nothing."""
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip()
+    return request.cookies.get(COOKIE, "")

@@ -1,0 +1,45 @@
+"""What every route stands on: the services of one server, handed around as one record."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from jumar.jobs.service import JobService
+from jumar.people.accounts import Accounts
+from jumar.server.edge.patience import Patience
+from jumar.server.edge.uploads import Uploads
+from jumar.spec.records import ServerInfo
+from jumar.store.door import Door
+from jumar.store.users import UserStores
+
+API = "/api/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One server: what it serves and who may ask."""
+
+    service: JobService
+    accounts: Accounts
+    stores: UserStores
+    info: ServerInfo
+    door: Door | None = None
+    """The S3 door, where the built-in store is behind one."""
+    loopback_only: bool
+    """Whether it listens on this machine only; then strange Host headers are refused."""
+    patience: Patience = field(default_factory=Patience)
+    uploads: Uploads = field(default_factory=Uploads)
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the server is asked to end: endless answers end by themselves."""
+
+
+def site_of(request: Request) -> Site:
+    """The site that a request came to."""
+    site = request.app.state.site
+    assert isinstance(site, Site)
+    return site
+
+
+SiteOf = Annotated[Site, Depends(site_of)]

@@ -1,0 +1,1 @@
+"""The server as a process: start, listen, connections, stop."""

@@ -1,0 +1,215 @@
+"""Serving in this process: the home is locked, the services are opened, uvicorn runs."""
+
+import asyncio
+import contextlib
+import getpass
+import importlib.metadata
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import cast
+
+import uvicorn
+
+from jumar.database.access import open_database
+from jumar.devices.cards import inventory
+from jumar.engine.local.engine import LocalEngine
+from jumar.engine.local.stages import Stages
+from jumar.errors import HomeUnusable
+from jumar.jobs.service import JobService
+from jumar.launch.processes.descriptors import raise_limit
+from jumar.people.accounts import Accounts
+from jumar.server.api.s3 import door_of_site
+from jumar.server.app import create_app
+from jumar.server.edge.site import Site
+from jumar.server.home import (
+    locked,
+    my_identity,
+    prepare_home,
+    read_json,
+    write_json,
+    write_private,
+)
+from jumar.server.process.connections import Connections, WatchedProtocol, room_for_connections
+from jumar.server.process.listen import Listener, listen
+from jumar.settings import Settings
+from jumar.spec.records import ServerInfo
+from jumar.store.users import UserStores
+
+log = logging.getLogger(__name__)
+
+GRACEFUL_S = 3
+# uvicorn's ticks are a tenth of a second.
+_TICKS_PER_SWEEP = 10
+VERSION = importlib.metadata.version("jumar")
+Ready = Callable[[ServerInfo], None]
+
+
+def serve_until_told(settings: Settings, on_ready: Ready = lambda info: None) -> None:
+    """Serve until SIGTERM or SIGINT. Running jobs go on without it."""
+    raise_limit()
+    prepare_home(settings.home)
+    with locked(settings.home):
+        listener = listen(settings)
+        with listener.socket, _site(settings, listener) as site:
+            _run(site, listener, settings.home, on_ready)
+
+
+@contextlib.contextmanager
+def _site(settings: Settings, listener: Listener) -> Generator[Site]:
+    stores = UserStores(settings.home, owner=_user_name())
+    engine = _engine(settings, stores)
+    database = open_database(settings.database)
+    accounts = Accounts(database)
+    service = JobService(
+        database=database,
+        engine=engine,
+        home=settings.home,
+        user_limit=settings.user_limit,
+        running_limit=settings.running_limit,
+        queue_limit=settings.queue_limit,
+        half_life_days=settings.half_life_days,
+    )
+    try:
+        _write_client(settings.home, accounts, listener.url)
+        with door_of_site(settings, accounts) as door:
+            engine.prepare()
+            service.start()
+            yield Site(
+                service=service,
+                accounts=accounts,
+                stores=stores,
+                door=door,
+                loopback_only=listener.loopback_only,
+                info=ServerInfo(
+                    name=socket.gethostname(),
+                    version=VERSION,
+                    home=str(settings.home),
+                    url=listener.url,
+                    started_at=time.time(),
+                    engine=engine.name,
+                    s3_port=0 if door is None else door.port,
+                ),
+            )
+    finally:
+        service.close()
+
+
+def _engine(settings: Settings, stores: UserStores) -> LocalEngine:
+    if not sys.platform.startswith("linux"):
+        raise HomeUnusable(
+            f"the server runs jobs on Linux only, not on {sys.platform}",
+            hint="start it on a Linux machine and set JUMAR_SERVER here to its address",
+        )
+    cards = inventory(cpu_slots=settings.cpu_slots, sim_cards=settings.sim_cards)
+    stages = Stages(
+        stores,
+        cache_bytes=settings.input_cache_gb * 10**9,
+        every_s=max(1, settings.send_every_s),
+        patience_s=settings.send_patience_s,
+    )
+    return LocalEngine(settings.home, cards, stages=stages)
+
+
+def _write_client(home: Path, accounts: Accounts, url: str) -> None:
+    """What commands of this user sign in with; the token of an earlier start is kept."""
+    path = home / "client.json"
+    token = read_json(path).get("token")
+    if not isinstance(token, str) or accounts.user_of(token) is None:
+        token = accounts.bootstrap(_user_name())
+    write_json(path, {"url": url, "token": token})
+
+
+def _user_name() -> str:
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = ""
+    return re.sub(r"[^a-zA-Z0-9._-]", "-", name).strip("._-")[:64] or "admin"
+
+
+def _run(site: Site, listener: Listener, home: Path, on_ready: Ready) -> None:
+    def ready() -> None:
+        write_json(
+            home / "server.json", {"url": site.info.url, **my_identity(), "version": VERSION}
+        )
+        log.info("serving %s at %s", home, site.info.url)
+        on_ready(site.info)
+
+    server = SiteServer(site, ready)
+    write_private(home / "server.pid", f"{os.getpid()}\n")
+    try:
+        with _signals(server.handle_exit):
+            server.run([listener.socket])
+    finally:
+        (home / "server.pid").unlink(missing_ok=True)
+        (home / "server.json").unlink(missing_ok=True)
+    log.info("ended; running jobs go on")
+
+
+class SiteServer(uvicorn.Server):
+    """uvicorn that tells when it answers, and tells endless answers when it ends."""
+
+    def __init__(self, site: Site, on_ready: Callable[[], None] = lambda: None) -> None:
+        self._connections = Connections(room_for_connections())
+        config = uvicorn.Config(
+            create_app(site),
+            http=cast("type[asyncio.Protocol]", partial(WatchedProtocol, self._connections)),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            # Who asks is the socket's peer: headers could name a new address with every guess.
+            proxy_headers=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=GRACEFUL_S,
+        )
+        super().__init__(config)
+        self._site = site
+        self._on_ready = on_ready
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._loop = asyncio.get_running_loop()
+        self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_PER_SWEEP == 0:
+            self._connections.sweep()
+        return await super().on_tick(counter)
+
+    def end(self) -> None:
+        """Answer what was asked, then end. Safe from threads and signal handlers."""
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._site.closing.set)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # uvicorn takes a second signal as "at once"; ending is bounded anyway.
+        self.end()
+
+
+@contextlib.contextmanager
+def _signals(handler: Callable[[int, FrameType | None], None]) -> Generator[None]:
+    # uvicorn raises the signals it caught once more when it has ended; without a handler here
+    # that would end the process before jobs and files are let go of.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
