@@ -33,7 +33,7 @@ def _open_closed_files() -> None:
 def _attempt(directory: str, number: int) -> int:
     from jumar.launch.jobdir.files import JobDir
     from jumar.launch.jobdir.untrusted import Unusable
-    from jumar.launch.node.attempt import run_attempt
+    from jumar.launch.node.keeper import run_attempt
 
     if os.getpgrp() != os.getpid():
         os.setsid()

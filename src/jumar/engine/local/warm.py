@@ -15,7 +15,7 @@ import sys
 from types import FrameType
 
 from jumar.launch.jobdir.files import JobDir, send_hint
-from jumar.launch.node.attempt import run_attempt
+from jumar.launch.node.keeper import run_attempt
 from jumar.launch.processes.guard import fork_into
 
 DESCRIPTOR = 3

@@ -1,23 +1,17 @@
-"""One attempt of a job, from the claim to the result. Needs no server.
-
-The guard is the calling process; the supervisor is its child."""
+"""What the supervisor of an attempt does: prepare, run the ranks, say how it ended."""
 
 import errno
 import os
-import signal
-import socket
 import time
 from typing import Dict, Optional
 
 from jumar.launch.ascend.apply import cann_variables, hccl_variables
 from jumar.launch.jobdir import files as jobdir
-from jumar.launch.jobdir import untrusted
-from jumar.launch.jobdir.files import Claim, Ending, JobDir, Journal
-from jumar.launch.jobdir.job import Job, Request, read_job, read_request
+from jumar.launch.jobdir.files import Ending, JobDir, Journal
+from jumar.launch.jobdir.job import Job, Request
 from jumar.launch.prepare import code, fixed_paths, requirements, staging
 from jumar.launch.prepare.platform_files import write_platform_files
 from jumar.launch.prepare.steps import Steps
-from jumar.launch.processes import cgroup, guard, process
 from jumar.launch.processes.control import Control, Interrupted, Stop
 from jumar.launch.processes.left_behind import Left, LeftBehind
 from jumar.launch.processes.supervise import SCHEDULER, SENDER, Exit, Listener, supervise
@@ -35,88 +29,10 @@ from jumar.launch.verdict.outcome import (
     ending_of_stop,
 )
 
-ALREADY_CLAIMED = 3
 
+class Attempt(Listener):
+    """One attempt; `run` once."""
 
-def run_attempt(directory: JobDir) -> int:
-    """Be the guard of an attempt until it has ended; 0 when there is a result in the end."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    job, request = read_job(directory), read_request(directory)
-    if os.path.lexists(directory.claim):
-        return ALREADY_CLAIMED
-    # So the engine knows guard and supervisor even when the job has tampered with the claim.
-    process.set_name(directory.keeper_name)
-    me = process.myself()
-    supervisor = guard.fork_supervisor(lambda seen: _supervise(directory, job, request, seen, me))
-    if guard.wait_for(supervisor) == ALREADY_CLAIMED:
-        return ALREADY_CLAIMED
-    # Even when the job directory was removed meanwhile: what is below this process is the job's.
-    Tree(None).kill()
-    try:
-        claim = jobdir.read_claim(directory)
-    except untrusted.Unusable:
-        # Whatever the job made of it: only the engine can tell now how the attempt stands.
-        claim = None
-    place = _group_place(directory, job)
-    if claim is None or claim.supervisor != supervisor.identity:
-        if claim is None and place is not None:
-            cgroup.Cgroup(place).remove()
-        return ALREADY_CLAIMED
-    if not os.path.lexists(directory.result):
-        _end_lost(directory, place)
-    return 0
-
-
-def _group_place(directory: JobDir, job: Job) -> Optional[str]:
-    return cgroup.place(cgroup.name_of(job.job_id, directory.number))
-
-
-def _end_lost(directory: JobDir, place: Optional[str]) -> None:
-    """End what an attempt without supervisor has left, and write its result."""
-    Tree(None if place is None else cgroup.Cgroup(place)).dissolve()
-    jobdir.forget_keys(directory)
-    jobdir.write_ending(
-        directory,
-        Ending(
-            "lost",
-            "supervisor-killed",
-            "its supervisor process was killed",
-            started_at=jobdir.claimed_at(directory),
-            finished_at=time.time(),
-        ),
-    )
-
-
-def _supervise(
-    directory: JobDir, job: Job, request: Request, guard_end: int, above: process.Identity
-) -> int:
-    # Before the claim: a stop that comes at any moment after it is then heard.
-    control = Control(
-        guard=guard_end,
-        deadline=request.ends_at(),
-        asked_to_stop=lambda: (
-            jobdir.read_stop(directory) if os.path.exists(directory.stop) else None
-        ),
-    )
-    place = _group_place(directory, job)
-    claim = Claim(process.myself(), above, socket.gethostname(), place)
-    if not jobdir.create_json(directory.claim, claim.as_json()):
-        return ALREADY_CLAIMED
-    started_at = time.time()
-    journal = Journal(directory, job.job_id, request.notify)
-    tree = Tree(cgroup.make(place))
-    attempt = _Attempt(directory, job, request, control, tree, journal)
-    ending = attempt.run()
-    tree.dissolve()
-    jobdir.forget_keys(directory)
-    ending = ending._replace(started_at=started_at, finished_at=time.time())
-    journal.add("attempt-finished", state=ending.state, reason=ending.reason)
-    # No hint yet: an attempt has ended when its guard has, and whoever reaps that one says so.
-    jobdir.write_ending(directory, ending)
-    return 0
-
-
-class _Attempt(Listener):
     def __init__(
         self,
         directory: JobDir,
