@@ -61,7 +61,6 @@ def _make_queue(jobs: int, dice: random.Random) -> list[QueuedJob]:
             priority=dice.choice([50, 100, 100, 100, 200]),
             order=order,
             time_limit_s=dice.choice([None, 7200.0, 14400.0, 86400.0]),
-            preemptible=False,
             grace_s=30.0,
         )
         for order, (count, gang) in enumerate(dice.choices(shapes, weights, k=jobs))

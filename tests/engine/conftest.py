@@ -4,7 +4,7 @@ import secrets
 import signal
 import tarfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from jumar.engine.base import Attempt, Engine, Observation
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.local.stages import Stages
 from jumar.launch.processes import process
-from jumar.spec.devices import Card, DeviceKind
+from jumar.spec.devices import LOCAL_NODE, Card, CardRef, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.store.users import UserStores
+from jumar.words.reasons import cause_sentence
 
 PATIENCE_S = 180.0
 """Nothing is measured with it: how long a busy machine may take for what takes a moment."""
@@ -75,7 +76,7 @@ def make_attempt(
     number: int = 1,
     job_id: str | None = None,
     archive: Path | None = None,
-    cards: tuple[int, ...] = (0,),
+    cards: Sequence[int] = (0,),
     **fields: Any,
 ) -> Attempt:
     """An attempt of a new job, or of the one named."""
@@ -87,7 +88,7 @@ def make_attempt(
         user="ann",
         spec=spec,
         directory=home / "jobs" / job_id,
-        cards=cards,
+        cards=tuple(CardRef(LOCAL_NODE, card) for card in cards),
         archive=archive,
     )
 
@@ -106,7 +107,11 @@ def wait_final(engine: Engine, attempt: Attempt, limit_s: float = PATIENCE_S) ->
         f"the end of {attempt.job_id}",
         limit_s,
     )
-    return engine.observe([attempt])[0]
+    seen = engine.observe([attempt])[0]
+    # What launcher and engine say in English is what the words say of the cause.
+    if seen.cause is not None:
+        assert cause_sentence(seen.cause, seen.values, "en") == seen.reason
+    return seen
 
 
 def log_of(attempt: Attempt, rank: int = 0) -> str:

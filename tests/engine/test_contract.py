@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from tests.engine.conftest import CARDS, make_attempt, wait_final, wait_for
 
-from jumar.engine.base import Attempt, Engine
+from jumar.engine.base import Attempt, Engine, HasCards
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import SubmitRefused
 from jumar.spec.job import JobSpec
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 
 Finish = Callable[[Attempt], None]
 
@@ -35,13 +35,13 @@ def attempt(tmp_path: Path) -> Attempt:
     return make_attempt(tmp_path, command)
 
 
-def state(engine: Engine, attempt: Attempt) -> JobState:
+def state(engine: Engine, attempt: Attempt) -> AttemptState:
     return engine.observe([attempt])[0].state
 
 
 def run_until_running(engine: Engine, attempt: Attempt) -> None:
     engine.start(attempt)
-    wait_for(lambda: state(engine, attempt) == JobState.RUNNING, "it runs")
+    wait_for(lambda: state(engine, attempt) == AttemptState.RUNNING, "it runs")
 
 
 def test_an_attempt_starts_runs_and_succeeds(case: tuple[Engine, Finish], attempt: Attempt) -> None:
@@ -49,7 +49,7 @@ def test_an_attempt_starts_runs_and_succeeds(case: tuple[Engine, Finish], attemp
     run_until_running(engine, attempt)
     finish(attempt)
     seen = wait_final(engine, attempt)
-    assert (seen.state, seen.exit_code) == (JobState.SUCCEEDED, 0)
+    assert (seen.state, seen.exit_code) == (AttemptState.SUCCEEDED, 0)
     assert seen.finished_at is not None
     assert seen.started_at is not None
     assert seen.started_at <= seen.finished_at
@@ -60,18 +60,20 @@ def test_start_twice_runs_once(case: tuple[Engine, Finish], attempt: Attempt) ->
     for _ in range(3):
         engine.start(attempt)
     finish(attempt)
-    assert wait_final(engine, attempt).state == JobState.SUCCEEDED
+    assert wait_final(engine, attempt).state == AttemptState.SUCCEEDED
     engine.start(attempt)
-    assert state(engine, attempt) == JobState.SUCCEEDED
+    assert state(engine, attempt) == AttemptState.SUCCEEDED
     if isinstance(engine, MemoryEngine):
         assert engine.started() == [(attempt.job_id, 1)]
     else:
         assert (attempt.directory / "starts").read_text() == "started\n"
 
 
-@pytest.mark.parametrize("why", [JobState.STOPPED, JobState.TIMED_OUT, JobState.PREEMPTED])
+@pytest.mark.parametrize(
+    "why", [AttemptState.STOPPED, AttemptState.TIMED_OUT, AttemptState.PREEMPTED]
+)
 def test_a_stopped_attempt_ends_in_the_state_asked_for(
-    case: tuple[Engine, Finish], attempt: Attempt, why: JobState
+    case: tuple[Engine, Finish], attempt: Attempt, why: AttemptState
 ) -> None:
     engine, _ = case
     run_until_running(engine, attempt)
@@ -82,12 +84,12 @@ def test_a_stopped_attempt_ends_in_the_state_asked_for(
 def test_stop_twice_is_the_same_as_once(case: tuple[Engine, Finish], attempt: Attempt) -> None:
     engine, _ = case
     run_until_running(engine, attempt)
-    engine.stop(attempt, JobState.PREEMPTED)
-    engine.stop(attempt, JobState.STOPPED)
+    engine.stop(attempt, AttemptState.PREEMPTED)
+    engine.stop(attempt, AttemptState.STOPPED)
     first = wait_final(engine, attempt)
-    engine.stop(attempt, JobState.STOPPED)
+    engine.stop(attempt, AttemptState.STOPPED)
     assert engine.observe([attempt]) == [first]
-    assert first.state == JobState.PREEMPTED
+    assert first.state == AttemptState.PREEMPTED
 
 
 def test_an_ended_attempt_looks_the_same_for_ever(
@@ -103,7 +105,7 @@ def test_an_ended_attempt_looks_the_same_for_ever(
 def test_an_attempt_that_was_not_started_is_starting(
     case: tuple[Engine, Finish], attempt: Attempt
 ) -> None:
-    assert state(case[0], attempt) == JobState.STARTING
+    assert state(case[0], attempt) == AttemptState.STARTING
 
 
 def test_more_devices_than_there_are_is_refused_with_a_hint(case: tuple[Engine, Finish]) -> None:
@@ -124,4 +126,6 @@ def test_a_plan_names_its_engine_and_changes_nothing(
 
 
 def test_cards_are_those_it_was_made_with(case: tuple[Engine, Finish]) -> None:
-    assert case[0].cards() == CARDS
+    engine = case[0]
+    assert isinstance(engine, HasCards)
+    assert engine.cards() == CARDS

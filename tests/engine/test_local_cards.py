@@ -13,7 +13,7 @@ from jumar.engine.local.card_book import CardBook
 from jumar.engine.local.engine import LocalEngine
 from jumar.launch.processes.probe import Answer
 from jumar.spec.devices import Card, DeviceKind
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 
 SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
 
@@ -58,7 +58,7 @@ def test_a_job_sees_logical_numbers_and_its_rank_table_physical_ones(with_npus: 
     made, seen = with_npus.run(
         ["python", "-c", SHOW], device="npu:2", ranks="device", cards=(14, 13), framework="mindspore 2.6"
     )  # fmt: skip
-    assert seen.state == JobState.SUCCEEDED, seen
+    assert seen.state == AttemptState.SUCCEEDED, seen
     found = json.loads(log_of(made, 1))
     assert found["ASCEND_RT_VISIBLE_DEVICES"] == "1,2"
     assert (found["RANK_ID"], found["RANK_SIZE"], found["DEVICE_ID"]) == ("1", "2", "1")
@@ -111,14 +111,14 @@ def test_what_cannot_be_read_leaves_the_numbers(tmp_path: Path) -> None:
 def test_a_rank_table_that_cannot_be_made_is_told_and_the_job_runs(workshop: Workshop) -> None:
     workshop.engine = LocalEngine(workshop.home, npus("A5"))
     made, seen = workshop.run("test -z $RANK_TABLE_FILE", device="npu:1", cards=(12,))
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert "no rank table: 2.0 needs an address" in (made.directory / "events.jsonl").read_text()
 
 
 def test_a_rank_table_that_lacks_what_the_chip_needs_is_told(workshop: Workshop) -> None:
     workshop.engine = LocalEngine(workshop.home, npus("910"))
     made, seen = workshop.run("test -f $RANK_TABLE_FILE", device="npu:1", cards=(12,))
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     events = (made.directory / "events.jsonl").read_text()
     assert "the rank table is wrong" in events
     assert "device_ip" in events

@@ -22,7 +22,7 @@ from jumar.engine.local.engine import LocalEngine
 from jumar.engine.local.observing import Observer
 from jumar.engine.local.starter import Starter
 from jumar.launch.jobdir.files import JobDir, read_claim
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 from jumar.store.staging.status import read_status
 
 FINE = {"state": "succeeded", "cause": "done", "reason": "done"}
@@ -36,7 +36,7 @@ def running(workshop: Workshop, command: str = "echo up; sleep 600") -> Attempt:
     made = workshop.attempt(command)
     workshop.engine.start(made)
     wait_for(lambda: "up" in log_of(made), "it is up")
-    wait_for(lambda: look(workshop.engine, made).state is JobState.RUNNING, "it is seen to run")
+    wait_for(lambda: look(workshop.engine, made).state is AttemptState.RUNNING, "it is seen to run")
     return made
 
 
@@ -105,26 +105,28 @@ def test_a_result_that_makes_no_sense_ends_its_job_when_its_processes_have(
 ) -> None:
     bad = running(workshop)
     HOSTILE[kind](bad.directory / "attempts/1/result.json")
-    assert look(workshop.engine, bad).state is JobState.RUNNING
+    assert look(workshop.engine, bad).state is AttemptState.RUNNING
     end_keepers(bad)
     seen = wait_final(workshop.engine, bad)
-    assert seen.state is JobState.LOST
+    assert seen.state is AttemptState.LOST
     assert "result.json" in str(seen.reason)
 
 
 def test_a_result_that_makes_no_sense_hides_no_other_job(workshop: Workshop) -> None:
     bad, fine = running(workshop), running(workshop)
     HOSTILE["pipe"](bad.directory / "attempts/1/result.json")
-    assert [seen.state for seen in workshop.engine.observe([bad, fine])] == [JobState.RUNNING] * 2
+    assert [seen.state for seen in workshop.engine.observe([bad, fine])] == [
+        AttemptState.RUNNING
+    ] * 2
     for made in (bad, fine):
-        workshop.engine.stop(made, JobState.STOPPED)
-        assert wait_final(workshop.engine, made).state is JobState.STOPPED
+        workshop.engine.stop(made, AttemptState.STOPPED)
+        assert wait_final(workshop.engine, made).state is AttemptState.STOPPED
 
 
 def test_a_pipe_in_place_of_the_result_gives_way_to_the_real_one(workshop: Workshop) -> None:
     made = running(workshop, "mkfifo $JUMAR_JOB_DIR/attempts/1/result.json; echo up; sleep 600")
-    workshop.engine.stop(made, JobState.STOPPED)
-    assert wait_final(workshop.engine, made).state is JobState.STOPPED
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    assert wait_final(workshop.engine, made).state is AttemptState.STOPPED
 
 
 def test_pipes_in_place_of_everything_that_is_written_halt_nobody(workshop: Workshop) -> None:
@@ -132,17 +134,17 @@ def test_pipes_in_place_of_everything_that_is_written_halt_nobody(workshop: Work
     pipes = f"rm -f {folder}/result.json.new; mkfifo {folder}/result.json.new"
     more = "rm $JUMAR_JOB_DIR/events.jsonl; mkfifo $JUMAR_JOB_DIR/events.jsonl"
     made = running(workshop, f"{pipes}; {more}; mkfifo {folder}/staging.json; echo up; sleep 600")
-    workshop.engine.stop(made, JobState.STOPPED)
-    assert wait_final(workshop.engine, made).state is JobState.STOPPED
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    assert wait_final(workshop.engine, made).state is AttemptState.STOPPED
 
 
 def test_a_forged_result_is_not_believed_while_the_job_runs(workshop: Workshop) -> None:
     made = running(workshop)
     Path(directory(made).result).write_text(json.dumps({**FINE, "exit_code": 0}))
     for engine in (workshop.engine, LocalEngine(workshop.home, (), stages=workshop.stages)):
-        assert look(engine, made).state is JobState.RUNNING
-    workshop.engine.stop(made, JobState.STOPPED)
-    assert wait_final(workshop.engine, made).state is JobState.STOPPED
+        assert look(engine, made).state is AttemptState.RUNNING
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    assert wait_final(workshop.engine, made).state is AttemptState.STOPPED
 
 
 @pytest.mark.parametrize("forged", ["dead", "damaged", "removed", "pipe", "stranger"])
@@ -177,8 +179,8 @@ def test_a_forged_claim_neither_hides_the_job_nor_starts_it_twice(
         while time.monotonic() < until:
             assert not look(later, made).state.is_final
             time.sleep(0.1)
-        later.stop(made, JobState.STOPPED)
-        assert wait_final(later, made).state is JobState.STOPPED
+        later.stop(made, AttemptState.STOPPED)
+        assert wait_final(later, made).state is AttemptState.STOPPED
         assert log_of(made).count("up") == 1
         assert stranger.poll() is None
         later.close()
@@ -254,10 +256,10 @@ def test_without_descriptors_a_running_job_goes_on_running(workshop: Workshop) -
     made = running(workshop)
     later = LocalEngine(workshop.home, (), stages=workshop.stages)
     with no_descriptors():
-        assert look(workshop.engine, made).state is JobState.RUNNING
+        assert look(workshop.engine, made).state is AttemptState.RUNNING
         assert not look(later, made).state.is_final
-    workshop.engine.stop(made, JobState.STOPPED)
-    assert wait_final(later, made).state is JobState.STOPPED
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    assert wait_final(later, made).state is AttemptState.STOPPED
     later.close()
 
 
@@ -267,8 +269,8 @@ def test_without_descriptors_an_ended_job_is_told_when_there_are_some_again(
     made = running(workshop)
     end_keepers(made)
     with no_descriptors():
-        assert look(workshop.engine, made).state is JobState.RUNNING
-    assert wait_final(workshop.engine, made).state is JobState.LOST
+        assert look(workshop.engine, made).state is AttemptState.RUNNING
+    assert wait_final(workshop.engine, made).state is AttemptState.LOST
 
 
 def test_a_full_disk_does_not_keep_a_job_from_being_stopped(
@@ -285,8 +287,8 @@ def test_a_full_disk_does_not_keep_a_job_from_being_stopped(
         made = running(workshop, f"echo up; {fill} 2> /dev/null")
         room = os.statvfs(small)
         wait_for(lambda: os.statvfs(small).f_bavail * room.f_frsize < 4096, "the disk is full")
-        workshop.engine.stop(made, JobState.STOPPED)
-        assert wait_final(workshop.engine, made).state is JobState.STOPPED
+        workshop.engine.stop(made, AttemptState.STOPPED)
+        assert wait_final(workshop.engine, made).state is AttemptState.STOPPED
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
 
@@ -300,9 +302,9 @@ def test_a_strangers_process_of_the_same_name_keeps_no_job_from_ending(
     shutil.copy("/bin/sleep", program)
     with subprocess.Popen([program, "600"]) as stranger:
         try:
-            workshop.engine.stop(made, JobState.STOPPED)
+            workshop.engine.stop(made, AttemptState.STOPPED)
             later = LocalEngine(workshop.home, (), stages=workshop.stages)
-            assert wait_final(later, made).state is JobState.STOPPED
+            assert wait_final(later, made).state is AttemptState.STOPPED
             later.close()
         finally:
             stranger.kill()
@@ -314,7 +316,7 @@ def test_a_job_that_freezes_its_keepers_can_be_killed(workshop: Workshop) -> Non
     assert claim is not None
     os.kill(claim.guard.pid, 19)
     workshop.engine.kill(made)
-    assert wait_final(workshop.engine, made).state is JobState.LOST
+    assert wait_final(workshop.engine, made).state is AttemptState.LOST
     assert workshop.left_over() == []
 
 
@@ -328,7 +330,7 @@ def test_a_job_that_removes_its_attempts_is_lost_in_the_end(
     later = LocalEngine(workshop.home, (), stages=workshop.stages)
     seen = wait_final(later, made)
     later.close()
-    assert (seen.state, "is gone" in str(seen.reason)) == (JobState.LOST, True)
+    assert (seen.state, "is gone" in str(seen.reason)) == (AttemptState.LOST, True)
 
 
 def test_a_job_with_a_link_in_place_of_its_directory_can_be_stopped(
@@ -339,8 +341,8 @@ def test_a_job_with_a_link_in_place_of_its_directory_can_be_stopped(
     made.directory.rename(aside)
     (foreign / "attempts/1").mkdir(parents=True)
     made.directory.symlink_to(foreign)
-    workshop.engine.stop(made, JobState.STOPPED)
-    assert wait_final(workshop.engine, made).state is JobState.STOPPED
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    assert wait_final(workshop.engine, made).state is AttemptState.STOPPED
     assert not (foreign / "attempts/1/claim.json").exists()
 
 
@@ -355,7 +357,7 @@ def test_an_attempt_cannot_write_the_request_of_the_next(workshop: Workshop) -> 
         workshop.home, "echo $JUMAR_DEADLINE", number=2, job_id=first.job_id, time_limit=3600
     )
     workshop.engine.start(second)
-    assert wait_final(workshop.engine, second).state is JobState.SUCCEEDED
+    assert wait_final(workshop.engine, second).state is AttemptState.SUCCEEDED
     assert float(log_of(second)) > time.time()
     assert json.loads((folder / "request.json").read_text())["cards"] == [0]
 
@@ -368,19 +370,19 @@ def test_a_log_that_is_a_link_is_not_written_through(workshop: Workshop, tmp_pat
     log.parent.mkdir(parents=True)
     log.symlink_to(precious)
     workshop.engine.start(made)
-    assert wait_final(workshop.engine, made).state is JobState.FAILED
+    assert wait_final(workshop.engine, made).state is AttemptState.FAILED
     assert precious.read_text() == "mine"
 
 
 def test_a_folder_in_place_of_the_keys_costs_nothing(workshop: Workshop) -> None:
     store = "$JUMAR_JOB_DIR/attempts/1/store.json"
     _, seen = workshop.run(f"rm -f {store}; mkdir {store}")
-    assert seen.state is JobState.SUCCEEDED
+    assert seen.state is AttemptState.SUCCEEDED
 
 
 def test_a_long_reason_is_shortened_and_still_told(workshop: Workshop) -> None:
     _, seen = workshop.run(["x" * 90_000])
-    assert seen.state is JobState.FAILED
+    assert seen.state is AttemptState.FAILED
     assert len(str(seen.reason)) < 3000
 
 

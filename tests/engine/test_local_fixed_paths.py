@@ -13,7 +13,7 @@ from tests.engine.conftest import PATIENCE_S, Workshop, log_of, wait_final, wait
 from tests.engine.test_local_run import events
 
 from jumar.launch.processes.namespace import Mount, trial, view_of
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 
 PYTHON = sys.executable
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def warnings(directory: Path) -> list[str]:
 def test_pod_env_is_sourced_where_it_always_was(paths: Workshop) -> None:
     before = sorted(os.listdir("/"))
     made, seen = paths.run("source /pod.env && echo $DLWS_JOB_ID")
-    assert (seen.state, log_of(made)) == (JobState.SUCCEEDED, f"{made.job_id}\n")
+    assert (seen.state, log_of(made)) == (AttemptState.SUCCEEDED, f"{made.job_id}\n")
     assert sorted(os.listdir("/")) == before
     assert warnings(made.directory) == []
 
@@ -60,7 +60,7 @@ def test_the_cache_is_the_jobs_own_and_kept_between_attempts(
     fields: dict[str, Any] = {"workdir": str(code)}
     made, first = paths.run([PYTHON, "main.py"], **fields)
     again, second = paths.run([PYTHON, "main.py"], job_id=made.job_id, number=2, **fields)
-    assert (first.state, second.state) == (JobState.SUCCEEDED, JobState.SUCCEEDED)
+    assert (first.state, second.state) == (AttemptState.SUCCEEDED, AttemptState.SUCCEEDED)
     assert log_of(again) == "more \nmore more \n"
     assert (made.directory / "cache" / "x").read_text() == "more more "
     assert not os.path.lexists("/cache")
@@ -76,7 +76,7 @@ def test_modelarts_folders_hold_inputs_and_outputs(paths: Workshop, tmp_path: Pa
         inputs={"data_url": str(data)},
         outputs={"train_url": "model"},
     )
-    assert seen.state == JobState.SUCCEEDED, seen.tail
+    assert seen.state == AttemptState.SUCCEEDED, seen.tail
     assert (made.directory / "out" / "model" / "copy").read_text() == "seven"
     assert log_of(made).split() == sorted([*before, "ma-user"])
     assert sorted(os.listdir("/home")) == before
@@ -88,7 +88,7 @@ def test_every_rank_has_them_and_the_rest_of_the_machine(paths: Workshop, tmp_pa
         "open('/dev/null', 'w').write('x'); print(sorted(os.listdir('/')), os.getcwd())"
     )
     made, seen = paths.run([PYTHON, "-c", check], device="sim:2", ranks="device", cards=(0, 1))
-    assert seen.state == JobState.SUCCEEDED, seen.tail
+    assert seen.state == AttemptState.SUCCEEDED, seen.tail
     shown = f"{sorted([*os.listdir('/'), 'cache'])} {made.directory / 'code'}\n"
     assert [log_of(made, rank) for rank in (0, 1)] == [shown, shown]
 
@@ -99,8 +99,8 @@ def test_a_stop_reaches_the_script_and_codes_are_its_own(paths: Workshop) -> Non
     )  # fmt: skip
     paths.engine.start(made)
     wait_for(lambda: "ready" in log_of(made), "it is ready")
-    paths.engine.stop(made, JobState.STOPPED)
-    assert wait_final(paths.engine, made).state == JobState.STOPPED
+    paths.engine.stop(made, AttemptState.STOPPED)
+    assert wait_final(paths.engine, made).state == AttemptState.STOPPED
     assert json.loads((made.directory / "cache" / "saved").read_text()) == {"why": "stopped"}
     _, seen = paths.run("test -d /cache && exit 42")
     assert seen.exit_code == 42
@@ -149,12 +149,12 @@ def test_logs_for_tensorboard_are_in_the_job_and_linked_from_home(
     made, seen = workshop.run(
         "echo 1 > ~/tensorboard/$JUMAR_JOB_ID/logs/events", environment=environment
     )
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert (made.directory / "tensorboard" / "events").read_text() == "1\n"
     made, _ = workshop.run(["true"], environment=environment, endpoints=["tensorboard"])
     assert (home / "tensorboard" / made.job_id / "logs").is_symlink()
     made, _ = workshop.run("test -d $JUMAR_TENSORBOARD_DIR", environment=environment)
     assert not (home / "tensorboard" / made.job_id).exists()
     made, seen = workshop.run("ls ~/tensorboard; true", environment={"HOME": "/proc/1"})
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert "cannot be made" in warnings(made.directory)[0]

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from tests.engine.conftest import Workshop, log_of
 
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 
 USER, TOKEN = "ann@lab", "t0ken/with:%&'$(odd)"
 # The servers are on this machine, whatever the machine itself goes through.
@@ -157,7 +157,7 @@ def test_a_token_in_the_address_is_in_no_command_line_and_in_no_log(
 ) -> None:
     code = {"git": server.url(sign_in()), "commit": commit[:digits]}
     made, seen = workshop.run(["sh", "main.sh"], code=code, environment=DIRECT)
-    assert seen.state == JobState.SUCCEEDED, seen
+    assert seen.state == AttemptState.SUCCEEDED, seen
     assert log_of(made).startswith("from git\n")
     lines = b"\n".join(server.seen)
     assert server.url().encode() in lines
@@ -175,7 +175,7 @@ def test_a_wrong_token_is_told_without_it(
 ) -> None:
     code = {"git": server.url(sign_in("wr0ng")), "commit": commit}
     made, seen = workshop.run(["sh", "main.sh"], code=code, environment=DIRECT)
-    assert (seen.state, "git fetch" in str(seen.reason)) == (JobState.FAILED, True)
+    assert (seen.state, "git fetch" in str(seen.reason)) == (AttemptState.FAILED, True)
     assert "wr0ng" not in f"{seen}{(made.directory / 'logs/node0/setup.log').read_text()}"
 
 
@@ -185,7 +185,7 @@ def test_another_server_is_not_told_the_token(
     with serving(GitServer(server.folder, moved=f"http://localhost:{server.port}")) as moved:
         code = {"git": moved.url(sign_in()), "commit": commit}
         _, seen = workshop.run(["sh", "main.sh"], code=code, environment=DIRECT)
-    assert seen.state == JobState.FAILED
+    assert seen.state == AttemptState.FAILED
     assert set(server.heard) == {""}
 
 
@@ -199,6 +199,6 @@ def test_another_server_is_not_told_the_token(
 )
 def test_an_odd_address_reaches_no_setting_of_git(workshop: Workshop, address: str) -> None:
     made, seen = workshop.run(["true"], code={"git": address, "commit": "0" * 40})
-    assert seen.state == JobState.FAILED
+    assert seen.state == AttemptState.FAILED
     assert "git address" in str(seen.reason)
     assert not (made.directory / "logs/node0/setup.log").exists()

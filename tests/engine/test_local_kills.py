@@ -14,7 +14,7 @@ from jumar.engine.base import Attempt
 from jumar.launch.jobdir.files import Claim, JobDir, read_claim, write_json
 from jumar.launch.processes import process
 from jumar.launch.processes.process import Identity
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 
 BUSY = (
     "setsid -f sh -c 'trap \"\" TERM HUP; exec sleep 300'; (sleep 300 & sleep 300) & "
@@ -45,7 +45,7 @@ def test_a_killed_supervisor_is_told_by_its_guard(workshop: Workshop) -> None:
     made = started(workshop)
     kill_9(claim_of(made).supervisor.pid)
     seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.reason) == (JobState.LOST, "its supervisor process was killed")
+    assert (seen.state, seen.reason) == (AttemptState.LOST, "its supervisor process was killed")
     gone(made, workshop)
 
 
@@ -53,7 +53,7 @@ def test_a_killed_guard_is_told_by_its_supervisor(workshop: Workshop) -> None:
     made = started(workshop)
     kill_9(claim_of(made).guard.pid)
     seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.reason) == (JobState.LOST, "its guard process was killed")
+    assert (seen.state, seen.reason) == (AttemptState.LOST, "its guard process was killed")
     gone(made, workshop)
 
 
@@ -64,7 +64,7 @@ def test_when_both_are_killed_the_engine_cleans_up(workshop: Workshop) -> None:
     kill_9(claim.supervisor.pid)
     kill_9(claim.guard.pid)
     seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.reason) == (JobState.LOST, "its supervisor and guard were killed")
+    assert (seen.state, seen.reason) == (AttemptState.LOST, "its supervisor and guard were killed")
     gone(made, workshop)
     assert workshop.engine.observe([made]) == [seen]
 
@@ -77,7 +77,7 @@ def test_after_a_restart_of_the_machine_the_attempt_is_lost(workshop: Workshop) 
     before = Identity(me.pid, me.start_ticks, "another boot")
     write_json(directory.claim, Claim(before, before, "here", None).as_json())
     seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.reason) == (JobState.LOST, "the machine was restarted")
+    assert (seen.state, seen.reason) == (AttemptState.LOST, "the machine was restarted")
 
 
 def test_a_pid_used_again_is_not_taken_for_the_supervisor(workshop: Workshop) -> None:
@@ -87,7 +87,7 @@ def test_a_pid_used_again_is_not_taken_for_the_supervisor(workshop: Workshop) ->
     me = process.myself()
     older = Identity(me.pid, me.start_ticks - 1, me.boot_id)
     write_json(directory.claim, Claim(older, older, "here", None).as_json())
-    assert wait_final(workshop.engine, made).state == JobState.LOST
+    assert wait_final(workshop.engine, made).state == AttemptState.LOST
 
 
 def test_a_damaged_or_missing_directory_does_not_hide_other_jobs(workshop: Workshop) -> None:
@@ -95,7 +95,7 @@ def test_a_damaged_or_missing_directory_does_not_hide_other_jobs(workshop: Works
     for made in (broken, removed, fine):
         workshop.engine.start(made)
         wait_for(
-            lambda m=made: workshop.engine.observe([m])[0].state == JobState.RUNNING, "it runs"
+            lambda m=made: workshop.engine.observe([m])[0].state == AttemptState.RUNNING, "it runs"
         )
     (broken.directory / "attempts/1/result.json").write_text("{")
     claim = claim_of(removed)
@@ -105,8 +105,8 @@ def test_a_damaged_or_missing_directory_does_not_hide_other_jobs(workshop: Works
     assert "is gone" in str(seen_gone.reason)
     wait_for(lambda: not claim.cgroup or not os.path.exists(claim.cgroup), "its cgroup is gone")
     for made in (broken, fine):
-        workshop.engine.stop(made, JobState.STOPPED)
-        assert wait_final(workshop.engine, made).state == JobState.STOPPED
+        workshop.engine.stop(made, AttemptState.STOPPED)
+        assert wait_final(workshop.engine, made).state == AttemptState.STOPPED
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -124,7 +124,7 @@ def test_random_kills_leave_nothing(workshop: Workshop, seed: int) -> None:
         victim = chance.choice(victims(workshop, made))
         kill_9(victim)
     if chance.random() < 0.5:
-        workshop.engine.stop(made, JobState.STOPPED)
+        workshop.engine.stop(made, AttemptState.STOPPED)
     time.sleep(0.05)
     for pid in victims(workshop, made)[:2]:
         kill_9(pid)
@@ -153,5 +153,5 @@ def test_a_claim_that_a_power_cut_has_emptied_is_told_and_not_waited_for(
     Path(directory.attempt).mkdir(parents=True)
     Path(directory.claim).touch()
     seen = wait_final(workshop.engine, made)
-    assert seen.state == JobState.LOST
+    assert seen.state == AttemptState.LOST
     assert "claim.json" in str(seen.reason)

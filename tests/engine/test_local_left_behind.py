@@ -14,7 +14,7 @@ from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
 
 from jumar.engine.base import Attempt
 from jumar.launch.processes import process
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 
 PYTHON = shlex.quote(sys.executable)
 SLEEPS_MOSTLY = "import time\nfor _ in range(300): time.sleep(0.01)\n"
@@ -61,7 +61,7 @@ def test_children_that_train_on_are_waited_for_and_this_is_said(
         device="sim:3",
         cards=(0, 1, 2),
     )
-    assert workshop.engine.observe([made])[0].state == JobState.RUNNING
+    assert workshop.engine.observe([made])[0].state == AttemptState.RUNNING
     (told,) = events(made, "left-running")
     assert told["words"].startswith(
         "the command has ended; 3 processes that it started still run: "
@@ -70,7 +70,7 @@ def test_children_that_train_on_are_waited_for_and_this_is_said(
     assert log_of(made) == f"started\njumar: {told['words']}\n"
     (folder / "go").touch()
     seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.reason) == (JobState.SUCCEEDED, "done")
+    assert (seen.state, seen.reason) == (AttemptState.SUCCEEDED, "done")
     assert sorted(path.name for path in folder.glob("*.model")) == [f"{i}.model" for i in range(3)]
     assert events(made, "left-idle") == []
 
@@ -78,7 +78,7 @@ def test_children_that_train_on_are_waited_for_and_this_is_said(
 def test_children_that_hardly_use_a_cpu_are_not_idle(workshop: Workshop, folder: Path) -> None:
     done = "open('done', 'w').close()"
     _, seen = workshop.run(in_background(SLEEPS_MOSTLY + done), workdir=str(folder))
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert (folder / "done").exists()
 
 
@@ -87,7 +87,7 @@ def test_grandchildren_at_work_keep_the_shell_that_waits_for_them(
 ) -> None:
     work = f"{PYTHON} -c {shlex.quote(SLEEPS_MOSTLY)}; touch done"
     _, seen = workshop.run(f"nohup sh -c {shlex.quote(work)} &", workdir=str(folder))
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert (folder / "done").exists()
 
 
@@ -95,7 +95,7 @@ def test_a_forgotten_daemon_does_not_keep_the_job_and_is_named(
     workshop: Workshop, folder: Path
 ) -> None:
     made, seen = workshop.run("setsid -f sleep 600; sleep 601 & exit 0", workdir=str(folder))
-    assert (seen.state, seen.reason) == (JobState.SUCCEEDED, "done")
+    assert (seen.state, seen.reason) == (AttemptState.SUCCEEDED, "done")
     (told,) = events(made, "left-idle")
     assert told["words"] == (
         "what the command left running is ended, as it holds no card and has used no CPU for 1 s:"
@@ -110,7 +110,7 @@ def test_a_stopped_child_is_idle_and_hears_that_it_shall_end(
 ) -> None:
     (folder / "paused.sh").write_text("trap 'touch saved; exit 0' TERM\nkill -STOP $$\nsleep 600\n")
     made, seen = workshop.run("sh paused.sh & exit 0", workdir=str(folder), grace=60)
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert "sh paused.sh" in events(made, "left-idle")[0]["words"]
     assert (folder / "saved").exists()
 
@@ -128,11 +128,11 @@ def test_a_child_that_holds_a_card_is_waited_for_though_it_is_idle(
     os.mkfifo(folder / "go")
     made = left_running(workshop, f"(read go < go; touch done) 9< {card} & exit 0", folder)
     (other, ended) = workshop.run("sleep 600 & exit 0", workdir=str(folder))
-    assert ended.state == JobState.SUCCEEDED
+    assert ended.state == AttemptState.SUCCEEDED
     assert events(other, "left-idle")
-    assert workshop.engine.observe([made])[0].state == JobState.RUNNING
+    assert workshop.engine.observe([made])[0].state == AttemptState.RUNNING
     (folder / "go").write_text("go\n")
-    assert wait_final(workshop.engine, made).state == JobState.SUCCEEDED
+    assert wait_final(workshop.engine, made).state == AttemptState.SUCCEEDED
     assert (folder / "done").exists()
 
 
@@ -145,9 +145,9 @@ def test_a_stop_reaches_the_children_and_leaves_them_time_to_save(
     )
     made = left_running(workshop, in_background(saves + WAITS), folder, grace=60)
     wait_for(lambda: bool(hearing_term(workshop)), "it would save")
-    workshop.engine.stop(made, JobState.STOPPED)
+    workshop.engine.stop(made, AttemptState.STOPPED)
     seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.reason) == (JobState.STOPPED, "stopped on request")
+    assert (seen.state, seen.reason) == (AttemptState.STOPPED, "stopped on request")
     assert (folder / "saved").exists()
 
 
@@ -165,8 +165,8 @@ def hearing_term(workshop: Workshop) -> list[int]:
 def test_children_that_do_not_hear_a_stop_are_killed(workshop: Workshop, folder: Path) -> None:
     deaf = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     made = left_running(workshop, in_background(deaf + WAITS), folder)
-    workshop.engine.stop(made, JobState.STOPPED)
-    assert wait_final(workshop.engine, made).state == JobState.STOPPED
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    assert wait_final(workshop.engine, made).state == AttemptState.STOPPED
     assert workshop.left_over() == []
 
 
@@ -176,7 +176,7 @@ def test_the_time_limit_holds_for_children_too(workshop: Workshop, folder: Path)
         lambda attempt: bool(events(attempt, "left-running")),
         workdir=str(folder),
     )
-    assert (seen.state, seen.reason) == (JobState.TIMED_OUT, "ran into its time limit")
+    assert (seen.state, seen.reason) == (AttemptState.TIMED_OUT, "ran into its time limit")
     assert made.job_id
     assert workshop.left_over() == []
 
@@ -190,12 +190,12 @@ def test_a_child_that_fails_fails_the_job_and_is_named_while_others_go_on(
     made = left_running(workshop, command, folder)
     (folder / "go").touch()
     wait_for(lambda: bool(events(made, "left-failed")), "its failure is told")
-    assert workshop.engine.observe([made])[0].state == JobState.RUNNING
+    assert workshop.engine.observe([made])[0].state == AttemptState.RUNNING
     (told,) = events(made, "left-failed")
     assert f"jumar: {told['words']}\n" in log_of(made)
     (folder / "go2").touch()
     seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.exit_code) == (JobState.FAILED, 1)
+    assert (seen.state, seen.exit_code) == (AttemptState.FAILED, 1)
     assert re.fullmatch(
         rf"{Path(sys.executable).name} \(process \d+\), left running by the command,"
         rf" exited with code 1; its output is in {folder}/log0",
@@ -211,7 +211,7 @@ def test_a_child_killed_by_a_signal_fails_the_job(workshop: Workshop, folder: Pa
     (child,) = workshop.left_over()
     kill_9(child)
     seen = wait_final(workshop.engine, made)
-    assert seen.state == JobState.FAILED
+    assert seen.state == AttemptState.FAILED
     assert str(seen.reason).endswith("left running by the command, was killed by SIGKILL")
 
 
@@ -220,7 +220,7 @@ def test_a_child_that_was_asked_to_end_has_not_failed(workshop: Workshop, folder
     made = left_running(workshop, in_background(WAITS), folder)
     (child,) = workshop.left_over()
     process.send(child, signal.SIGTERM)
-    assert wait_final(workshop.engine, made).state == JobState.SUCCEEDED
+    assert wait_final(workshop.engine, made).state == AttemptState.SUCCEEDED
 
 
 def test_how_a_forgotten_helper_ends_says_nothing_of_the_job(
@@ -231,12 +231,12 @@ def test_how_a_forgotten_helper_ends_says_nothing_of_the_job(
     program = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {helper!r}])"
     made = left_running(workshop, f"exec {PYTHON} -c {shlex.quote(program)}", folder)
     (folder / "go").touch()
-    assert wait_final(workshop.engine, made).state == JobState.SUCCEEDED
+    assert wait_final(workshop.engine, made).state == AttemptState.SUCCEEDED
 
 
 def test_the_exit_code_of_the_command_counts_first(workshop: Workshop, folder: Path) -> None:
     made, seen = workshop.run(in_background(WAITS) + " exit 3", workdir=str(folder))
-    assert (seen.state, seen.reason) == (JobState.FAILED, "the command exited with code 3")
+    assert (seen.state, seen.reason) == (AttemptState.FAILED, "the command exited with code 3")
     assert events(made, "left-running") == []
     assert workshop.left_over() == []
 
@@ -251,7 +251,7 @@ def test_what_ranks_of_devices_leave_running_is_ended_with_them(
         ranks="device",
         cards=(0, 1),
     )
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert events(made, "left-running") == []
     assert workshop.left_over() == []
 
@@ -272,17 +272,17 @@ def test_results_are_sent_while_children_train_on_and_once_they_have_ended(
     assert events(made, "sending") == []
     (folder / "go").touch()
     seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.not_uploaded) == (JobState.SUCCEEDED, False)
+    assert (seen.state, seen.not_uploaded) == (AttemptState.SUCCEEDED, False)
     assert (store / "out" / "model").read_text() == "m"
 
 
 def test_a_pipe_in_the_place_of_the_log_holds_up_nobody(workshop: Workshop, folder: Path) -> None:
     log = "$JUMAR_JOB_DIR/logs/node0/rank0.log"
     made = left_running(workshop, f"rm {log}; mkfifo {log}; {in_background(WAITS)}", folder)
-    workshop.engine.stop(made, JobState.STOPPED)
-    assert wait_final(workshop.engine, made).state == JobState.STOPPED
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    assert wait_final(workshop.engine, made).state == AttemptState.STOPPED
     _, seen = workshop.run("true", job_id=made.job_id, number=2)
-    assert seen.state == JobState.FAILED
+    assert seen.state == AttemptState.FAILED
     assert "rank0.log" in str(seen.reason)
 
 
@@ -291,5 +291,5 @@ def test_killed_it_leaves_no_child_running(workshop: Workshop, folder: Path, vic
     made = left_running(workshop, in_background(WAITS), folder)
     claim = json.loads((made.directory / "attempts/1/claim.json").read_text())
     kill_9((claim if victim == "supervisor" else claim["guard"])["pid"])
-    assert wait_final(workshop.engine, made).state == JobState.LOST
+    assert wait_final(workshop.engine, made).state == AttemptState.LOST
     assert workshop.left_over() == []

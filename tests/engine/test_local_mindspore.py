@@ -9,7 +9,7 @@ import pytest
 from tests.engine.conftest import Workshop, log_of, wait_final
 from tests.engine.test_local_run import events
 
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 
 PYTHON = Path(__file__).parents[2] / ".venv-mindspore" / "bin" / "python"
 JOB = """
@@ -58,7 +58,7 @@ def test_a_script_for_ascend_trains_on_a_simulated_card(workshop: Workshop, tmp_
     )
     workshop.engine.start(made)
     seen = wait_final(workshop.engine, made, 240)
-    assert seen.state == JobState.SUCCEEDED, (seen.reason, seen.tail)
+    assert seen.state == AttemptState.SUCCEEDED, (seen.reason, seen.tail)
     assert "fell True on CPU" in log_of(made, 0)
     assert NOTICE in log_of(made, 0)
 
@@ -95,7 +95,7 @@ def test_two_mindspore_processes_of_a_job_find_each_other(
     )
     workshop.engine.start(made)
     seen = wait_final(workshop.engine, made, 240)
-    assert seen.state == JobState.SUCCEEDED, (seen.reason, seen.tail)
+    assert seen.state == AttemptState.SUCCEEDED, (seen.reason, seen.tail)
     assert all("sum 3.0 of 2" in log_of(made, rank) for rank in (0, 1))
     assert "scheduler-exited" in [event["event"] for event in events(made.directory)]
     assert (made.directory / "logs/node0/scheduler.log").exists()

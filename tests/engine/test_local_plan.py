@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests.engine.conftest import Workshop, pack
 
-from jumar.engine.base import Plan
 from jumar.errors import SubmitRefused
 from jumar.spec.job import JobSpec
+from jumar.spec.records import Plan
 
 
 def plan(

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.engine.conftest import PATIENCE_S, Workshop, log_of, pack, wait_final
 
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 
 PYTHON = sys.executable
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null"}
@@ -44,13 +44,13 @@ def test_packages_are_installed_once_and_what_is_there_counts(
         },
     )
     made, seen = workshop.run(["python", "sub/train.py"], **fields(archive))
-    assert seen.state == JobState.SUCCEEDED, seen
+    assert seen.state == AttemptState.SUCCEEDED, seen
     length, prefix = log_of(made).split()
     assert length == "60"
     assert Path(prefix).parent == workshop.home / "envs"
     made_here.unlink()
     again, seen = workshop.run(["python", "sub/train.py"], **fields(archive))
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert log_of(again) == log_of(made)
 
 
@@ -64,7 +64,7 @@ def test_two_jobs_that_need_the_same_share_it(workshop: Workshop, tmp_path: Path
     for made in pair:
         workshop.engine.start(made)
     for made in pair:
-        assert wait_final(workshop.engine, made).state == JobState.SUCCEEDED
+        assert wait_final(workshop.engine, made).state == AttemptState.SUCCEEDED
     assert len(list((workshop.home / "envs").glob("*/ready.json"))) == 1
 
 
@@ -80,9 +80,9 @@ def test_a_stop_ends_a_pip_that_hangs(workshop: Workshop, tmp_path: Path) -> Non
         workshop.engine.start(made)
         silent.settimeout(PATIENCE_S)
         with silent.accept()[0]:
-            assert workshop.engine.observe([made])[0].state == JobState.STARTING
-            workshop.engine.stop(made, JobState.STOPPED)
-            assert wait_final(workshop.engine, made).state == JobState.STOPPED
+            assert workshop.engine.observe([made])[0].state == AttemptState.STARTING
+            workshop.engine.stop(made, AttemptState.STOPPED)
+            assert wait_final(workshop.engine, made).state == AttemptState.STOPPED
     assert not list((workshop.home / "envs").glob("*/ready.json"))
 
 
@@ -91,7 +91,7 @@ def test_a_failing_pip_is_told_with_its_own_words(workshop: Workshop, tmp_path: 
         tmp_path / "code.tar", {"need.txt": "no-such-package-anywhere==9\n", "train.py": ""}
     )
     made, seen = workshop.run(["python", "train.py"], requirements="need.txt", **fields(archive))
-    assert seen.state == JobState.FAILED
+    assert seen.state == AttemptState.FAILED
     assert seen.reason == "the requirements could not be installed: pip install exited with code 1"
     assert seen.tail is not None
     assert "no-such-package-anywhere" in seen.tail
@@ -101,4 +101,4 @@ def test_a_failing_pip_is_told_with_its_own_words(workshop: Workshop, tmp_path: 
 def test_a_requirements_file_that_is_not_there_is_named(workshop: Workshop, tmp_path: Path) -> None:
     archive = pack(tmp_path / "code.tar", {"train.py": ""})
     _, seen = workshop.run([PYTHON, "train.py"], requirements="need.txt", **fields(archive))
-    assert (seen.state, seen.reason) == (JobState.FAILED, "there is no need.txt in the code")
+    assert (seen.state, seen.reason) == (AttemptState.FAILED, "there is no need.txt in the code")

@@ -17,7 +17,7 @@ from tests.engine.conftest import PATIENCE_S, Workshop, log_of, pack, wait_final
 from jumar.engine.local.files import write_files
 from jumar.engine.local.starter import Starter
 from jumar.launch.processes import process
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 
 PYTHON = sys.executable
 
@@ -28,7 +28,7 @@ def events(directory: Path) -> list[dict[str, Any]]:
 
 def test_output_is_in_the_log_in_the_order_written(workshop: Workshop) -> None:
     made, seen = workshop.run("for i in 1 2 3; do echo out $i; echo err $i >&2; done")
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert log_of(made) == "".join(f"out {i}\nerr {i}\n" for i in (1, 2, 3))
     assert [event["event"] for event in events(made.directory)] == [
         "attempt-started",
@@ -40,7 +40,7 @@ def test_output_is_in_the_log_in_the_order_written(workshop: Workshop) -> None:
 
 def test_an_exit_code_is_told_with_the_tail(workshop: Workshop) -> None:
     _, seen = workshop.run([PYTHON, "-c", "print('before'); raise ValueError('no such layer')"])
-    assert (seen.state, seen.exit_code) == (JobState.FAILED, 1)
+    assert (seen.state, seen.exit_code) == (AttemptState.FAILED, 1)
     assert seen.reason == "the command exited with code 1"
     assert seen.tail is not None
     assert seen.tail.startswith("Traceback")
@@ -49,7 +49,7 @@ def test_an_exit_code_is_told_with_the_tail(workshop: Workshop) -> None:
 
 def test_a_signal_is_told_by_name(workshop: Workshop) -> None:
     _, seen = workshop.run("echo soon; kill -SEGV $$")
-    assert seen.state == JobState.FAILED
+    assert seen.state == AttemptState.FAILED
     assert seen.reason == "the command was killed by SIGSEGV"
     assert seen.tail == "soon"
 
@@ -68,7 +68,7 @@ def test_a_command_that_cannot_run_is_named(
     workshop: Workshop, command: list[str] | str, reason: str
 ) -> None:
     made, seen = workshop.run(command)
-    assert (seen.state, seen.reason) == (JobState.FAILED, reason)
+    assert (seen.state, seen.reason) == (AttemptState.FAILED, reason)
     result = json.loads((made.directory / "attempts/1/result.json").read_text())
     assert result["cause"] == "missing-command"
 
@@ -92,7 +92,7 @@ def test_a_time_limit_ends_the_job(workshop: Workshop) -> None:
         "exec 2>/dev/null; trap 'cat $JUMAR_STOP_FILE; exit 0' TERM; echo ready; sleep 600 & wait",
         lambda attempt: "ready" in log_of(attempt),
     )
-    assert seen.state == JobState.TIMED_OUT
+    assert seen.state == AttemptState.TIMED_OUT
     assert seen.reason == "ran into its time limit"
     assert json.loads(log_of(made).removeprefix("ready\n")) == {"why": "timed-out"}
 
@@ -102,8 +102,8 @@ def test_a_job_that_ignores_the_request_is_killed_after_its_grace(workshop: Work
     workshop.engine.start(made)
     wait_for(lambda: "ready" in log_of(made), "it is ready")
     before = time.monotonic()
-    workshop.engine.stop(made, JobState.STOPPED)
-    assert wait_final(workshop.engine, made).state == JobState.STOPPED
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    assert wait_final(workshop.engine, made).state == AttemptState.STOPPED
     assert time.monotonic() - before > 0.9
 
 
@@ -117,8 +117,8 @@ def test_a_program_behind_a_shell_hears_the_request(workshop: Workshop) -> None:
     made = workshop.attempt(f"cd /; {PYTHON} -c {shlex.quote(script)}; echo after", grace=10)
     workshop.engine.start(made)
     wait_for(lambda: "ready" in log_of(made), "it is ready")
-    workshop.engine.stop(made, JobState.STOPPED)
-    assert wait_final(workshop.engine, made).state == JobState.STOPPED
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    assert wait_final(workshop.engine, made).state == AttemptState.STOPPED
     assert "saved" in log_of(made)
 
 
@@ -135,15 +135,15 @@ def test_daemons_in_sessions_of_their_own_are_ended_with_the_job(
     if not with_cgroup:
         hide_cgroups(workshop, monkeypatch, tmp_path)
     _, ended = workshop.run(DAEMON + "echo done")
-    assert ended.state == JobState.SUCCEEDED
+    assert ended.state == AttemptState.SUCCEEDED
     assert workshop.left_over() == []
     made = workshop.attempt(DAEMON + "echo up; sleep 300")
     workshop.engine.start(made)
     wait_for(lambda: "up" in log_of(made), "the daemon runs")
     claim = json.loads((made.directory / "attempts/1/claim.json").read_text())
     assert (claim["cgroup"] is None) or with_cgroup
-    workshop.engine.stop(made, JobState.STOPPED)
-    assert wait_final(workshop.engine, made).state == JobState.STOPPED
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    assert wait_final(workshop.engine, made).state == AttemptState.STOPPED
     assert workshop.left_over() == []
     if claim["cgroup"]:
         assert not os.path.exists(claim["cgroup"])
@@ -171,7 +171,7 @@ def test_every_rank_gets_its_variables_and_its_own_log(workshop: Workshop) -> No
         time_limit="1h",
         environment={"LR": "0.1", "JUMAR_MINE": "kept"},
     )
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     ranks = [json.loads(log_of(made, rank)) for rank in range(3)]
     assert [rank["RANK"] for rank in ranks] == ["0", "1", "2"]
     assert [rank["LOCAL_RANK"] for rank in ranks] == ["0", "1", "2"]
@@ -245,7 +245,7 @@ def test_uploaded_code_is_unpacked_and_kept_between_attempts(
     )
     code = {"archive": "0" * 64}
     made, seen = workshop.run([PYTHON, "a/main.py"], code=code, archive=archive)
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert log_of(made) == "hello\n"
     again, _ = workshop.run(
         [PYTHON, "a/main.py"], code=code, archive=archive, job_id=made.job_id, number=2
@@ -278,10 +278,10 @@ def test_a_commit_of_a_git_repository_is_fetched(workshop: Workshop, tmp_path: P
     for commit, text in ((commits[0], "one"), (commits[1], "two"), (commits[0][:9], "one")):
         code = {"git": f"file://{repository}", "commit": commit}
         made, seen = workshop.run(["sh", "main.sh"], code=code)
-        assert (seen.state, log_of(made)) == (JobState.SUCCEEDED, f"{text}\n")
+        assert (seen.state, log_of(made)) == (AttemptState.SUCCEEDED, f"{text}\n")
     code = {"git": f"file://{repository}", "commit": "0" * 40}
     made, seen = workshop.run(["sh", "main.sh"], code=code)
-    assert seen.state == JobState.FAILED
+    assert seen.state == AttemptState.FAILED
     assert seen.reason == "the code could not be brought: git checkout exited with code 128"
     assert seen.tail is not None
     assert "fatal" in seen.tail
@@ -300,16 +300,16 @@ def test_the_server_is_told_by_datagram(workshop: Workshop) -> None:
 def test_scripts_for_other_platforms_find_a_pod_env(workshop: Workshop) -> None:
     command = 'unset LR; . "$JUMAR_POD_ENV"; echo $DLWS_JOB_ID $DLWS_ROLE_NAME $LR'
     made, seen = workshop.run(command, environment={"LR": "a b"})
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert log_of(made) == f"{made.job_id} master a b\n"
     assert (made.directory / "pod.env").stat().st_mode & 0o077 == 0
 
 
 def test_a_stop_before_the_start_runs_nothing(workshop: Workshop) -> None:
     made = workshop.attempt("echo ran")
-    workshop.engine.stop(made, JobState.STOPPED)
+    workshop.engine.stop(made, AttemptState.STOPPED)
     workshop.engine.start(made)
-    assert wait_final(workshop.engine, made).state == JobState.STOPPED
+    assert wait_final(workshop.engine, made).state == AttemptState.STOPPED
     assert log_of(made) == ""
 
 
@@ -325,7 +325,7 @@ def test_a_full_disk_still_ends_with_a_result(workshop: Workshop, tmp_path: Path
         _, seen = workshop.run("head -c 10000000 /dev/zero > $JUMAR_JOB_DIR/big")
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
-    assert seen.state == JobState.FAILED
+    assert seen.state == AttemptState.FAILED
     assert seen.reason == "the command exited with code 1: no space left on the disk"
 
 
@@ -351,7 +351,7 @@ def test_a_lost_warm_process_is_replaced(workshop: Workshop) -> None:
     assert first is not None
     os.kill(first, signal.SIGKILL)
     _, seen = workshop.run(["true"])
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert workshop.engine.warm_pid != first
 
 
@@ -363,7 +363,7 @@ def test_without_a_warm_process_supervisors_are_started_cold(
 
     monkeypatch.setattr(Starter, "_start_warm", broken)
     made, seen = workshop.run("echo cold")
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert log_of(made) == "cold\n"
 
 
@@ -375,7 +375,7 @@ def test_of_many_starters_of_one_attempt_one_runs_it(workshop: Workshop) -> None
     codes = sorted(rival.wait(PATIENCE_S) for rival in rivals)
     assert codes == [0, 3, 3, 3, 3, 3]
     assert log_of(made) == "ran\n"
-    assert wait_final(workshop.engine, made).state == JobState.SUCCEEDED
+    assert wait_final(workshop.engine, made).state == AttemptState.SUCCEEDED
 
 
 def test_jobs_go_on_without_the_server(workshop: Workshop) -> None:
@@ -393,7 +393,7 @@ def test_jobs_go_on_without_the_server(workshop: Workshop) -> None:
     server = subprocess.run([PYTHON, "-c", program], cwd=root, check=False, timeout=PATIENCE_S)
     assert server.returncode == -signal.SIGKILL
     seen = wait_final(workshop.engine, made)
-    assert seen.state == JobState.SUCCEEDED
+    assert seen.state == AttemptState.SUCCEEDED
     assert log_of(made) == "begun\ndone\n"
     wait_for(lambda: not _warm_of(workshop.home), "its warm process ends")
 

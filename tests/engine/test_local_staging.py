@@ -15,7 +15,7 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.launch.processes import process
 from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 from jumar.store.accounts import Account, save_account
 
 PYTHON = sys.executable
@@ -64,7 +64,7 @@ def test_inputs_are_there_and_outputs_arrive(workshop: Workshop, store: Path) ->
         inputs={"data_url": "obs://lab/data"},
         outputs=OUT,
     )
-    assert seen.state is JobState.SUCCEEDED, seen
+    assert seen.state is AttemptState.SUCCEEDED, seen
     assert not seen.not_uploaded
     assert (store / "lab" / "out" / "model").read_text() == "digits"
     record = staging(workshop, attempt)
@@ -78,14 +78,14 @@ def test_a_file_keeps_its_name(workshop: Workshop, store: Path) -> None:
     for number in (1, 2):
         body = "import sys; p = sys.argv[1].split('=')[1]; print(p[-11:], open(p).read())"
         attempt, seen = workshop.run([PYTHON, "-c", body], inputs=inputs, number=number)
-        assert seen.state is JobState.SUCCEEDED, seen
+        assert seen.state is AttemptState.SUCCEEDED, seen
         assert log_of(attempt) == "/model.ckpt weights\n"
 
 
 @pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), 9)"])
 def test_results_arrive_however_the_job_ends(workshop: Workshop, store: Path, end: str) -> None:
     _, seen = workshop.run(script(f"open(out + '/m', 'w').write('m')\n{end}"), outputs=OUT)
-    assert seen.state is JobState.FAILED
+    assert seen.state is AttemptState.FAILED
     assert (store / "lab" / "out" / "m").read_text() == "m"
 
 
@@ -95,7 +95,7 @@ def test_results_arrive_when_the_time_is_up(workshop: Workshop, store: Path) -> 
         lambda attempt: "written" in log_of(attempt),
         outputs=OUT,
     )
-    assert seen.state is JobState.TIMED_OUT
+    assert seen.state is AttemptState.TIMED_OUT
     assert (store / "lab" / "out" / "m").read_text() == "m"
 
 
@@ -110,8 +110,8 @@ def test_what_a_stopped_job_saves_last_arrives(workshop: Workshop, store: Path) 
     wait_for((attempt.directory / "out" / "train_url" / "up").exists, "the job is up")
     for _ in range(3):
         # The platform asks as long as it runs: results are sent all the same.
-        workshop.engine.stop(attempt, JobState.STOPPED)
-    assert wait_final(workshop.engine, attempt).state is JobState.STOPPED
+        workshop.engine.stop(attempt, AttemptState.STOPPED)
+    assert wait_final(workshop.engine, attempt).state is AttemptState.STOPPED
     assert (store / "lab" / "out" / "last").read_text() == "saved"
 
 
@@ -124,14 +124,14 @@ def test_results_arrive_while_the_job_runs(workshop: Workshop, store: Path) -> N
     workshop.engine.start(attempt)
     wait_for((store / "lab" / "out" / "epoch1").exists, "the first result")
     wait_for(lambda: staging(workshop, attempt).sent_at is not None, "it is told")
-    assert workshop.engine.observe([attempt])[0].state is JobState.RUNNING
+    assert workshop.engine.observe([attempt])[0].state is AttemptState.RUNNING
     (attempt.directory / "out" / "train_url" / "go").touch()
-    assert wait_final(workshop.engine, attempt).state is JobState.SUCCEEDED
+    assert wait_final(workshop.engine, attempt).state is AttemptState.SUCCEEDED
 
 
 def test_an_input_that_went_away_fails_the_job_in_words(workshop: Workshop, store: Path) -> None:
     _, seen = workshop.run(["true"], inputs={"data_url": "obs://lab/gone"})
-    assert seen.state is JobState.FAILED
+    assert seen.state is AttemptState.FAILED
     assert seen.reason == "inputs not brought: the input obs://lab/gone is not there"
 
 
@@ -161,10 +161,10 @@ def test_a_job_is_stopped_while_its_inputs_are_brought(workshop: Workshop) -> No
     attempt = workshop.attempt(["true"], inputs={"data_url": "obs://lab/data"})
     workshop.engine.start(attempt)
     wait_for(lambda: in_phase(workshop, attempt, "bringing"), "it brings inputs")
-    assert workshop.engine.observe([attempt])[0].state is JobState.STARTING
-    workshop.engine.stop(attempt, JobState.STOPPED)
+    assert workshop.engine.observe([attempt])[0].state is AttemptState.STARTING
+    workshop.engine.stop(attempt, AttemptState.STOPPED)
     seen = wait_final(workshop.engine, attempt)
-    assert (seen.state, seen.not_uploaded) == (JobState.STOPPED, False)
+    assert (seen.state, seen.not_uploaded) == (AttemptState.STOPPED, False)
 
 
 @pytest.mark.usefixtures("silent_store")
@@ -174,7 +174,7 @@ def test_the_time_limit_ends_a_job_while_its_inputs_are_brought(workshop: Worksh
         lambda attempt: in_phase(workshop, attempt, "bringing"),
         inputs={"data_url": "obs://lab/data"},
     )
-    assert (seen.state, seen.not_uploaded) == (JobState.TIMED_OUT, False)
+    assert (seen.state, seen.not_uploaded) == (AttemptState.TIMED_OUT, False)
 
 
 @pytest.mark.usefixtures("silent_store")
@@ -185,7 +185,7 @@ def test_killing_the_supervisor_while_inputs_are_brought_leaves_nothing(workshop
     claim = jobdir.read_claim(directory(attempt))
     assert claim is not None
     kill_9(claim.supervisor.pid)
-    assert wait_final(workshop.engine, attempt).state is JobState.LOST
+    assert wait_final(workshop.engine, attempt).state is AttemptState.LOST
     wait_for(lambda: not workshop.left_over(), "no process is left")
     assert not Path(directory(attempt).store_file).exists()
 
@@ -202,7 +202,7 @@ def test_results_of_a_killed_supervisor_are_marked_and_can_be_sent(
     assert claim is not None
     kill_9(claim.supervisor.pid)
     seen = wait_final(workshop.engine, attempt)
-    assert (seen.state, seen.not_uploaded) == (JobState.LOST, True)
+    assert (seen.state, seen.not_uploaded) == (AttemptState.LOST, True)
     workshop.engine.send_results(attempt)
     workshop.engine.send_results(attempt)
     wait_for(lambda: in_phase(workshop, attempt, "done"), "the results are sent")
@@ -225,15 +225,15 @@ def test_a_killed_sender_costs_the_job_nothing(workshop: Workshop, store: Path) 
     assert len(senders) == 1
     os.kill(senders[0], signal.SIGKILL)
     wait_for(lambda: process.read_stat(senders[0]) is None, "the sender is gone")
-    assert workshop.engine.observe([attempt])[0].state is JobState.RUNNING
+    assert workshop.engine.observe([attempt])[0].state is AttemptState.RUNNING
     (attempt.directory / "out" / "train_url" / "go").touch()
-    assert wait_final(workshop.engine, attempt).state is JobState.SUCCEEDED
+    assert wait_final(workshop.engine, attempt).state is AttemptState.SUCCEEDED
     assert (store / "lab" / "out" / "m").read_text() == "m"
 
 
 def test_a_job_whose_store_is_away_at_the_end_has_still_succeeded(workshop: Workshop) -> None:
     attempt, seen = workshop.run(losing_its_store(workshop), outputs=OUT)
-    assert (seen.state, seen.not_uploaded) == (JobState.SUCCEEDED, True)
+    assert (seen.state, seen.not_uploaded) == (AttemptState.SUCCEEDED, True)
     record = staging(workshop, attempt)
     assert record.phase == "not-uploaded"
     assert "127.0.0.1:1" in (record.error or "")
@@ -248,9 +248,9 @@ def test_a_stop_ends_the_sending_of_a_job_that_is_done(workshop: Workshop) -> No
     attempt = workshop.attempt(losing_its_store(workshop), outputs=OUT)
     workshop.engine.start(attempt)
     wait_for(lambda: in_phase(workshop, attempt, "sending"), "it sends")
-    workshop.engine.stop(attempt, JobState.STOPPED)
+    workshop.engine.stop(attempt, AttemptState.STOPPED)
     seen = wait_final(workshop.engine, attempt)
-    assert (seen.state, seen.not_uploaded) == (JobState.SUCCEEDED, True)
+    assert (seen.state, seen.not_uploaded) == (AttemptState.SUCCEEDED, True)
 
 
 def test_killing_the_guard_while_results_are_sent_leaves_nothing(workshop: Workshop) -> None:
@@ -263,7 +263,7 @@ def test_killing_the_guard_while_results_are_sent_leaves_nothing(workshop: Works
     kill_9(claim.guard.pid)
     seen = wait_final(workshop.engine, attempt)
     # The training was over: how it ended is known.
-    assert (seen.state, seen.not_uploaded) == (JobState.SUCCEEDED, True)
+    assert (seen.state, seen.not_uploaded) == (AttemptState.SUCCEEDED, True)
     wait_for(lambda: not workshop.left_over(), "no process is left")
 
 
@@ -276,7 +276,7 @@ def test_checkpoints_go_from_job_to_job(workshop: Workshop) -> None:
     for turn in range(3):
         command = [PYTHON, "-c", f"import os\n{body}"]
         attempt, seen = workshop.run(command, ckpt="obs://lab/free_train/ckpt")
-        assert seen.state is JobState.SUCCEEDED
+        assert seen.state is AttemptState.SUCCEEDED
         assert log_of(attempt) == f"after {2 * turn}\n"
     kept = workshop.home / "kept"
     attempt, _ = workshop.run([PYTHON, "-c", f"import os\n{body}"], ckpt=str(kept))
@@ -292,7 +292,7 @@ def test_keys_are_in_one_private_file_while_the_job_runs(workshop: Workshop) -> 
     )
     (workshop.home / "store/lab/data/x").mkdir(parents=True)
     attempt, seen = workshop.run([PYTHON, "-c", f"import os\n{body}"])
-    assert seen.state is JobState.SUCCEEDED, seen
+    assert seen.state is AttemptState.SUCCEEDED, seen
     assert log_of(attempt) == "0o600 True\n['x']\n"
     files = [path for path in attempt.directory.rglob("*") if path.is_file()]
     assert files

@@ -9,6 +9,7 @@ from tests.jobs.test_service import Platform
 from jumar.engine.base import Attempt
 from jumar.engine.local.files import job_dir, write_files
 from jumar.launch.jobdir.job import read_request
+from jumar.spec.devices import CardRef
 from jumar.spec.job import JobSpec
 from jumar.spec.states import JobState
 
@@ -26,7 +27,12 @@ def test_a_time_limit_is_as_long_whatever_the_clock_says(
 ) -> None:
     spec = JobSpec.model_validate({"name": "x", "command": "true", "time_limit": "10m"})
     attempt = Attempt(
-        job_id="a", number=1, user="ann", spec=spec, directory=tmp_path / "a", cards=(0,)
+        job_id="a",
+        number=1,
+        user="ann",
+        spec=spec,
+        directory=tmp_path / "a",
+        cards=(CardRef("local", 0),),
     )
     before = time.monotonic()
     write_files(attempt, env_cache=tmp_path, notify=tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.jobs.test_service import Platform
 
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState, JobState
 
 PARTS = 7
 KILLER = Path(__file__).with_name("killed_restore.py")
@@ -30,7 +30,9 @@ def test_a_backup_of_one_kind_is_restored_into_the_other(
     try:
         done, waiting = source.submit("sim:8", user="ann"), source.submit("sim:8", user="bob")
         source.wait(done, JobState.RUNNING)
-        source.engine.finish(done, JobState.FAILED, exit_code=3, reason="it broke", tail="last 行")
+        source.engine.finish(
+            done, AttemptState.FAILED, exit_code=3, reason="it broke", tail="last 行"
+        )
         source.wait(done, JobState.FAILED)
         source.wait(waiting, JobState.RUNNING)
         target.submit(user="eve")

@@ -29,10 +29,11 @@ from jumar.jobs.service import JobService
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord, StagingRecord
-from jumar.spec.states import FINAL, JobState
+from jumar.spec.states import FINAL, AttemptState, JobState
 
 CARDS = tuple(Card(DeviceKind.SIM, number) for number in range(8))
 S = JobState
+A = AttemptState
 
 
 class Platform:
@@ -112,17 +113,17 @@ def platform(make: Callable[..., Platform]) -> Platform:
 def test_a_job_goes_from_the_line_to_its_end(platform: Platform) -> None:
     job = platform.submit("sim:2")
     running = platform.wait(job, S.RUNNING)
-    assert running.attempts[0].cards == (0, 1)
+    assert running.attempts[0].cards == (CARDS[0].ref, CARDS[1].ref)
     platform.engine.finish(job)
     ended = platform.wait(job, S.SUCCEEDED)
     assert ended.created_at <= (ended.started_at or 0) <= (ended.finished_at or 0)
-    assert [attempt.state for attempt in ended.attempts] == [S.SUCCEEDED]
+    assert [attempt.state for attempt in ended.attempts] == [A.SUCCEEDED]
 
 
 def test_a_failure_says_why(platform: Platform) -> None:
     job = platform.submit()
     platform.wait(job, S.RUNNING)
-    platform.engine.finish(job, S.FAILED, exit_code=3, reason="exit code 3", tail="boom")
+    platform.engine.finish(job, A.FAILED, exit_code=3, reason="exit code 3", tail="boom")
     ended = platform.wait(job, S.FAILED)
     assert ended.reason == "exit code 3"
     assert (ended.attempts[0].exit_code, ended.attempts[0].tail) == (3, "boom")
@@ -161,9 +162,9 @@ def test_a_failed_attempt_is_tried_again_as_often_as_allowed(platform: Platform)
     for number in (1, 2, 3):
         platform.wait_for_start(job, number)
         platform.wait(job, S.RUNNING)
-        platform.engine.finish(job, S.FAILED if number < 3 else S.LOST, reason=f"r{number}")
+        platform.engine.finish(job, A.FAILED if number < 3 else A.LOST, reason=f"r{number}")
     ended = platform.wait(job, S.LOST)
-    assert [attempt.state for attempt in ended.attempts] == [S.FAILED, S.FAILED, S.LOST]
+    assert [attempt.state for attempt in ended.attempts] == [A.FAILED, A.FAILED, A.LOST]
     assert [attempt.reason for attempt in ended.attempts] == ["r1", "r2", "r3"]
 
 
@@ -171,7 +172,7 @@ def test_a_retry_keeps_its_place_in_line(platform: Platform) -> None:
     job = platform.submit("sim:8", retries=1)
     platform.wait(job, S.RUNNING)
     other = platform.submit("sim:8")
-    platform.engine.finish(job, S.FAILED, reason="r")
+    platform.engine.finish(job, A.FAILED, reason="r")
     platform.wait_for_start(job, 2)
     assert platform.service.get(other).state is S.QUEUED
 
@@ -180,7 +181,7 @@ def test_a_timed_out_or_stopped_job_is_not_tried_again(platform: Platform) -> No
     late, stopped = platform.submit(retries=5), platform.submit(retries=5)
     platform.wait(late, S.RUNNING)
     platform.wait(stopped, S.RUNNING)
-    platform.engine.finish(late, S.TIMED_OUT, reason="over its limit")
+    platform.engine.finish(late, A.TIMED_OUT, reason="over its limit")
     platform.service.stop(stopped)
     assert platform.wait(late, S.TIMED_OUT).attempt == 1
     assert platform.wait(stopped, S.STOPPED).attempt == 1
@@ -202,7 +203,7 @@ def test_stopping_twice_is_stopping_once(make: Callable[..., Platform]) -> None:
     platform.wait(job, S.RUNNING)
     assert platform.service.stop(job).state is S.STOPPING
     assert platform.service.stop(job).state is S.STOPPING
-    platform.engine.finish(job, S.STOPPED, reason="stopped")
+    platform.engine.finish(job, A.STOPPED, reason="stopped")
     platform.wait(job, S.STOPPED)
     assert platform.service.stop(job).state is S.STOPPED
 
@@ -497,7 +498,7 @@ def test_what_cannot_be_written_down_costs_one_job_its_words_and_no_other_anythi
     jobs = {words: platform.submit() for words in ("fine", "a\x00b", "a\ud800b")}
     for words, job in jobs.items():
         platform.wait(job, S.RUNNING)
-        platform.engine.finish(job, S.FAILED, reason=words)
+        platform.engine.finish(job, A.FAILED, reason=words)
     assert platform.wait(jobs["fine"], S.FAILED).reason == "fine"
     ended = platform.wait(jobs["a\ud800b"], S.FAILED)
     assert "cannot be written down" in str(ended.reason)
@@ -553,7 +554,7 @@ def test_a_job_above_its_users_limit_is_refused_and_never_next(
 def test_a_job_that_outlives_stop_or_limit_by_far_is_killed(
     make: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, is_asked: bool
 ) -> None:
-    monkeypatch.setattr(conductor, "OVERDUE_S", -1e6)
+    monkeypatch.setattr(patience, "OVERDUE_S", -1e6)
     platform = make(obedient=False)
     job = platform.submit(time_limit=None if is_asked else 3600)
     if is_asked:

@@ -8,8 +8,9 @@ import pytest
 from jumar.selftest.ledger import Line, parse_ledger
 from jumar.selftest.plan import BEHAVIOURS, Fault, Kind, PlannedJob, plan_faults, plan_jobs
 from jumar.selftest.promises import Evidence, judge
+from jumar.spec.causes import Cause
 from jumar.spec.records import AttemptRecord, JobRecord
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState, JobState
 
 
 def job_id(job: PlannedJob) -> str:
@@ -17,7 +18,7 @@ def job_id(job: PlannedJob) -> str:
 
 
 def attempts_of(job: PlannedJob) -> tuple[AttemptRecord, ...]:
-    states = [JobState.FAILED] * job.behaviour.first_attempt_fails + [job.behaviour.ends]
+    states = [AttemptState.FAILED] * job.behaviour.first_attempt_fails + [job.behaviour.ends]
     return tuple(
         AttemptRecord(number=number, state=state, created_at=1.0)
         for number, state in enumerate(states, 1)
@@ -30,7 +31,7 @@ def record_of(job: PlannedJob) -> JobRecord:
         id=job_id(job),
         name=job.name,
         user="ann",
-        state=attempts[-1].state,
+        state=JobState(attempts[-1].state),
         device="cpu:1",
         nodes=1,
         priority=100,
@@ -47,8 +48,8 @@ def lines_of(job: PlannedJob) -> Iterator[Line]:
         for rank in range(job.behaviour.ranks):
             one = Line("begin", job_id(job), attempt.number, rank, 7, cards=("cpu-0",))
             yield one
-            if attempt.state in (JobState.SUCCEEDED, JobState.FAILED):
-                code = 0 if attempt.state is JobState.SUCCEEDED else 3
+            if attempt.state in (AttemptState.SUCCEEDED, AttemptState.FAILED):
+                code = 0 if attempt.state is AttemptState.SUCCEEDED else 3
                 yield replace(one, event="end", cards=(), code=code)
 
 
@@ -88,9 +89,9 @@ def with_record(kind: Kind, **changes: object) -> Evidence:
     return replace(GOOD, records=tuple(records))
 
 
-def with_attempt(kind: Kind, state: JobState, reason: str | None = None) -> Evidence:
-    attempt = AttemptRecord(number=1, state=state, created_at=1.0, reason=reason)
-    return with_record(kind, state=state, attempts=(attempt,))
+def with_attempt(kind: Kind, state: AttemptState, cause: Cause | None = None) -> Evidence:
+    attempt = AttemptRecord(number=1, state=state, created_at=1.0, cause=cause)
+    return with_record(kind, state=JobState(state), attempts=(attempt,))
 
 
 def test_a_good_run_breaks_no_promise() -> None:
@@ -159,7 +160,7 @@ def test_the_second_rank_has_a_log_of_its_own() -> None:
 def test_a_killed_attempt_may_have_written_a_part_only() -> None:
     key = (job_id(the(Kind.LINES)), 0)
     part = "".join(GOOD.logs[key].splitlines(keepends=True)[:20])
-    lost = with_attempt(Kind.LINES, JobState.LOST)
+    lost = with_attempt(Kind.LINES, AttemptState.LOST)
     victim = frozenset({(key[0], 1)})
     assert broken(replace(lost, logs={**lost.logs, key: part}, victims=victim)) == {}
 
@@ -172,21 +173,21 @@ def test_a_job_that_is_not_over_is_told() -> None:
 
 @pytest.mark.parametrize("kind", [Kind.LINES, Kind.STOPPED, Kind.TIMED, Kind.SIMULATED])
 def test_a_job_that_was_lost_though_nobody_touched_it_is_told(kind: Kind) -> None:
-    assert "verdicts" in broken(with_attempt(kind, JobState.LOST))
+    assert "verdicts" in broken(with_attempt(kind, AttemptState.LOST))
 
 
 def test_a_verdict_that_does_not_fit_what_the_job_does_is_told() -> None:
     for kind, state in (
-        (Kind.FAILS, JobState.SUCCEEDED),
-        (Kind.QUICK, JobState.TIMED_OUT),
-        (Kind.TIMED, JobState.SUCCEEDED),
-        (Kind.STOPPED, JobState.FAILED),
+        (Kind.FAILS, AttemptState.SUCCEEDED),
+        (Kind.QUICK, AttemptState.TIMED_OUT),
+        (Kind.TIMED, AttemptState.SUCCEEDED),
+        (Kind.STOPPED, AttemptState.FAILED),
     ):
         assert "verdicts" in broken(with_attempt(kind, state)), kind
 
 
 def test_a_retry_that_was_not_used_is_told() -> None:
-    lost = with_attempt(Kind.QUICK, JobState.LOST)
+    lost = with_attempt(Kind.QUICK, AttemptState.LOST)
     victim = frozenset({(job_id(the(Kind.QUICK)), 1)})
     assert broken(replace(lost, victims=victim)).keys() == {"verdicts"}
 
@@ -198,11 +199,10 @@ def test_more_attempts_than_allowed_are_told() -> None:
 
 
 def test_a_full_disk_explains_only_what_it_caused() -> None:
-    full = "no space left on the disk"
-    failed = with_attempt(Kind.LINES, JobState.FAILED, full)
+    failed = with_attempt(Kind.LINES, AttemptState.FAILED, Cause.DISK_FULL)
     assert broken(failed).keys() == {"verdicts"}
     assert broken(replace(failed, faults=frozenset({Fault.DISK}))) == {}
-    other = with_attempt(Kind.LINES, JobState.LOST, "its supervisor and guard were killed")
+    other = with_attempt(Kind.LINES, AttemptState.LOST, Cause.LAUNCHER_KILLED)
     assert broken(replace(other, faults=frozenset({Fault.DISK}))).keys() == {"verdicts"}
 
 

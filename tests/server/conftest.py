@@ -27,7 +27,7 @@ from jumar.settings import Settings
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord, ServerInfo
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState, JobState
 from jumar.store.users import UserStores
 
 LIMIT_S = 180.0
@@ -131,10 +131,12 @@ class Running:
         self.hint(record.id)
         return self.wait(record.id, JobState.RUNNING)
 
-    def finish(self, job_id: str, state: JobState = JobState.SUCCEEDED, **more: Any) -> JobRecord:
+    def finish(
+        self, job_id: str, state: AttemptState = AttemptState.SUCCEEDED, **more: Any
+    ) -> JobRecord:
         self.engine.finish(job_id, state, **more)
         self.hint(job_id)
-        return self.wait(job_id, state)
+        return self.wait(job_id, JobState(state))
 
     def hint(self, job_id: str) -> None:
         """Say that something happened, as a supervisor does."""

@@ -9,8 +9,7 @@ import pytest
 from tests.server.conftest import Running, serving, wait_for
 from tests.tars import tar_of
 
-from jumar.engine.base import Plan
-from jumar.spec.records import CardUse, JobPage, JobRecord, ServerInfo, UserRecord
+from jumar.spec.records import CardUse, JobPage, JobRecord, Plan, ServerInfo, UserRecord
 from jumar.spec.states import JobState
 from jumar.spec.wire import decode
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 from tests.server.conftest import Running, wait_for
 
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState, JobState
 
 CHROMIUM = Path("/usr/bin/chromium")
 LIMIT_MS = 180_000
@@ -65,7 +65,7 @@ def test_the_list_shows_news_without_being_loaded_again(running: Running, page: 
     job = running.running_job(name="live-one")
     row = page.locator(f"#row-{job.id}")
     expect(row.locator(".state")).to_have_text("Running")
-    running.finish(job.id, JobState.FAILED, reason="exited with code 9")
+    running.finish(job.id, AttemptState.FAILED, reason="exited with code 9")
     expect(row.locator(".state")).to_have_text("Failed")
     expect(row).to_contain_text("exited with code 9")
     assert page.evaluate("window.sameDocument")
@@ -204,7 +204,7 @@ def test_what_a_job_writes_stays_text_in_the_live_log(running: Running, page: Pa
     expect(page.locator("#log-text")).to_contain_text(evil)
     assert page.locator("main img").count() == 0
     assert page.locator("main script").count() == 0
-    running.finish(job.id, JobState.FAILED, reason=evil, tail=evil)
+    running.finish(job.id, AttemptState.FAILED, reason=evil, tail=evil)
     expect(page.locator("#summary .banner p")).to_have_text(evil)
     assert page.locator("main img").count() == 0
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.server.conftest import Event, Running, events
 
 from jumar.server.api.follow import Decoder
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState, JobState
 
 FOLLOWERS = 20
 
@@ -40,7 +40,7 @@ def test_a_finished_job_is_sent_whole_and_ends(running: Running) -> None:
     job = running.running_job()
     text = "".join(f"Zeile {number} – 进度 ✓\n" for number in range(20_000))
     running.log_path(job.id).write_text(text)
-    running.finish(job.id, JobState.FAILED, reason="exited with code 3")
+    running.finish(job.id, AttemptState.FAILED, reason="exited with code 3")
     with running.open(stream(job.id)) as answer:
         assert answer.headers["Content-Type"].startswith("text/event-stream")
         seen = list(events(answer))

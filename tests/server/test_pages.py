@@ -10,7 +10,7 @@ from tests.server.conftest import Running
 
 from jumar.server.web import i18n, times
 from jumar.server.web.terminal import plain
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState, JobState
 
 WEB = Path(i18n.__file__).parent
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
@@ -149,7 +149,7 @@ def test_news_are_sent_only_when_there_are_some(running: Running) -> None:
 def test_a_failed_job_says_why_with_its_last_lines(running: Running) -> None:
     job = running.running_job()
     running.finish(
-        job.id, JobState.FAILED, exit_code=3, reason="rank 0 exited with code 3", tail="Boom\n"
+        job.id, AttemptState.FAILED, exit_code=3, reason="rank 0 exited with code 3", tail="Boom\n"
     )
     page = running.ask("GET", f"/jobs/{job.id}").text
     assert "rank 0 exited with code 3" in page
@@ -190,7 +190,7 @@ def test_nothing_that_people_or_jobs_write_is_taken_for_markup(running: Running)
         command=["echo", EVIL], environment={"X": EVIL}, framework=EVIL, workdir=f"/{EVIL}"
     )
     running.log_path(job.id).write_text(f"{EVIL}\n</pre>{EVIL}")
-    running.finish(job.id, JobState.FAILED, reason=EVIL, tail=EVIL)
+    running.finish(job.id, AttemptState.FAILED, reason=EVIL, tail=EVIL)
     for path in (
         f"/jobs/{job.id}",
         "/",

@@ -8,7 +8,7 @@ import pytest
 from tests.server.conftest import Running, wait_for
 
 from jumar.spec.records import Carried, StagingRecord
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 from jumar.store.accounts import Account
 from jumar.store.users import UserStores
 
@@ -73,7 +73,7 @@ def test_results_left_behind_are_marked_everywhere_until_they_are_uploaded(
 
 def test_a_job_with_local_outputs_has_nothing_to_upload(running: Running) -> None:
     job = running.running_job(outputs={"train_url": "/data/out"})
-    running.finish(job.id, JobState.SUCCEEDED)
+    running.finish(job.id, AttemptState.SUCCEEDED)
     answer = running.api("POST", f"/jobs/{job.id}/upload")
     assert answer.status == 409
     assert "nothing to upload" in answer.error

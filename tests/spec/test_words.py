@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumar.spec.devices import DeviceKind, DeviceRequest
+from jumar.spec.devices import CardRef, DeviceKind, DeviceRequest
 from jumar.spec.duration import format_duration, parse_duration
 from jumar.spec.records import AttemptRecord, JobPage, JobRecord, JobSummary, Waiting
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState, JobState
 from jumar.spec.wire import decode, encode
 
 
@@ -50,7 +50,14 @@ def test_records_survive_the_wire_and_unknown_fields_are_left_out() -> None:
         priority=100,
         created_at=1.5,
         spec={"name": "数字", "environment": {}},
-        attempts=(AttemptRecord(number=1, state=JobState.LOST, cards=(0, 3), created_at=2.0),),
+        attempts=(
+            AttemptRecord(
+                number=1,
+                state=AttemptState.LOST,
+                cards=(CardRef("local", 0), CardRef("local", 3)),
+                created_at=2.0,
+            ),
+        ),
         waiting=Waiting(text="soon", place_in_line=1, needs=2, free=1, total=8),
         directory="/jobs/abc",
         notes=("no image",),

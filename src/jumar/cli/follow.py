@@ -11,6 +11,8 @@ from jumar.cli.wait_news import WaitNews
 from jumar.client import Client, LogChunk, Reconnecting, StateChange
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
+from jumar.words.catalogue import language
+from jumar.words.reasons import reason, state_name
 
 Write = Callable[[str], None]
 
@@ -51,7 +53,7 @@ def tell_queued(job: JobRecord, *, as_json: bool) -> None:
         print_json(job)
         return
     print(job.id)
-    note(f"{job.name} is {job.state}; follow it: jumar logs -f {job.id}")
+    note(f"{job.name} is {state_name(job.state, language())}; follow it: jumar logs -f {job.id}")
 
 
 def follow_to_exit_code(
@@ -93,14 +95,17 @@ def _follow_to_end(
 
 def summarise(job: JobRecord) -> None:
     """One line on stderr, and for a job that failed: why, the last lines and where the log is."""
-    note(f"{job.name} ({job.id}) {job.state} after {span(job.started_at, job.finished_at)}")
+    note(
+        f"{job.name} ({job.id}) {state_name(job.state, language())} after {span(job.started_at, job.finished_at)}"
+    )
     if job.not_uploaded:
         note(f"its results are not yet uploaded; send them with: jumar jobs upload {job.id}")
     if job.state is JobState.SUCCEEDED:
         return
     last = job.attempts[-1] if job.attempts else None
-    if job.reason:
-        note(f"reason: {job.reason}")
+    why = reason(job, language())
+    if why:
+        note(f"reason: {why}")
     if last is not None and last.tail:
         note("last lines:")
         note("\n".join(f"  {line}" for line in last.tail.rstrip("\n").splitlines()))

@@ -11,6 +11,8 @@ from jumar.cli.output import ago, clip, note, print_json, print_table, span, sta
 from jumar.client import Client
 from jumar.spec.records import JobSummary
 from jumar.spec.states import FINAL, JobState
+from jumar.words.catalogue import language, phrase
+from jumar.words.reasons import reason
 
 _RECENT = 10
 _MOST_OPEN = 500
@@ -96,7 +98,8 @@ def _print(found: list[JobSummary]) -> None:
 
 
 def _remarks(job: JobSummary) -> str:
-    reason = " ".join((job.reason or "").split())
+    spoken = language()
+    why = " ".join((reason(job, spoken) or "").split())
     if not job.not_uploaded:
-        return reason
-    return "; ".join(filter(None, ("results not yet uploaded", reason)))
+        return why
+    return "; ".join(filter(None, (phrase(spoken, "note", "not_uploaded"), why)))

@@ -16,6 +16,8 @@ from jumar.cli.terminal import json_escaped, readable, readable_line
 from jumar.spec.duration import format_duration
 from jumar.spec.states import JobState
 from jumar.spec.wire import encode
+from jumar.words.catalogue import language
+from jumar.words.reasons import state_name
 
 _GAP = "  "
 _RESET = "\033[0m"
@@ -71,7 +73,7 @@ class Painted(str):
 
 def state_text(state: JobState) -> Painted:
     """The state in its colour."""
-    return _paint(str(state), _STATE_COLOURS.get(state, _RED), sys.stdout)
+    return _paint(state_name(state, language()), _STATE_COLOURS.get(state, _RED), sys.stdout)
 
 
 def print_table(
@@ -118,6 +120,13 @@ def ago(then: float | None, now: float | None = None) -> str:
 def until(then: float, now: float | None = None) -> str:
     """`in 5m`."""
     return f"in {_rough(then - (now or time.time()))}"
+
+
+def clock(at: float) -> str:
+    """`14:20`, with the date unless it is today."""
+    then = time.localtime(at)
+    is_today = then[:3] == time.localtime()[:3]
+    return time.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M", then)
 
 
 def span(start: float | None, end: float | None) -> str:

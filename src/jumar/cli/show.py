@@ -1,16 +1,18 @@
 """`jumar show`: all about one job."""
 
 import sys
-import time
 
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, print_json, say, span, wants_colour
+from jumar.cli.output import ago, clock, print_json, say, span, wants_colour
 from jumar.cli.staging_text import staging_facts
 from jumar.cli.terminal import readable
+from jumar.spec.devices import card_names
 from jumar.spec.records import AttemptRecord, JobRecord
 from jumar.spec.states import JobState
+from jumar.words.catalogue import language
+from jumar.words.reasons import reason, state_name, waiting_sentence
 
 _COLOURS = {JobState.QUEUED: "yellow", JobState.SUCCEEDED: "green"}
 _FAILED = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.LOST})
@@ -45,7 +47,7 @@ def _print(job: JobRecord) -> None:
     for name, value in (
         ("id", job.id),
         ("name", job.name),
-        ("state", str(job.state)),
+        ("state", state_name(job.state, language())),
         *_facts(job),
     ):
         say(f"{name:<12} {value}")
@@ -64,7 +66,7 @@ def _draw(job: JobRecord) -> None:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
-    facts.add_row("state", Text(str(job.state), style=colour))
+    facts.add_row("state", Text(state_name(job.state, language()), style=colour))
     for name, value in _facts(job):
         facts.add_row(name, Text(readable(value)))
     parts: list[Table | Panel | Text] = [facts]
@@ -79,13 +81,13 @@ def _draw(job: JobRecord) -> None:
 def _facts(job: JobRecord) -> list[tuple[str, str]]:
     """What is worth a line, in the order people ask for it."""
     found: list[tuple[str, str]] = []
-    if job.reason:
-        found.append(("reason", job.reason))
+    why = reason(job, language())
+    if why:
+        found.append(("reason", why))
     if job.waiting is not None:
-        found.append(("waits", job.waiting.text))
+        found.append(("waits", waiting_sentence(job.waiting, language())))
         if job.waiting.expected_start is not None:
-            clock = time.strftime("%H:%M", time.localtime(job.waiting.expected_start))
-            found.append(("expected", clock))
+            found.append(("expected", clock(job.waiting.expected_start)))
     found.append(("user", job.user))
     found.append(("device", job.device if job.nodes == 1 else f"{job.nodes} x {job.device}"))
     found.append(("submitted", ago(job.created_at)))
@@ -128,12 +130,13 @@ def _value(value: object) -> str:
 
 
 def _attempt(job: JobRecord, attempt: AttemptRecord) -> str:
-    words = [f"{attempt.number}: {attempt.state}"]
+    words = [f"{attempt.number}: {state_name(attempt.state, language())}"]
     if attempt.started_at is not None:
         words.append(f"after {span(attempt.started_at, attempt.finished_at)}")
     if attempt.cards:
         kind = job.device.partition(":")[0]
-        words.append(f"on {', '.join(f'{kind}:{card}' for card in attempt.cards)}")
-    if attempt.reason:
-        words.append(f"({attempt.reason})")
+        words.append(f"on {', '.join(f'{kind}:{card}' for card in card_names(attempt.cards))}")
+    why = reason(attempt, language())
+    if why:
+        words.append(f"({why})")
     return " ".join(words)

@@ -4,12 +4,15 @@ import click
 
 from jumar.cli.connect import connected
 from jumar.cli.output import note, print_json
+from jumar.words.catalogue import language
+from jumar.words.reasons import state_name
 
 
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.option("--why", help="A few words for whoever looks at the job; kept with it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the jobs as a JSON list.")
-def command(jobs: tuple[str, ...], as_json: bool) -> None:
+def command(jobs: tuple[str, ...], why: str | None, as_json: bool) -> None:
     """Stop jobs.
 
     A queued job leaves the line; a running one is asked to end and killed after its grace time.
@@ -21,9 +24,9 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
     with connected() as client:
         # All are looked up before any is stopped: one wrong name changes nothing.
         found = [client.get(job).id for job in jobs]
-        stopped = [client.stop(job) for job in dict.fromkeys(found)]
+        stopped = [client.stop(job, why=why) for job in dict.fromkeys(found)]
     if as_json:
         print_json(stopped)
     else:
         for job in stopped:
-            note(f"{job.name} ({job.id}) is {job.state}")
+            note(f"{job.name} ({job.id}) is {state_name(job.state, language())}")

@@ -5,10 +5,13 @@ import time
 from types import TracebackType
 from typing import Self
 
-from jumar.cli.output import note
+from jumar.cli.output import clock, note
 from jumar.client import Client
 from jumar.errors import JumarError
+from jumar.spec.records import Waiting
 from jumar.spec.states import JobState
+from jumar.words.catalogue import language
+from jumar.words.reasons import waiting_sentence
 
 _NOTICED_S = 1.0
 """A shorter wait is part of starting; nobody need hear of it."""
@@ -63,6 +66,12 @@ class WaitNews:
             if waiting is None or (waiting.cause == "starts" and not slow):
                 continue
             if not self._moved_on.is_set():
-                note(f"waiting: {waiting.text}")
+                note(f"waiting: {_why(waiting)}")
                 self._said = True
             return
+
+
+def _why(waiting: Waiting) -> str:
+    start = waiting.expected_start
+    expected = None if start is None or waiting.cause == "starts" else clock(start)
+    return waiting_sentence(waiting, language(), expected=expected)

@@ -19,6 +19,7 @@ from jumar.spec.records import (
     JobRecord,
     JobSummary,
     LogFile,
+    Plan,
     RepairReport,
     RestoreReport,
     S3Keys,
@@ -29,7 +30,6 @@ from jumar.spec.states import JobState
 
 if TYPE_CHECKING:
     from jumar.client.pack import Listing, Package, Progress
-    from jumar.engine.base import Plan
     from jumar.spec.job import JobSpec
 
 T = TypeVar("T")
@@ -107,10 +107,8 @@ class Client(PeopleCalls):
         *,
         code: Path | None = None,
         on_progress: "Progress | None" = None,
-    ) -> "Plan":
+    ) -> Plan:
         """What the server would do with the job. A folder is sent, so that it can be looked at."""
-        from jumar.engine.base import Plan
-
         values = self._with_code_sent(spec, code, on_progress)
         answer = self._json(Call(method="POST", path="/plans", body=values, repeatable=True))
         return decode(Plan, answer)
@@ -156,9 +154,10 @@ class Client(PeopleCalls):
             if before is None:
                 return
 
-    def stop(self, job: str) -> JobRecord:
-        """Ask a job to end; asking twice is once."""
-        return decode(JobRecord, self._json(_job_call("POST", job, "/stop", repeatable=True)))
+    def stop(self, job: str, *, why: str | None = None) -> JobRecord:
+        """Ask a job to end; asking twice is once. `why` is kept with the job."""
+        call = _job_call("POST", job, "/stop", query={"why": why}, repeatable=True)
+        return decode(JobRecord, self._json(call))
 
     def upload_results(self, job: str) -> JobRecord:
         """Have the results sent that an ended job left on its machine; `staging` tells how far."""

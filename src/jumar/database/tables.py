@@ -64,7 +64,14 @@ jobs = Table(
     Column("submit_key", String(128)),
     Column("name", String(128), nullable=False),
     Column("state", String(16), nullable=False),
+    # Why it stands so: a name of spec/causes.py and its values (JSON); `reason` is the same in
+    # English, and all that jobs of an older jumar have.
+    Column("cause", String(32)),
+    Column("cause_values", Text),
     Column("reason", Text),
+    # Where it runs, and what that engine calls it.
+    Column("engine", String(16), nullable=False, server_default="local"),
+    Column("handle", String(256)),
     Column("spec", Text, nullable=False),
     Column("notes", Text, nullable=False),
     Column("kind", String(8), nullable=False),
@@ -92,11 +99,17 @@ attempts = Table(
     Column("job_seq", _Sequence, ForeignKey("jobs.seq"), primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("state", String(16), nullable=False),
+    Column("engine", String(16), nullable=False, server_default="local"),
+    Column("handle", String(256)),
+    Column("segment", Integer, nullable=False, server_default="1"),
+    # JSON: the ids of its cards by node; of an older jumar a list of ids.
     Column("cards", Text, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("started_at", Float),
     Column("finished_at", Float),
     Column("exit_code", Integer),
+    Column("cause", String(32)),
+    Column("cause_values", Text),
     Column("reason", Text),
     Column("tail", Text),
 )

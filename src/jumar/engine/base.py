@@ -1,17 +1,22 @@
 """What an engine is: it plans an attempt, starts it, sees how it goes and ends it.
 
 An engine holds no state that matters: what it needs to find an attempt again is in the job
-directory, so a new engine object, after a crash, sees what the old one saw."""
+directory or in the attempt's handle, so a new engine object, after a crash, sees what the old one saw.
+
+What only some engines can do are small protocols of their own; who needs one asks for it with
+`isinstance`, never for the engine's name. An engine either has cards, and jumar's scheduler says who
+gets them, or a queue of its own."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, runtime_checkable
 
-from jumar.spec.devices import Card
+from jumar.spec.causes import Cause, Values
+from jumar.spec.devices import Card, CardRef
 from jumar.spec.job import JobSpec
-from jumar.spec.records import StagingRecord
-from jumar.spec.states import JobState
+from jumar.spec.records import Plan, StagingRecord
+from jumar.spec.states import AttemptState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,26 +28,23 @@ class Attempt:
     user: str
     spec: JobSpec
     directory: Path
-    """The job directory; the engine makes it if it is not there."""
-    cards: tuple[int, ...]
-    """Ids of the cards (or CPU slots) this try holds on this machine."""
+    """The job directory; the engine makes it if it does not exist."""
+    cards: tuple[CardRef, ...]
+    """The cards (or CPU slots) that this try holds, node after node; none with an engine that has a
+    queue of its own."""
     archive: Path | None = None
     """The tar file that `spec.code` names, when it was uploaded."""
+    handle: str | None = None
+    """What the engine said it calls the attempt, once it has."""
+
+    @property
+    def card_ids(self) -> tuple[int, ...]:
+        """Their ids, for an engine with one node."""
+        return tuple(card.id for card in self.cards)
 
 
 SEND_LIMIT_S = 600.0
 """How long an attempt may hold its cards after its ranks have ended, to send its results."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What an engine would do, to be read by a person before it is done."""
-
-    engine: str
-    summary: str
-    details: dict[str, Any] = field(default_factory=dict[str, Any])
-    notes: tuple[str, ...] = ()
-    """What the engine will not do of what the spec asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +53,17 @@ class Observation:
 
     job_id: str
     number: int
-    state: JobState
-    """STARTING, RUNNING or a final state."""
+    state: AttemptState
+    """STARTING, RUNNING or a final state; PENDING too where the engine has a queue."""
+    handle: str | None = None
+    """What the engine calls the attempt, where it has a name of its own for it."""
     started_at: float | None = None
     finished_at: float | None = None
     exit_code: int | None = None
+    cause: Cause | None = None
+    values: Values = field(default_factory=dict[str, str | int])
     reason: str | None = None
+    """The same in English."""
     tail: str | None = None
     not_uploaded: bool = False
     """Of an attempt that has ended: whether its results are only here yet."""
@@ -66,10 +73,6 @@ class Engine(Protocol):
     """One place where jobs run."""
 
     name: str
-
-    def cards(self) -> tuple[Card, ...]:
-        """All that jobs may hold here, CPU slots included."""
-        ...
 
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """Check that the job can run here at all (else SubmitRefused) and say how it would."""
@@ -86,7 +89,7 @@ class Engine(Protocol):
         """How the attempts stand now."""
         ...
 
-    def stop(self, attempt: Attempt, why: JobState) -> None:
+    def stop(self, attempt: Attempt, why: AttemptState) -> None:
         """Ask the attempt to end as STOPPED, TIMED_OUT or PREEMPTED. Asking twice is once.
 
         EngineFailed: it could not be asked; asking again may help."""
@@ -96,14 +99,41 @@ class Engine(Protocol):
         """End the attempt at once and unasked: it is LOST then. For one that obeys no stop."""
         ...
 
+    def close(self) -> None:
+        """Let go of helpers. Running attempts go on."""
+        ...
+
+
+@runtime_checkable
+class HasCards(Protocol):
+    """Its cards are handed out by jumar's scheduler."""
+
+    def cards(self) -> tuple[Card, ...]:
+        """All that jobs may hold here, CPU slots included."""
+        ...
+
+
+@runtime_checkable
+class HasQueue(Protocol):
+    """The site's own scheduler decides: it is given every job at once.
+
+    An attempt is PENDING until it starts there, with cause `pending` and the site's own reason as the
+    value `error`. Meanwhile it holds no cards and its time limit does not run; it can be stopped."""
+
+    @property
+    def queue_name(self) -> str:
+        """What people call the queue."""
+        ...
+
+
+@runtime_checkable
+class CarriesData(Protocol):
+    """It brings a job's inputs and sends its results."""
+
     def staging(self, attempt: Attempt) -> StagingRecord | None:
         """How far the attempt's data has been carried; None where there is none to carry."""
         ...
 
     def send_results(self, attempt: Attempt) -> None:
         """Begin to send what an ended attempt has left here. Returns at once; twice is once."""
-        ...
-
-    def close(self) -> None:
-        """Let go of helpers. Running attempts go on."""
         ...

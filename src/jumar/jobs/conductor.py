@@ -15,26 +15,27 @@ from sqlalchemy import Connection
 
 from jumar.database.access import Database
 from jumar.database.complaints import Complaints
-from jumar.engine.base import Attempt, Engine, Observation
+from jumar.engine.base import Attempt, Engine, HasCards, Observation
 from jumar.errors import JumarError
 from jumar.jobs import ledger
 from jumar.jobs.archives import CodeArchives
-from jumar.jobs.ledger import JobRow, Standing
+from jumar.jobs.patience import Patience
 from jumar.jobs.results import Results
-from jumar.jobs.roster import NODE, ActiveJob, Roster
+from jumar.jobs.roster import ActiveJob, Roster, Snapshot
+from jumar.jobs.rows import JobRow, Standing, because
 from jumar.jobs.scheduling.records import Pool, Start
 from jumar.jobs.scheduling.schedule import schedule
 from jumar.launch.jobdir.files import JobDir, Journal
+from jumar.spec.causes import Cause, Values
+from jumar.spec.devices import CardRef
 from jumar.spec.job import ArchivedCode
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState, JobState
 
 log = logging.getLogger(__name__)
 TICK_S = 1.0
 _LONGEST_REST_S = 1.0
 _CLOSE_LIMIT_S = 30.0
 _ASIDE_S = 60.0
-OVERDUE_S = 30.0
-"""How long after the end of all grace a job is given up: its own supervisor should have acted."""
 _TURNS_EVERY_S = 60.0
 
 
@@ -64,10 +65,9 @@ class Conductor:
         self._chances_seen = -1
         self._turns_due = 0.0
         self._unstarted: set[str] = set()
-        self._unwritten_stops: set[str] = set()
-        """Jobs that shall end, where the database had no room to say so."""
-        self._seen_since: dict[tuple[str, int, bool], float] = {}
-        """Since when attempts are seen to run, or to be asked to stop."""
+        self._unwritten_stops: dict[str, Values] = {}
+        """Jobs that shall end, where the database had no room to say so; by whom and why."""
+        self._patience = Patience()
         self._set_aside: dict[str, float] = {}
         """Jobs whose state cannot be written down, and when that is tried again."""
         self._complaints = Complaints(log)
@@ -134,10 +134,10 @@ class Conductor:
             self._hints.add(job_id)
             self._woken.notify()
 
-    def stop_unwritten(self, job_id: str) -> None:
+    def stop_unwritten(self, job_id: str, values: Values) -> None:
         """End a job though the database cannot take it; it is told as soon as it can."""
         with self._woken:
-            self._unwritten_stops.add(job_id)
+            self._unwritten_stops[job_id] = values
         self.wake()
 
     def _run(self) -> None:
@@ -190,34 +190,24 @@ class Conductor:
 
     def _urge(self, job: ActiveJob, *, is_tick: bool) -> None:
         """Ask the engine for what it has not done yet; trouble with one job costs no other."""
-        if job.row.state is JobState.STOPPING or job.row.id in self._unwritten_stops:
+        is_stopping = job.row.state is JobState.STOPPING or job.row.id in self._unwritten_stops
+        if is_stopping:
             self._stop(job.attempt)
         if is_tick and job.row.id in self._unstarted:
             self._start(job.attempt)
-        if is_tick and self._is_overdue(job):
+        if is_tick and self._patience.is_over(job, is_stopping=is_stopping):
+            self._patience.lost(job)
             # Said once, however long the kernel takes to end it.
             self._complaints.say(f"job {job.row.id}", "it should have ended long ago and is killed")
             self._ask(self._engine.kill, job.attempt, "the end")
 
-    def _is_overdue(self, job: ActiveJob) -> bool:
-        """Whether it has outlived its limit, or a stop, by more than it may: something keeps its
-        supervisor from ending it."""
-        is_stopping = job.row.state is JobState.STOPPING or job.row.id in self._unwritten_stops
-        limit_s = 0.0 if is_stopping else job.row.spec.time_limit
-        if limit_s is None:
-            return False
-        now = time.monotonic()
-        # Of this life only: how long it ran before, a clock that was set may tell wrongly.
-        since = self._seen_since.setdefault((job.row.id, job.attempt.number, is_stopping), now)
-        return now - since > limit_s + job.grace_s + OVERDUE_S
-
     def _write_stops(self) -> None:
         with self._woken:
-            wanted = tuple(self._unwritten_stops)
-        for job_id in wanted:
+            wanted = dict(self._unwritten_stops)
+        for job_id, values in wanted.items():
             try:
                 self._database.write(
-                    partial(ledger.ask_to_stop, job_id=job_id, now=time.time()),
+                    partial(ledger.ask_to_stop, job_id=job_id, now=time.time(), values=values),
                     then=self.roster.reflect,
                 )
             except JumarError as error:
@@ -227,7 +217,7 @@ class Conductor:
                 log.info("job %s needs no stop any more: %s", job_id, error)
             self._complaints.over(f"the note that job {job_id} shall stop")
             with self._woken:
-                self._unwritten_stops.discard(job_id)
+                self._unwritten_stops.pop(job_id, None)
 
     def _look_after_results(self) -> None:
         arrived = self._results.look()
@@ -244,12 +234,11 @@ class Conductor:
         active = [job for job in active if self._set_aside.get(job.row.id, 0.0) <= now]
         if not active:
             return
-        states = {job.row.id: job.row.state for job in active}
+        rows = {job.row.id: job.row for job in active}
         news = [
-            seen
+            self._patience.corrected(seen)
             for seen in self._engine.observe(job.attempt for job in active)
-            if seen.state.is_final
-            or (seen.state is JobState.RUNNING and states[seen.job_id] is JobState.STARTING)
+            if seen.state.is_final or _is_news(rows[seen.job_id], seen)
         ]
         if news:
             self._write_down(news)
@@ -271,8 +260,7 @@ class Conductor:
         self._complaints.over(f"the state of job {row.id}")
         self._set_aside.pop(row.id, None)
         if not row.state.is_active:
-            for is_stopping in (False, True):
-                self._seen_since.pop((row.id, row.attempt, is_stopping), None)
+            self._patience.forget(row)
         self._unstarted.discard(row.id)
         log.info("job %s is %s", row.id, row.state)
         if row.not_uploaded:
@@ -281,13 +269,20 @@ class Conductor:
 
     def _put_aside(self, seen: Observation, error: Exception) -> None:
         """Write down the bare state; where even that fails, leave the job alone for a while."""
-        words = f"what its run has left cannot be written down: {type(error).__name__}"
-        log.error("job %s: %s: %s", seen.job_id, words, error)
+        values = {"error": type(error).__name__}
+        why = because(Cause.SET_ASIDE, values)
+        log.error("job %s: %s: %s", seen.job_id, why["reason"], error)
         self._set_aside[seen.job_id] = time.monotonic() + _ASIDE_S
         Journal(JobDir(str(self._folder / seen.job_id), seen.number), seen.job_id, None).add(
-            "set-aside", words=words
+            "set-aside", words=why["reason"]
         )
-        bare = Observation(job_id=seen.job_id, number=seen.number, state=seen.state, reason=words)
+        bare = Observation(
+            job_id=seen.job_id,
+            number=seen.number,
+            state=seen.state,
+            cause=Cause.SET_ASIDE,
+            values=values,
+        )
         outcome = self._database.write_each(
             [partial(ledger.apply_observation, seen=bare, now=time.time())],
             then=self.roster.reflect,
@@ -306,14 +301,7 @@ class Conductor:
             return
         now = time.time()
         standing = self.roster.snapshot(now)
-        starts = schedule(
-            standing.queue,
-            self.pool,
-            standing.running,
-            now=now,
-            user_limit=self._user_limit,
-            running_limit=self._running_limit,
-        )
+        starts = self._choose(standing, now)
         begun = self._commit_starts(starts, now) if starts else []
         # Only now: a start that could not be written down is a chance still.
         self._chances_seen = chances
@@ -321,16 +309,28 @@ class Conductor:
         for attempt in begun:
             self._start(attempt)
 
+    def _choose(self, standing: Snapshot, now: float) -> list[Start]:
+        if self.pool is None:
+            # The site's own scheduler decides: it is given all of them.
+            return [Start(job.job_id, ()) for job in standing.queue.able()]
+        return schedule(
+            standing.queue,
+            self.pool,
+            standing.running,
+            now=now,
+            user_limit=self._user_limit,
+            running_limit=self._running_limit,
+        )
+
     def _commit_starts(self, starts: list[Start], now: float) -> list[Attempt]:
         def change(connection: Connection) -> list[tuple[JobRow, Attempt]]:
             begun: list[tuple[JobRow, Attempt]] = []
             for start in starts:
                 if start.job_id in self._unwritten_stops:
                     continue
-                cards = tuple(card.id for card in start.cards)
-                row = ledger.start_attempt(connection, start.job_id, cards, now)
+                row = ledger.start_attempt(connection, start.job_id, start.cards, now)
                 if row is not None:
-                    begun.append((row, self._attempt(row, row.attempt, cards)))
+                    begun.append((row, self._attempt(row, row.attempt, start.cards)))
             return begun
 
         def then(begun: list[tuple[JobRow, Attempt]]) -> None:
@@ -357,7 +357,7 @@ class Conductor:
             self._unstarted.discard(attempt.job_id)
 
     def _stop(self, attempt: Attempt) -> None:
-        self._ask(partial(self._engine.stop, why=JobState.STOPPED), attempt, "the stop")
+        self._ask(partial(self._engine.stop, why=AttemptState.STOPPED), attempt, "the stop")
 
     def _ask(self, deed: Callable[[Attempt], None], attempt: Attempt, name: str) -> None:
         what = f"{name} of job {attempt.job_id}"
@@ -373,12 +373,13 @@ class Conductor:
         seen = Observation(
             job_id=attempt.job_id,
             number=attempt.number,
-            state=JobState.FAILED,
-            reason=f"it could not be started: {error}",
+            state=AttemptState.FAILED,
+            cause=Cause.START_REFUSED,
+            values={"error": str(error)},
         )
         self._write_down([seen])
 
-    def _attempt(self, row: JobRow, number: int, cards: tuple[int, ...]) -> Attempt:
+    def _attempt(self, row: JobRow, number: int, cards: tuple[CardRef, ...]) -> Attempt:
         code = row.spec.code
         return Attempt(
             job_id=row.id,
@@ -387,13 +388,27 @@ class Conductor:
             spec=row.spec,
             directory=self._folder / row.id,
             cards=cards,
+            handle=row.handle,
             archive=self._archives.path(code.archive) if isinstance(code, ArchivedCode) else None,
         )
 
 
-def _pool(engine: Engine) -> Pool:
+def _is_news(row: JobRow, seen: Observation) -> bool:
+    """Of an attempt that is not over: whether it has come further, or waits for something else."""
+    if row.state is not JobState.STARTING:
+        return False
+    return seen.state is AttemptState.RUNNING or (seen.cause, seen.values) != (
+        row.cause,
+        row.values,
+    )
+
+
+def _pool(engine: Engine) -> Pool | None:
+    """The cards to hand out; None where the engine has a queue of its own."""
+    if not isinstance(engine, HasCards):
+        return None
     kinds: dict[str, dict[str, tuple[int, ...]]] = {}
     for card in engine.cards():
-        node = kinds.setdefault(card.kind, {NODE: ()})
-        node[NODE] += (card.id,)
+        nodes = kinds.setdefault(card.kind, {})
+        nodes[card.node] = (*nodes.get(card.node, ()), card.id)
     return kinds

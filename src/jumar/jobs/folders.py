@@ -14,13 +14,16 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jumar.jobs.ledger import ID_LENGTH
+from jumar.jobs.lifecycle import job_after
 from jumar.launch.jobdir import files as jobdir
 from jumar.launch.jobdir.census import Census
 from jumar.launch.jobdir.files import Ending, JobDir
 from jumar.launch.jobdir.untrusted import Unusable, read_object
+from jumar.spec.causes import known
+from jumar.spec.devices import LOCAL_NODE, CardRef
 from jumar.spec.job import JobSpec
 from jumar.spec.records import AttemptRecord, LeftFolder
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState, JobState
 from jumar.spec.text import storable
 
 _ID = re.compile(rf"[a-z][a-z0-9]{{{ID_LENGTH - 1}}}")
@@ -92,7 +95,10 @@ class Folder:
     @property
     def state(self) -> JobState:
         """How the job stands. Never waiting: what a folder tells is no reason to run anything."""
-        return self.last.state
+        ended = self.last.state
+        if ended.is_final:
+            return job_after(ended, is_stopping=True, retries_left=0)
+        return JobState(ended)
 
 
 def job_ids(folder: Path) -> list[str]:
@@ -156,7 +162,7 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
     record = AttemptRecord(
         number=directory.number,
         state=_going(directory),
-        cards=tuple(request.cards),
+        cards=tuple(CardRef(LOCAL_NODE, card) for card in request.cards),
         created_at=created_at,
         started_at=_written_at(directory.ranks),
     )
@@ -165,25 +171,29 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
         return record
     ending = jobdir.read_ending(directory)
     if ending is None:
-        ending = Ending("lost", "supervisor-killed", "nothing of it runs, and it left no result")
+        reason = "no process of it is left, and it wrote no result"
+        ending = Ending("lost", "no-result", reason)
+    cause, values = known(ending.cause, ending.values)
     return AttemptRecord(
         number=record.number,
-        state=JobState(ending.state),
+        state=AttemptState(ending.state),
         cards=record.cards,
         created_at=created_at,
         started_at=ending.started_at,
         finished_at=ending.finished_at or _written_at(directory.result),
         exit_code=ending.exit_code,
+        cause=cause,
+        values=values,
         reason=storable(ending.reason),
         tail=storable(ending.tail) or None,
     )
 
 
-def _going(directory: JobDir) -> JobState:
+def _going(directory: JobDir) -> AttemptState:
     """Of an attempt that has a guard or a supervisor; how far it is, is for the engine to see."""
     if os.path.lexists(directory.stop):
-        return JobState.STOPPING
-    return JobState.RUNNING
+        return AttemptState.STOPPING
+    return AttemptState.RUNNING
 
 
 def _written_at(path: str) -> float | None:

@@ -5,21 +5,24 @@ Changes take the connection of a running transaction; every change of state pass
 import json
 import secrets
 import string
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from jumar.database.tables import attempts, jobs
 from jumar.engine.base import Observation
 from jumar.errors import NotFound, TooManyJobs
 from jumar.jobs import use
-from jumar.jobs.lifecycle import check_step
+from jumar.jobs.lifecycle import check_step, job_after
+from jumar.jobs.rows import JobRow, Standing, attempt_record, because, cards_json, job_row
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
+from jumar.spec.causes import ENDED, Cause, Values
+from jumar.spec.devices import CardRef
 from jumar.spec.job import JobSpec
-from jumar.spec.records import AttemptRecord, JobRecord, JobSummary, StagingRecord, Waiting
-from jumar.spec.states import ACTIVE, JobState
+from jumar.spec.records import AttemptRecord
+from jumar.spec.states import ACTIVE, AttemptState, JobState
+from jumar.words.reasons import retry_sentence
 
 # Made once: putting a statement together costs more than running it.
 _ADD_JOB = insert(jobs).returning(jobs.c.seq)
@@ -31,76 +34,6 @@ _WAITING_OF_USER = select(func.count()).where(
 )
 
 ID_LENGTH = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
-    """One job as the table has it."""
-
-    seq: int
-    id: str
-    user: str
-    name: str
-    state: JobState
-    reason: str | None
-    spec: JobSpec
-    notes: tuple[str, ...]
-    created_at: float
-    started_at: float | None
-    finished_at: float | None
-    attempt: int
-    not_uploaded: bool = False
-    rank: int = USUAL_PRIORITY
-
-    def summary(self) -> JobSummary:
-        """The job as lists show it."""
-        return JobSummary(
-            id=self.id,
-            name=self.name,
-            user=self.user,
-            state=self.state,
-            device=str(self.spec.device),
-            nodes=self.spec.nodes,
-            priority=self.spec.priority,
-            created_at=self.created_at,
-            started_at=self.started_at,
-            finished_at=self.finished_at,
-            reason=self.reason,
-            attempt=self.attempt,
-            not_uploaded=self.not_uploaded,
-        )
-
-    def record(
-        self,
-        *,
-        attempts: tuple[AttemptRecord, ...],
-        waiting: Waiting | None,
-        directory: Path,
-        staging: StagingRecord | None,
-        trial: str | None,
-    ) -> JobRecord:
-        """All about the job as it is shown to people."""
-        summary = self.summary()
-        return JobRecord(
-            **{field.name: getattr(summary, field.name) for field in fields(summary)},
-            spec=self.spec.masked(),
-            attempts=attempts,
-            waiting=waiting,
-            directory=str(directory),
-            notes=self.notes,
-            staging=staging,
-            trial=trial,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """All that is not over."""
-
-    waiting: list[JobRow]
-    active: list[tuple[JobRow, AttemptRecord]]
-    """Each with the attempt that holds cards."""
-    unsent: list[JobRow]
 
 
 def new_id() -> str:
@@ -121,6 +54,7 @@ def insert_job(
     rank: int = USUAL_PRIORITY,
     queue_limit: int | None = None,
     job_id: str | None = None,
+    engine: str = "local",
 ) -> tuple[JobRow, bool]:
     """Put a job in line. The same key from the same user is the same job: (row, whether new).
 
@@ -139,7 +73,11 @@ def insert_job(
         user=user,
         name=spec.name,
         state=JobState.QUEUED,
+        cause=None,
+        values={},
         reason=None,
+        engine=engine,
+        handle=None,
         spec=spec,
         notes=notes,
         created_at=now,
@@ -154,6 +92,7 @@ def insert_job(
         "submit_key": key,
         "name": spec.name,
         "state": row.state,
+        "engine": engine,
         "spec": json.dumps(spec.dump(), ensure_ascii=False),
         "notes": json.dumps(notes, ensure_ascii=False),
         "kind": spec.device.kind,
@@ -196,7 +135,7 @@ def queued_jobs(connection: Connection) -> list[JobRow]:
 
 
 def active_jobs(connection: Connection) -> list[tuple[JobRow, AttemptRecord]]:
-    """All that hold cards, each with the attempt that does."""
+    """All with an attempt under way, each with that attempt."""
     rows = connection.execute(select(jobs).where(jobs.c.state.in_(ACTIVE))).all()
     found = [job_row(row) for row in rows]
     return [(row, attempts_of(connection, row.seq)[-1]) for row in found]
@@ -229,38 +168,46 @@ def delete_job(connection: Connection, job_id: str) -> None:
 def attempts_of(connection: Connection, seq: int) -> tuple[AttemptRecord, ...]:
     """The attempts of one job, oldest first."""
     query = select(attempts).where(attempts.c.job_seq == seq).order_by(attempts.c.number)
-    return tuple(_attempt_record(row) for row in connection.execute(query))
+    return tuple(attempt_record(row) for row in connection.execute(query))
 
 
 def start_attempt(
-    connection: Connection, job_id: str, cards: tuple[int, ...], now: float
+    connection: Connection, job_id: str, cards: tuple[CardRef, ...], now: float
 ) -> JobRow | None:
     """Take a job out of the line for its next attempt; None if it no longer waits."""
     row = find_job(connection, job_id)
     if row.state is not JobState.QUEUED:
         return None
     number = row.attempt + 1
-    _step(connection, row, JobState.STARTING, attempt=number, reason=None)
+    _step(
+        connection, row, JobState.STARTING, attempt=number, handle=None, **because(None, {}, None)
+    )
     connection.execute(
         insert(attempts).values(
             job_seq=row.seq,
             number=number,
-            state=JobState.STARTING,
-            cards=json.dumps(cards),
+            state=AttemptState.STARTING,
+            engine=row.engine,
+            cards=cards_json(cards),
             created_at=now,
         )
     )
     return find_job(connection, job_id)
 
 
-def ask_to_stop(connection: Connection, job_id: str, now: float) -> JobRow:
-    """A waiting job is stopped at once, an active one becomes `stopping`; twice is once."""
-    row = find_job(connection, job_id)
+def ask_to_stop(
+    connection: Connection, job_id: str, now: float, values: Values | None = None
+) -> JobRow:
+    """A waiting job is stopped at once, an active one becomes `stopping`; twice is once.
+
+    `values` of the cause `stopped`: who wants it, and why."""
+    row, values = find_job(connection, job_id), values or {}
     if row.state is JobState.QUEUED:
-        _step(connection, row, JobState.STOPPED, finished_at=now, reason="stopped while it waited")
+        why = because(Cause.STOPPED_WAITING, values)
+        _step(connection, row, JobState.STOPPED, finished_at=now, **why)
     elif row.state not in (JobState.STOPPING, JobState.STOPPED):
-        _step(connection, row, JobState.STOPPING)
-        _write_attempt(connection, row.seq, row.attempt, state=JobState.STOPPING)
+        _step(connection, row, JobState.STOPPING, **because(Cause.STOPPED, values))
+        _write_attempt(connection, row.seq, row.attempt, state=AttemptState.STOPPING)
     return find_job(connection, job_id)
 
 
@@ -269,14 +216,35 @@ def apply_observation(connection: Connection, seen: Observation, now: float) -> 
     row = find_job(connection, seen.job_id)
     if row.attempt != seen.number or not row.state.is_active:
         return row
-    if not seen.state.is_final:
-        if row.state is JobState.STARTING and seen.state is JobState.RUNNING:
-            started = seen.started_at or now
-            _step(connection, row, JobState.RUNNING, started_at=row.started_at or started)
-            _write_attempt(
-                connection, row.seq, row.attempt, state=JobState.RUNNING, started_at=started
-            )
-        return find_job(connection, seen.job_id)
+    if seen.handle is not None and seen.handle != row.handle:
+        _write_attempt(connection, row.seq, row.attempt, handle=seen.handle)
+        handle = update(jobs).where(jobs.c.seq == row.seq).values(handle=seen.handle)
+        connection.execute(handle)
+    if seen.state.is_final:
+        _end_attempt(connection, row, seen, now)
+    elif row.state is JobState.STARTING:
+        _move_on(connection, row, seen, now)
+    return find_job(connection, seen.job_id)
+
+
+def _move_on(connection: Connection, row: JobRow, seen: Observation, now: float) -> None:
+    """An attempt that is not over has come further."""
+    why = because(seen.cause, seen.values, seen.reason)
+    changes: dict[str, Any] = {"state": seen.state, **why}
+    if seen.state is AttemptState.RUNNING:
+        started = seen.started_at or now
+        changes["started_at"] = started
+        _step(connection, row, JobState.RUNNING, started_at=row.started_at or started, **why)
+    else:
+        connection.execute(update(jobs).where(jobs.c.seq == row.seq).values(**why))
+    _write_attempt(connection, row.seq, row.attempt, **changes)
+
+
+def _end_attempt(connection: Connection, row: JobRow, seen: Observation, now: float) -> None:
+    # The engine knows only that it was asked; the job's row knows by whom.
+    why = because(seen.cause, seen.values, seen.reason)
+    if seen.state is AttemptState.STOPPED and row.cause == Cause.STOPPED:
+        why = because(Cause.STOPPED, row.values)
     _write_attempt(
         connection,
         row.seq,
@@ -285,12 +253,11 @@ def apply_observation(connection: Connection, seen: Observation, now: float) -> 
         started_at=seen.started_at,
         finished_at=seen.finished_at or now,
         exit_code=seen.exit_code,
-        reason=seen.reason,
         tail=seen.tail,
+        **why,
     )
     _charge(connection, row, now)
-    _end_job(connection, row, seen, now)
-    return find_job(connection, seen.job_id)
+    _end_job(connection, row, seen, now, why)
 
 
 def _charge(connection: Connection, row: JobRow, now: float) -> None:
@@ -301,23 +268,37 @@ def _charge(connection: Connection, row: JobRow, now: float) -> None:
     use.record(connection, owner, len(attempt.cards), attempt.created_at, now)
 
 
-def _end_job(connection: Connection, row: JobRow, seen: Observation, now: float) -> None:
+def _end_job(
+    connection: Connection, row: JobRow, seen: Observation, now: float, why: dict[str, Any]
+) -> None:
     # A short job's end may tell better when it began than a look while it ran.
     started_at = min(filter(None, (row.started_at, seen.started_at)), default=None)
-    wants_another = seen.state in (JobState.FAILED, JobState.LOST)
-    if wants_another and row.state is not JobState.STOPPING and row.attempt <= row.spec.retries:
-        reason = f"attempt {row.attempt} {seen.state}: {seen.reason}; it will be tried again"
-        _step(connection, row, JobState.QUEUED, reason=reason, started_at=started_at)
+    after = job_after(
+        seen.state,
+        is_stopping=row.state is JobState.STOPPING,
+        retries_left=row.spec.retries + 1 - _failures(connection, row.seq),
+    )
+    if after is JobState.QUEUED:
+        reason = retry_sentence(row.attempt, seen.state, why["reason"] or "", "en")
+        again = because(seen.cause, {**seen.values, ENDED: seen.state}, reason)
+        _step(connection, row, after, started_at=started_at, **again)
         return
     _step(
         connection,
         row,
-        seen.state,
-        reason=seen.reason,
+        after,
         started_at=started_at,
         finished_at=seen.finished_at or now,
         not_uploaded=seen.not_uploaded,
+        **why,
     )
+
+
+def _failures(connection: Connection, seq: int) -> int:
+    """How many attempts were used up: one that made room for another job was not."""
+    lost = attempts.c.state.in_((AttemptState.FAILED, AttemptState.LOST))
+    query = select(func.count()).where(attempts.c.job_seq == seq, lost)
+    return connection.execute(query).scalar_one()
 
 
 def _step(connection: Connection, row: JobRow, after: JobState, **changes: Any) -> None:
@@ -328,37 +309,3 @@ def _step(connection: Connection, row: JobRow, after: JobState, **changes: Any) 
 def _write_attempt(connection: Connection, seq: int, number: int, **changes: Any) -> None:
     match = attempts.c.job_seq == seq, attempts.c.number == number
     connection.execute(update(attempts).where(*match).values(**changes))
-
-
-def job_row(row: Row[Any]) -> JobRow:
-    """A row of the table; ValueError when its spec or its state is none."""
-    return JobRow(
-        seq=row.seq,
-        id=row.id,
-        user=row.user,
-        name=row.name,
-        state=JobState(row.state),
-        reason=row.reason,
-        spec=JobSpec.model_validate_json(row.spec),
-        notes=tuple(json.loads(row.notes)),
-        created_at=row.created_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        attempt=row.attempt,
-        not_uploaded=row.not_uploaded,
-        rank=row.rank,
-    )
-
-
-def _attempt_record(row: Row[Any]) -> AttemptRecord:
-    return AttemptRecord(
-        number=row.number,
-        state=JobState(row.state),
-        cards=tuple(json.loads(row.cards)),
-        created_at=row.created_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        exit_code=row.exit_code,
-        reason=row.reason,
-        tail=row.tail,
-    )

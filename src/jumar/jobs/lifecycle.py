@@ -1,17 +1,27 @@
 """Which state may follow which: the one place where a step is allowed or refused."""
 
 from jumar.errors import Conflict
-from jumar.spec.states import FINAL, JobState
+from jumar.spec.states import FINAL, AttemptState, JobState
 
 STEPS: dict[JobState, frozenset[JobState]] = {
-    # A queued job may be taken back, or turn out impossible to start.
-    JobState.QUEUED: frozenset({JobState.STARTING, JobState.STOPPED, JobState.FAILED}),
+    JobState.QUEUED: frozenset({JobState.STARTING, JobState.STOPPED}),
     # A short job may be over before anyone saw it run.
     JobState.STARTING: frozenset({JobState.RUNNING, JobState.STOPPING, JobState.QUEUED, *FINAL}),
     JobState.RUNNING: frozenset({JobState.STOPPING, JobState.QUEUED, *FINAL}),
-    # A job may end by itself while it is being stopped; a preempted one goes back in line.
-    JobState.STOPPING: frozenset({JobState.QUEUED, *FINAL}),
+    # A job may end by itself while it is being stopped.
+    JobState.STOPPING: FINAL,
     **{state: frozenset[JobState]() for state in FINAL},
+}
+
+# The end of an attempt: the job's end, and whether another attempt may be made instead.
+_AFTER: dict[AttemptState, tuple[JobState, bool]] = {
+    AttemptState.SUCCEEDED: (JobState.SUCCEEDED, False),
+    AttemptState.FAILED: (JobState.FAILED, True),
+    AttemptState.LOST: (JobState.LOST, True),
+    AttemptState.STOPPED: (JobState.STOPPED, False),
+    AttemptState.TIMED_OUT: (JobState.TIMED_OUT, False),
+    # Goes back in the queue as well, below: that uses no retry.
+    AttemptState.PREEMPTED: (JobState.STOPPED, False),
 }
 
 
@@ -19,3 +29,10 @@ def check_step(job_id: str, before: JobState, after: JobState) -> None:
     """Refuse a step that the table does not have."""
     if after not in STEPS[before]:
         raise Conflict(f"job {job_id} is {before} and cannot become {after}")
+
+
+def job_after(ended: AttemptState, *, is_stopping: bool, retries_left: int) -> JobState:
+    """What a job becomes whose attempt ended so. One that is being stopped is not tried again."""
+    end, may_retry = _AFTER[ended]
+    again = ended is AttemptState.PREEMPTED or (may_retry and retries_left > 0)
+    return JobState.QUEUED if again and not is_stopping else end

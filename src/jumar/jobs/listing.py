@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.sql import Select
 
 from jumar.database.tables import jobs
+from jumar.jobs.rows import values_of
 from jumar.spec.records import JobSummary
 from jumar.spec.states import JobState
 
@@ -71,6 +72,9 @@ def _summary(row: Row[Any]) -> JobSummary:
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
+        engine=row.engine,
+        cause=row.cause,
+        values=values_of(row),
         reason=row.reason,
         attempt=row.attempt,
         not_uploaded=row.not_uploaded,

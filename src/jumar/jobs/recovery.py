@@ -3,7 +3,6 @@
 All of it works beside running jobs, under the server: between two passes of the conductor and in one
 transaction, so that being killed anywhere leaves the list as it was or as it shall be."""
 
-import json
 import logging
 import os
 import secrets
@@ -13,23 +12,26 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from jumar.database.access import Database, make_sqlite, sqlite_engine
 from jumar.database.tables import attempts, jobs, users
-from jumar.engine.base import Engine
+from jumar.engine.base import Engine, HasCards
 from jumar.errors import DatabaseLost, JumarError
 from jumar.jobs import ledger
 from jumar.jobs.backup import prepare_backup, put_rows, remove_sqlite, write_backup
 from jumar.jobs.conductor import Conductor
 from jumar.jobs.folders import Folder, job_ids, read_folders
-from jumar.jobs.ledger import Standing
 from jumar.jobs.results import staging_of
+from jumar.jobs.rows import Standing, because, cards_json
+from jumar.spec.causes import known
+from jumar.spec.devices import CardRef
 from jumar.spec.records import AttemptRecord, FoundJob, RepairReport, RestoreReport
 
 T = TypeVar("T")
+_KindCard = tuple[str, CardRef]
 log = logging.getLogger(__name__)
 _RESTORE_LIMIT_S = 1800.0
 _SCRATCH = "recovery"
@@ -223,23 +225,25 @@ class Recovery:
         for difference in differences:
             self._write_down(connection, difference, free)
 
-    def _free_cards(self, connection: Connection, found: set[str]) -> set[tuple[str, int]]:
+    def _free_cards(self, connection: Connection, found: set[str]) -> set[_KindCard]:
         """Those that nobody else holds: a folder may name any."""
-        free = {(card.kind.value, card.id) for card in self._engine.cards()}
+        if not isinstance(self._engine, HasCards):
+            return set()
+        free = {(card.kind.value, card.ref) for card in self._engine.cards()}
         for row, attempt in ledger.active_jobs(connection):
             if row.id not in found:
                 free -= {(row.spec.device.kind.value, card) for card in attempt.cards}
         return free
 
     def _write_down(
-        self, connection: Connection, difference: _Difference, free: set[tuple[str, int]]
+        self, connection: Connection, difference: _Difference, free: set[_KindCard]
     ) -> None:
         folder, last = difference.folder, difference.folder.last
         state = folder.state
         begun = [attempt.started_at for attempt in folder.attempts if attempt.started_at]
         values = {
             "state": state,
-            "reason": folder.last.reason,
+            **_why(last),
             "attempt": last.number,
             "started_at": min(begun, default=None),
             "finished_at": last.finished_at if state.is_final else None,
@@ -264,12 +268,12 @@ class Recovery:
                 "job_seq": seq,
                 "number": attempt.number,
                 "state": attempt.state,
-                "cards": json.dumps(_taken(attempt, folder, free)),
+                "cards": cards_json(_taken(attempt, folder, free)),
                 "created_at": attempt.created_at,
                 "started_at": attempt.started_at,
                 "finished_at": attempt.finished_at,
                 "exit_code": attempt.exit_code,
-                "reason": attempt.reason,
+                **_why(attempt),
                 "tail": attempt.tail,
             }
             for attempt in folder.attempts
@@ -308,7 +312,12 @@ def _add_users(connection: Connection, names: list[str]) -> None:
         connection.execute(insert(users).values(**values))
 
 
-def _taken(attempt: AttemptRecord, folder: Folder, free: set[tuple[str, int]]) -> tuple[int, ...]:
+def _why(attempt: AttemptRecord) -> dict[str, Any]:
+    cause, values = known(attempt.cause or "", attempt.values)
+    return because(cause, values, attempt.reason)
+
+
+def _taken(attempt: AttemptRecord, folder: Folder, free: set[_KindCard]) -> tuple[CardRef, ...]:
     """The cards of an attempt; one that runs takes those it names from `free`."""
     if attempt.state.is_final:
         return attempt.cards

@@ -17,8 +17,8 @@ from sqlalchemy import Connection
 from jumar.database.access import Database
 from jumar.errors import Conflict, HomeUnusable, JumarError
 from jumar.jobs import ledger
-from jumar.jobs.ledger import JobRow
 from jumar.jobs.roster import Roster
+from jumar.jobs.rows import JobRow
 
 log = logging.getLogger(__name__)
 _ASIDE = ".removed-"

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jumar.database.complaints import Complaints
-from jumar.engine.base import Attempt, Engine
+from jumar.engine.base import Attempt, CarriesData, Engine
 from jumar.errors import JumarError
-from jumar.jobs.ledger import JobRow
+from jumar.jobs.rows import JobRow
 from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord
 
@@ -54,6 +54,8 @@ class Results:
 
     def _has_arrived(self, attempt: Attempt, due: float) -> bool:
         try:
+            if not isinstance(self._engine, CarriesData):
+                return True
             record = self._engine.staging(attempt)
             if record is None or not record.has_unsent:
                 return True
@@ -74,7 +76,7 @@ def staging_of(
     attempt = Attempt(
         job_id=job_id, number=number, user="", spec=spec, directory=folder / job_id, cards=()
     )
-    return engine.staging(attempt)
+    return engine.staging(attempt) if isinstance(engine, CarriesData) else None
 
 
 def last_attempt(row: JobRow, folder: Path) -> Attempt:

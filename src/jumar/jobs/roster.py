@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt
-from jumar.jobs.ledger import JobRow
+from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.cards import KindCards
-from jumar.jobs.scheduling.records import CardRef, Pool, QueuedJob, RunningJob
+from jumar.jobs.scheduling.records import Pool, QueuedJob, RunningJob
 from jumar.jobs.scheduling.turns import FairLine, Shares, Turns
 from jumar.jobs.scheduling.use import DAY_S, Owner, PastUse, use_now
+from jumar.spec.causes import Cause
 from jumar.spec.states import JobState
 
-NODE = "local"
 # Between the end of the grace period and the moment the cards are seen to be free.
 _CLEAN_UP_S = 10.0
 _DEFAULT_HALF_LIFE_S = 7.0 * DAY_S
@@ -25,13 +25,18 @@ _DEFAULT_HALF_LIFE_S = 7.0 * DAY_S
 
 @dataclass(frozen=True, slots=True)
 class ActiveJob:
-    """A job that holds cards, and the attempt that does."""
+    """A job with an attempt under way."""
 
     row: JobRow
     attempt: Attempt
     since: float
     began: float
     """`since` on the monotonic clock: a clock that is set moves no promise."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it waits in a queue of its engine: then its time limit does not run yet."""
+        return self.row.cause == Cause.PENDING
 
     @property
     def grace_s(self) -> float:
@@ -52,7 +57,7 @@ class ActiveJob:
             job_id=self.row.id,
             user=self.row.user,
             kind=self.row.spec.device.kind,
-            cards=tuple(CardRef(NODE, card) for card in self.attempt.cards),
+            cards=self.attempt.cards,
             ends_by=self.ends_by(),
             since=self.since,
         )
@@ -74,10 +79,12 @@ class Roster:
     """Thread-safe; every method is quick."""
 
     def __init__(
-        self, pool: Pool, on_change: Callable[[], None], *, user_limit: int | None = None
+        self, pool: Pool | None, on_change: Callable[[], None], *, user_limit: int | None = None
     ) -> None:
-        """`on_change` is called when a job may start, or must be looked at; `user_limit`: how many
-        devices one user may hold."""
+        """`pool`: None where jobs are placed elsewhere. `on_change` is called when a job may start, or
+        must be looked at; `user_limit`: how many devices one user may hold."""
+        self._places = pool is not None
+        pool = pool or {}
         self._user_limit = user_limit
         self._on_change = on_change
         self._lock = threading.Lock()
@@ -114,12 +121,15 @@ class Roster:
             if row.state is JobState.QUEUED:
                 self._leave(row.id)
                 self._line.add(queued(row))
-                matters = self._free[device.kind] >= device.count * row.spec.nodes
+                needs = device.count * row.spec.nodes
+                matters = not self._places or self._free[device.kind] >= needs
                 self._chances += matters
             elif row.state.is_final:
                 self._leave(row.id)
             elif row.id in self._active:
-                self._active[row.id] = replace(self._active[row.id], row=row)
+                known = self._active[row.id]
+                attempt = replace(known.attempt, handle=row.handle)
+                self._active[row.id] = replace(known, row=row, attempt=attempt)
         if matters:
             self._on_change()
 
@@ -192,6 +202,8 @@ class Roster:
             )
 
     def _can_ever_start(self, job: QueuedJob) -> bool:
+        if not self._places:
+            return True
         if self._user_limit is not None and job.needs > self._user_limit:
             return False
         cards = self._kinds.get(job.kind)
@@ -210,7 +222,6 @@ def queued(row: JobRow) -> QueuedJob:
         priority=spec.priority,
         order=row.seq,
         time_limit_s=spec.time_limit,
-        preemptible=spec.preemptible,
         grace_s=_grace_s(row),
         rank=row.rank,
     )

@@ -9,24 +9,25 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from jumar.database.access import Database
-from jumar.engine.base import Engine, Plan
+from jumar.engine.base import CarriesData, Engine, HasCards
 from jumar.errors import BadInput, Conflict, JumarError, NotFound, StorageFull, SubmitRefused
 from jumar.jobs import ledger, listing, naming, use
 from jumar.jobs.archives import CodeArchives, Incoming
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
-from jumar.jobs.ledger import JobRow
 from jumar.jobs.listing import PageQuery
 from jumar.jobs.recovery import Recovery
 from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
 from jumar.jobs.roster import queued
+from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.forecast import explain
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
 from jumar.jobs.scheduling.use import DAY_S
 from jumar.jobs.share import report
 from jumar.launch.jobdir.files import JobDir
+from jumar.spec.causes import Cause
 from jumar.spec.job import ArchivedCode, JobSpec
 from jumar.spec.records import (
     AttemptRecord,
@@ -35,11 +36,14 @@ from jumar.spec.records import (
     JobRecord,
     JobSummary,
     LogFile,
+    Plan,
     ShareReport,
     StagingRecord,
     Waiting,
 )
 from jumar.spec.states import JobState
+from jumar.spec.text import storable
+from jumar.words.reasons import cause_sentence
 
 MOST_ROWS = 1000
 _STARTING_S = 1.0
@@ -166,6 +170,7 @@ class JobService:
                 key=key,
                 now=now,
                 rank=spec.priority if ranked else USUAL_PRIORITY,
+                engine=self._engine.name,
                 queue_limit=self._queue_limit,
             )
 
@@ -184,19 +189,33 @@ class JobService:
         """The same job once more, as a new one."""
         return self.submit(self._row(job).spec, user=user, key=key, ranked=ranked)
 
-    def stop(self, job: str) -> JobRecord:
-        """Take a job out of the line or end it. Asking twice is asking once."""
-        job_id = self._row(job).id
+    def stop(self, job: str, *, by: str | None = None, why: str | None = None) -> JobRecord:
+        """Take a job out of the line or end it. Asking twice is asking once.
+
+        `by`: who asks, and `why`, in their own words; both are kept."""
+        row = self._row(job)
+        job_id = row.id
+        values: dict[str, str | int] = {}
+        if by is not None and by != row.user:
+            values["by"] = by
+        if why:
+            values["why"] = storable(why)
         try:
             self._database.write(
-                lambda c: ledger.ask_to_stop(c, job_id, time.time()),
+                lambda c: ledger.ask_to_stop(c, job_id, time.time(), values),
                 then=self._conductor.roster.reflect,
             )
         except StorageFull as error:
             # The job that fills the disk has to end before there is room to write that down.
-            self._conductor.stop_unwritten(job_id)
-            reason = f"asked to stop; not yet written down: {error}"
-            return replace(self.get(job_id), state=JobState.STOPPING, reason=reason)
+            self._conductor.stop_unwritten(job_id, values)
+            told = {"error": str(error)}
+            return replace(
+                self.get(job_id),
+                state=JobState.STOPPING,
+                cause=Cause.STOP_UNWRITTEN,
+                values=told,
+                reason=cause_sentence(Cause.STOP_UNWRITTEN, told, "en"),
+            )
         return self.get(job_id)
 
     def upload(self, job: str) -> JobRecord:
@@ -211,7 +230,7 @@ class JobService:
             raise Conflict(
                 f"job {row.id} is {row.state}: its results are sent while it runs and at its end"
             )
-        if row.not_uploaded:
+        if row.not_uploaded and isinstance(self._engine, CarriesData):
             self._engine.send_results(last_attempt(row, self._folder))
         return self.get(row.id)
 
@@ -225,6 +244,8 @@ class JobService:
 
     def _staging(self, row: JobRow) -> StagingRecord | None:
         if row.attempt == 0 or not row.spec.stages_data:
+            return None
+        if not isinstance(self._engine, CarriesData):
             return None
         return self._engine.staging(last_attempt(row, self._folder))
 
@@ -288,6 +309,8 @@ class JobService:
 
     def cards(self) -> tuple[CardUse, ...]:
         """Every card and who holds it."""
+        if not isinstance(self._engine, HasCards):
+            return ()
         holders = {
             (job.row.spec.device.kind, card): job
             for job in self._conductor.roster.active()
@@ -295,13 +318,11 @@ class JobService:
         }
         uses: list[CardUse] = []
         for card in self._engine.cards():
-            use = CardUse(kind=card.kind, id=card.id, name=card.name)
-            job = holders.get((card.kind, card.id))
+            use = CardUse(kind=card.kind, id=card.id, node=card.node, name=card.name)
+            job = holders.get((card.kind, card.ref))
             if job is not None:
-                use = CardUse(
-                    kind=card.kind,
-                    id=card.id,
-                    name=card.name,
+                use = replace(
+                    use,
                     job_id=job.row.id,
                     job_name=job.row.name,
                     user=job.row.user,
@@ -347,6 +368,8 @@ class JobService:
 
     def _why_it_waits(self, row: JobRow) -> Waiting | None:
         """None for a job that is only about to start."""
+        if self._conductor.pool is None:
+            return None
         now = time.time()
         standing = self._conductor.roster.snapshot(now)
         waiting = explain(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState
 
 
 class Kind(StrEnum):
@@ -34,7 +34,7 @@ class Behaviour:
     retries: int = 0
     request: tuple[tuple[str, object], ...] = ()
     ranks: int = 1
-    ends: JobState = JobState.SUCCEEDED
+    ends: AttemptState = AttemptState.SUCCEEDED
     first_attempt_fails: bool = False
 
 
@@ -42,11 +42,13 @@ class Behaviour:
 BEHAVIOURS: dict[Kind, Behaviour] = {
     Kind.QUICK: Behaviour(weight=6, lines=5, retries=1),
     Kind.LINES: Behaviour(weight=4, lines=60, pause_ms=50),
-    Kind.FAILS: Behaviour(weight=2, lines=3, ends=JobState.FAILED),
+    Kind.FAILS: Behaviour(weight=2, lines=3, ends=AttemptState.FAILED),
     Kind.FLAKY: Behaviour(weight=2, lines=8, pause_ms=20, retries=2, first_attempt_fails=True),
-    Kind.STOPPED: Behaviour(weight=2, lines=2, ends=JobState.STOPPED),
+    Kind.STOPPED: Behaviour(weight=2, lines=2, ends=AttemptState.STOPPED),
     Kind.CHILDREN: Behaviour(weight=1, lines=3),
-    Kind.TIMED: Behaviour(weight=1, lines=2, request=(("time_limit", 2),), ends=JobState.TIMED_OUT),
+    Kind.TIMED: Behaviour(
+        weight=1, lines=2, request=(("time_limit", 2),), ends=AttemptState.TIMED_OUT
+    ),
     Kind.SIMULATED: Behaviour(
         weight=2, lines=20, pause_ms=20, request=(("device", "sim:2"), ("ranks", "device")), ranks=2
     ),

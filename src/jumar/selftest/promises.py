@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from jumar.selftest.ledger import Line
 from jumar.selftest.plan import Fault, PlannedJob
+from jumar.spec.causes import Cause
 from jumar.spec.records import AttemptRecord, JobRecord
-from jumar.spec.states import JobState
+from jumar.spec.states import AttemptState, JobState
 
 _LOG_LINE = re.compile(r"<(\w+) (\d+) (\d+) (\d+)/(\d+)>")
 _LOSES = frozenset({JobState.LOST, JobState.FAILED})
@@ -96,7 +97,7 @@ def _ran_once(evidence: Evidence) -> list[str]:
         if line.event == "end" and line.code == 0
     }
     for job, record, attempt in _attempts(evidence):
-        if attempt.state is not JobState.SUCCEEDED:
+        if attempt.state is not AttemptState.SUCCEEDED:
             continue
         broken += [
             f"{record.id} attempt {attempt.number} is succeeded, but rank {rank} did not end"
@@ -141,7 +142,7 @@ def _wrong_end(job: PlannedJob, record: JobRecord) -> list[str]:
         return [f"is {record.state} after {tries} attempts, though {most} were allowed"]
     if not tries and record.state is not JobState.STOPPED:
         return [f"is {record.state} without an attempt"]
-    if tries and record.attempts[-1].state is not record.state and not _was_stopped(record):
+    if tries and record.attempts[-1].state != record.state and not _was_stopped(record):
         return [f"is {record.state}, its last attempt {record.attempts[-1].state}"]
     return []
 
@@ -164,12 +165,12 @@ def _explained(
         return True  # told under "none stuck"
     wanted = job.behaviour.ends
     if job.behaviour.first_attempt_fails and attempt.number == 1:
-        wanted = JobState.FAILED
+        wanted = AttemptState.FAILED
     if state is wanted or (key in evidence.victims and state in _LOSES):
         return True
-    if Fault.DISK not in evidence.faults or state is not JobState.FAILED:
+    if Fault.DISK not in evidence.faults or state is not AttemptState.FAILED:
         return False
-    return key in met_full_disk or "space left" in (attempt.reason or "")
+    return key in met_full_disk or attempt.cause == Cause.DISK_FULL
 
 
 def _met_full_disk(evidence: Evidence) -> set[tuple[str, int]]:
@@ -194,10 +195,10 @@ def _whole_logs(evidence: Evidence) -> list[str]:
     return broken
 
 
-def _hole(numbers: list[int], lines: int, state: JobState) -> str | None:
+def _hole(numbers: list[int], lines: int, state: AttemptState) -> str | None:
     if numbers != list(range(1, len(numbers) + 1)):
         return f"its log has lines {_shortened(numbers)}, not 1 to {lines} in order"
-    if state is JobState.SUCCEEDED and len(numbers) != lines:
+    if state is AttemptState.SUCCEEDED and len(numbers) != lines:
         return f"its log has {len(numbers)} of {lines} lines"
     return None
 

@@ -1,10 +1,13 @@
 """What kind of device a job asks for and what a card is."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 MOST_DEVICES = 1024
+LOCAL_NODE = "local"
+"""The machine that the server runs on."""
 _REQUEST = re.compile(r"([a-z]+)(?::(-?\d{1,9}))?", re.ASCII)
 
 
@@ -37,6 +40,19 @@ class DeviceRequest:
         if not 1 <= count <= MOST_DEVICES:
             raise ValueError(f"{text!r}: the count must be 1 to {MOST_DEVICES}")
         return cls(DeviceKind(match[1]), count)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CardRef:
+    """One card (or CPU slot) of one node; its kind is known from where it stands."""
+
+    node: str
+    id: int
+
+
+def card_names(cards: Iterable[CardRef]) -> list[str]:
+    """What people call them: by their ids, with the node unless it is the server's own."""
+    return [str(card.id) if card.node == LOCAL_NODE else f"{card.node}/{card.id}" for card in cards]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +96,10 @@ class Card:
     """The board's number in npu-smi; several chips may share it."""
     chip_id: int | None = None
     """The chip's number on its board."""
+    node: str = LOCAL_NODE
+    """Where it is, as its engine calls that node."""
+
+    @property
+    def ref(self) -> CardRef:
+        """Its name among all cards of its kind."""
+        return CardRef(self.node, self.id)

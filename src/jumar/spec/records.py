@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from jumar.spec.states import JobState
+from jumar.spec.causes import Values
+from jumar.spec.devices import LOCAL_NODE, CardRef
+from jumar.spec.states import AttemptState, JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,15 +13,31 @@ class AttemptRecord:
     """One try of a job on an engine."""
 
     number: int
-    state: JobState
-    cards: tuple[int, ...] = ()
+    state: AttemptState
+    engine: str = "local"
+    handle: str | None = None
+    """What the engine calls the attempt, where it has a name of its own for it."""
+    segment: int = 1
+    cards: tuple[CardRef, ...] = ()
     created_at: float
     started_at: float | None = None
     finished_at: float | None = None
     exit_code: int | None = None
+    cause: str | None = None
+    """One of `spec.causes`; a newer server may know more of them. None: only `reason` says it."""
+    values: Values = field(default_factory=dict[str, str | int])
     reason: str | None = None
+    """The same in English."""
     tail: str | None = None
     """The last lines the failing rank wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitPart:
+    """One thing to say about a job that waits: a `spec.causes.Wait` and its values."""
+
+    name: str
+    values: Values = field(default_factory=dict[str, str | int])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +45,12 @@ class Waiting:
     """Why a queued job does not run yet."""
 
     text: str
+    """All of it in English."""
     cause: str = "cards"
     """cards (too few are free), kept (for the head of the line), limit (of its user), never, or
-    starts (it is about to): for those who say it in other words than `text`."""
+    starts (it is about to)."""
+    parts: tuple[WaitPart, ...] = ()
+    """What `text` says, for those who say it in other words."""
     place_in_line: int
     needs: int
     free: int
@@ -40,8 +61,8 @@ class Waiting:
     groups_ahead: tuple[str, ...] = ()
     """Other groups whose users came later and are ahead because the group has used less."""
     put_ahead: int = 0
-    put_last: bool = False
     """How many jobs ahead an administrator put there."""
+    put_last: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +169,10 @@ class JobSummary:
     created_at: float
     started_at: float | None = None
     finished_at: float | None = None
+    engine: str = "local"
+    cause: str | None = None
+    """As with an attempt. Of a job that waits for its next attempt: why the last one ended."""
+    values: Values = field(default_factory=dict[str, str | int])
     reason: str | None = None
     attempt: int = 0
     """How many attempts there were; 0 while none was started."""
@@ -172,6 +197,17 @@ class JobRecord(JobSummary):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What an engine would do, to be read by a person before it is done."""
+
+    engine: str
+    summary: str
+    details: dict[str, Any] = field(default_factory=dict[str, Any])
+    notes: tuple[str, ...] = ()
+    """What the engine will not do of what the spec asks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobPage:
     """Some rows of the list, newest first, and how many there are in all."""
 
@@ -189,6 +225,7 @@ class CardUse:
 
     kind: str
     id: int
+    node: str = LOCAL_NODE
     name: str = ""
     job_id: str | None = None
     job_name: str | None = None

@@ -1,10 +1,10 @@
-"""The states of a job and of an attempt, and which may follow which."""
+"""The states of a job, and those of one attempt of it."""
 
 from enum import StrEnum
 
 
 class JobState(StrEnum):
-    """Where a job, or one attempt of it, stands."""
+    """Where a job stands."""
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -14,7 +14,6 @@ class JobState(StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"
     TIMED_OUT = "timed-out"
-    PREEMPTED = "preempted"
     LOST = "lost"
 
     @property
@@ -24,9 +23,39 @@ class JobState(StrEnum):
 
     @property
     def is_active(self) -> bool:
-        """Whether the job holds cards now."""
+        """Whether an attempt of the job is under way."""
         return self in ACTIVE
 
 
 ACTIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
 FINAL = frozenset(JobState) - ACTIVE - {JobState.QUEUED}
+
+
+class AttemptState(StrEnum):
+    """Where one attempt of a job stands."""
+
+    PENDING = "pending"
+    """In the queue of the site that it was handed to."""
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    TIMED_OUT = "timed-out"
+    PREEMPTED = "preempted"
+    """Made room for another job; its own job goes back in the queue."""
+    LOST = "lost"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing comes after."""
+        return self in ENDED
+
+
+ENDED = frozenset(AttemptState) - {
+    AttemptState.PENDING,
+    AttemptState.STARTING,
+    AttemptState.RUNNING,
+    AttemptState.STOPPING,
+}

@@ -6,15 +6,17 @@ from dataclasses import replace
 import pytest
 
 from jumar.jobs.scheduling.forecast import MOST_AHEAD, explain, forecast, local_clock
-from jumar.jobs.scheduling.schedule import CardRef, Pool, QueuedJob, RunningJob
-from jumar.spec.records import Waiting
+from jumar.jobs.scheduling.schedule import Pool, QueuedJob, RunningJob
+from jumar.spec.causes import Wait
+from jumar.spec.devices import CardRef
+from jumar.spec.records import Waiting, WaitPart
 
 NOW = 1_000_000.0
 EIGHT: Pool = {"npu": {"local": range(8)}}
 
 
 def job(job_id: str, count: int, order: int = 0, limit: float | None = 600.0) -> QueuedJob:
-    return QueuedJob(job_id, "ann", "npu", count, 1, 100, order, limit, False)
+    return QueuedJob(job_id, "ann", "npu", count, 1, 100, order, limit)
 
 
 def holding(first: int, count: int, ends_in: float | None, user: str = "bob") -> RunningJob:
@@ -45,6 +47,10 @@ def test_too_few_free_cards_says_how_many_place_and_time() -> None:
     waiting = why(queue, holding(0, 6, 300))
     assert waiting == Waiting(
         text="2 of 8 npu cards are free, needs 4; third in line; expected start in 900s",
+        parts=(
+            WaitPart(Wait.CARDS, {"free": 2, "total": 8, "kind": "npu", "count": 4}),
+            WaitPart(Wait.PLACE, {"place": 3}),
+        ),
         place_in_line=3,
         needs=4,
         free=2,
@@ -85,7 +91,7 @@ def test_over_the_limit_says_what_is_in_use() -> None:
     waiting = why([job("a", 4)], holding(0, 6, 60, user="ann"), pool=two(8, 8), user_limit=8)
     assert waiting.cause == "limit"
     assert waiting.text == (
-        "over the limit of 8 devices a user (6 in use), needs 4; expected start in 60s"
+        "over the limit of 8 devices per user (6 in use), needs 4; expected start in 60s"
     )
 
 
@@ -93,14 +99,14 @@ def test_behind_an_own_job_over_the_limit_names_that_job() -> None:
     queue = [job("first", 4), job("second", 1, 1)]
     waiting = why(queue, holding(0, 6, None, user="ann"), pool=two(8, 8), user_limit=8)
     assert waiting.text == (
-        "behind job first of the same user, which is over the limit of 8 devices a user (6 in use)"
+        "behind job first of the same user, which is over the limit of 8 devices per user (6 in use)"
     )
 
 
 def test_room_kept_under_the_limit_for_an_earlier_job_is_told() -> None:
     queue = [job("head", 8), job("next", 1, 1)]
     assert why(queue, holding(0, 1, None), user_limit=8).text == (
-        "over the limit of 8 devices a user (0 in use, 8 kept for an earlier job), needs 1"
+        "over the limit of 8 devices per user (0 in use, 8 kept for an earlier job), needs 1"
     )
 
 
@@ -112,7 +118,11 @@ def two(first: int, second: int) -> Pool:
     ("asks", "pool", "text"),
     [
         (job("a", 1), {"cpu": {"local": range(2)}}, "this machine has no npu cards"),
-        (job("a", 1), {"cpu": {"a": range(2), "b": range(2)}}, "the nodes have no npu cards"),
+        (
+            job("a", 1),
+            {"cpu": {"a": range(2), "b": range(2)}},
+            "none of the 2 nodes has any npu cards",
+        ),
         (job("a", 16), EIGHT, "needs 16 npu cards, this machine has 8"),
         (job("a", 16), two(8, 8), "needs 1 node with 16 npu cards, there are 0"),
         (replace(job("a", 8), nodes=3), two(8, 8), "needs 3 nodes with 8 npu cards, there are 2"),
@@ -131,19 +141,19 @@ def test_what_can_never_start_says_so(asks: QueuedJob, pool: Pool, text: str) ->
 
 def test_a_job_above_the_limit_all_alone_can_never_start() -> None:
     assert why([job("a", 4)], user_limit=2).text == (
-        "can never start: needs 4 devices, over the limit of 2 devices a user"
+        "can never start: needs 4 devices, over the limit of 2 devices per user"
     )
 
 
 def test_cards_that_are_free_on_too_few_nodes_are_told_apart() -> None:
     waiting = why([job("a", 6)], holding(0, 4, None), pool=two(8, 4))
     assert waiting.text == (
-        "8 of 12 npu cards are free, needs 6, no node can give 6; first in line"
+        "8 of 12 npu cards are free, needs 6; no node can give 6; first in line"
     )
     gang = replace(job("a", 4), nodes=2)
     waiting = why([gang], holding(0, 1, None), pool=two(4, 8))
     assert waiting.text == (
-        "11 of 12 npu cards are free, needs 4 on each of 2 nodes, 1 node can give 4; first in line"
+        "11 of 12 npu cards are free, needs 4 on each of 2 nodes; 1 node can give 4; first in line"
     )
 
 

@@ -9,7 +9,7 @@ from jumar.jobs.scheduling.schedule import QueuedJob
 
 
 def job(order: int, priority: int) -> QueuedJob:
-    return QueuedJob(f"j{order}", "ann", "npu", 1, 1, priority, order, None, False)
+    return QueuedJob(f"j{order}", "ann", "npu", 1, 1, priority, order, None)
 
 
 @settings(max_examples=300, deadline=None)

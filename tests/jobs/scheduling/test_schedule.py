@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jumar.jobs.scheduling.line import Line
-from jumar.jobs.scheduling.schedule import CardRef, Pool, QueuedJob, RunningJob, Start, schedule
+from jumar.jobs.scheduling.schedule import Pool, QueuedJob, RunningJob, Start, schedule
+from jumar.spec.devices import CardRef
 
 NOW = 100.0
 T = TypeVar("T")
@@ -51,7 +52,7 @@ def job(
     priority: int = 100,
     limit: float | None = None,
 ) -> QueuedJob:
-    return QueuedJob(job_id, user, kind, count, nodes, priority, order, limit, False)
+    return QueuedJob(job_id, user, kind, count, nodes, priority, order, limit)
 
 
 def holding(

@@ -33,7 +33,7 @@ def job(
     rank: int = 100,
     limit: float | None = None,
 ) -> QueuedJob:
-    return QueuedJob(f"j{order}", user, kind, count, 1, priority, order, limit, False, rank=rank)
+    return QueuedJob(f"j{order}", user, kind, count, 1, priority, order, limit, rank=rank)
 
 
 def in_turn(

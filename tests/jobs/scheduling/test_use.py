@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumar.jobs.scheduling.records import CardRef, RunningJob
+from jumar.jobs.scheduling.records import RunningJob
 from jumar.jobs.scheduling.use import DAY_S, EXPECTED_S, PastUse, by_day, use_now
+from jumar.spec.devices import CardRef
 
 ANN = ("npu", "ann")
 NOON = 20_000.5 * DAY_S

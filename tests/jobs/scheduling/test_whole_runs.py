@@ -60,7 +60,6 @@ def workloads(
             priority=draw(st.sampled_from(priorities)),
             order=order,
             time_limit_s=None if limit is None else float(limit),
-            preemptible=False,
         )
         arrivals.append((float(time), job))
         held_s[job.job_id] = float(draw(st.integers(1, limit or 12)))
@@ -188,11 +187,11 @@ def test_a_head_starts_when_it_would_with_nobody_behind_it(load: Workload) -> No
 def test_a_large_job_starts_in_an_endless_stream_of_small_ones() -> None:
     # Five of eight cards are busy at any time, so eight are never free by themselves.
     def small(order: int, limit: float | None) -> QueuedJob:
-        return QueuedJob(f"s{order}", "bob", "npu", 1, 1, 100, order, limit, False)
+        return QueuedJob(f"s{order}", "bob", "npu", 1, 1, 100, order, limit)
 
     for limit in (None, 10.0):
         stream = [(float(time), small(time, limit)) for time in range(0, 1000, 2)]
-        big = QueuedJob("big", "ann", "npu", 8, 1, 100, 51, None, False)
+        big = QueuedJob("big", "ann", "npu", 8, 1, 100, 51, None)
         moments = simulate(
             [*stream, (51.0, big)],
             {"npu": {"n": range(8)}},

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from jumar.engine.base import Attempt, Observation, Plan
+from jumar.engine.base import Attempt, Observation
 from jumar.engine.local.card_book import CardBook
 from jumar.engine.local.files import job_dir, write_files
 from jumar.engine.local.observing import Observer
@@ -22,11 +22,11 @@ from jumar.launch.processes import process
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
-from jumar.spec.records import StagingRecord
-from jumar.spec.states import JobState
+from jumar.spec.records import Plan, StagingRecord
+from jumar.spec.states import AttemptState
 from jumar.store.users import UserStores
 
-_REASONS = frozenset({JobState.STOPPED, JobState.TIMED_OUT, JobState.PREEMPTED})
+_REASONS = frozenset({AttemptState.STOPPED, AttemptState.TIMED_OUT, AttemptState.PREEMPTED})
 
 
 class LocalEngine:
@@ -80,7 +80,7 @@ class LocalEngine:
             attempt,
             env_cache=self._home / "envs",
             notify=self._notify,
-            facts=self._book.facts(attempt.spec.device.kind, attempt.cards, self.cards()),
+            facts=self._book.facts(attempt.spec.device.kind, attempt.card_ids, self.cards()),
             staging=self._stages.prepare(attempt),
             idle_limit_s=self._idle_limit_s,
         )
@@ -110,7 +110,7 @@ class LocalEngine:
         """Have another process send them; one that does already goes on alone."""
         self._starter.run_aside(self._stages.resend(attempt), job_dir(attempt).staging_log(0))
 
-    def stop(self, attempt: Attempt, why: JobState) -> None:
+    def stop(self, attempt: Attempt, why: AttemptState) -> None:
         """Ask by file, and by a signal so that it is seen at once."""
         if why not in _REASONS:
             raise ValueError(f"{why} is not a way to stop an attempt")

@@ -87,7 +87,7 @@ def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
 def _request(attempt: Attempt, notify: Path, facts: Sequence[CardFacts]) -> dict[str, Any]:
     limit_s = attempt.spec.time_limit
     return {
-        "cards": list(attempt.cards),
+        "cards": list(attempt.card_ids),
         "facts": list(facts),
         "deadline": None if limit_s is None else time.time() + limit_s,
         # The same moment by a clock that nobody sets, as long as the machine is not restarted.

@@ -19,7 +19,8 @@ from jumar.launch.jobdir.census import Census, keeps
 from jumar.launch.jobdir.files import Claim, Ending, JobDir
 from jumar.launch.jobdir.untrusted import Unusable
 from jumar.launch.processes import cgroup, process
-from jumar.spec.states import JobState
+from jumar.spec.causes import known
+from jumar.spec.states import AttemptState
 from jumar.spec.text import storable
 
 logger = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class Observer:
         except OSError as error:
             _tell_once(seen, attempt, f"cannot be looked at now: {error.strerror}")
         if seen.ending is None:
-            state = JobState.RUNNING if seen.running else JobState.STARTING
+            state = AttemptState.RUNNING if seen.running else AttemptState.STARTING
             return Observation(job_id=attempt.job_id, number=attempt.number, state=state)
         return _ended(attempt, seen.ending)
 
@@ -137,13 +138,16 @@ def _ended(attempt: Attempt, ending: Ending) -> Observation:
     now = time.time()
     finished_at = min(ending.finished_at or now, now)
     started_at = None if ending.started_at is None else min(ending.started_at, finished_at)
+    cause, values = known(ending.cause, ending.values)
     return Observation(
         job_id=attempt.job_id,
         number=attempt.number,
-        state=JobState(ending.state),
+        state=AttemptState(ending.state),
         started_at=started_at,
         finished_at=finished_at,
         exit_code=ending.exit_code,
+        cause=cause,
+        values=values,
         reason=storable(ending.reason),
         tail=storable(ending.tail) or None,
     )
@@ -157,29 +161,43 @@ def _read_ending(directory: JobDir) -> Ending | None:
     try:
         return jobdir.read_ending(directory)
     except Unusable as error:
-        return Ending("lost", "supervisor-killed", str(error))
+        return _unreadable(str(error))
 
 
 def _never_started(directory: JobDir) -> Ending | None:
     """Claim the attempt for nobody, so that a late supervisor leaves it alone; None: one was quicker."""
     if not jobdir.is_plain(directory):
-        return Ending("lost", "supervisor-killed", f"its directory {directory.attempt} is gone")
+        return _directory_gone(directory.attempt)
     me = process.myself()
     nobody = Claim(me, me, os.uname().nodename, None)
     if not jobdir.create_json(directory.claim, nobody.as_json()):
         return None
-    reason = f"no supervisor could be started within {GIVE_UP_S:g} s"
-    return _written(directory, Ending("lost", "supervisor-killed", reason, finished_at=time.time()))
+    limit_s = f"{GIVE_UP_S:g}"
+    reason = f"no supervisor could be started within {limit_s} s"
+    ending = Ending("lost", "never-started", reason, values={"limit_s": limit_s})
+    return _written(directory, ending._replace(finished_at=time.time()))
 
 
 def _lost(directory: JobDir, claim: Claim | None, damage: str) -> Ending:
-    reason = damage or "its supervisor and guard were killed"
+    ending = Ending("lost", "launcher-killed", "its supervisor and guard were killed")
+    if damage:
+        ending = _unreadable(damage)
     if claim is not None and claim.supervisor.boot_id != process.boot_id():
-        reason = "the machine was restarted"
+        ending = Ending("lost", "machine-restarted", "the machine was restarted")
     if not jobdir.is_plain(directory):
-        reason = f"its directory {directory.root} is gone"
-    ending = Ending("lost", "supervisor-killed", reason, started_at=jobdir.claimed_at(directory))
-    return _written(directory, ending._replace(finished_at=time.time()))
+        ending = _directory_gone(directory.root)
+    times = {"started_at": jobdir.claimed_at(directory), "finished_at": time.time()}
+    return _written(directory, ending._replace(**times))
+
+
+def _directory_gone(folder: str) -> Ending:
+    reason = f"its directory {folder} no longer exists"
+    return Ending("lost", "directory-gone", reason, values={"folder": folder})
+
+
+def _unreadable(words: str) -> Ending:
+    reason = f"its result cannot be read: {words}"
+    return Ending("lost", "result-unreadable", reason, values={"error": words})
 
 
 def _written(directory: JobDir, ending: Ending) -> Ending:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from jumar.engine.archive_names import BadArchive, names_of
-from jumar.engine.base import Plan
 from jumar.engine.local.files import code_kind, input_paths, local_path, output_paths
 from jumar.errors import SubmitRefused
 from jumar.launch.prepare.requirements import FILE_NAME
@@ -23,6 +22,7 @@ from jumar.launch.ranks.job_ranks import arguments
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
 from jumar.spec.places import is_remote
+from jumar.spec.records import Plan
 
 _SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"'*?[]#~=%{}\n!")
 _BUILTINS = frozenset(

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from jumar.jobs.scheduling.records import CardRef, RunningJob
+from jumar.jobs.scheduling.records import RunningJob
+from jumar.spec.devices import CardRef
 
 
 class Levels:

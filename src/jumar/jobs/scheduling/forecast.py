@@ -1,4 +1,4 @@
-"""When a waiting job will start, and in plain words why it does not start now.
+"""When a waiting job will start, and why it does not start now.
 
 A forecast assumes that every job uses its whole time limit, and that nobody comes to stand ahead or
 changes places: jobs mostly start earlier. Jobs behind it are left out: they cannot delay it once it is
@@ -22,16 +22,15 @@ from jumar.jobs.scheduling.schedule import (
 )
 from jumar.jobs.scheduling.simulation import simulate
 from jumar.jobs.scheduling.turns import Shares
+from jumar.spec.causes import Wait
 from jumar.spec.duration import format_duration
-from jumar.spec.records import Waiting
+from jumar.spec.records import Waiting, WaitPart
+from jumar.words.reasons import waiting_sentence
 
 MOST_AHEAD = 1000
 """No forecast for a job with more jobs ahead of it."""
 _MOST_LOOKS = 200_000
 """How often a forecast may look at a waiting or a running job: a fraction of a second."""
-
-_MOST_NAMES = 3
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
 Clock = Callable[[float, float], str]
 """Words for a time, given that time and the present one."""
@@ -96,31 +95,25 @@ def explain(
     expected, cause = None, "cards"
     match outcome:
         case Start():
-            expected, cause = now, "starts"
-            parts = ["its turn has come, it starts in a moment"]
+            expected, cause, parts = now, "starts", [WaitPart(Wait.STARTS)]
         case Refusal.NEVER_FITS:
             cause, parts = "never", [_too_small(job, pool, cards)]
         case Refusal.NEVER_ALLOWED:
-            cause = "never"
-            parts = [
-                f"can never start: needs {job.needs} devices, over the limit of"
-                f" {user_limit} devices a user"
-            ]
+            values = {"needs": job.needs, "limit": user_limit or 0}
+            cause, parts = "never", [WaitPart(Wait.NEVER_ALLOWED, values)]
         case _:
+            in_line = [WaitPart(Wait.PLACE, {"place": place}), *overtaken.parts()]
             if outcome is not Refusal.NO_CARDS:
                 cause, parts = "limit", [_over_limit(job, decided)]
             elif fitting == job.nodes:
-                cause = "kept"
-                parts = [_kept(job, decided), f"{_ordinal(place)} in line", *overtaken.words()]
+                cause, parts = "kept", [_kept(job, decided), *in_line]
             else:
-                parts = [_too_few(job, cards.total, free, fitting), f"{_ordinal(place)} in line"]
-                parts += overtaken.words()
+                parts = [*_too_few(job, cards.total, free, fitting), *in_line]
             expected = _foresee(job, ahead, pool, running, now=now, **limits)
-            if expected is not None:
-                parts.append(f"expected start {clock(expected, now)}")
-    return Waiting(
-        text="; ".join(parts),
+    waiting = Waiting(
+        text="",
         cause=cause,
+        parts=tuple(parts),
         place_in_line=place,
         needs=job.needs,
         free=free,
@@ -131,6 +124,8 @@ def explain(
         put_ahead=overtaken.put_ahead,
         put_last=overtaken.put_last,
     )
+    when = None if expected is None or cause == "starts" else clock(expected, now)
+    return replace(waiting, text=waiting_sentence(waiting, "en", expected=when))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,20 +143,16 @@ class _Overtaken:
     has_own_ahead: bool
     """Whether other jobs of its user take their turns before it."""
 
-    def words(self) -> list[str]:
-        found: list[str] = []
+    def parts(self) -> list[WaitPart]:
+        found: list[WaitPart] = []
         if self.put_ahead:
-            jobs = "1 job" if self.put_ahead == 1 else f"{self.put_ahead} jobs"
-            found.append(f"an administrator put {jobs} ahead")
+            found.append(WaitPart(Wait.PUT_AHEAD, {"jobs": self.put_ahead}))
         if self.put_last:
-            found.append("an administrator put it behind all others")
-        names = [*self.users, *(f"group {group}" for group in self.groups)]
-        if names:
-            have, are = ("has", "is") if len(names) == 1 else ("have", "are")
-            why = f"{are} ahead by fair turns"
-            if not self.has_own_ahead:
-                why = f"{have} used less and {are} ahead"
-            found.append(f"{_listed(names)} {why}")
+            found.append(WaitPart(Wait.PUT_LAST))
+        ahead = len(self.users) + len(self.groups)
+        if ahead:
+            why = Wait.FAIR_TURNS if self.has_own_ahead else Wait.USED_LESS
+            found.append(WaitPart(why, {"ahead": ahead}))
         return found
 
 
@@ -185,13 +176,6 @@ def _overtaken(job: QueuedJob, ahead: Iterable[QueuedJob], shares: Shares) -> _O
                 groups[group] = None
     put_last = job.rank < USUAL_PRIORITY
     return _Overtaken(tuple(users), tuple(groups), put_ahead, put_last, has_own_ahead)
-
-
-def _listed(names: list[str]) -> str:
-    """`ann`, `ann and bob`, `ann, bob and 3 others`."""
-    if len(names) > _MOST_NAMES:
-        names = [*names[: _MOST_NAMES - 1], f"{len(names) - _MOST_NAMES + 1} others"]
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _ahead(job: QueuedJob, queue: Iterable[QueuedJob]) -> tuple[QueuedJob, ...]:
@@ -232,72 +216,49 @@ def _foresee(
     return None
 
 
-def _noun(kind: str) -> str:
-    return "cpu slots" if kind == "cpu" else f"{kind} cards"
-
-
-def _ordinal(place: int) -> str:
-    if place <= len(_ORDINALS):
-        return _ORDINALS[place - 1]
-    ending = (
-        "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
-    )
-    return f"{place}{ending}"
-
-
-def _too_small(job: QueuedJob, pool: Pool, cards: KindCards) -> str:
-    one_machine = len({node for nodes in pool.values() for node in nodes}) <= 1
+def _too_small(job: QueuedJob, pool: Pool, cards: KindCards) -> WaitPart:
+    nodes = len({node for nodes in pool.values() for node in nodes})
     if not cards.total:
-        where = "this machine has" if one_machine else "the nodes have"
-        return f"can never start: {where} no {_noun(job.kind)}"
-    if one_machine and job.nodes == 1:
-        return (
-            f"can never start: needs {job.count} {_noun(job.kind)}, this machine has {cards.total}"
-        )
+        several = {"nodes": nodes} if nodes > 1 else {}
+        return WaitPart(Wait.NEVER_NONE, {"kind": job.kind, **several})
+    needs = {"count": job.count, "kind": job.kind}
+    if nodes <= 1 and job.nodes == 1:
+        return WaitPart(Wait.NEVER_MACHINE, {**needs, "total": cards.total})
     able = cards.able_nodes(job.count)
-    return f"can never start: needs {_nodes(job.nodes)} with {job.count} {_noun(job.kind)}, there are {able}"
+    return WaitPart(Wait.NEVER_NODES, {"nodes": job.nodes, **needs, "able": able})
 
 
-def _nodes(number: int) -> str:
-    return "1 node" if number == 1 else f"{number} nodes"
-
-
-def _over_limit(job: QueuedJob, decided: Pass) -> str:
+def _over_limit(job: QueuedJob, decided: Pass) -> WaitPart:
     first, holdings = decided.held[job.user], decided.holdings
+    behind = {} if first.job_id == job.job_id else {"job": first.job_id}
     if holdings.user_limit is None or decided.why_held[job.user] is Refusal.TOO_MANY_JOBS:
-        over = f"over the limit of {holdings.running_limit} running jobs per user"
-        if first.job_id == job.job_id:
-            return over
-        return f"behind job {first.job_id} of the same user, which is {over}"
-    use = f"{holdings.in_use.get(job.user, 0)} in use"
+        return WaitPart(Wait.RUNNING_LIMIT, {"limit": holdings.running_limit or 0, **behind})
     kept = decided.kept_for(job.user)
-    if kept:
-        use += f", {kept} kept for an earlier job"
-    over = f"over the limit of {holdings.user_limit} devices a user ({use})"
-    if first.job_id == job.job_id:
-        return f"{over}, needs {job.needs}"
-    return f"behind job {first.job_id} of the same user, which is {over}"
-
-
-def _too_few(job: QueuedJob, total: int, free: int, fitting: int) -> str:
-    text = f"{free} of {total} {_noun(job.kind)} {'is' if free == 1 else 'are'} free"
-    if job.nodes > 1:
-        text += f", needs {job.count} on each of {job.nodes} nodes"
-    else:
-        text += f", needs {job.count}"
-    if free >= job.needs:
-        text += f", {fitting or 'no'} node{'s' if fitting > 1 else ''} can give {job.count}"
-    return text
-
-
-def _kept(job: QueuedJob, decided: Pass) -> str:
-    reservation = decided.reservation(job.kind)
-    text = (
-        f"free {_noun(job.kind)} are kept for job {reservation.head.job_id} at the head of the line"
+    return WaitPart(
+        Wait.DEVICE_LIMIT,
+        {
+            "limit": holdings.user_limit,
+            "used": holdings.in_use.get(job.user, 0),
+            **({"kept": kept} if kept else {}),
+            **(behind or {"needs": job.needs}),
+        },
     )
-    if reservation.at is None:
-        return text
-    minutes = int((reservation.at - decided.now - job.grace_s) // 60)
-    if minutes < 1:
-        return text
-    return f"{text}; a time limit under {format_duration(minutes * 60)} would let this job go first"
+
+
+def _too_few(job: QueuedJob, total: int, free: int, fitting: int) -> list[WaitPart]:
+    several = {"nodes": job.nodes} if job.nodes > 1 else {}
+    values = {"free": free, "total": total, "kind": job.kind, "count": job.count, **several}
+    parts = [WaitPart(Wait.CARDS, values)]
+    if free >= job.needs:
+        parts.append(WaitPart(Wait.FITTING, {"fitting": fitting, "count": job.count}))
+    return parts
+
+
+def _kept(job: QueuedJob, decided: Pass) -> WaitPart:
+    reservation = decided.reservation(job.kind)
+    values: dict[str, str | int] = {"kind": job.kind, "job": reservation.head.job_id}
+    if reservation.at is not None:
+        minutes = int((reservation.at - decided.now - job.grace_s) // 60)
+        if minutes >= 1:
+            values["shorter"] = format_duration(minutes * 60)
+    return WaitPart(Wait.KEPT, values)

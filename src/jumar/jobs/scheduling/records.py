@@ -3,20 +3,14 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from jumar.spec.devices import CardRef
+
 Pool = Mapping[str, Mapping[str, Collection[int]]]
 """All cards there are, free or not: kind, then node, then the ids of its cards."""
 
 
 USUAL_PRIORITY = 100
 """What a job has that nobody gave a priority."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class CardRef:
-    """One card (or CPU slot) of one node; its kind is known from where it stands."""
-
-    node: str
-    id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +26,6 @@ class QueuedJob:
     order: int
     """Who came first: the smaller number."""
     time_limit_s: float | None
-    preemptible: bool
     grace_s: float = 0.0
     """How much longer than its limit the job may hold its cards while it is being ended."""
     rank: int = USUAL_PRIORITY

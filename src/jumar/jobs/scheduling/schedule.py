@@ -54,7 +54,8 @@ from enum import Enum, auto
 
 from jumar.jobs.scheduling.backfill import Reservation
 from jumar.jobs.scheduling.cards import KindCards
-from jumar.jobs.scheduling.records import CardRef, Pool, QueuedJob, RunningJob, Start
+from jumar.jobs.scheduling.records import Pool, QueuedJob, RunningJob, Start
+from jumar.spec.devices import CardRef
 
 __all__ = [
     "CardRef",

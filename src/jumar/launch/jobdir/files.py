@@ -8,7 +8,7 @@ import os
 import socket
 import stat
 import time
-from typing import Any, Dict, NamedTuple, Optional, cast
+from typing import Any, Dict, NamedTuple, Optional, Union, cast
 
 from jumar.launch.jobdir import untrusted
 from jumar.launch.jobdir.untrusted import Unusable
@@ -128,6 +128,10 @@ class Claim(NamedTuple):
         }
 
 
+Values = Dict[str, Union[str, int]]
+_NO_VALUES: Values = {}
+
+
 class Ending(NamedTuple):
     """result.json."""
 
@@ -141,6 +145,8 @@ class Ending(NamedTuple):
     tail: str = ""
     started_at: Optional[float] = None
     finished_at: Optional[float] = None
+    values: Values = _NO_VALUES
+    """What the cause is said with; `reason` is the same in English."""
 
 
 def write_json(path: str, value: Dict[str, Any]) -> None:
@@ -235,7 +241,16 @@ def _ending(value: Dict[str, Any]) -> Ending:
         tail=untrusted.optional_text(value, "tail") or "",
         started_at=untrusted.optional_time(value, "started_at"),
         finished_at=untrusted.optional_time(value, "finished_at"),
+        values=_values(value.get("values")),
     )
+
+
+def _values(found: object) -> Values:
+    """Only what can be a value: a job may have written the file."""
+    if not isinstance(found, dict):
+        return {}
+    named = cast("Dict[str, object]", found)
+    return {name: value for name, value in named.items() if isinstance(value, (str, int))}
 
 
 def read_stop(directory: JobDir) -> Optional[str]:
@@ -299,6 +314,7 @@ def write_ending(directory: JobDir, ending: Ending) -> None:
     """The last thing written of an attempt; uses the reserved space."""
     if len(ending.reason) > _MOST_REASON:
         ending = ending._replace(reason=ending.reason[:_MOST_REASON] + "…")
+    ending = ending._replace(values={name: _short(v) for name, v in ending.values.items()})
     data = _encode(ending._asdict())
     if len(data) > _RESERVED_BYTES:
         keep = max(0, len(ending.tail) - (len(data) - _RESERVED_BYTES) - 16)
@@ -313,6 +329,10 @@ def write_ending(directory: JobDir, ending: Ending) -> None:
         # The job has put something else in the place of the reserved file.
         aside = _write_aside(directory.result, ending._asdict())
     os.rename(aside, directory.result)
+
+
+def _short(value: Union[str, int]) -> Union[str, int]:
+    return value if isinstance(value, int) else value[:_MOST_REASON]
 
 
 class Journal:

@@ -58,7 +58,7 @@ class Attempt(Listener):
             os.makedirs(os.path.dirname(self._directory.log(0, 0)), exist_ok=True)
             return self._prepare_and_run()
         except SetupFailed as failure:
-            return Ending("failed", failure.cause, str(failure), node=0, tail=failure.tail)
+            return failure.ending()
         except Interrupted as interruption:
             return ending_of_stop(interruption.stop)
         except OSError as error:
@@ -188,5 +188,6 @@ def _no_room(path: str) -> bool:
 
 def _ending_of_os_error(error: OSError) -> Ending:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Ending("failed", "disk-full", f"no space left on the disk: {error.filename or ''}")
-    return Ending("failed", "code", f"the job directory cannot be used: {error}")
+        return Ending("failed", "disk-full", "no space left on the disk")
+    reason = f"the job directory cannot be used: {error}"
+    return Ending("failed", "job-directory", reason, values={"error": str(error)})

@@ -51,9 +51,9 @@ def bring_code(
             )
         os.rename(aside, folder)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        words = f"the code could not be brought: {error.strerror or error}"
-        raise SetupFailed("disk-full" if full else "code", words) from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise SetupFailed("disk-full", "no space left on the disk") from error
+        raise _not_fetched(error.strerror or str(error)) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return folder
@@ -61,14 +61,29 @@ def bring_code(
 
 def _required(value: Optional[str], complaint: str) -> str:
     if not value:
-        raise SetupFailed("code", complaint)
+        raise _not_fetched(complaint)
     return value
+
+
+def _not_fetched(words: str) -> SetupFailed:
+    return SetupFailed("code", f"the code could not be fetched: {words}", values={"error": words})
+
+
+def _damaged(words: str) -> SetupFailed:
+    reason = f"the uploaded code is not a complete tar file: {words}"
+    return SetupFailed("code-damaged", reason, values={"error": words})
+
+
+def _outside(name: str) -> SetupFailed:
+    reason = f"the uploaded code contains {name}, which leads outside of it"
+    return SetupFailed("code-outside", reason, values={"file": name})
 
 
 def _unpack(archive: str, folder: str, control: Control) -> None:
     links: List[Tuple[str, str]] = []
     if not os.path.exists(archive):
-        raise SetupFailed("code", f"the uploaded code is gone: {archive}")
+        reason = f"the uploaded code no longer exists: {archive}"
+        raise SetupFailed("code-gone", reason, values={"file": archive})
     try:
         # Uncompressed only: a small file must not become a large folder.
         with tarfile.open(archive, "r:") as tar:
@@ -76,7 +91,7 @@ def _unpack(archive: str, folder: str, control: Control) -> None:
                 control.check()
                 _unpack_member(tar, member, folder, links)
     except tarfile.TarError as error:
-        raise SetupFailed("code", f"the uploaded code is not a whole tar file: {error}") from error
+        raise _damaged(str(error)) from error
     # Last, so that no file is written through a link.
     for path, target in links:
         os.symlink(target, path)
@@ -96,21 +111,20 @@ def _unpack_member(
     elif member.isreg() and not member.issparse():
         source = tar.extractfile(member)
         if source is None:
-            raise SetupFailed("code", f"the uploaded code has no content for {member.name!r}")
+            raise _damaged(member.name)
         with source, open(path, "wb") as target:
             shutil.copyfileobj(source, target, 1 << 20)
         os.chmod(path, 0o755 if member.mode & 0o111 else 0o644)
     else:
-        raise SetupFailed(
-            "code", f"the uploaded code holds {member.name!r}, which is not a file, folder or link"
-        )
+        odd = f"the uploaded code contains {member.name}, which is not a file, folder or link"
+        raise SetupFailed("code-odd", odd, values={"file": member.name})
 
 
 def member_parts(name: str) -> List[str]:
     """The parts of a path that stays inside; raises SetupFailed for any other."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
-        raise SetupFailed("code", f"the uploaded code holds {name!r}, which leads outside")
+        raise _outside(name)
     return parts
 
 
@@ -121,7 +135,7 @@ def _inner_target(target: str, depth: int, name: str) -> str:
         upwards += 1
     # `..` after a name could climb out through another link.
     if target.startswith("/") or upwards > depth or ".." in parts[upwards:]:
-        raise SetupFailed("code", f"the uploaded code links {name!r} to {target!r}, outside")
+        raise _outside(f"{name} -> {target}")
     return target
 
 
@@ -175,13 +189,13 @@ def _place(url: str) -> _Place:
         parts = urlsplit(url)
         user, password = unquote(parts.username or ""), parts.password
     except ValueError as error:
-        raise SetupFailed("code", f"the git address cannot be read: {error}") from error
+        raise SetupFailed("git-address", "the git address cannot be read") from error
     if parts.scheme not in ("http", "https") or password is None:
         return _Place(url, [], {})
     password, host = unquote(password), parts.netloc.rpartition("@")[2]
     if not _HOST.match(host) or not (user + password).isprintable():
         # It would become part of git's settings, or of what is said to git.
-        raise SetupFailed("code", "the git address has an odd host, name or password")
+        raise SetupFailed("git-address", "the git address cannot be read")
     return _Place(
         urlunsplit(parts._replace(netloc=host)),
         # None of the machine's own helpers, which might keep it; and this one for this host only.

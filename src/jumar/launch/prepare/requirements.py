@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from typing import Dict, List, NamedTuple, Optional
 
+from jumar.launch.jobdir.files import Values
 from jumar.launch.jobdir.job import Command, Job
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes import spawn
@@ -41,7 +42,8 @@ def find_requirements(job: Job, folder: str) -> Optional[str]:
     if job.requirements is not None:
         path = os.path.join(folder, job.requirements)
         if not os.path.isfile(path):
-            raise SetupFailed("requirements", f"there is no {job.requirements} in the code")
+            reason = f"{job.requirements} does not exist in the code"
+            raise SetupFailed("requirements-file", reason, values={"file": job.requirements})
         return path
     boot = boot_file(job.command)
     if boot is None:
@@ -71,7 +73,7 @@ def _parent(command: Command, environment: Dict[str, str], folder: str) -> _Pare
         names.insert(0, command[0])
     python = next((p for p in (spawn.find(n, environment, folder) for n in names) if p), None)
     if python is None:
-        raise SetupFailed("requirements", "there is no Python to install the requirements for")
+        raise SetupFailed("no-python", "there is no Python to install the requirements for")
     try:
         answer = subprocess.run(
             [python, "-c", _ASK],
@@ -84,7 +86,9 @@ def _parent(command: Command, environment: Dict[str, str], folder: str) -> _Pare
         )
         version, prefix, packages = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise SetupFailed("requirements", f"{python} does not work: {error}") from error
+        values: Values = {"command": python, "error": str(error)}
+        reason = f"{python} does not work: {error}"
+        raise SetupFailed("python-broken", reason, values=values) from error
     return _Parent(python, version, prefix, packages)
 
 

@@ -31,8 +31,10 @@ def bring(staging: Staging, directory: JobDir, steps: Steps, marks: Dict[str, st
     if failure is None:
         return
     words = _error(staging) or failure.words
-    cause = "disk-full" if "No space left" in words + failure.tail else "inputs"
-    raise SetupFailed(cause, f"inputs not brought: {words}", failure.tail)
+    if "No space left" in words + failure.tail:
+        raise SetupFailed("disk-full", "no space left on the disk", failure.tail)
+    reason = f"the inputs could not be fetched: {words}"
+    raise SetupFailed("inputs", reason, failure.tail, {"error": words})
 
 
 def sender(staging: Staging, directory: JobDir, marks: Dict[str, str]) -> List[Rank]:

@@ -2,14 +2,15 @@
 
 from typing import Dict, List, NamedTuple, Optional
 
+from jumar.launch.jobdir.files import Values
 from jumar.launch.processes.control import Control, Interrupted
 from jumar.launch.processes.spawn import Program
-from jumar.launch.processes.supervise import Rank, supervise
+from jumar.launch.processes.supervise import Exit, Rank, supervise
 from jumar.launch.processes.tree import Tree
-from jumar.launch.verdict.outcome import LogTail, SetupFailed, describe
+from jumar.launch.verdict.outcome import LogTail, SetupFailed, describe, signal_name
 
 _FAILED = {
-    "code": "the code could not be brought",
+    "code": "the code could not be fetched",
     "requirements": "the requirements could not be installed",
 }
 
@@ -37,11 +38,12 @@ class Steps(NamedTuple):
         failure = self.try_run(step)
         if failure is None:
             return
-        words, tail = failure
-        reason = f"{_FAILED[cause]}: {words}"
-        if "No space left on device" in tail:
-            cause = "disk-full"
-        raise SetupFailed(cause, reason, tail)
+        if "No space left on device" in failure.tail:
+            raise SetupFailed("disk-full", "no space left on the disk", failure.tail)
+        if failure.cause is not None:
+            raise SetupFailed(failure.cause, failure.words, failure.tail, failure.values)
+        reason = f"{_FAILED[cause]}: {failure.words}"
+        raise SetupFailed(cause, reason, failure.tail, failure.values)
 
     def try_run(self, step: Step) -> "Optional[Failure]":
         """None when the program succeeded."""
@@ -52,13 +54,16 @@ class Steps(NamedTuple):
             [Rank(0, program)], self.control, self.tree, grace_s=self.grace_s, limit_s=step.limit_s
         )
         if outcome.not_started is not None:
-            return Failure(str(outcome.not_started[1]), "")
+            words = str(outcome.not_started[1])
+            return Failure(words, "", {"error": words})
         if outcome.stop is not None and outcome.stop.why != "step-limit":
             raise Interrupted(outcome.stop)
         if outcome.stop is not None:
-            return Failure(f"{step.what} took longer than {step.limit_s:g} s", tail.read())
+            words = f"{step.what} took longer than {step.limit_s:g} s"
+            limit: Values = {"step": step.what, "limit_s": f"{step.limit_s:g}"}
+            return Failure(words, tail.read(), limit)
         first = outcome.first_failure
-        return None if first is None else Failure(f"{step.what} {describe(first)}", tail.read())
+        return None if first is None else _failure(step.what, first, tail.read())
 
 
 class Failure(NamedTuple):
@@ -66,3 +71,18 @@ class Failure(NamedTuple):
 
     words: str
     tail: str
+    values: Values
+    cause: Optional[str] = None
+    """Where it says more than what the step was for."""
+
+
+def _failure(what: str, exit_: Exit, tail: str) -> Failure:
+    words = f"{what} {describe(exit_)}"
+    values: Values = {"step": what}
+    if exit_.out_of_memory:
+        return Failure(words, tail, values, "out-of-memory")
+    if exit_.signal is not None:
+        values["signal"] = signal_name(exit_.signal)
+    else:
+        values["code"] = int(exit_.code or 0)
+    return Failure(words, tail, values)

@@ -6,7 +6,7 @@ by the kernel if the process that started it is."""
 import errno
 import os
 import signal
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence, Union
 
 from jumar.launch.processes import namespace, process
 from jumar.launch.processes.namespace import View
@@ -25,12 +25,17 @@ class Program(NamedTuple):
     view: Optional[View] = None
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
 class CannotStart(Exception):
     """The program could not be started; `cause` is a cause of result.json."""
 
-    def __init__(self, message: str, cause: str) -> None:
+    def __init__(self, message: str, cause: str, **values: Union[str, int]) -> None:
+        """`values`: what the message is said with in other languages."""
         super().__init__(message)
         self.cause = cause
+        self.values = values
 
 
 def spawn(program: Program) -> int:
@@ -39,7 +44,7 @@ def spawn(program: Program) -> int:
         log = open_log(program.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.set_blocking(log, True)
     except OSError as error:
-        raise CannotStart(f"cannot write {program.log}: {error.strerror}", _cause(error)) from error
+        raise _cannot_start(program.argv[0], f"{program.log}: {error.strerror}", error) from error
     report, report_end = os.pipe()
     parent = os.getpid()
     # No signal may reach a Python handler between fork and exec: it would be the parent's.
@@ -51,8 +56,8 @@ def spawn(program: Program) -> int:
     except OSError as error:
         # As many processes as this user may have.
         os.close(report)
-        words = f"cannot start {program.argv[0]!r}: no more processes: {error.strerror}"
-        raise CannotStart(words, "exit-code") from error
+        words = f"no more processes: {error.strerror}"
+        raise _cannot_start(program.argv[0], words, error) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(log)
@@ -111,31 +116,41 @@ def _bind(cpus: Sequence[int]) -> None:
 
 def _explain(program: Program, stage: str, code: int) -> CannotStart:
     name, words = program.argv[0], os.strerror(code)
-    cause = _cause(OSError(code, words))
+    error = OSError(code, words)
+    if code in _NO_ROOM:
+        return _cannot_start(name, words, error)
     if stage == "chdir":
-        return CannotStart(f"cannot enter the folder {program.directory}: {words}", cause)
+        folder = program.directory
+        message = f"cannot enter the folder {folder}: {words}"
+        return CannotStart(message, "work-folder", folder=folder, error=words)
     if stage == "view":
-        return CannotStart(f"cannot make the fixed paths for {name!r}: {words}", cause)
+        message = f"cannot make the fixed paths for {name}: {words}"
+        return CannotStart(message, "fixed-paths", command=name, error=words)
     if stage != "exec":
-        return CannotStart(f"cannot start {name!r}: {words}", cause)
+        return _cannot_start(name, words, error)
     found = find(name, program.environment, program.directory)
     if code == errno.ENOENT and found is None:
-        return CannotStart(f"command not found: {name}", "missing-command")
+        return CannotStart(f"command not found: {name}", "missing-command", command=name)
+    file = found or name
     if code == errno.ENOENT:
-        return CannotStart(
-            f"{found} names an interpreter in its first line that is not there", "missing-command"
-        )
+        message = f"the interpreter named in the first line of {file} does not exist"
+        return CannotStart(message, "missing-interpreter", file=file)
     if code == errno.EACCES:
-        return CannotStart(f"{found or name} is not executable", "missing-command")
+        return CannotStart(f"{file} is not executable", "not-executable", file=file)
     if code == errno.ENOEXEC:
-        return CannotStart(f"{found or name} is not a program (no #! line?)", "missing-command")
+        return CannotStart(f"{file} is not a program (no #! line?)", "not-a-program", file=file)
     if code == errno.E2BIG:
-        return CannotStart(f"{name}: the arguments and variables are too long", "exit-code")
-    return CannotStart(f"cannot start {found or name}: {words}", cause)
+        message = f"{name}: the arguments and variables are too long"
+        return CannotStart(message, "arguments-too-long", command=name)
+    return _cannot_start(file, words, error)
 
 
-def _cause(error: OSError) -> str:
-    return "disk-full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "missing-command"
+def _cannot_start(command: str, words: str, error: OSError) -> CannotStart:
+    if error.errno in _NO_ROOM:
+        return CannotStart("no space left on the disk", "disk-full")
+    return CannotStart(
+        f"cannot start {command}: {words}", "cannot-start", command=command, error=words
+    )
 
 
 def find(name: str, environment: Dict[str, str], directory: str) -> Optional[str]:

@@ -4,7 +4,7 @@ import os
 import signal
 from typing import List, Mapping, Optional
 
-from jumar.launch.jobdir.files import Ending
+from jumar.launch.jobdir.files import Ending, Values
 from jumar.launch.processes.control import Stop
 from jumar.launch.processes.left_behind import Left, LeftBehind
 from jumar.launch.processes.spawn import open_log
@@ -16,28 +16,38 @@ _EXPLAINED = {
     "missing-command": ": a program that it calls was not found or cannot be run",
 }
 _STOPS = {
-    "stopped": ("stopped", "stopped", "stopped on request"),
-    "signal": ("stopped", "stopped", "stopped by a signal to its supervisor"),
-    "timed-out": ("timed-out", "time-limit", "ran into its time limit"),
+    # Who asked is known to the server alone.
+    "stopped": ("stopped", "stopped", "stopped by its owner"),
+    "signal": ("stopped", "stopped-by-signal", "stopped by a signal to its supervisor"),
+    "timed-out": ("timed-out", "time-limit", "reached its time limit"),
     "preempted": ("preempted", "preempted", "ended to make room for another job"),
-    "guard-killed": ("lost", "supervisor-killed", "its guard process was killed"),
+    "guard-killed": ("lost", "keeper-killed", "its guard process was killed"),
 }
 
 
 class SetupFailed(Exception):
     """The attempt could not come as far as starting its ranks."""
 
-    def __init__(self, cause: str, reason: str, tail: str = "") -> None:
+    def __init__(
+        self, cause: str, reason: str, tail: str = "", values: Optional[Values] = None
+    ) -> None:
+        """`values`: what the reason is said with in other languages."""
         super().__init__(reason)
         self.cause = cause
         self.tail = tail
+        self.values = values or {}
+
+    def ending(self) -> Ending:
+        """result.json for it."""
+        return Ending("failed", self.cause, str(self), node=0, tail=self.tail, values=self.values)
 
 
 def ending_of(outcome: Outcome, tails: Mapping[int, "LogTail"], disk_full: bool) -> Ending:
     """result.json for ranks that were run (or could not be); `tails` by rank."""
     if outcome.not_started is not None:
         rank, error = outcome.not_started
-        return Ending("failed", error.cause, str(error), node=0, rank=_number(rank))
+        number = _number(rank)
+        return Ending("failed", error.cause, str(error), node=0, rank=number, values=error.values)
     first = outcome.first_failure
     if first is not None and (outcome.stop is None or outcome.stop.why != "guard-killed"):
         return _failure(first, tails[first.rank].read(), len(tails) > 1, disk_full)
@@ -48,9 +58,21 @@ def ending_of(outcome: Outcome, tails: Mapping[int, "LogTail"], disk_full: bool)
         return _failure_of_left(left, exit_, tails[exit_.rank], disk_full)
     for exit_ in outcome.exits:
         if exit_.code == RUN_AGAIN:
-            reason = f"rank {exit_.rank} asked to be run again (code {RUN_AGAIN}); nothing does yet"
-            return Ending("failed", "exit-code", reason, RUN_AGAIN, node=0, rank=exit_.rank)
+            return _run_again(exit_, len(tails) > 1)
     return Ending("succeeded", "done", "done", exit_code=0)
+
+
+def _run_again(exit_: Exit, name_rank: bool) -> Ending:
+    asks = f"asked to be run again (code {RUN_AGAIN}), which jumar does not do yet"
+    return Ending(
+        "failed",
+        "run-again",
+        f"{_subject(exit_, name_rank)} {asks}",
+        RUN_AGAIN,
+        node=0,
+        rank=exit_.rank,
+        values={"code": RUN_AGAIN, **_subject_values(exit_, name_rank)},
+    )
 
 
 def ending_of_stop(stop: Stop) -> Ending:
@@ -145,21 +167,37 @@ def _size(path: str) -> int:
 
 
 def _failure_of_left(left: Left, exit_: Exit, log: LogTail, disk_full: bool) -> Ending:
-    where = ""
+    where, values = "", {"process": str(left)}
     if left.output is not None and os.path.realpath(left.output) != os.path.realpath(log.path):
         log = LogTail(left.output, from_start=True)
         where = f"; its output is in {left.output}"
+        values["output"] = left.output
     failure = _failure(exit_, log.read(), False, disk_full)
     reason = failure.reason.replace("the command", f"{left}, left running by the command,", 1)
-    return failure._replace(reason=reason + where)
+    return failure._replace(reason=reason + where, values={**failure.values, **values})
 
 
 def _failure(exit_: Exit, tail: str, name_rank: bool, disk_full: bool) -> Ending:
-    reason = f"{who(exit_.rank) if name_rank else 'the command'} {describe(exit_)}"
+    reason = f"{_subject(exit_, name_rank)} {describe(exit_)}"
     cause = _cause(exit_, tail, disk_full)
     reason += _EXPLAINED.get(cause, "")
     name: Optional[str] = None if exit_.signal is None else signal_name(exit_.signal)
-    return Ending("failed", cause, reason, exit_.code, name, 0, _number(exit_.rank), tail)
+    values = _subject_values(exit_, name_rank)
+    if name is not None:
+        values["signal"] = name
+    elif exit_.code is not None:
+        values["code"] = exit_.code
+    return Ending(
+        "failed", cause, reason, exit_.code, name, 0, _number(exit_.rank), tail, values=values
+    )
+
+
+def _subject(exit_: Exit, name_rank: bool) -> str:
+    return who(exit_.rank) if name_rank else "the command"
+
+
+def _subject_values(exit_: Exit, name_rank: bool) -> Values:
+    return {"rank": exit_.rank} if name_rank else {}
 
 
 def _number(rank: int) -> Optional[int]:

@@ -6,11 +6,10 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from jumar.engine.base import Plan
 from jumar.server.edge.auth import Member, OpenedJob
 from jumar.server.edge.exchange import answer, read_spec
 from jumar.server.edge.site import SiteOf
-from jumar.spec.records import JobPage, JobRecord
+from jumar.spec.records import JobPage, JobRecord, Plan
 from jumar.spec.states import JobState
 
 router = APIRouter(tags=["jobs"])
@@ -88,9 +87,15 @@ async def show(opened: OpenedJob, site: SiteOf) -> Response:
 
 
 @router.post("/jobs/{job}/stop", response_model=JobRecord, summary="Stop a job")
-async def stop(opened: OpenedJob, site: SiteOf) -> Response:
+async def stop(
+    opened: OpenedJob,
+    site: SiteOf,
+    user: Member,
+    why: Annotated[str | None, Query(max_length=200, description="kept with the job")] = None,
+) -> Response:
     """Ask a job to end. Asking twice is once; a job that has ended is a conflict."""
-    return answer(await run_in_threadpool(site.service.stop, opened.id))
+    stopped = await run_in_threadpool(site.service.stop, opened.id, by=user.name, why=why)
+    return answer(stopped)
 
 
 @router.post(

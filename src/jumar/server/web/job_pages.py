@@ -132,9 +132,9 @@ async def job_of_user(site: SiteOf, user: Member, owner: str, job: str) -> Respo
 
 
 @router.post("/jobs/{job}/stop")
-async def stop(opened: OpenedJob, site: SiteOf) -> Response:
+async def stop(opened: OpenedJob, site: SiteOf, user: Member) -> Response:
     """Stop the job and show it."""
-    await run_in_threadpool(site.service.stop, opened.id)
+    await run_in_threadpool(site.service.stop, opened.id, by=user.name)
     return RedirectResponse(f"/jobs/{opened.id}", status_code=303)
 
 

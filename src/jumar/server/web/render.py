@@ -25,7 +25,9 @@ from jumar.server.edge.auth import may_open, user_or_none
 from jumar.server.edge.site import site_of
 from jumar.server.web import times
 from jumar.server.web.i18n import COOKIE, LANGUAGES, choose
+from jumar.spec.devices import card_names
 from jumar.spec.records import UserRecord
+from jumar.words.reasons import reason, state_name, waiting_sentence
 
 STATIC = Path(str(files("jumar.server.web").joinpath("static")))
 _YEAR_S = 365 * 24 * 3600
@@ -54,6 +56,10 @@ def render(
             moment=partial(times.moment, now=now, t=t),
             elapsed=partial(times.elapsed, now=now, t=t),
             span=partial(times.span, t=t),
+            reason=partial(reason, language=t.language),
+            waiting_sentence=partial(waiting_sentence, language=t.language),
+            state_name=partial(_state_name, language=t.language),
+            card_names=card_names,
             **values,
         )
     )
@@ -62,6 +68,11 @@ def render(
     if request.query_params.get("lang") in LANGUAGES:
         response.set_cookie(COOKIE, t.language, max_age=_YEAR_S, samesite="lax", httponly=True)
     return response
+
+
+def _state_name(state: str, language: str) -> str:
+    """As a label of its own: `Timed out`."""
+    return state_name(state, language).replace("-", " ").capitalize()
 
 
 def go_to(request: Request, address: str) -> Response:

@@ -1,0 +1,206 @@
+"""Why a job or an attempt ended, or is kept from ending.
+
+A cause goes with named values, so that it can be said in any language (`jumar.words`) and programs
+need not read sentences. `launch` writes the same names into result.json; a test keeps them alike."""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from jumar.spec.text import storable
+
+Values = Mapping[str, str | int]
+
+
+class Cause(StrEnum):
+    """Every cause there is."""
+
+    # How the ranks ended.
+    DONE = "done"
+    EXIT_CODE = "exit-code"
+    SIGNAL = "signal"
+    OUT_OF_MEMORY = "out-of-memory"
+    RUN_AGAIN = "run-again"
+    DISK_FULL = "disk-full"
+    # The command could not be started.
+    MISSING_COMMAND = "missing-command"
+    MISSING_INTERPRETER = "missing-interpreter"
+    NOT_EXECUTABLE = "not-executable"
+    NOT_A_PROGRAM = "not-a-program"
+    ARGUMENTS_TOO_LONG = "arguments-too-long"
+    WORK_FOLDER = "work-folder"
+    FIXED_PATHS = "fixed-paths"
+    CANNOT_START = "cannot-start"
+    # Code, packages and data could not be brought.
+    CODE = "code"
+    CODE_GONE = "code-gone"
+    CODE_DAMAGED = "code-damaged"
+    CODE_ODD = "code-odd"
+    CODE_OUTSIDE = "code-outside"
+    GIT_ADDRESS = "git-address"
+    REQUIREMENTS = "requirements"
+    REQUIREMENTS_FILE = "requirements-file"
+    NO_PYTHON = "no-python"
+    PYTHON_BROKEN = "python-broken"
+    INPUTS = "inputs"
+    JOB_DIRECTORY = "job-directory"
+    # Somebody or something ended it.
+    TIME_LIMIT = "time-limit"
+    STOPPED = "stopped"
+    STOPPED_WAITING = "stopped-waiting"
+    STOPPED_BY_SIGNAL = "stopped-by-signal"
+    STOP_UNWRITTEN = "stop-unwritten"
+    PREEMPTED = "preempted"
+    # It was lost.
+    SUPERVISOR_KILLED = "supervisor-killed"
+    KEEPER_KILLED = "keeper-killed"
+    LAUNCHER_KILLED = "launcher-killed"
+    KILLED_BY_SERVER = "killed-by-server"
+    MACHINE_RESTARTED = "machine-restarted"
+    NODE_LOST = "node-lost"
+    NODES_APART = "nodes-apart"
+    NEVER_STARTED = "never-started"
+    DIRECTORY_GONE = "directory-gone"
+    RESULT_UNREADABLE = "result-unreadable"
+    NO_RESULT = "no-result"
+    # What the platform itself did or could not do.
+    START_REFUSED = "start-refused"
+    SET_ASIDE = "set-aside"
+    PENDING = "pending"
+
+
+SUBJECT = ("rank", "node", "process", "output")
+"""Values of any cause whose sentence is about a program of the job. `rank`: one of several, -1 the
+MindSpore scheduler. `node`: one of several. `process`: what the command left running, `output` where that
+one writes. None of them: the command itself."""
+
+ENDED = "ended"
+"""A value of a job that waits for another attempt: the state that the last one ended in."""
+
+Form = tuple[str, ...]
+FORMS: Mapping[Cause, tuple[Form, ...]] = {
+    Cause.DONE: ((),),
+    Cause.EXIT_CODE: (("code",),),
+    Cause.SIGNAL: (("signal",),),
+    Cause.OUT_OF_MEMORY: ((), ("step",)),
+    Cause.RUN_AGAIN: (("code",),),
+    Cause.DISK_FULL: ((), ("code",), ("signal",)),
+    # A shell's 126 or 127, or the command itself.
+    Cause.MISSING_COMMAND: (("code",), ("command",)),
+    Cause.MISSING_INTERPRETER: (("file",),),
+    Cause.NOT_EXECUTABLE: (("file",),),
+    Cause.NOT_A_PROGRAM: (("file",),),
+    Cause.ARGUMENTS_TOO_LONG: (("command",),),
+    Cause.WORK_FOLDER: (("folder", "error"),),
+    Cause.FIXED_PATHS: (("command", "error"),),
+    Cause.CANNOT_START: (("command", "error"),),
+    Cause.CODE: (
+        ("error",),
+        ("step", "code"),
+        ("step", "signal"),
+        ("step", "limit_s"),
+    ),
+    Cause.CODE_GONE: (("file",),),
+    Cause.CODE_DAMAGED: (("error",),),
+    Cause.CODE_ODD: (("file",),),
+    Cause.CODE_OUTSIDE: (("file",),),
+    Cause.GIT_ADDRESS: ((),),
+    Cause.REQUIREMENTS: (
+        ("error",),
+        ("step", "code"),
+        ("step", "signal"),
+        ("step", "limit_s"),
+    ),
+    Cause.REQUIREMENTS_FILE: (("file",),),
+    Cause.NO_PYTHON: ((),),
+    Cause.PYTHON_BROKEN: (("command", "error"),),
+    Cause.INPUTS: (("error",),),
+    Cause.JOB_DIRECTORY: (("error",),),
+    Cause.TIME_LIMIT: ((),),
+    # `by`: the administrator who did it, if it was not the owner. `why`: their own words.
+    Cause.STOPPED: ((), ("by",), ("why",), ("by", "why")),
+    Cause.STOPPED_WAITING: ((), ("by",), ("why",), ("by", "why")),
+    Cause.STOPPED_BY_SIGNAL: ((),),
+    Cause.STOP_UNWRITTEN: (("error",),),
+    Cause.PREEMPTED: ((),),
+    Cause.SUPERVISOR_KILLED: ((),),
+    Cause.KEEPER_KILLED: ((),),
+    Cause.LAUNCHER_KILLED: ((),),
+    Cause.KILLED_BY_SERVER: ((),),
+    Cause.MACHINE_RESTARTED: ((),),
+    Cause.NODE_LOST: (("nodes",),),
+    Cause.NODES_APART: ((),),
+    Cause.NEVER_STARTED: (("limit_s",),),
+    Cause.DIRECTORY_GONE: (("folder",),),
+    Cause.RESULT_UNREADABLE: (("error",),),
+    Cause.NO_RESULT: ((),),
+    Cause.START_REFUSED: (("error",),),
+    Cause.SET_ASIDE: (("error",),),
+    # The site may or may not say why.
+    Cause.PENDING: (("engine",), ("engine", "error")),
+}
+"""The values that each cause comes with: one or more sets of them, each with a sentence of its own."""
+
+
+class Wait(StrEnum):
+    """What there is to say about a job that waits in the queue."""
+
+    STARTS = "starts"
+    NEVER_NONE = "never-none"
+    NEVER_MACHINE = "never-machine"
+    NEVER_NODES = "never-nodes"
+    NEVER_ALLOWED = "never-allowed"
+    RUNNING_LIMIT = "running-limit"
+    DEVICE_LIMIT = "device-limit"
+    CARDS = "cards"
+    FITTING = "fitting"
+    KEPT = "kept"
+    PLACE = "place"
+    PUT_AHEAD = "put-ahead"
+    PUT_LAST = "put-last"
+    USED_LESS = "used-less"
+    FAIR_TURNS = "fair-turns"
+
+
+WAIT_FORMS: Mapping[Wait, tuple[Form, ...]] = {
+    Wait.STARTS: ((),),
+    Wait.NEVER_NONE: (("kind",), ("kind", "nodes")),
+    Wait.NEVER_MACHINE: (("count", "kind", "total"),),
+    Wait.NEVER_NODES: (("nodes", "count", "kind", "able"),),
+    Wait.NEVER_ALLOWED: (("needs", "limit"),),
+    # `job`: an earlier one of the same user, which is over the limit.
+    Wait.RUNNING_LIMIT: (("limit",), ("limit", "job")),
+    Wait.DEVICE_LIMIT: (
+        ("limit", "used", "needs"),
+        ("limit", "used", "kept", "needs"),
+        ("limit", "used", "job"),
+        ("limit", "used", "kept", "job"),
+    ),
+    Wait.CARDS: (("free", "total", "kind", "count"), ("free", "total", "kind", "count", "nodes")),
+    Wait.FITTING: (("fitting", "count"),),
+    Wait.KEPT: (("kind", "job"), ("kind", "job", "shorter")),
+    Wait.PLACE: (("place",),),
+    Wait.PUT_AHEAD: (("jobs",),),
+    Wait.PUT_LAST: ((),),
+    # How many users and groups came later and are ahead; their names are in the record.
+    Wait.USED_LESS: (("ahead",),),
+    Wait.FAIR_TURNS: (("ahead",),),
+}
+
+
+_VALUE_NAMES = frozenset(SUBJECT).union(*(form for forms in FORMS.values() for form in forms))
+
+
+def known(cause: str, values: Values) -> tuple[Cause | None, dict[str, str | int]]:
+    """A cause and its values as a stranger told them, without what means nothing here."""
+    if cause not in set(Cause):
+        return None, {}
+    named = {name: value for name, value in values.items() if name in _VALUE_NAMES}
+    return Cause(cause), {
+        name: storable(value) if isinstance(value, str) else value for name, value in named.items()
+    }
+
+
+def best_form(forms: Iterable[Form], values: Values) -> Form | None:
+    """The largest set of values that is there whole; None where none is."""
+    whole = [form for form in forms if all(name in values for name in form)]
+    return max(whole, key=len, default=None)

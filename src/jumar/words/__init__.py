@@ -1,0 +1,1 @@
+"""States and reasons in the reader's language: the same sentences in the terminal and on the pages."""

@@ -1,0 +1,103 @@
+"""Why a job or an attempt ended, or does not run yet."""
+
+from jumar.spec.causes import ENDED, FORMS, WAIT_FORMS, Cause, Values, Wait
+from jumar.spec.records import AttemptRecord, JobSummary, Waiting, WaitPart
+from jumar.words.catalogue import catalogue, phrase, sentence
+
+_SCHEDULER = -1
+_MOST_NAMES = 3
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+
+
+def state_name(state: str, language: str) -> str:
+    """The state of a job or an attempt, as people call it."""
+    return phrase(language, "state", state)
+
+
+def cause_sentence(cause: str | None, values: Values, language: str) -> str | None:
+    """The cause in words; None for one that is not known here, or came without its values."""
+    if cause is None or cause not in set(Cause):
+        return None
+    forms, who = FORMS[Cause(cause)], _who(values, language)
+    said = sentence(language, "cause", cause, forms, values, who=who)
+    if said is not None and "output" in values:
+        return phrase(language, "note", "output", reason=said, output=values["output"])
+    return said
+
+
+def retry_sentence(number: int, ended: str, reason: str, language: str) -> str:
+    """That an attempt ended so, and another one will follow."""
+    name = state_name(ended, language)
+    return phrase(language, "note", "again", number=number, state=name, reason=reason)
+
+
+def reason(record: JobSummary | AttemptRecord, language: str) -> str | None:
+    """Why a job or an attempt stands as it does; rows of an older jumar have it in English only."""
+    said = cause_sentence(record.cause, record.values, language)
+    if said is None:
+        return record.reason
+    if isinstance(record, JobSummary) and ENDED in record.values:
+        return retry_sentence(record.attempt, str(record.values[ENDED]), said, language)
+    return said
+
+
+def waiting_sentence(waiting: Waiting, language: str, *, expected: str | None = None) -> str:
+    """Why a job waits; `expected` is when it is expected to start, as the reader writes times.
+
+    An older server tells it in English only."""
+    said = [_part(part, waiting, language) for part in waiting.parts]
+    if not said or None in said:
+        return waiting.text
+    if expected is not None:
+        said.append(phrase(language, "note", "expected", when=expected))
+    words = catalogue(language)
+    return words["parts"].join(filter(None, said)) + words["end"]
+
+
+def _part(part: WaitPart, waiting: Waiting, language: str) -> str | None:
+    if part.name not in set(Wait):
+        return None
+    return sentence(
+        language,
+        "wait",
+        part.name,
+        WAIT_FORMS[Wait(part.name)],
+        part.values,
+        cards=_cards(str(part.values.get("kind", "")), language),
+        ordinal=_ordinal(int(part.values.get("place", 0))),
+        names=_names_ahead(waiting, language),
+    )
+
+
+def _who(values: Values, language: str) -> str:
+    """The program of the job that a sentence is about."""
+    if "process" in values:
+        return phrase(language, "who", "left", process=values["process"])
+    if values.get("rank") == _SCHEDULER:
+        return phrase(language, "who", "scheduler")
+    name = "rank" if "rank" in values else "command"
+    return phrase(language, "who", f"{name}_node" if "node" in values else name, **values)
+
+
+def _cards(kind: str, language: str) -> str:
+    return phrase(language, "cards", "cpu" if kind == "cpu" else "other", kind=kind)
+
+
+def _names_ahead(waiting: Waiting, language: str) -> str:
+    """`ann`, `ann and bob`, `ann, bob and 3 others`."""
+    words = catalogue(language)
+    groups = [phrase(language, "who", "group", group=group) for group in waiting.groups_ahead]
+    names = [*waiting.users_ahead, *groups]
+    if len(names) > _MOST_NAMES:
+        others = words["others"].format(count=len(names) - _MOST_NAMES + 1)
+        names = [*names[: _MOST_NAMES - 1], others]
+    return words["last"].join(filter(None, (words["list"].join(names[:-1]), *names[-1:])))
+
+
+def _ordinal(place: int) -> str:
+    if 1 <= place <= len(_ORDINALS):
+        return _ORDINALS[place - 1]
+    ending = (
+        "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    )
+    return f"{place}{ending}"
