@@ -14,6 +14,7 @@ from jumar.engine.base import Attempt
 from jumar.launch.jobdir.files import Claim, JobDir, read_claim, write_json
 from jumar.launch.processes import process
 from jumar.launch.processes.process import Identity
+from jumar.spec.causes import Cause
 from jumar.spec.states import AttemptState
 
 BUSY = (
@@ -102,7 +103,7 @@ def test_a_damaged_or_missing_directory_does_not_hide_other_jobs(workshop: Works
     shutil.rmtree(removed.directory)
     kill_9(claim.supervisor.pid)
     seen_gone = wait_final(workshop.engine, removed)
-    assert "is gone" in str(seen_gone.reason)
+    assert seen_gone.cause == Cause.DIRECTORY_GONE
     wait_for(lambda: not claim.cgroup or not os.path.exists(claim.cgroup), "its cgroup is gone")
     for made in (broken, fine):
         workshop.engine.stop(made, AttemptState.STOPPED)

@@ -147,7 +147,7 @@ def test_a_stop_reaches_the_children_and_leaves_them_time_to_save(
     wait_for(lambda: bool(hearing_term(workshop)), "it would save")
     workshop.engine.stop(made, AttemptState.STOPPED)
     seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.reason) == (AttemptState.STOPPED, "stopped on request")
+    assert (seen.state, seen.reason) == (AttemptState.STOPPED, "stopped by its owner")
     assert (folder / "saved").exists()
 
 
@@ -176,7 +176,7 @@ def test_the_time_limit_holds_for_children_too(workshop: Workshop, folder: Path)
         lambda attempt: bool(events(attempt, "left-running")),
         workdir=str(folder),
     )
-    assert (seen.state, seen.reason) == (AttemptState.TIMED_OUT, "ran into its time limit")
+    assert (seen.state, seen.reason) == (AttemptState.TIMED_OUT, "reached its time limit")
     assert made.job_id
     assert workshop.left_over() == []
 

@@ -101,4 +101,4 @@ def test_a_failing_pip_is_told_with_its_own_words(workshop: Workshop, tmp_path: 
 def test_a_requirements_file_that_is_not_there_is_named(workshop: Workshop, tmp_path: Path) -> None:
     archive = pack(tmp_path / "code.tar", {"train.py": ""})
     _, seen = workshop.run([PYTHON, "train.py"], requirements="need.txt", **fields(archive))
-    assert (seen.state, seen.reason) == (AttemptState.FAILED, "there is no need.txt in the code")
+    assert (seen.state, seen.reason) == (AttemptState.FAILED, "need.txt does not exist in the code")

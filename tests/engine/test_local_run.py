@@ -83,7 +83,7 @@ def test_a_file_that_is_not_executable_is_named(workshop: Workshop, tmp_path: Pa
     assert seen.reason == f"{script} is not a program (no #! line?)"
     script.write_text("#!/no/such/python\n")
     _, seen = workshop.run([str(script)])
-    assert seen.reason == f"{script} names an interpreter in its first line that is not there"
+    assert seen.reason == (f"the interpreter named in the first line of {script} does not exist")
 
 
 def test_a_time_limit_ends_the_job(workshop: Workshop) -> None:
@@ -93,7 +93,7 @@ def test_a_time_limit_ends_the_job(workshop: Workshop) -> None:
         lambda attempt: "ready" in log_of(attempt),
     )
     assert seen.state == AttemptState.TIMED_OUT
-    assert seen.reason == "ran into its time limit"
+    assert seen.reason == "reached its time limit"
     assert json.loads(log_of(made).removeprefix("ready\n")) == {"why": "timed-out"}
 
 
@@ -282,7 +282,7 @@ def test_a_commit_of_a_git_repository_is_fetched(workshop: Workshop, tmp_path: P
     code = {"git": f"file://{repository}", "commit": "0" * 40}
     made, seen = workshop.run(["sh", "main.sh"], code=code)
     assert seen.state == AttemptState.FAILED
-    assert seen.reason == "the code could not be brought: git checkout exited with code 128"
+    assert seen.reason == "the code could not be fetched: git checkout exited with code 128"
     assert seen.tail is not None
     assert "fatal" in seen.tail
     assert not (made.directory / "code").exists()

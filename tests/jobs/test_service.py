@@ -22,10 +22,11 @@ from jumar.errors import (
     StorageFull,
     SubmitRefused,
 )
-from jumar.jobs import conductor, ledger, results
+from jumar.jobs import ledger, patience, results
 from jumar.jobs.archives import CodeTooLarge
 from jumar.jobs.lifecycle import STEPS, check_step
 from jumar.jobs.service import JobService
+from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord, StagingRecord
@@ -501,7 +502,7 @@ def test_what_cannot_be_written_down_costs_one_job_its_words_and_no_other_anythi
         platform.engine.finish(job, A.FAILED, reason=words)
     assert platform.wait(jobs["fine"], S.FAILED).reason == "fine"
     ended = platform.wait(jobs["a\ud800b"], S.FAILED)
-    assert "cannot be written down" in str(ended.reason)
+    assert ended.cause == Cause.SET_ASIDE
     platform.wait(jobs["a\x00b"], S.FAILED)
 
 
@@ -560,4 +561,4 @@ def test_a_job_that_outlives_stop_or_limit_by_far_is_killed(
     if is_asked:
         platform.wait(job, S.RUNNING)
         platform.service.stop(job)
-    assert platform.wait(job, S.LOST).reason == "killed"
+    assert platform.wait(job, S.LOST).cause == Cause.KILLED_BY_SERVER

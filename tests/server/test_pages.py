@@ -10,7 +10,7 @@ from tests.server.conftest import Running
 
 from jumar.server.web import i18n, times
 from jumar.server.web.terminal import plain
-from jumar.spec.states import AttemptState, JobState
+from jumar.spec.states import AttemptState
 
 WEB = Path(i18n.__file__).parent
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
@@ -59,11 +59,6 @@ def test_a_moment_inside_a_sentence_is_not_shown_as_markup(running: Running) -> 
     waiting = running.submit(device="sim:8")
     page = running.ask("GET", f"/jobs/{waiting.id}?lang=zh").text
     assert "预计<time " in page
-
-
-def test_every_state_has_a_name() -> None:
-    for language in i18n.LANGUAGES:
-        assert {f"state.{state}" for state in JobState} <= keys_in(language).keys()
 
 
 def test_the_catalogues_are_plain_tables() -> None:
@@ -167,10 +162,10 @@ def test_a_queued_job_says_why_it_waits_in_both_languages(running: Running) -> N
     assert waiting is not None
     assert waiting.text in english
     chinese = running.ask("GET", f"/jobs/{job.id}?lang=zh").text
-    assert "需要 8 个设备，共 8 个，当前空闲 2 个" in chinese
+    assert "共 8 张 sim 卡，空闲 2，需要 8；排在第 1 位。" in chinese
     behind = running.submit(device="sim:2")
     chinese = running.ask("GET", f"/jobs/{behind.id}?lang=zh").text
-    assert "空闲的 2 个为排在最前的任务保留。排在第 2 位" in chinese
+    assert f"空闲的 sim 设备留给排在最前面的任务 {job.id}；排在第 2 位。" in chinese
 
 
 def test_stop_and_run_again_are_plain_forms(running: Running) -> None:

@@ -25,11 +25,15 @@ class Patience:
         """Whether it has outlived its limit, or a stop, by more than it may: something keeps its
         supervisor from ending it."""
         limit_s = 0.0 if is_stopping else job.row.spec.time_limit
-        if limit_s is None or (job.is_pending and not is_stopping):
+        if limit_s is None:
             return False
-        now = time.monotonic()
+        key, now = (job.row.id, job.attempt.number, is_stopping), time.monotonic()
+        if job.is_pending and not is_stopping:
+            # Its limit runs from its start there.
+            self._since.pop(key, None)
+            return False
         # Of this life only: how long it ran before, a clock that was set may tell wrongly.
-        since = self._since.setdefault((job.row.id, job.attempt.number, is_stopping), now)
+        since = self._since.setdefault(key, now)
         return now - since > limit_s + job.grace_s + OVERDUE_S
 
     def lost(self, job: ActiveJob) -> None:

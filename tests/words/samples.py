@@ -1,0 +1,36 @@
+"""Every cause with every set of values it comes with, as tests of several rooms walk through them."""
+
+import re
+from collections.abc import Iterator
+
+from jumar.spec.causes import FORMS, Cause, Form
+
+VALUES: dict[str, str | int] = {
+    "code": 3,
+    "signal": "SIGKILL",
+    "step": "pip install",
+    "command": "train.sh",
+    "file": "data/need.txt",
+    "folder": "/data/ann",
+    "error": "Permission denied",
+    "limit_s": "60",
+    "by": "root",
+    "why": "maintenance",
+    "nodes": "1",
+    "engine": "slurm",
+}
+# Names that are the same in every language.
+_NAMES = re.compile(r"jumar|tar|git|Python")
+
+
+def cases() -> Iterator[tuple[Cause, Form, dict[str, str | int]]]:
+    for cause, forms in FORMS.items():
+        for form in forms:
+            yield cause, form, {name: VALUES[name] for name in form}
+
+
+def latin_left(sentence: str, values: dict[str, str | int]) -> str:
+    """The Latin letters of a sentence that belong to no value and no name."""
+    for value in sorted(map(str, values.values()), key=len, reverse=True):
+        sentence = sentence.replace(value, "")
+    return "".join(re.findall(r"[A-Za-z]", _NAMES.sub("", sentence)))
