@@ -6,22 +6,30 @@ from pathlib import Path
 import pytest
 from tests.engine.conftest import CARDS, make_attempt, wait_final, wait_for
 
-from jumar.engine.base import Attempt, Engine, HasCards
+from jumar.engine.base import Attempt, CarriesData, Engine, HasCards, HasQueue
 from jumar.engine.local.engine import LocalEngine
-from jumar.engine.memory import MemoryEngine
+from jumar.engine.memory import MemoryEngine, MemorySite
 from jumar.errors import SubmitRefused
+from jumar.spec.causes import Cause
+from jumar.spec.devices import LOCAL_NODE
 from jumar.spec.job import JobSpec
 from jumar.spec.states import AttemptState
+from jumar.words.reasons import cause_sentence
 
 Finish = Callable[[Attempt], None]
+STOPS = {
+    AttemptState.STOPPED: Cause.STOPPED,
+    AttemptState.TIMED_OUT: Cause.TIME_LIMIT,
+    AttemptState.PREEMPTED: Cause.PREEMPTED,
+}
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", "memory", "site"])
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[Engine, Finish]]:
     """An engine, and how to let an attempt of it end well."""
-    if request.param == "memory":
-        fake = MemoryEngine(CARDS)
-        yield fake, lambda attempt: fake.finish(attempt.job_id)
+    if request.param in ("memory", "site"):
+        fake = MemoryEngine(CARDS) if request.param == "memory" else MemorySite()
+        yield fake, lambda attempt: fake.finish(attempt.job_id, cause=Cause.DONE)
         return
     engine = LocalEngine(tmp_path, CARDS)
     yield engine, lambda attempt: (attempt.directory / "go").touch()
@@ -41,6 +49,8 @@ def state(engine: Engine, attempt: Attempt) -> AttemptState:
 
 def run_until_running(engine: Engine, attempt: Attempt) -> None:
     engine.start(attempt)
+    if isinstance(engine, MemorySite):
+        engine.begin(attempt.job_id)
     wait_for(lambda: state(engine, attempt) == AttemptState.RUNNING, "it runs")
 
 
@@ -50,6 +60,7 @@ def test_an_attempt_starts_runs_and_succeeds(case: tuple[Engine, Finish], attemp
     finish(attempt)
     seen = wait_final(engine, attempt)
     assert (seen.state, seen.exit_code) == (AttemptState.SUCCEEDED, 0)
+    assert seen.cause is Cause.DONE
     assert seen.finished_at is not None
     assert seen.started_at is not None
     assert seen.started_at <= seen.finished_at
@@ -63,22 +74,21 @@ def test_start_twice_runs_once(case: tuple[Engine, Finish], attempt: Attempt) ->
     assert wait_final(engine, attempt).state == AttemptState.SUCCEEDED
     engine.start(attempt)
     assert state(engine, attempt) == AttemptState.SUCCEEDED
-    if isinstance(engine, MemoryEngine):
+    if isinstance(engine, MemoryEngine | MemorySite):
         assert engine.started() == [(attempt.job_id, 1)]
     else:
         assert (attempt.directory / "starts").read_text() == "started\n"
 
 
-@pytest.mark.parametrize(
-    "why", [AttemptState.STOPPED, AttemptState.TIMED_OUT, AttemptState.PREEMPTED]
-)
+@pytest.mark.parametrize("why", STOPS)
 def test_a_stopped_attempt_ends_in_the_state_asked_for(
     case: tuple[Engine, Finish], attempt: Attempt, why: AttemptState
 ) -> None:
     engine, _ = case
     run_until_running(engine, attempt)
     engine.stop(attempt, why)
-    assert wait_final(engine, attempt).state == why
+    seen = wait_final(engine, attempt)
+    assert (seen.state, seen.cause) == (why, STOPS[why])
 
 
 def test_stop_twice_is_the_same_as_once(case: tuple[Engine, Finish], attempt: Attempt) -> None:
@@ -109,6 +119,8 @@ def test_an_attempt_that_was_not_started_is_starting(
 
 
 def test_more_devices_than_there_are_is_refused_with_a_hint(case: tuple[Engine, Finish]) -> None:
+    if not isinstance(case[0], HasCards):
+        pytest.skip("what fits is for the site to say")
     spec = JobSpec.model_validate({"name": "big", "command": ["true"], "device": "sim:5"})
     with pytest.raises(SubmitRefused) as refusal:
         case[0].plan(spec, user="ann")
@@ -125,7 +137,61 @@ def test_a_plan_names_its_engine_and_changes_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_cards_are_those_it_was_made_with(case: tuple[Engine, Finish]) -> None:
+def test_a_killed_attempt_is_lost_and_says_so(
+    case: tuple[Engine, Finish], attempt: Attempt
+) -> None:
+    engine, _ = case
+    run_until_running(engine, attempt)
+    engine.kill(attempt)
+    seen = wait_final(engine, attempt)
+    assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.LAUNCHER_KILLED)
+
+
+def test_the_reason_is_the_cause_in_english(case: tuple[Engine, Finish], attempt: Attempt) -> None:
+    engine, _ = case
+    run_until_running(engine, attempt)
+    engine.stop(attempt, AttemptState.TIMED_OUT)
+    seen = wait_final(engine, attempt)
+    assert seen.reason == cause_sentence(seen.cause, seen.values, "en")
+
+
+def test_an_engine_has_cards_or_a_queue_of_its_own(case: tuple[Engine, Finish]) -> None:
+    assert isinstance(case[0], HasCards) != isinstance(case[0], HasQueue)
+
+
+def test_cards_are_those_it_was_made_with_each_with_its_node(
+    case: tuple[Engine, Finish],
+) -> None:
     engine = case[0]
-    assert isinstance(engine, HasCards)
+    if not isinstance(engine, HasCards):
+        pytest.skip("it has no cards of ours")
     assert engine.cards() == CARDS
+    assert {card.node for card in engine.cards()} == {LOCAL_NODE}
+
+
+def test_an_engine_with_a_queue_says_that_an_attempt_is_pending_and_why(
+    case: tuple[Engine, Finish], attempt: Attempt
+) -> None:
+    engine = case[0]
+    if not isinstance(engine, HasQueue):
+        pytest.skip("it has no queue")
+    engine.start(attempt)
+    seen = engine.observe([attempt])[0]
+    assert (seen.state, seen.cause) == (AttemptState.PENDING, Cause.PENDING)
+    assert seen.values["engine"] == engine.queue_name
+    assert seen.started_at is None
+    assert seen.handle
+    engine.stop(attempt, AttemptState.STOPPED)
+    assert wait_final(engine, attempt).state is AttemptState.STOPPED
+
+
+def test_an_attempt_without_data_has_none_carried(
+    case: tuple[Engine, Finish], attempt: Attempt
+) -> None:
+    engine, finish = case
+    if not isinstance(engine, CarriesData):
+        pytest.skip("it carries none")
+    engine.start(attempt)
+    finish(attempt)
+    assert not wait_final(engine, attempt).not_uploaded
+    assert engine.staging(attempt) is None

@@ -177,3 +177,10 @@ def test_the_largest_set_of_values_is_said() -> None:
     assert best_form(forms, {"by": "root", "why": "x"}) == ("by", "why")
     assert best_form(forms, {"other": 1}) == ()
     assert best_form(FORMS[Cause.EXIT_CODE], {}) is None
+
+
+def test_the_reference_names_every_cause_with_its_values() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/spec.md").read_text("utf-8")
+    for cause, forms in FORMS.items():
+        names = dict.fromkeys(name for form in forms for name in form)
+        assert f"| `{cause}` | {', '.join(f'`{name}`' for name in names)} |" in page
