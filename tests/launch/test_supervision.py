@@ -331,7 +331,7 @@ def test_a_user_who_may_have_no_more_processes_is_told() -> None:
         check=False,
         timeout=PATIENCE_S,
     )
-    assert ended.stdout.startswith("cannot start 'true': no more processes: "), ended.stderr
+    assert ended.stdout.startswith("cannot start true: no more processes: "), ended.stderr
 
 
 def test_a_folder_that_is_gone_is_said(launcher: Launcher, tmp_path: Path) -> None:

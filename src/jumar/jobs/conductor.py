@@ -15,15 +15,15 @@ from sqlalchemy import Connection
 
 from jumar.database.access import Database
 from jumar.database.complaints import Complaints
-from jumar.engine.base import Attempt, Engine, HasCards, Observation
+from jumar.engine.base import Attempt, Engine, Observation
 from jumar.errors import JumarError
 from jumar.jobs import ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.patience import Patience
 from jumar.jobs.results import Results
-from jumar.jobs.roster import ActiveJob, Roster, Snapshot
+from jumar.jobs.roster import ActiveJob, Roster, Snapshot, pool_of
 from jumar.jobs.rows import JobRow, Standing, because
-from jumar.jobs.scheduling.records import Pool, Start
+from jumar.jobs.scheduling.records import Start
 from jumar.jobs.scheduling.schedule import schedule
 from jumar.launch.jobdir.files import JobDir, Journal
 from jumar.spec.causes import Cause, Values
@@ -60,7 +60,7 @@ class Conductor:
         self._user_limit = user_limit
         self._running_limit = running_limit
         self._tick_s = tick_s
-        self.pool = _pool(engine)
+        self.pool = pool_of(engine)
         self.roster = Roster(self.pool, on_change=self.wake, user_limit=user_limit)
         self._chances_seen = -1
         self._turns_due = 0.0
@@ -109,7 +109,7 @@ class Conductor:
                 # It may never have reached the engine. Starting twice is starting once.
                 self._unstarted.add(row.id)
         self._results.watch(standing.unsent, soon=True)
-        log.info("%d jobs wait, %d hold cards", len(standing.waiting), len(standing.active))
+        log.info("%d jobs wait, %d are under way", len(standing.waiting), len(standing.active))
 
     def close(self) -> None:
         """End the loop. Running jobs go on."""
@@ -238,7 +238,7 @@ class Conductor:
         news = [
             self._patience.corrected(seen)
             for seen in self._engine.observe(job.attempt for job in active)
-            if seen.state.is_final or _is_news(rows[seen.job_id], seen)
+            if seen.state.is_final or ledger.is_news(rows[seen.job_id], seen)
         ]
         if news:
             self._write_down(news)
@@ -391,24 +391,3 @@ class Conductor:
             handle=row.handle,
             archive=self._archives.path(code.archive) if isinstance(code, ArchivedCode) else None,
         )
-
-
-def _is_news(row: JobRow, seen: Observation) -> bool:
-    """Of an attempt that is not over: whether it has come further, or waits for something else."""
-    if row.state is not JobState.STARTING:
-        return False
-    return seen.state is AttemptState.RUNNING or (seen.cause, seen.values) != (
-        row.cause,
-        row.values,
-    )
-
-
-def _pool(engine: Engine) -> Pool | None:
-    """The cards to hand out; None where the engine has a queue of its own."""
-    if not isinstance(engine, HasCards):
-        return None
-    kinds: dict[str, dict[str, tuple[int, ...]]] = {}
-    for card in engine.cards():
-        nodes = kinds.setdefault(card.kind, {})
-        nodes[card.node] = (*nodes.get(card.node, ()), card.id)
-    return kinds

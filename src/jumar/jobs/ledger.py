@@ -227,6 +227,16 @@ def apply_observation(connection: Connection, seen: Observation, now: float) -> 
     return find_job(connection, seen.job_id)
 
 
+def is_news(row: JobRow, seen: Observation) -> bool:
+    """Of an attempt that is not over: whether it has come further, or waits for something else."""
+    if row.state is not JobState.STARTING:
+        return False
+    return seen.state is AttemptState.RUNNING or (seen.cause, seen.values) != (
+        row.cause,
+        row.values,
+    )
+
+
 def _move_on(connection: Connection, row: JobRow, seen: Observation, now: float) -> None:
     """An attempt that is not over has come further."""
     why = because(seen.cause, seen.values, seen.reason)

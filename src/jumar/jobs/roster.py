@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from jumar.engine.base import SEND_LIMIT_S, Attempt
+from jumar.engine.base import SEND_LIMIT_S, Attempt, Engine, HasCards
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.cards import KindCards
 from jumar.jobs.scheduling.records import Pool, QueuedJob, RunningJob
@@ -231,3 +231,14 @@ def _grace_s(row: JobRow) -> float:
     """How long it may hold its cards after it was asked to end."""
     sending_s = SEND_LIMIT_S if row.spec.sends_results else 0.0
     return row.spec.grace + sending_s + _CLEAN_UP_S
+
+
+def pool_of(engine: Engine) -> Pool | None:
+    """The cards to hand out; None where the engine has a queue of its own."""
+    if not isinstance(engine, HasCards):
+        return None
+    kinds: dict[str, dict[str, tuple[int, ...]]] = {}
+    for card in engine.cards():
+        nodes = kinds.setdefault(card.kind, {})
+        nodes[card.node] = (*nodes.get(card.node, ()), card.id)
+    return kinds
