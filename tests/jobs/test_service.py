@@ -21,9 +21,9 @@ from jumar.errors import (
     NotFound,
     StorageFull,
     SubmitRefused,
+    TooLarge,
 )
 from jumar.jobs import conductor, ledger, results
-from jumar.jobs.archives import CodeTooLarge
 from jumar.jobs.lifecycle import STEPS, check_step
 from jumar.jobs.service import JobService
 from jumar.spec.devices import Card, DeviceKind
@@ -411,7 +411,7 @@ def test_a_digest_is_never_a_path(platform: Platform, digest: str) -> None:
 
 def test_endless_code_is_cut_off(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jumar.jobs.archives.MOST_BYTES", 1000)
-    with pytest.raises(CodeTooLarge):
+    with pytest.raises(TooLarge):
         platform.service.receive_code("0" * 64, (b"x" * 100 for _ in range(100)))
 
 

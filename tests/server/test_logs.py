@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.server.conftest import Running
 
+from jumar.errors import RangeUnsatisfiable
 from jumar.server.api.logfile import OpenLog
-from jumar.server.edge.ranges import Part, RangeUnsatisfiable, parse_range
+from jumar.server.edge.ranges import Part, parse_range
 
 GIB = 1 << 30
 

@@ -62,7 +62,7 @@ def _uses(*, warn: bool) -> "tuple[Sequence[CardUse] | None, bool]":
     """What the server gave out (None when none answers), and whether it is on this machine."""
     from jumar.client import Client
     from jumar.client.config import find
-    from jumar.errors import NotAllowed, NotSignedIn, ServerUnreachable
+    from jumar.errors import NotAllowed, NotSignedIn, Unavailable
     from jumar.server.home import server_process
     from jumar.settings import load
 
@@ -74,7 +74,7 @@ def _uses(*, warn: bool) -> "tuple[Sequence[CardUse] | None, bool]":
     try:
         with Client(address.url, address.token) as client:
             return client.cards(), address.embedded or urlsplit(address.url).hostname in _LOOPBACK
-    except (ServerUnreachable, NotAllowed, NotSignedIn) as error:
+    except (Unavailable, NotAllowed, NotSignedIn) as error:
         if warn:
             note(f"job names are not known: {error}")
         return None, True

@@ -2,17 +2,15 @@
 
 import re
 
-from jumar.errors import JumarError
+from jumar.errors import Unavailable
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _NUMBER = re.compile(r"([-+]?\d{1,15}(?:\.\d{1,9})?)\s*(?:%|W|C|MB|MHz)?", re.IGNORECASE)
 _NOTHING = frozenset({"", "-", "--", "na", "n/a", "none", "null", "unknown", "not supported"})
 
 
-class CannotRead(JumarError):
+class CannotRead(Unavailable):
     """A tool answered with something that is not the report it was asked for."""
-
-    status = 503
 
 
 def lines_of(text: str) -> list[str]:

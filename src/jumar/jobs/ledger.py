@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select,
 
 from jumar.database.tables import attempts, jobs
 from jumar.engine.base import Observation
-from jumar.errors import NotFound, TooManyJobs
+from jumar.errors import JobNotFound, TooManyJobs
 from jumar.jobs import use
 from jumar.jobs.lifecycle import check_step
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
@@ -180,7 +180,7 @@ def find_job(connection: Connection, job_id: str) -> JobRow:
     """The job with just this id; `naming` knows which one somebody means."""
     row = connection.execute(select(jobs).where(jobs.c.id == job_id)).first()
     if row is None:
-        raise NotFound(f"no job {job_id[:64]!r}", hint="list them with: jumar jobs --all")
+        raise JobNotFound(f"no job {job_id[:64]!r}", hint="list them with: jumar jobs --all")
     return job_row(row)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from jumar.database.access import Database
-from jumar.errors import Conflict, HomeUnusable, JumarError
+from jumar.errors import HomeUnusable, JobNotEnded, JumarError, NotUploaded
 from jumar.jobs import ledger
 from jumar.jobs.ledger import JobRow
 from jumar.jobs.roster import Roster
@@ -82,12 +82,12 @@ class Removals:
 
 def _check_removable(row: JobRow) -> None:
     if not row.state.is_final:
-        raise Conflict(
+        raise JobNotEnded(
             f"job {row.id} is {row.state}: only jobs that have ended are removed",
             hint=f"end it first: jumar stop {row.id}",
         )
     if row.not_uploaded:
-        raise Conflict(
+        raise NotUploaded(
             f"results of job {row.id} are not yet uploaded: its folder is all there is of them",
             hint=f"send them first: jumar jobs upload {row.id}",
         )

@@ -10,7 +10,15 @@ from sqlalchemy import Connection
 
 from jumar.database.access import Database
 from jumar.engine.base import Engine, Plan
-from jumar.errors import BadInput, Conflict, JumarError, NotFound, StorageFull, SubmitRefused
+from jumar.errors import (
+    BadInput,
+    Conflict,
+    JobNotEnded,
+    JumarError,
+    LogNotFound,
+    StorageFull,
+    SubmitRefused,
+)
 from jumar.jobs import ledger, listing, naming, use
 from jumar.jobs.archives import CodeArchives, Incoming
 from jumar.jobs.conductor import TICK_S, Conductor
@@ -208,7 +216,7 @@ class JobService:
                 hint="outputs that are obs:// or s3:// addresses are uploaded",
             )
         if not row.state.is_final:
-            raise Conflict(
+            raise JobNotEnded(
                 f"job {row.id} is {row.state}: its results are sent while it runs and at its end"
             )
         if row.not_uploaded:
@@ -326,7 +334,7 @@ class JobService:
         row = self._row(job)
         path = self._folder / row.id / "logs" / f"node{node:d}" / f"rank{rank:d}.log"
         if not path.is_file():
-            raise NotFound(f"job {row.id} has no log of rank {rank} on node {node} yet")
+            raise LogNotFound(f"job {row.id} has no log of rank {rank} on node {node} yet")
         return path
 
     def has_code(self, digest: str) -> bool:

@@ -10,7 +10,15 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from jumar.database.access import Database
 from jumar.database.tables import login_codes, tokens, users
-from jumar.errors import BadInput, Conflict, NotAllowed, NotFound, NotSignedIn
+from jumar.errors import (
+    BadInput,
+    Conflict,
+    NameTaken,
+    NotAllowed,
+    NotSignedIn,
+    UserNotFound,
+    WrongPassword,
+)
 from jumar.people.passwords import check_password, matches, scramble
 from jumar.people.tokens import SESSION_S, Proof, Tokens, digest
 from jumar.spec.records import GivenPassword, UserRecord
@@ -76,7 +84,7 @@ class Accounts:
         stored = self._stored(name)
         # An unknown name takes as long as a wrong password.
         if not matches(password, stored.password if stored.is_good else None):
-            raise NotSignedIn("wrong name or password")
+            raise WrongPassword("wrong name or password")
         made = self.tokens.new(
             name, label, kind="session", lasts_s=SESSION_S, proof=_unchanged(name, stored)
         )
@@ -220,7 +228,7 @@ def _make_admin(connection: Connection, name: str) -> None:
 def _insert_user(connection: Connection, name: str, role: str, password: str | None) -> None:
     taken = connection.execute(select(users.c.name).where(users.c.name == name)).first()
     if taken is not None:
-        raise Conflict(f"the name {name!r} is taken")
+        raise NameTaken(f"the user name {name!r} is taken")
     connection.execute(
         insert(users).values(name=name, role=role, password=password, created_at=time.time())
     )
@@ -257,5 +265,5 @@ def _code_is_over() -> NotSignedIn:
     )
 
 
-def _nobody(name: str) -> NotFound:
-    return NotFound(f"no user {name[:64]!r}", hint="list them with: jumar users")
+def _nobody(name: str) -> UserNotFound:
+    return UserNotFound(f"no user {name[:64]!r}", hint="list them with: jumar users")

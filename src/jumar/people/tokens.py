@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Delete, Row, delete, insert, select, update
 
 from jumar.database.access import Database
 from jumar.database.tables import tokens, users
-from jumar.errors import BadInput, Conflict, NotFound, NotSignedIn
+from jumar.errors import BadInput, Conflict, NotSignedIn, TokenNotFound
 from jumar.spec.records import NewToken, TokenRecord, UserRecord
 
 SESSION_S = 30 * 24 * 3600
@@ -137,7 +137,7 @@ class Tokens:
 
     def revoke_by_id(self, token_id: str, *, user: str | None) -> None:
         """Take back a token of `user`, or of anybody where that is None."""
-        unknown = NotFound(f"no token {token_id[:16]!r}", hint="list them with: jumar tokens")
+        unknown = TokenNotFound(f"no token {token_id[:16]!r}", hint="list them with: jumar tokens")
         if not (token_id.isascii() and token_id.isalnum()):
             raise unknown
         which = [tokens.c.id == token_id, *([] if user is None else [tokens.c.user == user])]

@@ -15,19 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from jumar.errors import HomeUnusable, JumarError, StorageFull
+from jumar.errors import HomeHeld, HomeUnusable, JumarError, StorageFull
 from jumar.launch.processes.process import Identity, identify, is_alive
 
 _LOCK_WAIT_S = 1.0
-_HINT = "set JUMAR_HOME to a folder that you may write"
-
-
-class HomeHeld(HomeUnusable):
-    """Another server works in this home."""
+_HINT = "set JUMAR_HOME to a folder you can write to"
 
 
 def prepare_home(home: Path) -> None:
-    """Make the home if it is not there, and see that files can be written in it."""
+    """Make the home if it does not exist, and check that files can be written in it."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         home.chmod(0o700)
@@ -71,7 +67,7 @@ def locked(home: Path) -> Generator[None]:
             except BlockingIOError:
                 if time.monotonic() > until:
                     raise HomeHeld(
-                        f"a server already works in {home}", hint="stop it with: jumar down"
+                        f"another server is already using {home}", hint="stop it with: jumar down"
                     ) from None
                 time.sleep(0.05)
         yield
@@ -98,7 +94,7 @@ def write_json(path: Path, values: Mapping[str, object]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file's values; nothing when it is not there or not whole."""
+    """A JSON file's values; empty when the file is missing or incomplete."""
     try:
         values = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):

@@ -5,7 +5,6 @@ can stand for gigabytes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from jumar.errors import BadInput
+from jumar.spec.faults import fault_words
 from jumar.spec.job import JobSpec
 from jumar.spec.text import flaws
 
@@ -99,7 +99,7 @@ class _Fault:
     def of(cls, detail: Any, lines: Lines) -> "_Fault":
         # The branch of a union, written <so>, is part of pydantic's path; people only know fields.
         place = tuple(part for part in detail["loc"] if not str(part).startswith("<"))
-        return cls.at(place, _message(detail), lines)
+        return cls.at(place, fault_words(detail), lines)
 
     @classmethod
     def at(cls, place: tuple[str | int, ...], message: str, lines: Lines) -> "_Fault":
@@ -113,17 +113,6 @@ class _Fault:
         return (
             f"{where}: {self.field}: {self.message}" if self.field else f"{where}: {self.message}"
         )
-
-
-def _message(detail: Any) -> str:
-    if detail["type"] == "extra_forbidden":
-        return "unknown field"
-    if detail["type"] == "missing":
-        return "is missing"
-    if detail["type"] == "string_type" and isinstance(detail["input"], bool | int | float | date):
-        # What YAML takes for something else: yes, 3, 2026-01-31.
-        return "is not text; put it in quotes"
-    return str(detail["msg"]).removeprefix("Value error, ")
 
 
 def _refuse_aliases(text: str, source: str) -> None:

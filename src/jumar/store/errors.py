@@ -1,27 +1,19 @@
 """What can go wrong with a store, beyond the errors that all rooms share."""
 
-from jumar.errors import JumarError
+from jumar.errors import StoreFailed, Unavailable
 
 
-class StoreAway(JumarError):
+class StoreAway(Unavailable):
     """The store does not answer, broke off or is overloaded; trying again may help."""
 
-    status = 503
 
-
-class Damaged(JumarError):
+class Damaged(StoreFailed):
     """What arrived is not what was sent: size or checksum differ."""
 
-    status = 502
 
-
-class BadAnswer(JumarError):
+class BadAnswer(StoreFailed):
     """The store answered what no S3 server may; asking again does not help."""
 
-    status = 502
 
-
-class TransferFailed(JumarError):
+class TransferFailed(StoreFailed):
     """Some of the files could not be copied; the others were."""
-
-    status = 502

@@ -118,7 +118,7 @@ class Follower:
         try:
             await run_in_threadpool(self._check_rights)
         except (NotAllowed, NotSignedIn) as error:
-            return _event("refused", {"message": error.message, "hint": error.hint})
+            return _event("refused", {**error.as_json()})
         self._checked_at = time.monotonic()
         return b""
 

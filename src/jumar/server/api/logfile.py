@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-from jumar.errors import NotFound
+from jumar.errors import LogNotFound
 
 BLOCK = 64 * 1024
 MOST_TAIL_BYTES = 16 << 20
@@ -24,11 +24,11 @@ class OpenLog:
             self._file = os.fdopen(os.open(path, flags), "rb", buffering=0)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
-                raise NotFound("there is no such log yet") from error
+                raise LogNotFound("there is no such log yet") from error
             raise
         if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
             self.close()
-            raise NotFound("the log is not a plain file")
+            raise LogNotFound("the log is not a plain file")
 
     def size(self) -> int:
         """How long it is now."""

@@ -45,7 +45,7 @@ async def list_logs(opened: OpenedJob, site: SiteOf) -> Response:
             },
         },
         206: {"description": "the part that `Range` asks for"},
-        416: {"description": "the range lies behind the end"},
+        416: {"description": "the range begins after the end"},
     },
 )
 async def read_log(

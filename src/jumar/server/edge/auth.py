@@ -6,7 +6,7 @@ from fastapi import Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from jumar.errors import NotAllowed, NotSignedIn
+from jumar.errors import NotAllowed, NotApproved, NotSignedIn
 from jumar.people.tokens import SESSION_S
 from jumar.server.edge.site import Site, SiteOf, site_of
 from jumar.spec.records import JobSummary, UserRecord
@@ -43,7 +43,7 @@ def _sign_in_hint(site: Site) -> str:
 async def member(user: Annotated[UserRecord, Depends(signed_in)]) -> UserRecord:
     """The user who asks, if an administrator has let them in."""
     if user.role not in ("member", "admin"):
-        raise NotAllowed(
+        raise NotApproved(
             f"{user.name} is waiting for an administrator's approval",
             hint=f"ask an administrator to run: jumar users approve {user.name}",
         )

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jumar.errors import BadInput, JumarError, NotAllowed
+from jumar.errors import BadInput, JumarError, NotAllowed, ServerFailed
 from jumar.server.edge.bodies import paced, whole
 from jumar.server.edge.exchange import error_answer
 from jumar.server.edge.site import API
@@ -77,8 +77,7 @@ class Guard:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if answer.started:
                 raise
-            unexpected = JumarError("the server failed; its log tells more")
-            unexpected.status = 500
+            unexpected = ServerFailed("the server failed", hint="its log says more: server.log")
             await error_answer(unexpected)(scope, receive, answer.send)
 
 
