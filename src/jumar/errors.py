@@ -209,6 +209,14 @@ class RangeUnsatisfiable(JumarError):
         self.size = size
 
 
+class HeadTooLarge(JumarError):
+    """An address and headers larger than the server takes."""
+
+    status = 431
+    code = "head-too-large"
+    meaning = "address and headers are larger than the server accepts"
+
+
 class SubmitRefused(JumarError):
     """The engine can never run this job."""
 
@@ -243,6 +251,14 @@ class TooManyUploads(JumarError):
     status = 429
     code = "too-many-uploads"
     meaning = "the user has too many uploads in progress"
+
+
+class TooManyConnections(JumarError):
+    """More open websockets of one user than are taken at once."""
+
+    status = 429
+    code = "too-many-connections"
+    meaning = "the user has too many open websockets"
 
 
 class HomeUnusable(JumarError):
