@@ -33,7 +33,7 @@ def test_progress_is_on_the_page_and_news_of_it_come(running: Running) -> None:
     _, english = page(running, f"/jobs/{job.id}")
     assert "312 of 5,000 files, 1.2 GB of 20.0 GB, 85.0 MB/s" in english
     _, chinese = page(running, f"/jobs/{job.id}?lang=zh")
-    assert "5,000 个文件中的 312 个" in chinese
+    assert "312 / 5,000 个文件" in chinese
     record = running.api("GET", f"/jobs/{job.id}").json["staging"]
     assert (record["phase"], record["inputs"]["files"]) == ("bringing", 312)
     seen = f"/jobs/{job.id}?seen={running.site.service.version}&carried={record['updated_at']:.3f}"
@@ -61,13 +61,13 @@ def test_results_left_behind_are_marked_everywhere_until_they_are_uploaded(
     running.finish(job.id)
     assert running.api("GET", f"/jobs/{job.id}").json["not_uploaded"] is True
     assert running.api("GET", "/jobs").json["jobs"][0]["not_uploaded"] is True
-    assert "Results not yet uploaded" in page(running, "/")[1]
+    assert "Results not uploaded yet" in page(running, "/")[1]
     _, text = page(running, f"/jobs/{job.id}")
-    assert "Results not yet uploaded" in text
+    assert "Results not uploaded yet" in text
     assert "the store is away" in text
     assert running.api("POST", f"/jobs/{job.id}/upload").status == 200
     wait_for(lambda: not running.api("GET", f"/jobs/{job.id}").json["not_uploaded"])
-    assert "Results not yet uploaded" not in page(running, "/")[1]
+    assert "Results not uploaded yet" not in page(running, "/")[1]
     assert running.api("POST", f"/jobs/{job.id}/upload").status == 200
 
 

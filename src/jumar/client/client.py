@@ -192,7 +192,7 @@ class Client(PeopleCalls):
     # logs
 
     def log_files(self, job: str) -> tuple[LogFile, ...]:
-        """The logs a job has, one a rank."""
+        """The logs a job has, one per rank."""
         call = _job_call("GET", job, "/logs", repeatable=True)
         return decode(tuple[LogFile, ...], self._json(call))
 
@@ -209,7 +209,9 @@ class Client(PeopleCalls):
                 raise ServerUnreachable(f"the log of {job} broke off: {error}") from error
             # A connection that is closed early looks like the end; what is missing tells.
             if response.length:
-                raise ServerUnreachable(f"the log of {job} broke off: {response.length} bytes lack")
+                raise ServerUnreachable(
+                    f"the log of {job} broke off: {response.length} bytes are missing"
+                )
 
     def follow(
         self,

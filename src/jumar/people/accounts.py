@@ -96,11 +96,11 @@ class Accounts:
         check_password(new)
         before = self._stored(name)
         if before.password and not old:
-            raise NotAllowed("you have a password: give it too", hint="leave out --first")
+            raise NotAllowed("you already have a password: enter it too", hint="leave out --first")
         if before.password and not (before.is_good and matches(old, before.password)):
             raise NotAllowed(
                 "the old password is wrong",
-                hint="an administrator gives out a new one with: jumar users reset NAME",
+                hint="if you forgot it, an administrator can run: jumar users reset NAME",
             )
         stored = scramble(new)
 
@@ -253,14 +253,14 @@ def _unchanged(name: str, before: _Stored) -> Proof:
 
     def check(connection: Connection) -> None:
         if _stored(connection, name) != before:
-            raise NotSignedIn("the password was changed meanwhile")
+            raise NotSignedIn("the password was changed in the meantime")
 
     return check
 
 
 def _code_is_over() -> NotSignedIn:
     return NotSignedIn(
-        "this login link was used already or is too old",
+        "this login link has expired or was already used",
         hint="get a new one with: jumar up --detach",
     )
 

@@ -67,7 +67,7 @@ class Tokens:
         label = label.strip()
         if not label or len(label) > _LONGEST_LABEL or not label.isprintable():
             raise BadInput(
-                f"a token's name is 1 to {_LONGEST_LABEL} printable characters",
+                f"a token's name must have 1 to {_LONGEST_LABEL} printable characters",
                 hint="say what it is for: jumar tokens create ci",
             )
         now = time.time()
@@ -148,8 +148,8 @@ class Tokens:
                 raise unknown
             if found.kind == "server":
                 raise Conflict(
-                    "this token is the server's own: the commands of its account use it",
-                    hint="where it has leaked, remove client.json in the server's home and start it again",
+                    "this token belongs to the server itself: commands on its machine use it",
+                    hint="if it has leaked, remove client.json from the server's home and restart the server",
                 )
             connection.execute(delete(tokens).where(*which))
 
@@ -209,7 +209,7 @@ def still_held(secret: str) -> Proof:
     def check(connection: Connection) -> None:
         query = select(tokens.c.id).where(tokens.c.digest == digest(secret))
         if connection.execute(query).first() is None:
-            raise NotSignedIn("this token was taken back", hint="sign in with: jumar login")
+            raise NotSignedIn("this token was revoked", hint="sign in with: jumar login")
 
     return check
 

@@ -28,7 +28,7 @@ Tail = Annotated[int | None, Query(ge=0, le=MOST_LINES, description="only the la
 
 @router.get("", response_model=list[LogFile], summary="The logs of a job")
 async def list_logs(opened: OpenedJob, site: SiteOf) -> Response:
-    """One log a rank, with its size in bytes."""
+    """One log per rank, with its size in bytes."""
     return answer(await run_in_threadpool(site.service.log_files, opened.id))
 
 

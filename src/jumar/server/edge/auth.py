@@ -89,7 +89,7 @@ def check_still_allowed(site: Site, token: str, owner: str) -> None:
     user = site.accounts.user_of(token)
     if user is None:
         raise NotSignedIn(
-            "signed out: the token was taken back or has expired", hint=_sign_in_hint(site)
+            "signed out: the token was revoked or has expired", hint=_sign_in_hint(site)
         )
     if user.role == "pending" or not may_open(user, owner):
         raise NotAllowed(
