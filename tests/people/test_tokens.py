@@ -238,6 +238,6 @@ def test_tokens_of_an_older_jumar_keep_working_and_sign_ins_among_them_end(
 
 def test_the_servers_own_token_is_not_taken_back_by_its_id(accounts: Accounts) -> None:
     own = next(token for token in accounts.tokens.of("root") if token.kind == "server")
-    with pytest.raises(Conflict, match="the server's own"):
+    with pytest.raises(Conflict, match="belongs to the server itself"):
         accounts.tokens.revoke_by_id(own.id, user="root")
     assert own in accounts.tokens.of("root")
