@@ -78,7 +78,7 @@ COMMANDS: dict[str, Entry] = {
     "port": Entry(
         "jumar.cli.port", "Port CUDA training code to Ascend NPUs, with a report.", TOOLS
     ),
-    "try": Entry("jumar.cli.trial", "Try a script on simulated NPUs.", TOOLS),
+    "try": Entry("jumar.cli.trying", "Try a script on simulated NPUs.", TOOLS),
     "demo": Entry("jumar.cli.demo", "Port a CUDA script and train it on simulated NPUs.", TOOLS),
     "spec": Entry("jumar.cli.spec", "Check job files.", TOOLS),
     "version": Entry("jumar.cli.version", "Print versions.", TOOLS),

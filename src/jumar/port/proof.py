@@ -131,6 +131,11 @@ class Certificate:
         """Whether the port is proven to compute the same."""
         return self.verdict is Verdict.PROVEN
 
+    @property
+    def is_the_ports_fault(self) -> bool:
+        """Whether the port went wrong where the original did not."""
+        return self.verdict in (Verdict.DIFFERS, Verdict.PORT_FAILED)
+
 
 def compare(original: RunResult, ported: RunResult, *, tolerance: float = TOLERANCE) -> Certificate:
     """Compare two runs in the order of what they did: losses, and parameters after each step."""

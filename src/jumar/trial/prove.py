@@ -13,11 +13,11 @@ from pathlib import Path
 from jumar.errors import BadInput
 from jumar.inject.simulated import environment
 from jumar.inject.starting import Limits, cuda_on_cpu, noted
-from jumar.port import trial as trial_report
+from jumar.port import trial_report
+from jumar.port.command_line import ported as ported_command
 from jumar.port.proof import Certificate, RunResult, Verdict, compare, with_second_original
 from jumar.port.report.summary import Evidence
 from jumar.port.tree import TreeResult
-from jumar.port.words import ported as ported_words
 from jumar.trial.notes import read_run
 from jumar.trial.process import Command, resolved, run, with_own_python
 from jumar.trial.scratch import check_room, make_copy, placed
@@ -63,7 +63,7 @@ def _as_asked(certificate: Certificate, wish: Wish) -> Certificate:
 
 
 def _told_for_npu(words: tuple[str, ...], tell: Tell) -> tuple[str, ...]:
-    on_npu = ported_words(words)
+    on_npu = ported_command(words)
     for asked, given in zip(words, on_npu, strict=True):
         if asked != given:
             tell(f"proof: the port is given {given!r} where the command says {asked!r}")

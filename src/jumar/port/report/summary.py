@@ -10,7 +10,7 @@ from jumar.port.options import Options
 from jumar.port.proof import Certificate
 from jumar.port.records import FileResult, Finding, Severity, Words
 from jumar.port.tree import TreeResult
-from jumar.port.trial import TrialReport
+from jumar.port.trial_report import TrialReport
 
 _ORDER = {Severity.WORK: 0, Severity.LIMIT: 1, Severity.INFO: 2}
 

@@ -124,8 +124,8 @@ OTHER_TITLES: dict[str, Words] = {
     "JP901": Words("single card to many", "单卡改多卡"),
     "JP911": Words("ModelArts adaptation", "ModelArts 适配"),
     "JP921": Words("Xihe adaptation", "昇思大模型平台适配"),
-    "JP951": Words("proof that the port computes the same", "一致性证明"),
     "JP952": Words("seen in a run on simulated NPUs", "模拟 NPU 试运行所见"),
+    "JP953": Words("proof that the port computes the same", "一致性证明"),
 }
 """Codes that are not asked of Python nodes."""
 

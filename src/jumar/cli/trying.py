@@ -15,7 +15,7 @@ from jumar.settings import load
 from jumar.spec.duration import format_duration
 
 if TYPE_CHECKING:
-    from jumar.trial.attempt import Tried
+    from jumar.trial.run import Tried
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -66,7 +66,7 @@ def command(
     # Imported here: `jumar try --help` needs none of it.
     from jumar.store.accounts import load_config
     from jumar.trial import mini
-    from jumar.trial.attempt import Wish, attempt, attempt_ported
+    from jumar.trial.run import Wish, try_in_place, try_ported
 
     file, folder = _places(report)
     time_s = whole_seconds("--time", time_limit) if time_limit is not None else 0
@@ -81,7 +81,7 @@ def command(
         minis=tuple(mini.parse(text) for text in minis),
         stdout=sys.stderr.fileno() if as_json else None,
     )
-    tried = (attempt_ported if port_first else attempt)(
+    tried = (try_ported if port_first else try_in_place)(
         wish, Path.cwd(), load_config(load().home), note
     )
     if tried.ended.stopped:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from jumar.inject.simulated import environment
-from jumar.port import trial as trial_report
+from jumar.port import trial_report
+from jumar.port.command_line import ported as ported_command
 from jumar.port.options import Options
 from jumar.port.report.summary import Evidence
 from jumar.port.run import Outcome, Target, port_repository
 from jumar.port.tree import TreeResult
-from jumar.port.words import ported as ported_words
 from jumar.store.accounts import StoreConfig
 from jumar.trial import mini
 from jumar.trial.process import Command, Ended, resolved, run, with_own_python
@@ -50,7 +50,7 @@ class Tried:
     port: Outcome | None = None
 
 
-def attempt(wish: Wish, folder: Path, config: StoreConfig, tell: Tell) -> Tried:
+def try_in_place(wish: Wish, folder: Path, config: StoreConfig, tell: Tell) -> Tried:
     """Run the command in `folder` itself."""
     with tempfile.TemporaryDirectory(prefix="jumar-try-") as place:
         scratch = Path(place).resolve()
@@ -61,14 +61,14 @@ def attempt(wish: Wish, folder: Path, config: StoreConfig, tell: Tell) -> Tried:
             words = mini.renamed(words, wanted, made.path)
         ended, document = _run(replace(wish, words=words), folder, scratch)
         if wish.reports is not None and document is not None:
-            from jumar.port.report.evidence_html import trial_page
+            from jumar.port.report.as_html import trial_page
 
             page = trial_page(folder.name, trial_report.read(document, folder))
             (wish.reports / "report.html").write_text(page, "utf-8")
         return Tried(ended, document)
 
 
-def attempt_ported(wish: Wish, source: Path, config: StoreConfig, tell: Tell) -> Tried:
+def try_ported(wish: Wish, source: Path, config: StoreConfig, tell: Tell) -> Tried:
     """Port `source` and run the command in the port; both are in the report."""
     seen: list[Tried] = []
 
@@ -107,7 +107,7 @@ def _copied(wish: Wish, result: TreeResult, copy: Path, config: StoreConfig, tel
     make_copy(result, copy, ported=True)
     for within, target in swapped:
         mini.put(target, copy / within)
-    return replace(wish, words=ported_words(placed(words, result.root, copy)))
+    return replace(wish, words=ported_command(placed(words, result.root, copy)))
 
 
 def _below(path: str, folder: str) -> bool:
