@@ -32,7 +32,7 @@ def command(as_json: bool) -> None:
       jumar devices --json
     """
     from jumar.devices import cards, simulated_cards
-    from jumar.devices.nodes import ASCEND_VENDOR, accelerators, davinci_ids
+    from jumar.devices.nodes import accelerators, davinci_ids
     from jumar.settings import load
 
     found = (*cards(), *simulated_cards(load().sim_cards))
@@ -40,7 +40,7 @@ def command(as_json: bool) -> None:
         print_json(found)
     else:
         print_table(HEADER, [_row(card) for card in found])
-    silent = len(accelerators(ASCEND_VENDOR))
+    silent = len(accelerators())
     if silent and not davinci_ids():
         note(f"{silent} Ascend cards are on the PCI bus without a driver (see: jumar doctor)")
 

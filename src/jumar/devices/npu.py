@@ -169,9 +169,7 @@ def _node_cards(machine: Machine) -> tuple[Card, ...]:
     numbers = nodes.davinci_ids(machine.root)
     if not numbers:
         return ()
-    models = {
-        device.device.lower() for device in nodes.accelerators(nodes.ASCEND_VENDOR, machine.root)
-    }
+    models = {device.device.lower() for device in nodes.accelerators(machine.root)}
     model = models.pop() if len(models) == 1 else ""
     name = _PCI_NAMES.get(model, "")
     generation = _PCI_GENERATIONS.get(model) or generation_of(name)

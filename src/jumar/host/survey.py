@@ -1,6 +1,6 @@
 """What several checks look at, looked at once: cards, npu-smi, the interpreter, CANN."""
 
-from jumar.devices.nodes import ASCEND_VENDOR, PciDevice, accelerators, davinci_ids
+from jumar.devices.nodes import PciDevice, accelerators, davinci_ids
 from jumar.devices.smi_info import SmiInfo, read_info
 from jumar.devices.text import CannotRead
 from jumar.errors import BadInput
@@ -19,7 +19,7 @@ _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 def pci_cards(patient: Patient) -> tuple[PciDevice, ...]:
     """Ascend accelerators on the PCI bus."""
-    return patient.once("pci", lambda: accelerators(ASCEND_VENDOR, patient.root))
+    return patient.once("pci", lambda: accelerators(patient.root))
 
 
 def nodes(patient: Patient) -> tuple[int, ...]:

@@ -88,11 +88,9 @@ class Api:
     name: str
     state: State
     may_run_on_cpu: bool = False
-    inference_only: bool = False
     cpu_only: bool = False
     dtypes: tuple[str, ...] = ()
     """What the first argument may be; empty means no limit is listed."""
-    npu_name: str = ""
 
 
 class Catalogue:
@@ -107,13 +105,13 @@ class Catalogue:
         row = self._rows.get(name.replace("torch.Tensor.", "Tensor.", 1))
         if row is None:
             return Api(name, _unlisted(name))
-        cells = row.split("\t") + [""] * 5
+        cells = row.split("\t") + [""] * 4
         state = _STATES[cells[0]]
         if state is not State.UNSUPPORTED and self._chip not in cells[1]:
             state = State.NOT_VERIFIED
         notes = cells[2]
         dtypes = tuple(cells[3].split(",")) if cells[3] else ()
-        return Api(name, state, "c" in notes, "i" in notes, "p" in notes, dtypes, cells[4])
+        return Api(name, state, "c" in notes, "p" in notes, dtypes)
 
 
 @cache
