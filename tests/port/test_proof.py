@@ -64,7 +64,7 @@ def test_rounding_within_the_tolerance_is_proven_and_not_called_the_same_bits() 
         (5, {"values": (1.1,)}, "loss 2", "train.py:9"),
         (5, {"values": (math.nan,)}, "loss 2", "train.py:9"),
         (2, {"values": (1.0, 2.5)}, "parameter w after step 1", "train.py:10"),
-        (6, {"what": "v"}, "what happens", "train.py:10"),
+        (6, {"what": "v"}, "order of events", "train.py:10"),
     ],
 )
 def test_the_first_difference_has_its_place(

@@ -1,6 +1,6 @@
 """The network cards on the NPUs: what `hccn_tool` answers. Text in, records out.
 
-/etc/hccn.conf is read by `jumar.launch.ascend.hccn`, which needs it without this room."""
+/etc/hccn.conf is read by `jumar.launch.ascend.hccn`, which must work without this room."""
 
 import re
 
@@ -22,7 +22,7 @@ def read_ip(text: str) -> tuple[str, str | None]:
     fields = read_fields(text)
     found = address(fields.get("ipaddr") or fields.get("ip address"))
     if found is None:
-        raise CannotRead(f"hccn_tool gave no address: {first_words(text) or 'no output'}")
+        raise CannotRead(f"hccn_tool reported no address: {first_words(text) or 'no output'}")
     return found, address(fields.get("netmask"))
 
 
@@ -39,7 +39,7 @@ def read_net_health(text: str) -> str:
 def _field(text: str, name: str) -> str:
     value = word(read_fields(text).get(name))
     if value is None:
-        raise CannotRead(f"hccn_tool gave no {name}: {first_words(text) or 'no output'}")
+        raise CannotRead(f"hccn_tool reported no {name}: {first_words(text) or 'no output'}")
     return value
 
 
@@ -47,5 +47,5 @@ def read_tls(text: str) -> bool:
     """Whether `-tls -g` says that TLS is on."""
     match = _TLS.search(text)
     if match is None:
-        raise CannotRead(f"hccn_tool gave no TLS switch: {first_words(text) or 'no output'}")
+        raise CannotRead(f"hccn_tool reported no TLS switch: {first_words(text) or 'no output'}")
     return match[1] == "1"

@@ -1,6 +1,6 @@
-"""Device files and the PCI bus: which cards the kernel shows, with no tool and no driver library.
+"""Device files and the PCI bus: which cards the kernel shows, without any tool or driver library.
 
-Says that a card is there and where, never how it feels."""
+Tells that a card exists and where, never its state."""
 
 import re
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def accelerators(root: Path = Path("/")) -> tuple[PciDevice, ...]:
 
 
 def numa_node(bus_id: str, root: Path = Path("/")) -> int | None:
-    """The NUMA node the card hangs on; None when the machine does not say."""
+    """The card's NUMA node; None if the machine does not report one."""
     text = _first_line(root / "sys/bus/pci/devices" / bus_id.lower() / "numa_node")
     return int(text) if text.isdecimal() else None
 

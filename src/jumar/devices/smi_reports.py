@@ -20,15 +20,15 @@ class Report:
     npu_id: int | None
     chip_id: int | None
     values: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By name in lower case without unit: `hbm usage rate`."""
+    """By lower-case name without its unit: `hbm usage rate`."""
 
     def text(self, name: str) -> str | None:
-        """One value; None when it is not there or NA."""
+        """One value; None if it is missing or NA."""
         return word(self.values.get(name))
 
     @property
     def is_mcu(self) -> bool:
-        """Whether this is the board's microcontroller, not a chip that computes."""
+        """Whether this is the board's microcontroller, not a compute chip."""
         return self.values.get("chip name", "").lower() == "mcu"
 
 
@@ -51,7 +51,7 @@ class Board:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """`-t health`: one chip's state and what it complains of."""
+    """`-t health`: one chip's state and its error."""
 
     npu_id: int | None
     chip_id: int | None
@@ -73,12 +73,12 @@ def read_reports(text: str) -> tuple[Report, ...]:
         for report in _board_reports(part)
     ]
     if not reports:
-        raise CannotRead(f"npu-smi gave no values: {first_words(text) or 'no output'}")
+        raise CannotRead(f"npu-smi reported no values: {first_words(text) or 'no output'}")
     return tuple(reports)
 
 
 def read_board(text: str) -> Board:
-    """The board, or the chip when one was asked for."""
+    """The board, or the chip if one was asked for."""
     report = _with_any(read_reports(text), "software version", "chip name", "firmware version")
     return Board(
         npu_id=report.npu_id,
@@ -96,7 +96,7 @@ def read_board(text: str) -> Board:
 
 
 def read_health(text: str) -> tuple[Health, ...]:
-    """One record a chip."""
+    """One record per chip."""
     return tuple(
         Health(
             npu_id=report.npu_id,
@@ -110,7 +110,7 @@ def read_health(text: str) -> tuple[Health, ...]:
 
 
 def _cut(pairs: list[Pair], starts: Callable[[str, str], bool]) -> list[list[Pair]]:
-    """The pairs in parts, each beginning where `starts` says so."""
+    """The pairs in parts; each starts at a pair for which `starts` is true."""
     parts: list[list[Pair]] = [[]]
     for name, value in pairs:
         if starts(name, value):
@@ -135,7 +135,7 @@ def _chip_parts(pairs: list[Pair]) -> list[list[Pair]]:
     names = [name for name, _ in pairs]
     if "chip id" not in names:
         return _cut_at_repeats(pairs)
-    # What stands before the first chip's number is about the board.
+    # Values before the first chip's number describe the board.
     return _cut(pairs[names.index("chip id") :], lambda name, _: name == "chip id")
 
 
@@ -159,7 +159,7 @@ def _report(npu_id: int | None, pairs: list[Pair]) -> Report:
 def _chips(reports: Iterable[Report]) -> list[Report]:
     found = [report for report in reports if not report.is_mcu and _has_metrics(report)]
     if not found:
-        raise CannotRead("npu-smi gave no values of a chip")
+        raise CannotRead("npu-smi reported no values of a chip")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What several checks look at, looked at once: cards, npu-smi, the interpreter, CANN."""
+"""What several checks need, looked up once: cards, npu-smi, the interpreter, CANN."""
 
 from jumar.devices.nodes import PciDevice, accelerators, davinci_ids
 from jumar.devices.smi_info import SmiInfo, read_info
@@ -38,7 +38,7 @@ def in_container(patient: Patient) -> bool:
 
 
 def smi_info(patient: Patient) -> SmiInfo | None:
-    """The table of `npu-smi info`; None when there is none, whatever the reason."""
+    """The table of `npu-smi info`; None if there is none for whatever reason."""
 
     def read() -> SmiInfo | None:
         answer = patient.ask("npu-smi", "info")
@@ -53,17 +53,17 @@ def smi_info(patient: Patient) -> SmiInfo | None:
 
 
 def software(patient: Patient) -> Software:
-    """The CANN a person here would mean."""
+    """The CANN that a user of this machine would mean."""
     return patient.once("software", lambda: software_here(patient.root, patient.environ))
 
 
 def installed_cann(patient: Patient) -> tuple[Cann, ...]:
-    """Every CANN in the usual places, newest first."""
+    """Every CANN in the usual locations, newest first."""
     return patient.once("all-cann", lambda: all_cann(patient.root, patient.environ))
 
 
 def interpreter(patient: Patient) -> Interpreter | BadInput:
-    """The Python to judge, or why it cannot be asked."""
+    """The Python to check, or why it cannot be inspected."""
 
     def look() -> Interpreter | BadInput:
         try:

@@ -25,7 +25,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What to try, and how far."""
+    """What to try, and for how long."""
 
     words: tuple[str, ...]
     devices: int
@@ -33,20 +33,20 @@ class Wish:
     steps: int = 0
     time_s: int = 0
     report: Path | None = None
-    """Where the simulation writes its report; without it a scratch file."""
+    """Where the simulation writes its report; by default a scratch file."""
     reports: Path | None = None
-    """A folder for pages: of the trial, and of the port where there was one."""
+    """A folder for pages: of the trial, and of the port if there was one."""
     minis: tuple[mini.Wanted, ...] = ()
     stdout: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What came of it."""
+    """The result of a trial."""
 
     ended: Ended
     document: dict[str, Any] | None
-    """The report of the simulation; None where no device was used."""
+    """The report of the simulation; None if no device was used."""
     port: Outcome | None = None
 
 
@@ -90,7 +90,7 @@ def try_ported(wish: Wish, source: Path, config: StoreConfig, tell: Tell) -> Tri
 
 
 def _copied(wish: Wish, result: TreeResult, copy: Path, config: StoreConfig, tell: Tell) -> Wish:
-    """The port in a folder of its own, with mini data where it was asked for."""
+    """The port in its own folder, with mini data if requested."""
     words = wish.words
     swapped: list[tuple[str, Path]] = []
     for number, wanted in enumerate(wish.minis):

@@ -46,7 +46,7 @@ _EVENT_KINDS = {
 
 
 class _Row(NamedTuple):
-    """A line beside the line that replaces it; a side that has none is empty."""
+    """A line next to the line that replaces it; a missing side is empty."""
 
     old_line: int | str
     old: str

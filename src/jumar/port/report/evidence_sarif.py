@@ -1,4 +1,4 @@
-"""What running the port has shown, as results of SARIF, at lines of the source."""
+"""What running the port has shown, as SARIF results at lines of the source."""
 
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,7 @@
 """`"cuda:0"` becomes the machine's accelerator, or `"npu:0"` under `--npu-only`.
 
-Only literals in the place of a device change; prose, paths, dictionary keys and names of
-implementations stay."""
+Only literals used as a device change; prose, paths, dictionary keys and names of implementations
+stay."""
 
 import ast
 

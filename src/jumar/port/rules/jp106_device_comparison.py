@@ -1,6 +1,6 @@
-"""`device.type == "cuda"` becomes true on NPUs too.
+"""`device.type == "cuda"` is also true on NPUs.
 
-Portable code asks for either name, so that the CPU and other accelerators keep their branch.
+Portable code accepts either name, so that the CPU and other accelerators keep their branch.
 Comparisons with something that is not a device (`impl == "cuda"`) stay."""
 
 import ast
@@ -15,7 +15,7 @@ from jumar.port.rules.base import Outcomes, Rule
 
 _CUDA_ONLY = re.compile(r"\bcudnn\.enabled\b|\b(?:flash_attn|xformers|bitsandbytes)\b|bnb\b")
 _SMALL = 15
-"""Lines of a function that does little else than decide."""
+"""Lines of a function that does little more than decide."""
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -45,7 +45,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the same condition asks for NPUs already."""
+    """Whether the same condition already checks for NPUs."""
     test, around = node, file.parent(node)
     while isinstance(around, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
         test, around = around, file.parent(around)
@@ -53,7 +53,7 @@ def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
 
 
 def _is_for_cuda_alone(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the function decides about cuDNN and the like, or asks for NPUs elsewhere."""
+    """Whether the function decides about cuDNN and the like, or checks for NPUs elsewhere."""
     if asked_with_package(node, file):
         return True
     function = file.enclosing_function(node)

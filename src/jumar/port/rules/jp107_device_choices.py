@@ -1,6 +1,6 @@
-"""`choices=["cpu", "cuda"]`, `device in ("cuda", "mps")`, `Literal["cuda", "cpu"]` know NPUs too.
+"""`choices=["cpu", "cuda"]`, `device in ("cuda", "mps")`, `Literal["cuda", "cpu"]` also accept NPUs.
 
-Portable code gets one more choice; NPU-only code gets `npu` in the place of `cuda`. Lists of other
+Portable code gets one more choice; NPU-only code gets `npu` instead of `cuda`. Lists of other
 things stay."""
 
 import ast
@@ -29,4 +29,4 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield file.change(found.node, file.insert(end, f", {quote}npu{quote}"))
 
 
-RULE = Rule("JP107", Words("choices of devices", "可选设备列表"), (ast.Constant,), ("cuda",), check)
+RULE = Rule("JP107", Words("device choices", "可选设备列表"), (ast.Constant,), ("cuda",), check)

@@ -1,6 +1,6 @@
-"""`device.replace("cuda:", "")` takes `npu:` off as well.
+"""`device.replace("cuda:", "")` also removes `npu:`.
 
-Other ways to take a device's name apart stay; they work on what the port made of the name."""
+Other ways to parse a device's name stay; they work on the ported name."""
 
 import ast
 
@@ -39,7 +39,7 @@ def _on_device(method: ast.Attribute, file: PythonFile) -> bool:
 
 RULE = Rule(
     "JP109",
-    Words("device name taken apart", "设备名解析"),
+    Words("device name parsing", "设备名解析"),
     (ast.Call,),
     ("cuda:", "'cuda'", '"cuda"'),
     check,
