@@ -115,7 +115,7 @@ def test_an_installed_driver_that_is_not_running_yet(well: FakeMachine):
     well.write("usr/local/Ascend/driver/version.info", "Version=25.2.0\nascendhal_version=7\n")
     seen, fix = well.found("driver", WARN)
     assert seen == "driver 25.2.0 is installed but 24.1.rc2 is running"
-    assert "restart" in fix
+    assert "reboot" in fix
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from jumar.port import places
+from jumar.port import device_roles
 from jumar.port.context import PythonFile
 from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Proposal
@@ -104,7 +104,7 @@ def _extends(parent: ast.AST | None, node: ast.expr, file: PythonFile) -> bool:
     return False
 
 
-def role(found: Literal, file: PythonFile) -> places.Role | None:
+def role(found: Literal, file: PythonFile) -> device_roles.Role | None:
     """The role that its context gives a literal; None leaves it alone."""
     outer = outermost(found, file)
     if isinstance(outer, (ast.BoolOp, ast.IfExp)) and "current_accelerator" in file.text(outer):
@@ -112,7 +112,7 @@ def role(found: Literal, file: PythonFile) -> places.Role | None:
     holder = file.parent(outer)
     if _names_npu(outer) or any(_names_npu(other) for other in _beside(outer, holder)):
         return None
-    return places.role(outer, file, certain=found.form is not Form.BARE)
+    return device_roles.role(outer, file, certain=found.form is not Form.BARE)
 
 
 def _beside(node: ast.expr, holder: ast.AST | None) -> list[ast.expr]:
@@ -137,7 +137,7 @@ def npu(found: Literal, file: PythonFile) -> Proposal:
     return file.change(found.node, Piece(*found.word, "npu"), needs=(TORCH_NPU,))
 
 
-def portable(found: Literal, file: PythonFile, place: places.Role) -> Proposal:
+def portable(found: Literal, file: PythonFile, used_as: device_roles.Role) -> Proposal:
     """The same device on whichever accelerator the machine has.
 
     A configuration names one device: it becomes the NPU's."""
@@ -149,7 +149,9 @@ def portable(found: Literal, file: PythonFile, place: places.Role) -> Proposal:
     if found.form is Form.BARE or (isinstance(node, ast.JoinedStr) and len(node.values) == 1):
         if isinstance(node, ast.JoinedStr) and ":" in file.text(node):
             return file.change(node, Piece(*found.word, f"{{{name}.type}}"), needs=(ACCELERATOR,))
-        text = name if place is places.Role.OBJECT and _alone(node, file) else f"{name}.type"
+        text = (
+            name if used_as is device_roles.Role.OBJECT and _alone(node, file) else f"{name}.type"
+        )
         return file.replace(node, text, ACCELERATOR)
     word = Piece(*found.word, f"{{{name}.type}}")
     if found.form is Form.F_STRING:

@@ -5,11 +5,11 @@ A configuration names one device, so it becomes `npu` in either mode. Values und
 
 import re
 
+from jumar.port.device_roles import is_device_name
 from jumar.port.environment import COUNTERPARTS
 from jumar.port.files import features
 from jumar.port.files.lines import LineEdits, command, numbered, rewrite
 from jumar.port.options import Options
-from jumar.port.places import is_device_name
 from jumar.port.records import Severity, Words
 from jumar.port.rules.jp111_lightning import ACCELERATOR_WORDS
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from jumar.port.device_roles import is_device_name
 from jumar.port.environment import (
     COMMAND_IN_TEXT,
     COUNTERPARTS,
@@ -13,7 +14,6 @@ from jumar.port.environment import (
     remark_words,
 )
 from jumar.port.options import Options
-from jumar.port.places import is_device_name
 from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
 
 _VISIBLE = re.compile(

@@ -7,7 +7,7 @@ import ast
 
 from jumar.port import literals
 from jumar.port.context import PythonFile
-from jumar.port.places import Role
+from jumar.port.device_roles import Role
 from jumar.port.records import Words
 from jumar.port.rules.base import Outcomes, Rule
 

@@ -1,4 +1,4 @@
-"""`"cuda" if torch.cuda.is_available() else "cpu"` asks for the accelerator instead.
+"""`"cuda" if torch.cuda.is_available() else "cpu"` chooses the accelerator instead.
 
 The condition is ported by JP201; only the chosen value changes. Nothing is done here under
 `--npu-only`, where the literal simply becomes `"npu"`."""

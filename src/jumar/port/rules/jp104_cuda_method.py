@@ -7,7 +7,7 @@ that are not called (`args.cuda`) are ignored."""
 import ast
 import re
 
-from jumar.port import places
+from jumar.port import device_roles
 from jumar.port.context import OLD_ASYNC, PythonFile
 from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Remark, Severity, Words
@@ -189,7 +189,7 @@ def _is_index(device: ast.expr, file: PythonFile) -> bool:
     """Whether the device is surely an index, so that None and numbers both have to work."""
     if isinstance(device, ast.Constant):
         return isinstance(device.value, int)
-    if places.is_device(device, file) and not isinstance(device, ast.Call):
+    if device_roles.is_device(device, file) and not isinstance(device, ast.Call):
         return False
     if isinstance(device, ast.Name):
         bound = file.names.values(device.id, file.scope(device))

@@ -6,7 +6,7 @@ Comparisons with something that is not a device (`impl == "cuda"`) stay."""
 import ast
 import re
 
-from jumar.port import literals, places
+from jumar.port import device_roles, literals
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import asked_with_package
 from jumar.port.literals import Form
@@ -21,7 +21,7 @@ _SMALL = 15
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one literal that is compared with a device."""
     found = literals.literal(node, file)
-    if found is None or literals.role(found, file) is not places.Role.COMPARED:
+    if found is None or literals.role(found, file) is not device_roles.Role.COMPARED:
         return
     if _has_npu_beside(found.node, file) or _is_for_cuda_alone(found.node, file):
         return
@@ -31,11 +31,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     outer = literals.outermost(found, file)
     if outer is not found.node or found.form is not Form.BARE:
         if found.form is not Form.OPEN:
-            yield literals.portable(found, file, places.Role.TEXT)
+            yield literals.portable(found, file, device_roles.Role.TEXT)
         elif outer is found.node and isinstance(file.parent(outer), ast.Call):
             yield _either_prefix(found, file)
         elif isinstance(file.parent(outer), ast.Compare):
-            yield literals.portable(found, file, places.Role.TEXT)
+            yield literals.portable(found, file, device_roles.Role.TEXT)
         return
     parent = file.parent(found.node)
     if isinstance(parent, ast.Call):

@@ -5,7 +5,7 @@ things stay."""
 
 import ast
 
-from jumar.port import literals, places
+from jumar.port import device_roles, literals
 from jumar.port.context import PythonFile
 from jumar.port.records import Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -14,7 +14,7 @@ from jumar.port.rules.base import Outcomes, Rule
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one literal among the allowed devices."""
     found = literals.literal(node, file)
-    if found is None or literals.role(found, file) is not places.Role.CHOICE:
+    if found is None or literals.role(found, file) is not device_roles.Role.CHOICE:
         return
     holder = file.parent(found.node)
     if not isinstance(holder, (ast.List, ast.Tuple, ast.Set)):

@@ -4,7 +4,7 @@ Other ways to parse a device's name stay; they work on the ported name."""
 
 import ast
 
-from jumar.port import literals, places
+from jumar.port import device_roles, literals
 from jumar.port.context import PythonFile
 from jumar.port.literals import Form
 from jumar.port.records import Words
@@ -34,7 +34,7 @@ def _on_device(method: ast.Attribute, file: PythonFile) -> bool:
     receiver: ast.expr = method.value
     while isinstance(receiver, ast.Call) and isinstance(receiver.func, ast.Attribute):
         receiver = receiver.func.value
-    return places.is_device(receiver, file)
+    return device_roles.is_device(receiver, file)
 
 
 RULE = Rule(

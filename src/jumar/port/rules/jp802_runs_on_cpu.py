@@ -1,4 +1,4 @@
-"""A torch API that falls back to the CPU, or works for inference only, is reported as a limit.
+"""A torch API that falls back to the CPU is reported as a limit.
 
 Only for functions and classes of torch; Tensor methods of the same names are too common in other
 libraries."""
