@@ -6,7 +6,7 @@ changed since on either side, the run ends after checking the files' times."""
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,21 +139,30 @@ def _write(
     report_dir: Path | None,
     key: str,
 ) -> None:
-    from jumar.port.report import files
-
     manifest: dict[str, Any] = {"key": key, "source": str(result.root.resolve())}
     if target.folder is not None:
-        inside = list(files.every(report))
+        inside = list(_report_files(report))
         write.write_tree(result, target.folder, inside if report_dir is None else [], manifest)
         if report_dir is not None:
             write.write_reports(report_dir, inside)
         return
     # The reports read the source, so they are made before it is changed.
-    texts = list(files.every(report)) if reports is not None else []
+    texts = list(_report_files(report)) if reports is not None else []
     if target.in_place:
         write.write_in_place(result)
     if reports is not None:
         write.write_reports(reports, texts)
+
+
+def _report_files(report: "Report") -> Iterator[tuple[str, str]]:
+    """Name and text of each file of the report."""
+    from jumar.port.report import as_html, as_json, as_patch, as_sarif, vendor
+
+    yield "report.html", as_html.render(report)
+    yield "report.json", as_json.render(report)
+    yield "report.sarif", as_sarif.render(report)
+    yield "port.patch", as_patch.render(report)
+    yield from vendor.files(report)
 
 
 def _key(source: Path, options: Options, found: list[Found]) -> str:
