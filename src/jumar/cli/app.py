@@ -61,7 +61,9 @@ COMMANDS: dict[str, Entry] = {
     "tokens": Entry("jumar.cli.tokens", "List, make and revoke tokens.", SERVER),
     "passwd": Entry("jumar.cli.passwd", "Change your password.", SERVER),
     "login obs": Entry("jumar.cli.login_obs", "Keep the key of OBS or of another S3 server.", DATA),
-    "doctor": Entry("jumar.cli.doctor", "Look for what keeps jobs from running here.", MACHINE),
+    "doctor": Entry(
+        "jumar.cli.doctor", "Find what keeps jobs from running on this machine.", MACHINE
+    ),
     "selftest": Entry(
         "jumar.cli.selftest", "Try the platform on this machine, with faults.", MACHINE
     ),
@@ -74,11 +76,11 @@ COMMANDS: dict[str, Entry] = {
     "ranktable": Entry(
         "jumar.cli.ranktable", "Make, merge, check and show rank tables (hccl.json).", MACHINE
     ),
-    "env": Entry("jumar.cli.env", "Plan, make and check Python environments for NPUs.", MACHINE),
+    "env": Entry("jumar.cli.env", "Plan, create and check Python environments for NPUs.", MACHINE),
     "port": Entry(
         "jumar.cli.port", "Port CUDA training code to Ascend NPUs, with a report.", TOOLS
     ),
-    "try": Entry("jumar.cli.trial", "Try a script on simulated NPUs.", TOOLS),
+    "try": Entry("jumar.cli.trying", "Try a script on simulated NPUs.", TOOLS),
     "demo": Entry("jumar.cli.demo", "Port a CUDA script and train it on simulated NPUs.", TOOLS),
     "spec": Entry("jumar.cli.spec", "Check job files.", TOOLS),
     "version": Entry("jumar.cli.version", "Print versions.", TOOLS),

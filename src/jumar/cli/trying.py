@@ -1,4 +1,4 @@
-"""`jumar try`: a script on simulated NPUs, here and now, with no server and no card."""
+"""`jumar try`: run a script on simulated NPUs immediately, without a server or a card."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ from jumar.settings import load
 from jumar.spec.duration import format_duration
 
 if TYPE_CHECKING:
-    from jumar.trial.attempt import Tried
+    from jumar.trial.run import Tried
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -27,17 +27,19 @@ if TYPE_CHECKING:
     show_default=True,
     help="strict: refuse what a real NPU refuses; warn: run and list it; fast: check nothing.",
 )
-@click.option("--port", "port_first", is_flag=True, help="Port this folder first; run a copy.")
+@click.option("--port", "port_first", is_flag=True, help="Port this folder first and run a copy.")
 @click.option(
-    "--mini", "minis", multiple=True, metavar="DATA[=N]", help="Use N files of each class.  [4]"
+    "--mini", "minis", multiple=True, metavar="DATA[=N]", help="Use only N files per class.  [4]"
 )
-@click.option("--steps", type=click.IntRange(1), help="End after so many optimizer steps.")
-@click.option("--time", "time_limit", metavar="TIME", help="End after a time, like 60s or 5m.")
+@click.option("--steps", type=click.IntRange(1), help="Stop after this many optimizer steps.")
+@click.option(
+    "--time", "time_limit", metavar="TIME", help="Stop after this time, such as 60s or 5m."
+)
 @click.option(
     "--report",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Write the report there; FILE.json for the JSON alone.",
+    help="Folder for the report, or FILE.json for JSON only.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.argument("words", nargs=-1, required=True, metavar="-- COMMAND…")
@@ -55,7 +57,7 @@ def command(
     """Try a script on simulated NPUs.
 
     `import torch_npu` works in the command and its children. What matters on a real card is
-    reported on stderr at the end; the exit code is the command's own. With --json the command's own
+    reported on stderr at the end; the exit code is the command's. With --json, the command's
     output goes to stderr.
 
     \b
@@ -66,7 +68,7 @@ def command(
     # Imported here: `jumar try --help` needs none of it.
     from jumar.store.accounts import load_config
     from jumar.trial import mini
-    from jumar.trial.attempt import Wish, attempt, attempt_ported
+    from jumar.trial.run import Wish, try_in_place, try_ported
 
     file, folder = _places(report)
     time_s = whole_seconds("--time", time_limit) if time_limit is not None else 0
@@ -81,13 +83,13 @@ def command(
         minis=tuple(mini.parse(text) for text in minis),
         stdout=sys.stderr.fileno() if as_json else None,
     )
-    tried = (attempt_ported if port_first else attempt)(
+    tried = (try_ported if port_first else try_in_place)(
         wish, Path.cwd(), load_config(load().home), note
     )
     if tried.ended.stopped:
-        note(f"jumar: {format_duration(time_s)} are over, the command is stopped")
+        note(f"jumar: the command was stopped after {format_duration(time_s)}")
     if tried.document is None and mode != "fast":
-        note(f"jumar: {_why_no_report(tried.ended.code)}, so there is no report")
+        note(f"jumar: no report: {_why_no_report(tried.ended.code)}")
     if as_json:
         print_json(_summary(tried))
     elif folder is not None and tried.document is not None:
@@ -97,12 +99,12 @@ def command(
 
 def _why_no_report(code: int) -> str:
     if code > 128:
-        return f"signal {code - 128} ended the command"
+        return f"signal {code - 128} killed the command"
     return "the command used no simulated NPU"
 
 
 def _places(report: Path | None) -> tuple[Path | None, Path | None]:
-    """The file of the simulation's own report, and the folder of the pages."""
+    """The file for the simulation's own report, and the folder for the pages."""
     if report is None:
         return None, None
     report = report.absolute()

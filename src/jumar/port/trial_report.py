@@ -1,4 +1,4 @@
-"""The report of a run on simulated NPUs, as data: read from the JSON that the simulation writes."""
+"""The report of a run on simulated NPUs as data, read from the JSON that the simulation writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from jumar.errors import BadInput
 
 
 class EventKind(StrEnum):
-    """What costs or would fail on a real card."""
+    """What is expensive or would fail on a real card."""
 
     HOST_OPERATOR = "host-operator"
     REFUSED = "refused"
@@ -33,7 +33,7 @@ class TrialEvent:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
-    """The most that one device held, in bytes."""
+    """Peak memory of one device, in bytes."""
 
     device: int
     peak: int
@@ -60,7 +60,7 @@ class TrialReport:
 
 
 def read(document: Mapping[str, Any], root: Path) -> TrialReport:
-    """The report in `document`; files below `root` are named from there."""
+    """The report in `document`; files below `root` are named relative to it."""
     try:
         events = [
             _event(EventKind.HOST_OPERATOR, {**row, "what": f"aten::{row['name']}"}, root)
@@ -81,7 +81,7 @@ def read(document: Mapping[str, Any], root: Path) -> TrialReport:
             ),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"this is no report of a trial: {error!r}") from error
+        raise BadInput(f"not a trial report: {error!r}") from error
 
 
 def _event(kind: EventKind, row: Mapping[str, Any], root: Path) -> TrialEvent:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jumar.port.words import ported
+from jumar.port.command_line import ported
 
 
 @pytest.mark.parametrize(

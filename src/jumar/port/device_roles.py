@@ -1,4 +1,4 @@
-"""Whether a place in the code holds a device: decided by what stands around it, not by the value."""
+"""Whether a position in the code holds a device: decided by its context, not by the value."""
 
 import ast
 import re
@@ -28,7 +28,7 @@ _LOGGERS = frozenset(
     ]
 )
 _FOREIGN = frozenset({"ctranslate2", "faster_whisper", "jax", "onnxruntime", "tensorflow", "tvm"})
-"""Packages with devices of their own; none of them knows what torch calls an NPU."""
+"""Packages with their own devices; none of them knows torch's NPU names."""
 _OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "npu", "meta", "hpu", "mlu", "tpu"})
 
 TEXT_ARGUMENTS = {
@@ -58,7 +58,7 @@ OBJECT_ARGUMENTS = {
 
 
 class Role(Enum):
-    """What a device is used as at its place."""
+    """What a device is used as."""
 
     OBJECT = auto()
     """a `torch.device` would do"""
@@ -75,7 +75,7 @@ def is_device_name(name: str) -> bool:
 
 
 def role(node: ast.expr, file: PythonFile, *, certain: bool) -> Role | None:
-    """The role of an expression; `certain` ones are devices wherever they are not prose."""
+    """The role of an expression; `certain` literals are devices unless they are prose."""
     parent = file.parent(node)
     found = _role_at(node, parent, file)
     if found is None and certain and not _is_prose(node, parent, file):
@@ -143,7 +143,7 @@ def _method_argument(
 
 
 def _chosen(called: ast.expr, file: PythonFile) -> str:
-    """The function that `scope = autocast if half else nullcontext` may stand for."""
+    """The function that `scope = autocast if half else nullcontext` may refer to."""
     bound = file.names.values(called.id, file.scope(called)) if isinstance(called, ast.Name) else []
     for value in bound:
         if isinstance(value, ast.IfExp):
@@ -153,7 +153,7 @@ def _chosen(called: ast.expr, file: PythonFile) -> str:
 
 
 def _is_fallback(call: ast.Call, position: int) -> bool:
-    """Whether an argument is what `get("device", …)` gives when there is none."""
+    """Whether an argument is the default of `get("device", …)`."""
     function = call.func
     called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     key = 1 if called == "getattr" else 0
@@ -177,7 +177,7 @@ def _keyword(keyword: ast.keyword, file: PythonFile) -> Role | None:
     if keyword.arg == "type" and name == "torch.device":
         return Role.TEXT
     if keyword.arg == "device_map":
-        # Mostly "auto" or a table of layers; a device's name puts the whole model there.
+        # Usually "auto" or a table of layers; a device name puts the whole model there.
         return Role.TEXT
     if not is_device_name(keyword.arg):
         return None
@@ -224,7 +224,7 @@ def _is_member_beside_cpu(
 
 
 def _flows(target: ast.expr, file: PythonFile) -> bool:
-    """Whether a variable is handed to a device argument later in its scope."""
+    """Whether a variable is passed as a device argument later in its scope."""
     if not isinstance(target, ast.Name):
         return False
     for node in ast.walk(file.scope(target).node):

@@ -71,7 +71,7 @@ def test_a_trial_that_is_asked_to_end_takes_its_command_along(
 
 def test_a_killed_command_is_not_said_to_have_used_no_npu(jumar: Jumar) -> None:
     killed = jumar("try", "--", "sh", "-c", "kill -9 $$", rc=137)
-    assert "signal 9 ended the command, so there is no report" in killed.stderr
+    assert "no report: signal 9 killed the command" in killed.stderr
     assert "used no simulated NPU" in jumar("try", "--", "true").stderr
 
 
@@ -135,7 +135,7 @@ def test_mini_data_takes_the_place_of_the_word_that_names_it(jumar: Jumar, tmp_p
     listing = "import os, sys; print(sorted(os.listdir(sys.argv[1] + '/dog')))"
     words = ["--mini", "data=1", "--", sys.executable, "-c", listing]
     assert len(json.loads(jumar("try", *words, "data/").stdout.replace("'", '"'))) == 1
-    assert "no word of the command is data" in jumar("try", *words, rc=2).stderr
+    assert "the command does not contain data" in jumar("try", *words, rc=2).stderr
     assert "is not DIR" in jumar("try", "--mini", "data=x", "--", "true", rc=2).stderr
     assert "no files" in jumar("try", "--mini", "gone=1", "--", "ls", "gone", rc=2).stderr
 

@@ -1,7 +1,7 @@
-"""The words of a command that name NVIDIA's: `--device cuda:0` becomes `--device npu:0`.
+"""A command line for the port: `--device cuda:0` becomes `--device npu:0`.
 
-Ported code takes what the command says, so the command has to be ported too. Only the value of an
-option or a setting changes (`--device cuda`, `device=cuda`, `--backend nccl`); names of files stay."""
+Ported code obeys its arguments, so the command has to be ported, too. Only the value of an option
+or a setting changes (`--device cuda`, `device=cuda`, `--backend nccl`); file names stay."""
 
 import re
 
@@ -12,7 +12,7 @@ _ON_NPU = {"cuda": "npu", "nccl": "hccl"}
 
 
 def ported(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The same command for the port; one that a shell is given as text is changed inside it."""
+    """The same command for the port; a command passed to a shell as text is changed inside it."""
     return tuple(_ported(word, before) for before, word in zip(("", *words), words, strict=False))
 
 

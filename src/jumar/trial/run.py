@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from jumar.inject.simulated import environment
-from jumar.port import trial as trial_report
+from jumar.port import trial_report
+from jumar.port.command_line import ported as ported_command
 from jumar.port.options import Options
 from jumar.port.report.summary import Evidence
 from jumar.port.run import Outcome, Target, port_repository
 from jumar.port.tree import TreeResult
-from jumar.port.words import ported as ported_words
 from jumar.store.accounts import StoreConfig
 from jumar.trial import mini
 from jumar.trial.process import Command, Ended, resolved, run, with_own_python
@@ -25,7 +25,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What to try, and how far."""
+    """What to try, and for how long."""
 
     words: tuple[str, ...]
     devices: int
@@ -33,24 +33,24 @@ class Wish:
     steps: int = 0
     time_s: int = 0
     report: Path | None = None
-    """Where the simulation writes its report; without it a scratch file."""
+    """Where the simulation writes its report; by default a scratch file."""
     reports: Path | None = None
-    """A folder for pages: of the trial, and of the port where there was one."""
+    """A folder for pages: of the trial, and of the port if there was one."""
     minis: tuple[mini.Wanted, ...] = ()
     stdout: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What came of it."""
+    """The result of a trial."""
 
     ended: Ended
     document: dict[str, Any] | None
-    """The report of the simulation; None where no device was used."""
+    """The report of the simulation; None if no device was used."""
     port: Outcome | None = None
 
 
-def attempt(wish: Wish, folder: Path, config: StoreConfig, tell: Tell) -> Tried:
+def try_in_place(wish: Wish, folder: Path, config: StoreConfig, tell: Tell) -> Tried:
     """Run the command in `folder` itself."""
     with tempfile.TemporaryDirectory(prefix="jumar-try-") as place:
         scratch = Path(place).resolve()
@@ -61,14 +61,14 @@ def attempt(wish: Wish, folder: Path, config: StoreConfig, tell: Tell) -> Tried:
             words = mini.renamed(words, wanted, made.path)
         ended, document = _run(replace(wish, words=words), folder, scratch)
         if wish.reports is not None and document is not None:
-            from jumar.port.report.evidence_html import trial_page
+            from jumar.port.report.as_html import trial_page
 
             page = trial_page(folder.name, trial_report.read(document, folder))
             (wish.reports / "report.html").write_text(page, "utf-8")
         return Tried(ended, document)
 
 
-def attempt_ported(wish: Wish, source: Path, config: StoreConfig, tell: Tell) -> Tried:
+def try_ported(wish: Wish, source: Path, config: StoreConfig, tell: Tell) -> Tried:
     """Port `source` and run the command in the port; both are in the report."""
     seen: list[Tried] = []
 
@@ -90,7 +90,7 @@ def attempt_ported(wish: Wish, source: Path, config: StoreConfig, tell: Tell) ->
 
 
 def _copied(wish: Wish, result: TreeResult, copy: Path, config: StoreConfig, tell: Tell) -> Wish:
-    """The port in a folder of its own, with mini data where it was asked for."""
+    """The port in its own folder, with mini data if requested."""
     words = wish.words
     swapped: list[tuple[str, Path]] = []
     for number, wanted in enumerate(wish.minis):
@@ -107,7 +107,7 @@ def _copied(wish: Wish, result: TreeResult, copy: Path, config: StoreConfig, tel
     make_copy(result, copy, ported=True)
     for within, target in swapped:
         mini.put(target, copy / within)
-    return replace(wish, words=ported_words(placed(words, result.root, copy)))
+    return replace(wish, words=ported_command(placed(words, result.root, copy)))
 
 
 def _below(path: str, folder: str) -> bool:
