@@ -12,7 +12,7 @@ from tests.store.proxy import proxied
 from tests.store.served import run_jumar
 
 from jumar.inject.moxing_path.jumar_s3 import S3
-from jumar.store.accounts import StoreConfig, save_account
+from jumar.store.credentials import StoreConfig, save_credential
 from jumar.store.transfer.between import PIPE_WORKERS
 from jumar.store.transfer.records import MIB, PART_BYTES, Progress
 
@@ -33,8 +33,8 @@ def test_a_client_killed_in_the_middle_sends_no_part_twice(
 ) -> None:
     words = ("data", "cp", f"s3://{door_bucket}/from/big", f"obs://{door_bucket}/to/big")
     with proxied(door_config) as (proxy, config):
-        save_account(home / "store.json", "s3", door_config.obs)
-        save_account(home / "store.json", "obs", config.obs)
+        save_credential(home / "store.json", "s3", door_config.obs)
+        save_credential(home / "store.json", "obs", config.obs)
         proxy.stalls_after = 48 * MIB
         killed = subprocess.Popen(
             [str(Path(sys.executable).parent / "jumar"), *words],

@@ -9,7 +9,7 @@ from tests.store.parts import copy, tree
 from tests.store.served import run_jumar
 
 from jumar.inject.moxing_path.jumar_s3 import S3
-from jumar.store.accounts import StoreConfig, save_account
+from jumar.store.credentials import StoreConfig, save_credential
 from jumar.store.errors import BadAnswer, StoreAway
 from jumar.store.places import buckets, open_place
 from jumar.store.remove import remove_all
@@ -20,8 +20,8 @@ MANY = 2500
 
 
 def config_of(dialect: Dialect, home: Path) -> StoreConfig:
-    save_account(home / "store.json", "obs", dialect.account)
-    return StoreConfig(home / "store", home / "transfers", obs=dialect.account)
+    save_credential(home / "store.json", "obs", dialect.credential)
+    return StoreConfig(home / "store", home / "transfers", obs=dialect.credential)
 
 
 def filled(dialect: Dialect, count: int = MANY) -> Dialect:
@@ -65,7 +65,7 @@ def test_all_objects_are_pulled_and_removed(dialect: Dialect, home: Path, tmp_pa
 def test_a_server_of_the_first_version_is_found_out_once(home: Path) -> None:
     dialect = filled(Dialect("1"))
     with speaking(dialect):
-        s3 = S3(dialect.account.wire())
+        s3 = S3(dialect.credential.wire())
         for _ in range(2):
             assert len(list(s3.walk("lab", "set/"))) == MANY
         assert sum("list-type=2" in line for line in dialect.asked) == 1
@@ -113,7 +113,7 @@ def test_a_page_that_is_whole_needs_no_way_on(home: Path, tmp_path: Path) -> Non
 def test_parts_that_have_arrived_come_page_by_page() -> None:
     dialect = Dialect(most_parts=3)
     with speaking(dialect):
-        s3 = S3(dialect.account.wire())
+        s3 = S3(dialect.credential.wire())
         begun = s3.create_upload("lab", "big")
         for number in range(1, 9):
             s3.put_part("lab", "big", begun.id, number, b"x", 1)

@@ -16,7 +16,7 @@ from tests.store.served import run_jumar
 from jumar.errors import Conflict
 from jumar.server.home import locked
 from jumar.store import weed
-from jumar.store.accounts import StoreConfig, load_config
+from jumar.store.credentials import StoreConfig, load_config
 from jumar.store.door import Door, end_left_behind
 from jumar.store.errors import TransferFailed
 from jumar.store.migrate import migrate_to_door, migrate_to_folder
@@ -153,7 +153,7 @@ def test_a_second_move_starts_from_nothing_old(home: Path, folder_config: StoreC
     migrate_to_door(home, door, Progress())
     door.start()
     try:
-        config = StoreConfig(home / "store", home / "transfers", obs=door.account)
+        config = StoreConfig(home / "store", home / "transfers", obs=door.credential)
         assert [e.key for e in open_place("obs://lab/", config).store.walk()] == ["kept"]
     finally:
         door.stop()

@@ -17,7 +17,7 @@ from tests.store.parts import copy, wait_until
 
 from jumar.errors import NotAllowed, StorageFull
 from jumar.launch.processes.process import send
-from jumar.store.accounts import Account, StoreConfig
+from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.door import Door
 from jumar.store.errors import StoreAway
 from jumar.store.parallel import in_threads
@@ -31,7 +31,7 @@ def test_the_server_killed_in_the_middle_and_back_later(tmp_path: Path, home: Pa
     own = Door(tmp_path / "own", free_port())
     own.start()
     try:
-        config = StoreConfig(home / "store", home / "transfers", obs=own.account)
+        config = StoreConfig(home / "store", home / "transfers", obs=own.credential)
         make_bucket("obs", "lab", config)
         folder = tmp_path / "from"
         folder.mkdir()
@@ -72,7 +72,7 @@ def test_the_server_killed_in_the_middle_and_back_later(tmp_path: Path, home: Pa
 
 
 def test_a_server_away_for_good_is_told(home: Path, tmp_path: Path) -> None:
-    gone = Account(f"http://127.0.0.1:{free_port()}", access_key="x", secret_key="y")
+    gone = Credential(f"http://127.0.0.1:{free_port()}", access_key="x", secret_key="y")
     config = StoreConfig(home / "store", home / "transfers", obs=gone)
     (tmp_path / "f").write_text("x")
     with pytest.raises(StoreAway, match="did not answer"):
@@ -128,8 +128,8 @@ def test_wrong_keys_are_refused_in_words_without_the_secret(
 ) -> None:
     (tmp_path / "f").write_text("x")
     for wrong in (
-        replace(door.account, access_key="NOBODY"),
-        replace(door.account, secret_key="s3cr3t-wrong"),
+        replace(door.credential, access_key="NOBODY"),
+        replace(door.credential, secret_key="s3cr3t-wrong"),
     ):
         config = StoreConfig(home / "store", home / "transfers", obs=wrong)
         with pytest.raises(NotAllowed, match="refused") as caught:
@@ -187,16 +187,16 @@ def test_links_that_loop_are_left_out(folder_config: StoreConfig, tmp_path: Path
 
 
 def test_keys_that_cannot_be_paths_are_told_and_the_others_come(
-    moto_account: Account, home: Path, tmp_path: Path
+    moto_credential: Credential, home: Path, tmp_path: Path
 ) -> None:
     from jumar.inject.moxing_path.jumar_s3 import S3
 
     bucket = f"odd{os.getpid()}"
-    client = S3(moto_account.wire())
+    client = S3(moto_credential.wire())
     client.create_bucket(bucket)
     for key in ("x/../../escape", "x//double", "x/good 名.txt"):
         client.put(bucket, key, b"!", 1)
-    config = StoreConfig(home / "store", home / "transfers", obs=moto_account)
+    config = StoreConfig(home / "store", home / "transfers", obs=moto_credential)
     report = copy(f"obs://{bucket}/x", tmp_path / "deep" / "to", config)
     assert report.copied == 1
     assert {failure.key for failure in report.failed} == {"x/../../escape", "x//double"}

@@ -9,7 +9,7 @@ from tests.store.served import Served
 
 from jumar.errors import BadInput, NotFound
 from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
-from jumar.store.accounts import Account, StoreConfig
+from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.places import open_place
 from jumar.store.public import public_prefixes, publish, unpublish
 from jumar.store.rights import private_bucket
@@ -179,8 +179,8 @@ def test_a_name_that_policies_take_for_a_pattern_is_not_published(
 
 
 def test_a_server_without_policies_is_told(
-    folder_config: StoreConfig, rclone_account: Account
+    folder_config: StoreConfig, rclone_credential: Credential
 ) -> None:
-    config = replace(folder_config, obs=rclone_account)
+    config = replace(folder_config, obs=rclone_credential)
     with pytest.raises(BadInput, match="has no policies"):
         publish(open_place("obs://lab/x/", config), config)

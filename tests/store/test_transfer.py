@@ -11,7 +11,7 @@ from tests.store.parts import tree
 from tests.store.served import run_jumar
 
 from jumar.errors import BadInput, NotFound
-from jumar.store.accounts import Account, StoreConfig
+from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.places import open_place
 from jumar.store.transfer.records import MIB, Options, Report
 
@@ -43,12 +43,12 @@ def source(tmp_path: Path) -> Path:
 def config(request: pytest.FixtureRequest, home: Path) -> StoreConfig:
     if request.param == "folder":
         return request.getfixturevalue("folder_config")
-    account: Account = (
-        request.getfixturevalue("door").account
+    credential: Credential = (
+        request.getfixturevalue("door").credential
         if request.param == "door"
-        else request.getfixturevalue(f"{request.param}_account")
+        else request.getfixturevalue(f"{request.param}_credential")
     )
-    return StoreConfig(home / "store", home / "transfers", obs=account)
+    return StoreConfig(home / "store", home / "transfers", obs=credential)
 
 
 @pytest.fixture
@@ -201,9 +201,15 @@ def test_hard_links_where_asked(folder_config: StoreConfig, source: Path, tmp_pa
 
 
 def test_between_two_servers(
-    door_config: StoreConfig, door_bucket: str, moto_account: Account, source: Path, tmp_path: Path
+    door_config: StoreConfig,
+    door_bucket: str,
+    moto_credential: Credential,
+    source: Path,
+    tmp_path: Path,
 ) -> None:
-    both = StoreConfig(door_config.builtin, door_config.state, obs=door_config.obs, s3=moto_account)
+    both = StoreConfig(
+        door_config.builtin, door_config.state, obs=door_config.obs, s3=moto_credential
+    )
     copy(source, f"obs://{door_bucket}/data", both)
     assert copy(f"obs://{door_bucket}/data", f"s3://lab/{door_bucket}", both).copied == 7
     assert copy(f"s3://lab/{door_bucket}", f"s3://lab/{door_bucket}-2", both).copied == 7

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from jumar.errors import BadInput
-from jumar.store.accounts import StoreConfig
 from jumar.store.archive import Limits, UnpackReport, unpack
 from jumar.store.base import Store
+from jumar.store.credentials import StoreConfig
 from jumar.store.places import open_place
 
 

@@ -12,8 +12,8 @@ from jumar.settings import load
 from jumar.spec.amounts import bytes_text
 
 if TYPE_CHECKING:
-    from jumar.store.accounts import StoreConfig
     from jumar.store.base import Place
+    from jumar.store.credentials import StoreConfig
     from jumar.store.transfer.records import Progress, Report
 
 _MOST_SHOWN = 20
@@ -370,7 +370,7 @@ def unzip(source: str, target: str, most_bytes: int, as_json: bool) -> None:
 
 
 def _config() -> "StoreConfig":
-    from jumar.store.accounts import load_config
+    from jumar.store.credentials import load_config
 
     return load_config(load().home)
 

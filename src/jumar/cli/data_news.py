@@ -10,8 +10,8 @@ from jumar.cli.staging_text import away_text, progress_text
 from jumar.cli.terminal import readable_line
 from jumar.client import Client
 from jumar.errors import JumarError
-from jumar.spec.places import is_remote
 from jumar.spec.records import JobRecord
+from jumar.spec.urls import is_remote
 
 _EVERY_S = 1.0
 _CLEAR = "\r\033[K"

@@ -53,20 +53,20 @@ def command(region: str, endpoint: str, for_s3: bool, local: bool, forget: bool)
 
 def _check_address(region: str, endpoint: str) -> None:
     """A wrong one is told before the keys are asked for."""
-    from jumar.store.accounts import obs_account
+    from jumar.store.credentials import obs_credential
 
-    obs_account(region, "", "", endpoint)
+    obs_credential(region, "", "", endpoint)
 
 
 def _keep_here(
     settings: Settings, kind: str, region: str, endpoint: str, access: str, secret: str
 ) -> tuple[str, Sequence[str]]:
-    from jumar.store.accounts import accounts_path, obs_account, save_account, validate
+    from jumar.store.credentials import credentials_path, obs_credential, save_credential, validate
 
-    account = obs_account(region, access, secret, endpoint)
-    found = validate(account)
-    path = accounts_path(settings.home)
-    save_account(path, kind, account)
+    credential = obs_credential(region, access, secret, endpoint)
+    found = validate(credential)
+    path = credentials_path(settings.home)
+    save_credential(path, kind, credential)
     return f"in {path}", found
 
 
@@ -81,10 +81,10 @@ def _keep_there(
 
 
 def _forget(settings: Settings, server: Address | None, kind: str) -> None:
-    from jumar.store.accounts import accounts_path, save_account
+    from jumar.store.credentials import credentials_path, save_credential
 
     if server is None:
-        save_account(accounts_path(settings.home), kind, None)
+        save_credential(credentials_path(settings.home), kind, None)
         return
     with Client(server.url, server.token) as client:
         client.forget_store_key(kind)

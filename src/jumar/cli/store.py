@@ -30,7 +30,7 @@ def layout(url: str) -> None:
     Example:
       jumar store layout obs://lab
     """
-    from jumar.store.accounts import load_config
+    from jumar.store.credentials import load_config
     from jumar.store.layout import make_layout
     from jumar.store.url import parse_url
 
@@ -48,7 +48,7 @@ def publish(url: str) -> None:
     Example:
       jumar store publish obs://lab/dataset/
     """
-    from jumar.store.accounts import load_config
+    from jumar.store.credentials import load_config
     from jumar.store.places import open_place
     from jumar.store.public import publish as publish_place
 
@@ -66,7 +66,7 @@ def unpublish(url: str) -> None:
     Example:
       jumar store unpublish obs://lab/dataset/
     """
-    from jumar.store.accounts import load_config
+    from jumar.store.credentials import load_config
     from jumar.store.places import open_place
     from jumar.store.public import unpublish as unpublish_place
 

@@ -19,7 +19,7 @@ from jumar.errors import BadInput, Conflict, EngineFailed, HomeUnusable
 from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
 from jumar.launch.processes.process import Identity, identify, is_alive, send
 from jumar.store import weed
-from jumar.store.accounts import Account
+from jumar.store.credentials import Credential
 from jumar.store.explain import NETWORK
 from jumar.store.keys import PLATFORM, user_keys
 from jumar.store.private import write_private
@@ -55,15 +55,15 @@ class Door:
         self._reload_due = threading.Event()
 
     @property
-    def account(self) -> Account:
+    def credential(self) -> Credential:
         """The platform's own key for the door."""
-        return self.account_of(PLATFORM)
+        return self.credential_of(PLATFORM)
 
-    def account_of(self, user: str) -> Account:
+    def credential_of(self, user: str) -> Credential:
         """A user's key for the door, as it is reached from this machine."""
         keys = user_keys(self.home, user)
         endpoint = door_endpoint(self.host, self.port)
-        return Account(
+        return Credential(
             endpoint,
             access_key=keys.access_key,
             secret_key=keys.secret_key,
@@ -109,13 +109,13 @@ class Door:
         self._guests = tuple(guests)
         self._write_guests()
         self._reload_due.set()
-        if self._takes(self.account):
+        if self._takes(self.credential):
             self._reload()
 
     def wait_for_key(self, user: str, limit_s: float = 10.0) -> None:
         """Wait until the user's key, just made, is known inside."""
         end = time.monotonic() + limit_s
-        while not self._takes(self.account_of(user)):
+        while not self._takes(self.credential_of(user)):
             if time.monotonic() > end:
                 raise EngineFailed(
                     "the S3 door does not answer", hint=f"read {self.folder / 'weed.log'}"
@@ -124,10 +124,10 @@ class Door:
 
     def healthy(self) -> bool:
         """Whether it answers a signed request now."""
-        return self._takes(self.account)
+        return self._takes(self.credential)
 
-    def _takes(self, account: Account) -> bool:
-        client = S3(account.wire(), timeout_s=_ANSWER_LIMIT_S)
+    def _takes(self, credential: Credential) -> bool:
+        client = S3(credential.wire(), timeout_s=_ANSWER_LIMIT_S)
         try:
             client.buckets()
         except (S3Error, *NETWORK):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jumar.errors import Conflict, HomeUnusable
-from jumar.store.accounts import accounts_path, door_of, save_account
+from jumar.store.credentials import credentials_path, door_of, save_credential
 from jumar.store.door import USUAL_PORT, Door
 from jumar.store.private import read_private, write_private
 from jumar.store.rights import Guest
@@ -44,12 +44,12 @@ def open_door(home: Path, host: str, port: int, guests: Iterable[Guest]) -> Door
 def enter_door(door: Door) -> None:
     """Let `obs://` mean the door, here and at the next start."""
     write_private(_listen_path(door.home), {"host": door.host, "port": door.port})
-    save_account(accounts_path(door.home), "door", door.account)
+    save_credential(credentials_path(door.home), "door", door.credential)
 
 
 def leave_door(home: Path) -> None:
     """Let `obs://` mean the folder."""
-    save_account(accounts_path(home), "door", None)
+    save_credential(credentials_path(home), "door", None)
 
 
 def set_aside_old_objects(home: Path) -> None:

@@ -1,7 +1,7 @@
 """The folders that the usual recipes expect in a bucket."""
 
 from jumar.errors import BadInput
-from jumar.store.accounts import StoreConfig
+from jumar.store.credentials import StoreConfig
 from jumar.store.places import make_bucket, open_place
 from jumar.store.url import Url
 

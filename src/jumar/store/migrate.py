@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jumar.errors import Conflict
-from jumar.store.accounts import StoreConfig, load_config
+from jumar.store.credentials import StoreConfig, load_config
 from jumar.store.door import Door
 from jumar.store.errors import TransferFailed
 from jumar.store.folder import FolderStore
@@ -55,7 +55,7 @@ def migrate_to_door(home: Path, door: Door, progress: Progress) -> MigrateReport
     door.start()
     try:
         folder = _builtin(home)
-        report = _Move(folder, replace(folder, obs=door.account), progress).run(home / "store")
+        report = _Move(folder, replace(folder, obs=door.credential), progress).run(home / "store")
         enter_door(door)
     finally:
         door.stop()
@@ -75,7 +75,7 @@ def migrate_to_folder(home: Path, door: Door, progress: Progress) -> MigrateRepo
     door.start()
     try:
         folder = replace(_builtin(home), builtin=aside)
-        report = _Move(replace(folder, obs=door.account), folder, progress).run(door.folder)
+        report = _Move(replace(folder, obs=door.credential), folder, progress).run(door.folder)
     finally:
         door.stop()
     aside.mkdir(mode=0o700, exist_ok=True)
@@ -86,7 +86,7 @@ def migrate_to_folder(home: Path, door: Door, progress: Progress) -> MigrateRepo
 
 
 def _builtin(home: Path) -> StoreConfig:
-    """The folder form, whatever account the home has for `obs://`."""
+    """The folder form, whatever credential the home has for `obs://`."""
     return replace(load_config(home, {}), obs=None, s3=None)
 
 

@@ -3,8 +3,8 @@
 import os
 
 from jumar.errors import BadInput
-from jumar.store.accounts import StoreConfig
 from jumar.store.base import Place, Store
+from jumar.store.credentials import StoreConfig
 from jumar.store.folder import FolderStore
 from jumar.store.objects import ObjectStore
 from jumar.store.url import Url, parse_url
@@ -19,19 +19,19 @@ def open_place(url: Url | str, config: StoreConfig) -> Place:
 
 
 def open_bucket(scheme: str, bucket: str, config: StoreConfig) -> Store:
-    """One bucket: of the account's server, or of the built-in store."""
-    account = config.account(scheme)
+    """One bucket: of the credential's server, or of the built-in store."""
+    credential = config.credential(scheme)
     name = f"{scheme}://{bucket}/"
-    if account is None:
+    if credential is None:
         return FolderStore(str(config.builtin / bucket), name, confined=True)
-    return ObjectStore(account.wire(), bucket, name, makes_bucket=account.makes_buckets)
+    return ObjectStore(credential.wire(), bucket, name, makes_bucket=credential.makes_buckets)
 
 
 def buckets(scheme: str, config: StoreConfig) -> tuple[str, ...]:
     """Names of all buckets."""
-    account = config.account(scheme)
-    if account is not None:
-        store = ObjectStore(account.wire(), "", f"{scheme}://")
+    credential = config.credential(scheme)
+    if credential is not None:
+        store = ObjectStore(credential.wire(), "", f"{scheme}://")
         return tuple(store.call("", store.s3.buckets))
     if not config.builtin.is_dir():
         return ()

@@ -1,4 +1,4 @@
-"""JSON files for their owner's eyes only: accounts, keys, the state of the S3 door."""
+"""JSON files for their owner's eyes only: credentials, keys, the state of the S3 door."""
 
 import fcntl
 import json

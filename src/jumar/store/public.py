@@ -9,8 +9,8 @@ import re
 from typing import Any, cast
 
 from jumar.errors import BadInput, NotFound
-from jumar.store.accounts import StoreConfig
 from jumar.store.base import Place
+from jumar.store.credentials import StoreConfig
 from jumar.store.folder import FolderStore, check_path_key
 from jumar.store.objects import ObjectStore
 from jumar.store.places import open_bucket

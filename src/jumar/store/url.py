@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from jumar.errors import BadInput
+from jumar.spec.urls import SCHEMES
 
-SCHEMES = ("obs", "s3", "file")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}", re.ASCII)
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from jumar.spec.records import StoreAccount
-from jumar.store.accounts import (
+from jumar.store.credentials import (
     KINDS,
-    Account,
+    Credential,
     StoreConfig,
-    accounts_path,
     as_json,
     config_of,
+    credentials_path,
     door_of,
-    save_account,
+    save_credential,
 )
 from jumar.store.keys import user_keys
 from jumar.store.private import read_private
@@ -30,13 +30,13 @@ class UserStores:
     owner: str = ""
     """The user who owns the home; empty means: nobody of them."""
 
-    def keep(self, user: str, kind: str, account: Account) -> None:
+    def keep(self, user: str, kind: str, credential: Credential) -> None:
         """Use this key for the user's jobs from now on."""
-        save_account(self._path(user), kind, account)
+        save_credential(self._path(user), kind, credential)
 
     def forget(self, user: str, kind: str) -> None:
         """Use no key of the user's any more."""
-        save_account(self._path(user), kind, None)
+        save_credential(self._path(user), kind, None)
 
     def known(self, user: str) -> tuple[StoreAccount, ...]:
         """Where the user has keys for; not the keys."""
@@ -65,4 +65,4 @@ class UserStores:
         return config_of(self.home, self.job_values(user), self._path(user), {})
 
     def _path(self, user: str) -> Path:
-        return accounts_path(self.home, None if user == self.owner else user)
+        return credentials_path(self.home, None if user == self.owner else user)

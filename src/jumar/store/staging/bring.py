@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import cast
 
 from jumar.errors import BadInput, NotFound
-from jumar.store.accounts import StoreConfig
 from jumar.store.base import Entry, Place
 from jumar.store.cache import ContentCache
+from jumar.store.credentials import StoreConfig
 from jumar.store.errors import TransferFailed
 from jumar.store.folder import FolderStore, check_path_key
 from jumar.store.objects import ObjectStore

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from jumar.errors import BadInput
-from jumar.store.accounts import StoreConfig
+from jumar.store.credentials import StoreConfig
 from jumar.store.users import UserStores
 
 

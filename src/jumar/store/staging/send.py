@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from jumar.errors import JumarError
-from jumar.store.accounts import StoreConfig
+from jumar.store.credentials import StoreConfig
 from jumar.store.errors import TransferFailed
 from jumar.store.folder import FolderStore
 from jumar.store.places import open_place

@@ -6,9 +6,9 @@ folder itself is copied into the target, as the recipes that people pass around 
 name is already the source's, its content is."""
 
 from .copying import copy, copy_parallel, rename
+from .locations import set_auth
 from .objects import File
 from .patch import shift
-from .places import set_auth
 from .tree import (
     append,
     append_str,

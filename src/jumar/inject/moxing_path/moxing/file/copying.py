@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Iterable, List, Optional
 
 from . import remote
-from .places import ASIDE, Local, Place, Remote, Url, aside_of, find, text_of
+from .locations import ASIDE, Local, Location, Remote, Url, aside_of, find, text_of
 from .tree import is_directory, remove
 
 
@@ -72,7 +72,7 @@ def _folder_target(source: str, target: str) -> str:
     return target if target.rstrip("/").rpartition("/")[2] == name else target + name
 
 
-def _files(source: Place) -> List[str]:
+def _files(source: Location) -> List[str]:
     if isinstance(source, Remote):
         cut = len(source.prefix)
         names = (one.key[cut:] for one in remote.below(source))
@@ -86,7 +86,7 @@ def _files(source: Place) -> List[str]:
     ]
 
 
-def _child(place: Place, name: str) -> Place:
+def _child(place: Location, name: str) -> Location:
     parts = name.split("/")
     if ".." in parts or name.startswith("/"):
         raise ValueError(f"{name!r} leads out of the folder")
@@ -95,7 +95,7 @@ def _child(place: Place, name: str) -> Place:
     return place.at(place.prefix + name)
 
 
-def _copy_file(source: Place, target: Place) -> None:
+def _copy_file(source: Location, target: Location) -> None:
     if isinstance(source, Local):
         if isinstance(target, Local):
             _copy_local(source, target)

@@ -9,7 +9,7 @@ import tempfile
 from typing import Any, Iterator, Optional
 
 from . import remote
-from .places import Local, Place, Url, aside_of, find, is_url, text_of
+from .locations import Local, Location, Url, aside_of, find, is_url, text_of
 
 
 class File:
@@ -20,7 +20,7 @@ class File:
         self.mode = mode
         place = find(url)
         writes = mode[:1] in ("w", "a", "x") or "+" in mode
-        self._target: Optional[Place] = place if writes and is_url(self.name) else None
+        self._target: Optional[Location] = place if writes and is_url(self.name) else None
         self._copy = ""
         encoding = None if "b" in mode else encoding or "utf-8"
         if isinstance(place, Local) and self._target is None:
@@ -81,7 +81,7 @@ class File:
             self.close()
 
 
-def _copied(place: Place, mode: str, name: str) -> str:
+def _copied(place: Location, mode: str, name: str) -> str:
     """A local copy to work on; an empty one where the file is to be made anew."""
     if isinstance(place, Local):
         return _copied_here(place.path, mode, name)

@@ -10,8 +10,8 @@ import stat as stat_module
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import copying, tree
+from .locations import is_url
 from .objects import File
-from .places import is_url
 
 _before: Dict[Tuple[Any, str], Any] = {}
 

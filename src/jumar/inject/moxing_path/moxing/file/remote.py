@@ -12,7 +12,7 @@ from typing import Callable, Dict, Iterator, List, Optional, Tuple, TypeVar
 
 from jumar_s3 import Found, More, Page, S3Error, pages
 
-from .places import Remote, aside_of
+from .locations import Remote, aside_of
 
 T = TypeVar("T")
 logger = logging.getLogger("moxing")

@@ -8,8 +8,8 @@ from glob import glob as local_glob
 from typing import Any, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from . import remote
+from .locations import ASIDE, Local, Location, Remote, Url, find, is_url, text_of
 from .objects import File
-from .places import ASIDE, Local, Place, Remote, Url, find, is_url, text_of
 
 
 class FileStat(NamedTuple):
@@ -97,7 +97,7 @@ def list_directory(
     ]
 
 
-def _names(place: Place, recursive: bool) -> List[Tuple[str, bool]]:
+def _names(place: Location, recursive: bool) -> List[Tuple[str, bool]]:
     found: List[Tuple[str, bool]] = []
     if isinstance(place, Local):
         top = place.path.rstrip("/") or "/"

@@ -11,12 +11,12 @@ from torch_npu._sim import (
     autograd,
     card_choices,
     card_recurrent,
+    cpu_side,
     data_parallel,
     distributed,
     factories,
     fast_paths,
     generators,
-    host,
     lazy,
     methods,
     moves,
@@ -53,7 +53,7 @@ def install() -> None:
     autograd.install()
     serialization.install()
     generators.install()
-    host.install()
+    cpu_side.install()
     from torch_npu import npu
 
     register("npu", backend_module=npu)

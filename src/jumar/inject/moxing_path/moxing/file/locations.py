@@ -42,7 +42,7 @@ class Remote(NamedTuple):
         return self._replace(key=key)
 
 
-Place = Union[Local, Remote]
+Location = Union[Local, Remote]
 Url = Union[str, "os.PathLike[str]"]
 
 
@@ -62,7 +62,7 @@ def aside_of(path: str) -> str:
     return os.path.join(folder, f"{ASIDE}{os.getpid()}-{next(_numbers)}")
 
 
-def find(url: Url) -> Place:
+def find(url: Url) -> Location:
     """The place that a URL or a path names."""
     text = text_of(url)
     if not is_url(text):

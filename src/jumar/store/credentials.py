@@ -1,9 +1,10 @@
-"""Who asks which server: keys of object stores, kept in a file that only its owner can read.
+"""Credentials for object stores, kept in a file that only its owner can read.
 
-`store.json` in the platform's home (or a user's own, `store-users/NAME.json`, on a server) has an
-account for `obs` and one for `s3`; `door` is there while the built-in store is behind the S3 door,
-and is what `obs://` means to those who have no account of their own. A job gets such a file through `JUMAR_STORE_FILE`; moxing reads
-the same form. `AWS_*` variables stand in for an `s3` account. Secrets are in no repr and no error."""
+`store.json` in the platform's home (on a server, `store-users/NAME.json` for each user) holds one
+credential for `obs` and one for `s3`. While the built-in store is behind the S3 door it also holds
+`door`, which `obs://` falls back to for users without an `obs` credential. A job gets such a file
+through `JUMAR_STORE_FILE`; moxing reads the same format. `AWS_*` variables replace a missing `s3`
+credential. Secrets never appear in a repr or an error."""
 
 import os
 import re
@@ -14,18 +15,18 @@ from typing import Any, cast
 
 from jumar.errors import BadInput, HomeUnusable
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, S3Error
+from jumar.spec.names import is_user_name
 from jumar.store.explain import LOGIN, NETWORK, explain_network, explain_s3
 from jumar.store.private import read_private, write_private
 
-ACCOUNTS_FILE = "store.json"
+CREDENTIALS_FILE = "store.json"
 STORE_FILE_VARIABLE = "JUMAR_STORE_FILE"
 KINDS = ("obs", "s3")
 _REGION = re.compile(r"[a-z]{2,8}(-[a-z0-9]+){1,4}", re.ASCII)
-_USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class Credential:
     """A key for one server."""
 
     endpoint: str
@@ -38,7 +39,7 @@ class Account:
     """Whether a bucket is made when something is first written to it, as in a folder."""
 
     def wire(self) -> Endpoint:
-        """The account as the S3 client takes it."""
+        """The credential as the S3 client takes it."""
         return Endpoint(
             self.endpoint,
             self.access_key,
@@ -51,24 +52,24 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """Where the built-in store is and which accounts there are."""
+    """Where the built-in store is and which credentials exist."""
 
     builtin: Path
-    """The folder whose folders are the buckets of `obs://` where no account is given."""
+    """The folder whose folders are the buckets of `obs://` where no credential is given."""
     state: Path
     """Where unfinished uploads are remembered."""
-    obs: Account | None = None
-    s3: Account | None = None
+    obs: Credential | None = None
+    s3: Credential | None = None
 
-    def account(self, scheme: str) -> Account | None:
+    def credential(self, scheme: str) -> Credential | None:
         """Who asks for URLs of this scheme; None means the built-in store."""
         return self.obs if scheme == "obs" else self.s3 or self.obs
 
 
-def obs_account(region: str, access_key: str, secret_key: str, endpoint: str = "") -> Account:
-    """The account of a Huawei Cloud region, or of another S3 server when `endpoint` is given."""
+def obs_credential(region: str, access_key: str, secret_key: str, endpoint: str = "") -> Credential:
+    """The credential of a Huawei Cloud region, or of another S3 server when `endpoint` is given."""
     if endpoint:
-        given = Account(endpoint.rstrip("/"), region or "us-east-1", access_key, secret_key)
+        given = Credential(endpoint.rstrip("/"), region or "us-east-1", access_key, secret_key)
         try:
             S3(given.wire())
         except ValueError as error:
@@ -79,14 +80,14 @@ def obs_account(region: str, access_key: str, secret_key: str, endpoint: str = "
     if not _REGION.fullmatch(region):
         raise BadInput(f"{region!r} is not a region", hint="such as cn-north-4")
     address = f"https://obs.{region}.myhuaweicloud.com"
-    return Account(address, region, access_key, secret_key, path_style=False)
+    return Credential(address, region, access_key, secret_key, path_style=False)
 
 
-def validate(account: Account) -> tuple[str, ...]:
+def validate(credential: Credential) -> tuple[str, ...]:
     """Ask the server whether it takes the key; gives the buckets, where the key may list them."""
     what = "the list of buckets"
     try:
-        return tuple(S3(account.wire(), timeout_s=20).buckets())
+        return tuple(S3(credential.wire(), timeout_s=20).buckets())
     except ValueError as error:
         # No header can carry it; what it is stays untold.
         raise BadInput("the access key has characters that no key has", hint=LOGIN) from error
@@ -94,16 +95,16 @@ def validate(account: Account) -> tuple[str, ...]:
         if error.code == "AccessDenied":
             # The signature was right; this key may only not list all buckets.
             return ()
-        raise explain_s3(error, what, account.endpoint) from error
+        raise explain_s3(error, what, credential.endpoint) from error
     except NETWORK as error:
-        raise explain_network(error, what, account.endpoint) from error
+        raise explain_network(error, what, credential.endpoint) from error
 
 
 def load_config(home: Path, environ: Mapping[str, str] | None = None) -> StoreConfig:
     """The stores of this process: the job's file or the home's, then the environment."""
     env = os.environ if environ is None else environ
     given = env.get(STORE_FILE_VARIABLE)
-    path = Path(given) if given else accounts_path(home)
+    path = Path(given) if given else credentials_path(home)
     return config_of(home, read_private(path), path, env)
 
 
@@ -114,52 +115,52 @@ def config_of(
     return StoreConfig(
         builtin=Path(str(values.get("builtin") or home / "store")),
         state=home / "transfers",
-        obs=_account(values.get("obs") or values.get("door"), path),
-        s3=_account(values.get("s3"), path) or _aws(env),
+        obs=_credential(values.get("obs") or values.get("door"), path),
+        s3=_credential(values.get("s3"), path) or _aws(env),
     )
 
 
-def door_of(home: Path) -> Account | None:
-    """The platform's account for its S3 door; None while the built-in store is a folder."""
-    path = accounts_path(home)
-    return _account(read_private(path).get("door"), path)
+def door_of(home: Path) -> Credential | None:
+    """The platform's credential for its S3 door; None while the built-in store is a folder."""
+    path = credentials_path(home)
+    return _credential(read_private(path).get("door"), path)
 
 
-def accounts_path(home: Path, user: str | None = None) -> Path:
-    """Where the accounts of the home, or of one of a server's users, are kept."""
+def credentials_path(home: Path, user: str | None = None) -> Path:
+    """Where the credentials of the home, or of one of a server's users, are kept."""
     if user is None:
-        return home / ACCOUNTS_FILE
-    if not _USER.fullmatch(user):
-        raise BadInput(f"{user!r} is not a user's name")
+        return home / CREDENTIALS_FILE
+    if not is_user_name(user):
+        raise BadInput(f"{user!r} is not a user name")
     return home / "store-users" / f"{user}.json"
 
 
-def save_account(path: Path, kind: str, account: Account | None) -> None:
-    """Keep an account, or forget it, readable by the owner only."""
+def save_credential(path: Path, kind: str, credential: Credential | None) -> None:
+    """Keep a credential, or forget it, readable by the owner only."""
     values = read_private(path)
     values.pop(kind, None)
-    if account is not None:
-        values[kind] = as_json(account)
+    if credential is not None:
+        values[kind] = as_json(credential)
     write_private(path, values)
 
 
-def as_json(account: Account) -> dict[str, Any]:
-    """The account as its file has it."""
-    return {name: getattr(account, name) for name in Account.__dataclass_fields__}
+def as_json(credential: Credential) -> dict[str, Any]:
+    """The credential as its file has it."""
+    return {name: getattr(credential, name) for name in Credential.__dataclass_fields__}
 
 
-def _account(value: object, path: Path) -> Account | None:
+def _credential(value: object, path: Path) -> Credential | None:
     if value is None:
         return None
     try:
-        return Account(**cast("dict[str, Any]", value))
+        return Credential(**cast("dict[str, Any]", value))
     except TypeError:
         raise HomeUnusable(
-            f"{path}: an account has wrong fields", hint="remove it, then: jumar login obs"
+            f"{path}: a credential has wrong fields", hint="remove it, then: jumar login obs"
         ) from None
 
 
-def _aws(env: Mapping[str, str]) -> Account | None:
+def _aws(env: Mapping[str, str]) -> Credential | None:
     endpoint = env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL")
     access, secret = env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY")
     if not access or not secret:
@@ -168,5 +169,5 @@ def _aws(env: Mapping[str, str]) -> Account | None:
     token = env.get("AWS_SESSION_TOKEN", "")
     if not endpoint:
         address = f"https://s3.{region}.amazonaws.com"
-        return Account(address, region, access, secret, token, path_style=False)
-    return Account(endpoint.rstrip("/"), region, access, secret, token)
+        return Credential(address, region, access, secret, token, path_style=False)
+    return Credential(endpoint.rstrip("/"), region, access, secret, token)
