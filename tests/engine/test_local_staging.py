@@ -132,7 +132,7 @@ def test_results_arrive_while_the_job_runs(workshop: Workshop, store: Path) -> N
 def test_an_input_that_went_away_fails_the_job_in_words(workshop: Workshop, store: Path) -> None:
     _, seen = workshop.run(["true"], inputs={"data_url": "obs://lab/gone"})
     assert seen.state is JobState.FAILED
-    assert seen.reason == "inputs not brought: the input obs://lab/gone is not there"
+    assert seen.reason == "inputs not brought: the input obs://lab/gone does not exist"
 
 
 def test_addresses_that_lead_nowhere_are_refused_at_once(workshop: Workshop, store: Path) -> None:

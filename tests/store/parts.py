@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
+from jumar.inject.moxing_path.jumar_s3.retry import Patience
 from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.places import open_place
-from jumar.store.retry import Patience
 from jumar.store.transfer.records import Options, Progress, Report
 from jumar.store.transfer.run import transfer
 

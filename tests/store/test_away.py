@@ -12,11 +12,11 @@ from tests.store.dialects import Dialect, speaking
 from tests.store.parts import copy, tree, wait_until
 from tests.store.test_staging import plan_of, status_of
 
+from jumar.inject.moxing_path.jumar_s3.parts import MIB
 from jumar.store.credentials import Credential, StoreConfig, save_credential
 from jumar.store.staging.plan import Staged, StagePlan, plan_json
 from jumar.store.staging.send import send_finally
 from jumar.store.staging.status import read_status
-from jumar.store.transfer.records import MIB
 
 
 @pytest.mark.parametrize("way", ["up", "down"])
@@ -81,14 +81,14 @@ def test_a_store_away_while_a_job_runs_is_said_once_and_gets_all_when_it_is_back
             wait_until(lambda: len(dialect.objects) == 20)
             wait_until(lambda: status_of(plan).sent_at is not None)
             assert {key[4:]: found.data for key, found in dialect.objects.items()} == tree(out)
-            wait_until(lambda: "results are sent again" in log.read_text())
+            wait_until(lambda: "results are being sent again" in log.read_text())
     finally:
         process.terminate()
         process.wait(60)
     said = log.read_text()
-    assert said.count("results could not be sent just now") == 1, said
+    assert said.count("results could not be sent yet") == 1, said
     assert said.count("trying again") <= 1, said
-    assert said.count("results are sent again") == 1, said
+    assert said.count("results are being sent again") == 1, said
 
 
 def test_an_output_whose_store_is_away_holds_up_no_other(home: Path, tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ import pytest
 from tests.store.parts import copy, program, tree
 from tests.store.served import Served, run_jumar
 
+from jumar.inject.moxing_path.jumar_s3.parts import MIB
 from jumar.spec.records import S3Keys
 from jumar.store.credentials import Credential, StoreConfig
-from jumar.store.transfer.records import MIB
 
 BIG = "深 度/learning #1.bin"
 ODD = ("a b/c d.txt", "数据/图 1.jpg", "a+b=c&d.txt", "50%.txt", "q#1.txt", "deep/er/x")

@@ -7,13 +7,12 @@ import pytest
 
 from jumar.errors import BadInput, JumarError, NotFound
 from jumar.inject.moxing_path.jumar_s3 import S3
-from jumar.store.base import Place, Store
+from jumar.store.base import Store
 from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.door import Door
 from jumar.store.objects import ObjectStore
-from jumar.store.places import open_place
+from jumar.store.places import Place, Url, open_place
 from jumar.store.remove import remove_all
-from jumar.store.url import Url
 
 KINDS = ["folder", "builtin-folder", "builtin-door", "rclone", "moto"]
 

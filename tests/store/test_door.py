@@ -17,8 +17,7 @@ from jumar.store.credentials import (
 )
 from jumar.store.door import Door
 from jumar.store.layout import FOLDERS, make_layout
-from jumar.store.places import buckets, open_place
-from jumar.store.url import parse_url
+from jumar.store.places import buckets, open_place, parse_url
 from jumar.store.users import UserStores
 
 

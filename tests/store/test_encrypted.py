@@ -10,6 +10,7 @@ from tests.store.parts import copy, tree
 
 from jumar.errors import NotFound
 from jumar.inject.moxing_path.jumar_s3 import S3
+from jumar.inject.moxing_path.jumar_s3.parts import MIB
 from jumar.store.base import Entry
 from jumar.store.cache import ContentCache
 from jumar.store.credentials import StoreConfig
@@ -17,7 +18,7 @@ from jumar.store.errors import Damaged
 from jumar.store.objects import ObjectStore
 from jumar.store.places import open_place
 from jumar.store.transfer.plan import is_unchanged
-from jumar.store.transfer.records import MIB, Options, Progress
+from jumar.store.transfer.records import Options, Progress
 from jumar.store.transfer.verify import is_same
 
 KMS = {"x-amz-server-side-encryption": "aws:kms"}

@@ -10,10 +10,10 @@ import pytest
 from tests.store.parts import copy, wait_until
 from tests.store.proxy import proxied
 
+from jumar.inject.moxing_path.jumar_s3.parts import MIB, PART_BYTES
 from jumar.store.credentials import StoreConfig, save_credential
 from jumar.store.errors import Damaged
 from jumar.store.places import open_place
-from jumar.store.transfer.records import MIB, PART_BYTES
 from jumar.store.transfer.upload import PART_WORKERS
 
 

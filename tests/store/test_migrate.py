@@ -14,6 +14,7 @@ from tests.store.parts import tree
 from tests.store.served import run_jumar
 
 from jumar.errors import Conflict
+from jumar.inject.moxing_path.jumar_s3.parts import MIB
 from jumar.server.home import locked
 from jumar.store import weed
 from jumar.store.credentials import StoreConfig, load_config
@@ -22,7 +23,7 @@ from jumar.store.errors import TransferFailed
 from jumar.store.migrate import migrate_to_door, migrate_to_folder
 from jumar.store.places import buckets, make_bucket, open_place
 from jumar.store.public import public_prefixes, publish
-from jumar.store.transfer.records import MIB, Progress
+from jumar.store.transfer.records import Progress
 
 
 @pytest.fixture

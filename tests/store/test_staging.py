@@ -126,7 +126,7 @@ def test_a_missing_input_is_told(home: Path, tmp_path: Path) -> None:
         bring(plan)
     assert step("bring", plan, tmp_path).wait(180) == STAGE_FAILED
     told = status_of(plan)
-    assert (told.phase, told.error) == ("failed", "the input obs://lab/none is not there")
+    assert (told.phase, told.error) == ("failed", "the input obs://lab/none does not exist")
 
 
 def test_a_bucket_that_results_cannot_go_to_is_told_before_the_training(

@@ -11,9 +11,10 @@ from tests.store.parts import tree
 from tests.store.served import run_jumar
 
 from jumar.errors import BadInput, NotFound
+from jumar.inject.moxing_path.jumar_s3.parts import MIB
 from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.places import open_place
-from jumar.store.transfer.records import MIB, Options, Report
+from jumar.store.transfer.records import Options, Report
 
 
 def copy(source: str | Path, target: str | Path, config: StoreConfig, **wishes: object) -> Report:

@@ -12,8 +12,8 @@ from jumar.settings import load
 from jumar.spec.amounts import bytes_text
 
 if TYPE_CHECKING:
-    from jumar.store.base import Place
     from jumar.store.credentials import StoreConfig
+    from jumar.store.places import Place
     from jumar.store.transfer.records import Progress, Report
 
 _MOST_SHOWN = 20

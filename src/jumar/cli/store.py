@@ -32,7 +32,7 @@ def layout(url: str) -> None:
     """
     from jumar.store.credentials import load_config
     from jumar.store.layout import make_layout
-    from jumar.store.url import parse_url
+    from jumar.store.places import parse_url
 
     place = parse_url(url)
     for folder in make_layout(place, load_config(load().home)):

@@ -16,7 +16,7 @@ from typing import Any, cast
 from jumar.errors import BadInput, HomeUnusable
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, S3Error
 from jumar.spec.names import is_user_name
-from jumar.store.explain import LOGIN, NETWORK, explain_network, explain_s3
+from jumar.store.errors import LOGIN, NETWORK, explain_network, explain_s3
 from jumar.store.private import read_private, write_private
 
 CREDENTIALS_FILE = "store.json"
@@ -36,10 +36,10 @@ class Credential:
     token: str = field(default="", repr=False)
     path_style: bool = True
     makes_buckets: bool = False
-    """Whether a bucket is made when something is first written to it, as in a folder."""
+    """Whether a bucket is created on the first write to it, as in a folder."""
 
     def wire(self) -> Endpoint:
-        """The credential as the S3 client takes it."""
+        """The credential in the form that the S3 client takes."""
         return Endpoint(
             self.endpoint,
             self.access_key,
@@ -55,45 +55,48 @@ class StoreConfig:
     """Where the built-in store is and which credentials exist."""
 
     builtin: Path
-    """The folder whose folders are the buckets of `obs://` where no credential is given."""
+    """The folder whose subfolders are the buckets of `obs://` when there is no credential."""
     state: Path
-    """Where unfinished uploads are remembered."""
+    """Where unfinished uploads are recorded."""
     obs: Credential | None = None
     s3: Credential | None = None
 
     def credential(self, scheme: str) -> Credential | None:
-        """Who asks for URLs of this scheme; None means the built-in store."""
+        """The credential for URLs of this scheme; None means the built-in store."""
         return self.obs if scheme == "obs" else self.s3 or self.obs
 
 
 def obs_credential(region: str, access_key: str, secret_key: str, endpoint: str = "") -> Credential:
-    """The credential of a Huawei Cloud region, or of another S3 server when `endpoint` is given."""
+    """A credential for a Huawei Cloud region, or for the S3 server at `endpoint`."""
     if endpoint:
         given = Credential(endpoint.rstrip("/"), region or "us-east-1", access_key, secret_key)
         try:
             S3(given.wire())
         except ValueError as error:
             raise BadInput(
-                f"{endpoint!r} is not the address of an S3 server", hint="such as http://HOST:7480"
+                f"{endpoint!r} is not the address of an S3 server",
+                hint="for example http://HOST:7480",
             ) from error
         return given
     if not _REGION.fullmatch(region):
-        raise BadInput(f"{region!r} is not a region", hint="such as cn-north-4")
+        raise BadInput(f"{region!r} is not a region", hint="for example cn-north-4")
     address = f"https://obs.{region}.myhuaweicloud.com"
     return Credential(address, region, access_key, secret_key, path_style=False)
 
 
 def validate(credential: Credential) -> tuple[str, ...]:
-    """Ask the server whether it takes the key; gives the buckets, where the key may list them."""
+    """Check the key with the server; returns the buckets, if the key may list them."""
     what = "the list of buckets"
     try:
         return tuple(S3(credential.wire(), timeout_s=20).buckets())
     except ValueError as error:
-        # No header can carry it; what it is stays untold.
-        raise BadInput("the access key has characters that no key has", hint=LOGIN) from error
+        # It does not fit into a header. Never print the key itself.
+        raise BadInput(
+            "the access key contains characters that no key can have", hint=LOGIN
+        ) from error
     except S3Error as error:
         if error.code == "AccessDenied":
-            # The signature was right; this key may only not list all buckets.
+            # The signature was right; the key just may not list all buckets.
             return ()
         raise explain_s3(error, what, credential.endpoint) from error
     except NETWORK as error:
@@ -101,7 +104,7 @@ def validate(credential: Credential) -> tuple[str, ...]:
 
 
 def load_config(home: Path, environ: Mapping[str, str] | None = None) -> StoreConfig:
-    """The stores of this process: the job's file or the home's, then the environment."""
+    """The stores of this process: from the job's file or the home's, then from the environment."""
     env = os.environ if environ is None else environ
     given = env.get(STORE_FILE_VARIABLE)
     path = Path(given) if given else credentials_path(home)
@@ -111,7 +114,7 @@ def load_config(home: Path, environ: Mapping[str, str] | None = None) -> StoreCo
 def config_of(
     home: Path, values: dict[str, Any], path: Path, env: Mapping[str, str]
 ) -> StoreConfig:
-    """The stores that the values of a file name; `path` is for words."""
+    """The stores that the values of a file describe; `path` is for error messages."""
     return StoreConfig(
         builtin=Path(str(values.get("builtin") or home / "store")),
         state=home / "transfers",
@@ -121,13 +124,13 @@ def config_of(
 
 
 def door_of(home: Path) -> Credential | None:
-    """The platform's credential for its S3 door; None while the built-in store is a folder."""
+    """The platform's credential for its S3 door; None if the built-in store is a folder."""
     path = credentials_path(home)
     return _credential(read_private(path).get("door"), path)
 
 
 def credentials_path(home: Path, user: str | None = None) -> Path:
-    """Where the credentials of the home, or of one of a server's users, are kept."""
+    """The credentials file of the home, or of one of a server's users."""
     if user is None:
         return home / CREDENTIALS_FILE
     if not is_user_name(user):
@@ -136,7 +139,7 @@ def credentials_path(home: Path, user: str | None = None) -> Path:
 
 
 def save_credential(path: Path, kind: str, credential: Credential | None) -> None:
-    """Keep a credential, or forget it, readable by the owner only."""
+    """Save or remove a credential; only the owner can read the file."""
     values = read_private(path)
     values.pop(kind, None)
     if credential is not None:
@@ -145,7 +148,7 @@ def save_credential(path: Path, kind: str, credential: Credential | None) -> Non
 
 
 def as_json(credential: Credential) -> dict[str, Any]:
-    """The credential as its file has it."""
+    """The credential as it is written to its file."""
     return {name: getattr(credential, name) for name in Credential.__dataclass_fields__}
 
 
@@ -156,7 +159,7 @@ def _credential(value: object, path: Path) -> Credential | None:
         return Credential(**cast("dict[str, Any]", value))
     except TypeError:
         raise HomeUnusable(
-            f"{path}: a credential has wrong fields", hint="remove it, then: jumar login obs"
+            f"{path}: a credential has the wrong fields", hint="remove it, then: jumar login obs"
         ) from None
 
 

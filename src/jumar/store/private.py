@@ -1,4 +1,4 @@
-"""JSON files for their owner's eyes only: credentials, keys, the state of the S3 door."""
+"""JSON files that only their owner can read: credentials, keys, the state of the S3 door."""
 
 import fcntl
 import json
@@ -16,7 +16,7 @@ def write_private(path: Path, values: Mapping[str, Any]) -> None:
     """A JSON file of mode 0600, written aside and renamed."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # mkstemp makes files that only their owner can read.
+        # Only the owner can read what mkstemp creates.
         descriptor, aside = tempfile.mkstemp(prefix=".jumar-", dir=path.parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -33,7 +33,7 @@ def write_private(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def read_private(path: Path) -> dict[str, Any]:
-    """The values of such a file; none when it is not there."""
+    """The values of such a file; empty if it does not exist."""
     try:
         values: Any = json.loads(path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -41,13 +41,13 @@ def read_private(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise HomeUnusable(f"cannot read {path}: {type(error).__name__}") from error
     if not isinstance(values, dict):
-        raise HomeUnusable(f"{path} is not a mapping", hint="move it away, then try again")
+        raise HomeUnusable(f"{path} is not a JSON object", hint="move it away, then try again")
     return cast("dict[str, Any]", values)
 
 
 @contextmanager
 def held(path: Path) -> Generator[None]:
-    """Hold a lock file: one reader-and-writer at a time, over threads and processes."""
+    """Hold a lock file: one holder at a time, across threads and processes."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from jumar.errors import BadInput, NotFound
 from jumar.store.archive import is_archive
-from jumar.store.base import Place
 from jumar.store.mini.choice import Wish
 from jumar.store.mini.layouts import Chosen, Tree, choose
 from jumar.store.mini.packed import unpacked_aside
 from jumar.store.parallel import in_threads
-from jumar.store.transfer.one import copy_entry
+from jumar.store.places import Place
 from jumar.store.transfer.records import Progress
+from jumar.store.transfer.run import copy_entry
 
 _WRITERS = 16
 

@@ -10,10 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from jumar.store.archive import Limits, is_archive, unpack
-from jumar.store.base import Place
 from jumar.store.folder import FolderStore
-from jumar.store.transfer.one import copy_entry
-from jumar.store.url import parse_url
+from jumar.store.places import Place, parse_url
+from jumar.store.transfer.run import copy_entry
 
 
 @dataclass(frozen=True, slots=True)

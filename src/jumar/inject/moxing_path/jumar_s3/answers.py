@@ -10,6 +10,9 @@ from .wire import Response
 
 _MOST_ERROR_BYTES = 64 * 1024
 _MOST_XML_BYTES = 64 * 1024 * 1024
+_AWAY = (408, 429, 500, 502, 503, 504)
+# A request that fails late is reported in the body of a successful answer.
+_AWAY_CODES = ("InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout")
 # After `x-amz-` or `x-obs-`, and before `-customer-algorithm` and others: all ways have it.
 _ENCRYPTION = "-server-side-encryption"
 
@@ -23,6 +26,11 @@ class S3Error(Exception):
         self.code = code
         self.message = message
         self.skew_s = skew_s
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the server is down or overloaded, so that asking again may help."""
+        return self.status in _AWAY or self.code in _AWAY_CODES
 
 
 class Tag(str):

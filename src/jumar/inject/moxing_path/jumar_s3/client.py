@@ -5,7 +5,7 @@ import re
 import sys
 from base64 import b64decode, b64encode
 from collections import deque
-from typing import Deque, Dict, Generator, Iterable, Iterator, List, Optional, Tuple
+from typing import Deque, Dict, Generator, Iterable, List, Optional, Tuple
 from urllib.parse import quote
 
 from .answers import (
@@ -26,7 +26,7 @@ from .answers import (
     told,
 )
 from .asking import Asking
-from .listing import More, Page, listing_query, pages, read_page
+from .listing import More, Page, listing_query, read_page
 from .sign import presigned_query
 from .wire import Body, Connection
 
@@ -165,11 +165,6 @@ class S3(Asking):
         query = listing_query(prefix, delimiter, limit, more)
         with self.answer("GET", bucket, query=query) as answer:
             return read_page(answer.text(), answer.headers, more.version, limit)
-
-    def walk(self, bucket: str, prefix: str = "") -> Iterator[Found]:
-        """All objects whose keys start with `prefix`."""
-        for page in pages(lambda more: self.page(bucket, prefix, more=more), bucket, prefix):
-            yield from page.objects
 
     # Uploads in parts
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Iterable, List, Optional
 
 from . import remote
-from .locations import ASIDE, Local, Location, Remote, Url, aside_of, find, text_of
+from .locations import ASIDE, Local, Location, Remote, Url, find, text_of, written_aside
 from .tree import is_directory, remove
 
 
@@ -102,31 +102,15 @@ def _copy_file(source: Location, target: Location) -> None:
         else:
             remote.upload(source.path, target)
     elif isinstance(target, Local):
-        _fetch(source, target)
+        remote.download(source, target.path)
     else:
         _pass_on(source, target)
 
 
 def _copy_local(source: Local, target: Local) -> None:
-    folder = os.path.dirname(target.path)
-    if folder:
-        os.makedirs(folder, exist_ok=True)
-    aside = aside_of(target.path)
-    try:
+    with written_aside(target.path) as aside:
         shutil.copyfile(source.path, aside)
         shutil.copystat(source.path, aside)
-        os.replace(aside, target.path)
-    except BaseException:
-        if os.path.exists(aside):
-            os.unlink(aside)
-        raise
-
-
-def _fetch(source: Remote, target: Local) -> None:
-    folder = os.path.dirname(target.path)
-    if folder:
-        os.makedirs(folder, exist_ok=True)
-    remote.download(source, target.path)
 
 
 def _pass_on(source: Remote, target: Remote) -> None:

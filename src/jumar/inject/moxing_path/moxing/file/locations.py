@@ -8,7 +8,8 @@ import itertools
 import json
 import os
 import threading
-from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
+from contextlib import contextmanager
+from typing import Any, Dict, Generator, NamedTuple, Optional, Tuple, Union
 
 from jumar_s3 import S3, Endpoint
 
@@ -60,6 +61,20 @@ def aside_of(path: str) -> str:
     """A name beside `path` for what is not finished; listings never show it."""
     folder = os.path.dirname(path)
     return os.path.join(folder, f"{ASIDE}{os.getpid()}-{next(_numbers)}")
+
+
+@contextmanager
+def written_aside(path: str) -> Generator[str, None, None]:
+    """A name beside `path` to write to; the file is renamed to `path` once it is complete."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    aside = aside_of(path)
+    try:
+        yield aside
+        os.replace(aside, path)
+    except BaseException:
+        if os.path.exists(aside):
+            os.unlink(aside)
+        raise
 
 
 def find(url: Url) -> Location:
