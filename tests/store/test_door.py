@@ -24,7 +24,7 @@ from jumar.store.users import UserStores
 def test_one_home_has_one_door_and_a_taken_port_is_told(door: Door, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be used"):
         Door(tmp_path, door.port).start()
-    with pytest.raises(Conflict, match="another process runs the S3 door"):
+    with pytest.raises(Conflict, match="another process is running the S3 door"):
         Door(door.home, door.port + 1).start()
     assert door.healthy()
 

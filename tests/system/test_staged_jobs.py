@@ -151,7 +151,7 @@ def test_a_store_and_a_server_that_are_killed_while_inputs_are_brought_cost_no_a
         )
         assert follower.stderr is not None
         told = iter(follower.stderr.readline, "")
-        assert any("bringing inputs: the store cannot be reached" in line for line in told)
+        assert any("fetching inputs: the store cannot be reached" in line for line in told)
         until(lambda: staging(client, job.id).error is not None)
         assert "the store cannot be reached" in jumar(home, "show", job.id).stdout
     ended = client.wait(job.id, timeout_s=120)
