@@ -1,4 +1,4 @@
-"""Copies of files and folders, from any side to any side."""
+"""Copies of files and folders between any two places."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def copy_parallel(
     is_processing: bool = True,
     use_queue: bool = True,
 ) -> None:
-    """Copy all that is in a folder, several files at a time; a file as well."""
+    """Copy a file, or everything in a folder, several files at a time."""
     if not is_directory(src_url):
         copy(src_url, dst_url)
         return
@@ -65,7 +65,7 @@ def rename(src_url: Url, dst_url: Url) -> None:
 
 
 def _folder_target(source: str, target: str) -> str:
-    """Into the target where it is written as a folder and the source is not; see the module."""
+    """Into the target if it is written as a folder and the source is not; see the package."""
     name = source.rpartition("/")[2]
     if not target.endswith("/") or not name:
         return target
@@ -89,7 +89,7 @@ def _files(source: Location) -> List[str]:
 def _child(place: Location, name: str) -> Location:
     parts = name.split("/")
     if ".." in parts or name.startswith("/"):
-        raise ValueError(f"{name!r} leads out of the folder")
+        raise ValueError(f"{name!r} is outside the folder")
     if isinstance(place, Local):
         return Local(os.path.join(place.path, name))
     return place.at(place.prefix + name)

@@ -79,7 +79,7 @@ def head(place: Remote) -> Optional[Found]:
 
 
 def level(place: Remote) -> Tuple[List[Found], List[str]]:
-    """Objects and folders directly below."""
+    """Objects and folders directly below a prefix."""
     found: List[Found] = []
     folders: List[str] = []
     for page in _pages(place, "/"):
@@ -89,7 +89,7 @@ def level(place: Remote) -> Tuple[List[Found], List[str]]:
 
 
 def below(place: Remote) -> Iterator[Found]:
-    """All objects below, folder marks included."""
+    """All objects below a prefix, including folder markers."""
     for page in _pages(place, ""):
         yield from page.objects
 
@@ -101,18 +101,18 @@ def _pages(place: Remote, delimiter: str) -> Iterator[Page]:
     try:
         yield from pages(ask, place.bucket, place.prefix)
     except S3Error as error:
-        # What it does not list would be left out of a copy without a word.
+        # What it does not list would silently be missing from a copy.
         raise OSError(errno.EIO, error.message, f"{place.bucket}/{place.prefix}") from error
 
 
 def is_folder(place: Remote) -> bool:
-    """Whether anything lies below."""
+    """Whether anything is below."""
     page = on(place, lambda: place.s3.page(place.bucket, place.prefix, limit=1))
     return bool(page.objects) or place.key == ""
 
 
 def download(place: Remote, path: str) -> None:
-    """An object to a file, seen whole or not at all."""
+    """An object to a file, which appears complete or not at all."""
 
     def fetch(aside: str) -> None:
         with open(aside, "wb") as file, place.s3.get(place.bucket, place.key) as reading:
@@ -128,7 +128,7 @@ def download(place: Remote, path: str) -> None:
 
 
 def upload(path: str, place: Remote) -> None:
-    """A file to an object; in parts when it is big."""
+    """A file to an object; in parts if it is big."""
     size = os.path.getsize(path)
     if size <= BIG_BYTES:
         on(place, partial(_put_file, place, path, size))
@@ -171,7 +171,7 @@ def _send_part(place: Remote, path: str, name: str, number: int, start: int, len
 
 
 def _md5(path: str, start: int, length: int) -> bytes:
-    """For the server, which compares it with what arrives."""
+    """For the server, which checks what arrives."""
     digest = hashlib.md5()
     for piece in _pieces(path, start, length):
         digest.update(piece)
@@ -184,7 +184,7 @@ def _pieces(path: str, start: int, length: int) -> Iterator[bytes]:
         while length > 0:
             data = file.read(min(STEP_BYTES, length))
             if not data:
-                raise OSError(errno.EIO, "the file got shorter while it was copied", path)
+                raise OSError(errno.EIO, "the file became shorter during the copy", path)
             length -= len(data)
             yield data
 
@@ -196,7 +196,7 @@ def put(place: Remote, data: bytes) -> None:
 
 
 def get(place: Remote) -> bytes:
-    """An object into memory."""
+    """An object's bytes."""
 
     def fetch() -> bytes:
         with place.s3.get(place.bucket, place.key) as reading:
@@ -206,6 +206,6 @@ def get(place: Remote) -> bytes:
 
 
 def delete(place: Remote, keys: List[str]) -> None:
-    """Delete objects, a thousand a request."""
+    """Delete objects, a thousand per request."""
     for start in range(0, len(keys), 1000):
         on(place, partial(place.s3.delete_many, place.bucket, keys[start : start + 1000]))
