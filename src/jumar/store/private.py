@@ -3,31 +3,21 @@
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from jumar.errors import HomeUnusable
+from jumar.wholefile import write_whole
 
 
 def write_private(path: Path, values: Mapping[str, Any]) -> None:
-    """A JSON file of mode 0600, written aside and renamed."""
+    """Write a JSON file of mode 0600, completely or not at all."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Only the owner can read what mkstemp creates.
-        descriptor, aside = tempfile.mkstemp(prefix=".jumar-", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(dict(values), file)
-                file.flush()
-                # The only copy of a key must not be an empty file after a power cut.
-                os.fsync(file.fileno())
-            os.replace(aside, path)
-        except OSError:
-            os.unlink(aside)
-            raise
+        # The only copy of a key must not be an empty file after a power failure.
+        write_whole(path, json.dumps(dict(values)), private=True, durable=True)
     except OSError as error:
         raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
 

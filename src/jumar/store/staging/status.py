@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Generator, Sequence
@@ -17,6 +16,7 @@ from jumar.spec.text import storable
 from jumar.spec.wire import encode
 from jumar.store.retry import store_away
 from jumar.store.transfer.records import Progress
+from jumar.wholefile import write_whole
 
 logger = logging.getLogger(__name__)
 _TELL_EVERY_S = 1.0
@@ -77,10 +77,8 @@ class StatusFile:
         with self._lock:
             known = read_status(self._path) or StagingRecord(phase="bringing")
             record = replace(known, **changes, updated_at=time.time())
-            aside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
             try:
-                aside.write_text(json.dumps(encode(record)), "utf-8")
-                aside.replace(self._path)
+                write_whole(self._path, json.dumps(encode(record)))
             except OSError as error:
                 # The disk is full: results must be sent anyway, and missing status counts as unsent.
                 logger.warning("cannot write the staging status: %s", error)

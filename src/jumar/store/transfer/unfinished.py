@@ -25,6 +25,7 @@ from jumar.store.objects import ObjectStore
 from jumar.store.retry import patiently
 from jumar.store.transfer.checksum import is_md5, parts_in_tag
 from jumar.store.transfer.records import Options, Progress
+from jumar.wholefile import write_whole
 
 T = TypeVar("T")
 
@@ -74,13 +75,11 @@ class Unfinished:
         bucket, s3 = self.store.bucket, self.store.s3
         made = self.patiently(lambda: s3.create_upload(bucket, self.key, crc32=crc32))
         journal = self._journal()
-        aside = journal.with_suffix(f".{os.getpid()}")
         known = {"upload": made.id, "crc32": made.crc32, "encrypted": made.encrypted}
         values = {**known, **self._identity()}
         try:
             journal.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            aside.write_text(json.dumps(values), "utf-8")
-            aside.replace(journal)
+            write_whole(journal, json.dumps(values))
         except OSError as error:
             raise explained(error, str(journal)) from error
         return made
