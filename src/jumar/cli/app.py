@@ -42,10 +42,10 @@ COMMANDS: dict[str, Entry] = {
     "rerun": Entry("jumar.cli.rerun", "Run a job again, as a new job.", JOBS),
     "top": Entry("jumar.cli.top", "Show the cards and who holds them.", JOBS),
     "share": Entry("jumar.cli.share", "Show who used what and who is next.", JOBS),
-    "data": Entry("jumar.cli.data", "Copy, list and cut data: folders, obs:// and s3://.", DATA),
+    "data": Entry("jumar.cli.data", "Copy, list and sample data: folders, obs:// and s3://.", DATA),
     "store": Entry(
         "jumar.cli.store",
-        "Lay out buckets, open them to readers, give keys, move the built-in store.",
+        "Lay out buckets, publish them, print keys, migrate the built-in store.",
         DATA,
     ),
     "up": Entry("jumar.cli.up", "Start the server.", SERVER),

@@ -66,7 +66,7 @@ def command(
       jumar try --port --mini data=4 --report trial -- python train.py --data data
     """
     # Imported here: `jumar try --help` needs none of it.
-    from jumar.store.accounts import load_config
+    from jumar.store.credentials import load_config
     from jumar.trial import mini
     from jumar.trial.run import Wish, try_in_place, try_ported
 

@@ -25,6 +25,7 @@ from jumar.launch.processes.process import Identity
 from jumar.selftest import postgres, processes
 from jumar.selftest.plan import Fault
 from jumar.selftest.postgres import Postgres
+from jumar.wholefile import write_whole
 
 CPU_SLOTS, SIM_CARDS = 4, 4
 _COMMAND = [sys.executable, "-P", "-c", "from jumar.cli import main; main()"]
@@ -136,9 +137,7 @@ class Machine:
 
     def set_clock(self, seconds: int) -> None:
         """How far the platform's clock is from the machine's, from now on."""
-        aside = self._clock.with_suffix(".new")
-        aside.write_text(f"{seconds:+d}\n")
-        aside.replace(self._clock)
+        write_whole(self._clock, f"{seconds:+d}\n")
 
     def remove(self, *, keep_folder: bool) -> None:
         """End all that was started; with `keep_folder` what it left can still be looked at."""

@@ -19,7 +19,7 @@ from pydantic import (
 
 from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
 from jumar.spec.duration import format_duration, parse_duration
-from jumar.spec.places import SCHEMES, is_remote
+from jumar.spec.urls import SCHEMES, is_remote
 
 MOST_SECONDS = 366 * 24 * 3600
 # The longest argument or variable that Linux takes.

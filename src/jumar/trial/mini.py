@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from jumar.errors import BadInput
-from jumar.store.accounts import StoreConfig
 from jumar.store.archive import is_archive
+from jumar.store.credentials import StoreConfig
 from jumar.store.mini.make import MiniReport, make_mini
 from jumar.store.places import open_place
 

@@ -15,7 +15,7 @@ from jumar.port.options import Options
 from jumar.port.report.summary import Evidence
 from jumar.port.run import Outcome, Target, port_repository
 from jumar.port.tree import TreeResult
-from jumar.store.accounts import StoreConfig
+from jumar.store.credentials import StoreConfig
 from jumar.trial import mini
 from jumar.trial.process import Command, Ended, resolved, run, with_own_python
 from jumar.trial.scratch import check_room, make_copy, placed

@@ -13,7 +13,7 @@ from jumar.launch.jobdir.files import FORMAT, JobDir, prepare_stop, reserve_resu
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
-from jumar.spec.places import is_remote
+from jumar.spec.urls import is_remote
 
 
 def job_dir(attempt: Attempt) -> JobDir:

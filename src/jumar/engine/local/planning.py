@@ -22,7 +22,7 @@ from jumar.launch.ranks.environment import VISIBLE, inherited
 from jumar.launch.ranks.job_ranks import arguments
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
-from jumar.spec.places import is_remote
+from jumar.spec.urls import is_remote
 
 _SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"'*?[]#~=%{}\n!")
 _BUILTINS = frozenset(

@@ -12,8 +12,8 @@ from jumar.engine.local.files import input_paths, job_dir, output_paths
 from jumar.errors import SubmitRefused
 from jumar.launch.jobdir.files import JobDir, write_json
 from jumar.spec.job import JobSpec
-from jumar.spec.places import is_remote
 from jumar.spec.records import StagingRecord
+from jumar.spec.urls import is_remote
 from jumar.store.folder import FolderStore
 from jumar.store.places import open_place
 from jumar.store.private import write_private

@@ -1,8 +1,8 @@
-"""What changes on the side of the host: pinned memory, autocast, compilation, storages.
+"""What changes on the CPU: pinned memory, autocast, compilation, storages.
 
-Pinned memory is ordinary memory that remembers to be pinned. Autocast for `npu` also switches
-autocast on where the data really lies; in strict mode the operators that a real NPU computes in
-float32 do so here."""
+Pinned memory is ordinary memory that is marked as pinned. Autocast for `npu` also enables autocast
+where the data really is; in strict mode the operators that a real NPU computes in float32 do so
+here."""
 
 import functools
 import logging
@@ -70,7 +70,7 @@ def _binary_cross_entropy(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _cast_as_the_plugin() -> None:
-    """Compute in float32, and give back, what the plug-in does and autocast of the CPU does not."""
+    """Compute in float32, and cast back, what the plug-in does and the CPU's autocast does not."""
     table = SETTINGS.autocast
     names = {name.partition(".")[0] for name in table.float32 + table.float32_result}
     for name in (*names, "cross_entropy"):
@@ -114,7 +114,7 @@ def _resize(self: Any, size: int) -> Any:
 
 def _tell_not_compiled() -> None:
     logger.warning(
-        "torch.compile: simulated NPUs run the model as it is; whether it compiles for an NPU was not tried"
+        "torch.compile: simulated NPUs run the model uncompiled; whether it compiles for an NPU was not tried"
     )
 
 
@@ -127,12 +127,12 @@ def _compile(model: Any = None, **kwargs: Any) -> Any:
 
 
 def _compile_nothing(model: Any) -> Any:
-    """Modules come back in the wrapper that compiled ones have, for `_orig_mod` and saved names."""
+    """Modules get the wrapper of compiled ones, for `_orig_mod` and saved names."""
     return torch.compiler.disable(model) if isinstance(model, torch.nn.Module) else model
 
 
 def install() -> None:
-    """Put these in the place of torch's own."""
+    """Replace torch's own with these."""
     _install_autocast()
     Tensor.pin_memory = _pin_memory
     Tensor.is_pinned = _is_pinned

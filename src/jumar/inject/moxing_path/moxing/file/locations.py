@@ -1,14 +1,15 @@
-"""What a URL stands for inside a job: a local path, or a key of a bucket on a server.
+"""What a URL refers to inside a job: a local path, or a key in a bucket on a server.
 
-The platform tells through `JUMAR_STORE_FILE` (a JSON file with the folder of the built-in store and
-the accounts), or `JUMAR_HOME`; `S3_ENDPOINT`, `ACCESS_KEY_ID` and `SECRET_ACCESS_KEY`, which
-ModelArts sets, and `set_auth` do as well."""
+The platform passes `JUMAR_STORE_FILE` (a JSON file with the folder of the built-in store and the
+credentials) or `JUMAR_HOME`; `S3_ENDPOINT`, `ACCESS_KEY_ID` and `SECRET_ACCESS_KEY`, which ModelArts
+sets, and `set_auth` work too."""
 
 import itertools
 import json
 import os
 import threading
-from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
+from contextlib import contextmanager
+from typing import Any, Dict, Generator, NamedTuple, Optional, Tuple, Union
 
 from jumar_s3 import S3, Endpoint
 
@@ -20,13 +21,13 @@ _numbers = itertools.count()
 
 
 class Local(NamedTuple):
-    """A path of this machine."""
+    """A path on this machine."""
 
     path: str
 
 
 class Remote(NamedTuple):
-    """A key of a bucket."""
+    """A key in a bucket."""
 
     s3: S3
     bucket: str
@@ -38,11 +39,11 @@ class Remote(NamedTuple):
         return self.key if self.key == "" or self.key.endswith("/") else self.key + "/"
 
     def at(self, key: str) -> "Remote":
-        """Another key of the bucket."""
+        """Another key in the same bucket."""
         return self._replace(key=key)
 
 
-Place = Union[Local, Remote]
+Location = Union[Local, Remote]
 Url = Union[str, "os.PathLike[str]"]
 
 
@@ -57,13 +58,27 @@ def is_url(path: str) -> bool:
 
 
 def aside_of(path: str) -> str:
-    """A name beside `path` for what is not finished; listings never show it."""
+    """A name beside `path` for an unfinished file; listings never show it."""
     folder = os.path.dirname(path)
     return os.path.join(folder, f"{ASIDE}{os.getpid()}-{next(_numbers)}")
 
 
-def find(url: Url) -> Place:
-    """The place that a URL or a path names."""
+@contextmanager
+def written_aside(path: str) -> Generator[str, None, None]:
+    """A name beside `path` to write to; the file is renamed to `path` once it is complete."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    aside = aside_of(path)
+    try:
+        yield aside
+        os.replace(aside, path)
+    except BaseException:
+        if os.path.exists(aside):
+            os.unlink(aside)
+        raise
+
+
+def find(url: Url) -> Location:
+    """The location that a URL or a path refers to."""
     text = text_of(url)
     if not is_url(text):
         return Local(text[len("file://") :] if text.startswith("file://") else text)
@@ -103,9 +118,9 @@ def _server(scheme: str) -> Tuple[str, Optional[Endpoint]]:
     builtin = str(values.get("builtin") or os.path.join(home, "store"))
     if _given:
         return builtin, _given["obs"]
-    account = values.get(scheme) or values.get("obs") or values.get("door")
-    if account:
-        return builtin, _endpoint(account)
+    credential = values.get(scheme) or values.get("obs") or values.get("door")
+    if credential:
+        return builtin, _endpoint(credential)
     return builtin, _from_environment()
 
 
@@ -120,14 +135,14 @@ def _settings() -> Dict[str, Any]:
     return values
 
 
-def _endpoint(account: Dict[str, Any]) -> Endpoint:
+def _endpoint(credential: Dict[str, Any]) -> Endpoint:
     return Endpoint(
-        str(account["endpoint"]),
-        str(account.get("access_key") or ""),
-        str(account.get("secret_key") or ""),
-        str(account.get("region") or "us-east-1"),
-        str(account.get("token") or ""),
-        bool(account.get("path_style", True)),
+        str(credential["endpoint"]),
+        str(credential.get("access_key") or ""),
+        str(credential.get("secret_key") or ""),
+        str(credential.get("region") or "us-east-1"),
+        str(credential.get("token") or ""),
+        bool(credential.get("path_style", True)),
     )
 
 
@@ -152,6 +167,6 @@ def _client(endpoint: Endpoint) -> S3:
 def _inside(builtin: str, bucket: str, key: str) -> str:
     parts = [part for part in key.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise ValueError(f"{key!r} leads out of the bucket {bucket!r}")
+        raise ValueError(f"{key!r} is outside the bucket {bucket!r}")
     path = os.path.join(builtin, bucket, *parts)
     return path + "/" if key.endswith("/") and parts else path
