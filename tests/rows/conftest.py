@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-import zipfile
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -103,17 +102,23 @@ def platform(tmp_path_factory: pytest.TempPathFactory, machine: Machine) -> Gene
         yield made
 
 
+@dataclass(frozen=True)
+class Shell:
+    """Calls `jumar` on that machine; checks the exit code."""
+
+    plain: Jumar
+    machine: Machine
+
+    def __call__(
+        self, *words: str, rc: int | None = 0, text: str = "", **variables: str
+    ) -> "subprocess.CompletedProcess[str]":
+        return self.plain(*words, rc=rc, text=text, **{**self.machine.variables, **variables})
+
+
 @pytest.fixture
 def jumar(jumar_program: str, platform: Served, machine: Machine, tmp_path: Path) -> Jumar:
-    """Calls `jumar` on that machine, from an empty folder; checks the exit code."""
-    plain = caller(jumar_program, platform.home, tmp_path)
-
-    def call(
-        *words: str, rc: int | None = 0, text: str = "", **variables: str
-    ) -> "subprocess.CompletedProcess[str]":
-        return plain(*words, rc=rc, text=text, **{**machine.variables, **variables})
-
-    return call
+    """In an empty folder."""
+    return Shell(caller(jumar_program, platform.home, tmp_path), machine)
 
 
 @pytest.fixture
@@ -140,6 +145,10 @@ def follow(
 
 @pytest.fixture
 def bucket(jumar: Jumar) -> str:
+    return new_bucket(jumar)
+
+
+def new_bucket(jumar: Jumar) -> str:
     """The URL of a bucket as `jumar store layout` makes it."""
     url = f"obs://lab-{secrets.token_hex(5)}"
     jumar("store", "layout", url)
@@ -169,22 +178,6 @@ def write(folder: Path, files: dict[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     return folder
-
-
-def wheel(folder: Path, name: str, version: str) -> Path:
-    """A package of one module that knows its version."""
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    info = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr(f"{name}.py", f"__version__ = {version!r}\n")
-        file.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        )
-        file.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        file.writestr(f"{info}/RECORD", "")
-    return path
 
 
 def offline(wheels: Path) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Jumar, environment_for
+from tests.host.env.conftest import make_wheel
 from tests.ports import free_port
 from tests.rows.conftest import (
     FOREIGN,
@@ -16,7 +17,6 @@ from tests.rows.conftest import (
     commit_all,
     offline,
     wait_for_state,
-    wheel,
     write,
 )
 
@@ -127,7 +127,7 @@ def test_row_21_each_job_sees_the_card_that_is_its_own(jumar: Jumar, tmp_path: P
 def test_row_28_a_sample_from_git_with_its_packages_data_and_script(
     jumar: Jumar, tmp_path: Path
 ) -> None:
-    wheel(tmp_path, "timmlike", "1.11")
+    make_wheel(tmp_path, "timmlike", "1.11")
     main = "import os, sys, timmlike; print(timmlike.__version__, sorted(os.listdir(sys.argv[2])))"
     files = {"test/train_full_1p.sh": TRAIN_1P, "1.11_requirements.txt": "timmlike==1.11\n"}
     repository = tmp_path / "ModelZoo-PyTorch"

@@ -3,12 +3,13 @@
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Jumar, caller
 from tests.port.test_seeds import AFTER, BEFORE
-from tests.rows.conftest import write
+from tests.rows.conftest import Machine, Shell, new_bucket, write
 from tests.store.served import Served
 
 CLASSES, OF_EACH = 6, 40
@@ -132,12 +133,26 @@ def test_row_11_cuda_code_becomes_npu_code(jumar: Jumar, tmp_path: Path, quotes:
     assert (tmp_path / "code-npu/train.py").read_text("utf-8") == after
 
 
-def entry_job(jumar: Jumar, bucket: str, tmp_path: Path) -> str:
-    """Run the entry script as the tutorial does; its log."""
+@dataclass(frozen=True)
+class EntryJob:
+    """What is left of a job of the entry script."""
+
+    log: str
+    code: str
+    """Where its folder of code is in the store."""
+
+
+@pytest.fixture(scope="session")
+def entry_job(
+    tmp_path_factory: pytest.TempPathFactory, jumar_program: str, platform: Served, machine: Machine
+) -> EntryJob:
+    folder = tmp_path_factory.mktemp("entry")
+    jumar = Shell(caller(jumar_program, platform.home, folder), machine)
+    bucket = new_bucket(jumar)
     data = {"vgg16-397923af.pth": "vgg", "train/1.jpg": "one", "train/2.jpg": "two"}
-    write(tmp_path / "data", data)
+    write(folder / "data", data)
     write(
-        tmp_path / "code",
+        folder / "code",
         {
             "modelarts_entry_train.py": ENTRY,
             "train.py": TRAIN,
@@ -151,26 +166,19 @@ def entry_job(jumar: Jumar, bucket: str, tmp_path: Path) -> str:
         *("--output", f"train_url={bucket}/free_train/out"),
         *("--", "python", "modelarts_entry_train.py"),
     )
-    return done.stdout
+    return EntryJob(done.stdout, f"{bucket}/free_train/out/code")
 
 
-def test_row_12_the_entry_script_runs_as_it_stands(
-    jumar: Jumar, bucket: str, tmp_path: Path
-) -> None:
-    log = entry_job(jumar, bucket, tmp_path)
-    assert "vgg16-397923af.pth" in log.partition("> cd ")[0]
-    assert "--config=configs/train_config.py --data_url=" in log
-    assert log.endswith("Done\n")
+def test_row_12_the_entry_script_runs_as_it_stands(entry_job: EntryJob) -> None:
+    assert "vgg16-397923af.pth" in entry_job.log.partition("> cd ")[0]
+    assert "--config=configs/train_config.py --data_url=" in entry_job.log
+    assert entry_job.log.endswith("Done\n")
 
 
-def test_row_15_the_code_folder_is_copied_to_obs(jumar: Jumar, bucket: str, tmp_path: Path) -> None:
-    entry_job(jumar, bucket, tmp_path)
-    kept = f"{bucket}/free_train/out/code"
-    assert jumar("data", "cat", f"{kept}/last.txt").stdout == "trained"
-    assert jumar("data", "cat", f"{kept}/modelarts_entry_train.py").stdout == ENTRY
+def test_row_15_the_code_folder_is_copied_to_obs(entry_job: EntryJob, jumar: Jumar) -> None:
+    assert jumar("data", "cat", f"{entry_job.code}/last.txt").stdout == "trained"
+    assert jumar("data", "cat", f"{entry_job.code}/modelarts_entry_train.py").stdout == ENTRY
 
 
-def test_row_16_the_script_finds_weights_and_data_below_data_url(
-    jumar: Jumar, bucket: str, tmp_path: Path
-) -> None:
-    assert "weights vgg images 2\n" in entry_job(jumar, bucket, tmp_path)
+def test_row_16_the_script_finds_weights_and_data_below_data_url(entry_job: EntryJob) -> None:
+    assert "weights vgg images 2\n" in entry_job.log

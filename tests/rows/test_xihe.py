@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Jumar
-from tests.rows.conftest import commit_all, fetch, offline, wheel, write
+from tests.host.env.conftest import make_wheel
+from tests.rows.conftest import commit_all, fetch, offline, write
 from tests.store.served import Served
 
 SCRIPT = "import mindvision; print('mindvision', mindvision.__version__)\n"
@@ -14,7 +15,7 @@ SCRIPT = "import mindvision; print('mindvision', mindvision.__version__)\n"
 def test_row_55_pip_requirements_beside_the_script_are_installed(
     jumar: Jumar, tmp_path: Path, source: str
 ) -> None:
-    wheel(tmp_path, "mindvision", "0.1.0")
+    make_wheel(tmp_path, "mindvision", "0.1.0")
     requirements = "mindvision==0.1.0\n"
     files = {"train.py": SCRIPT, "pip-requirements.txt": requirements}
     write(tmp_path / "repo/train/trainDir", files)
@@ -38,7 +39,7 @@ def test_row_60_trainings_are_listed_with_log_and_details(jumar: Jumar, platform
 
 def test_row_63_another_version_by_pip_requirements(jumar: Jumar, tmp_path: Path) -> None:
     for version in ("0.1.0", "0.2.0"):
-        wheel(tmp_path, "mindvision", version)
+        make_wheel(tmp_path, "mindvision", version)
     for line, version in (("mindvision", "0.2.0"), ("mindvision==0.1.0", "0.1.0")):
         write(tmp_path / "code", {"train.py": SCRIPT, "pip-requirements.txt": f"{line}\n"})
         words = ("run", "--follow", "--code", "code", *offline(tmp_path))
