@@ -18,12 +18,12 @@ from jumar.cli.follow import summarise
 from jumar.cli.output import note, print_json, span
 from jumar.cli.request import with_local_defaults
 from jumar.cli.sending import send_code
-from jumar.cli.training import Training
 from jumar.client import Client, LogChunk, Reconnecting
 from jumar.errors import BadInput
 from jumar.settings import load
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
+from jumar.track.training import Training
 
 if TYPE_CHECKING:
     from rich.progress import Progress
