@@ -17,7 +17,7 @@ from jumar.cli.curve import draw
 from jumar.cli.follow import summarise
 from jumar.cli.output import note, print_json, span
 from jumar.cli.request import with_local_defaults
-from jumar.cli.sending import send_code
+from jumar.cli.sending import with_code_sent
 from jumar.client import Client, LogChunk, Reconnecting
 from jumar.errors import BadInput
 from jumar.settings import load
@@ -129,8 +129,8 @@ def _port(folder: Path) -> Ported:
 def _request(server: Connected, folder: Path) -> dict[str, Any]:
     from jumar.spec.document import read_spec_file
 
-    values = {**read_spec_file(folder / "job.yaml").dump(), "device": "sim:2"}
-    values["code"] = {"archive": send_code(server.client, folder)}
+    values = {**read_spec_file(folder / "job.yaml").dump(), "device": "sim:2", "code": str(folder)}
+    values = with_code_sent(server.client, values)
     if server.on_this_machine:
         # torch was found beside this Python; the shell's may have none.
         values["command"] = [sys.executable, *values["command"][1:]]

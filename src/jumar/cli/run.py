@@ -10,7 +10,7 @@ from jumar.cli.connect import Connected, connect
 from jumar.cli.follow import follow_to_exit_code, tell_queued
 from jumar.cli.output import note, print_json, say
 from jumar.cli.request import Flags, spec_values, with_local_defaults
-from jumar.cli.sending import send_code
+from jumar.cli.sending import with_code_sent
 from jumar.errors import BadInput
 
 
@@ -96,9 +96,7 @@ def command(
     values = spec_values(flags, os.environ)
     server = connect(before_start=lambda: _check(values))
     with server.client as client:
-        values = _completed(server, values)
-        if isinstance(values.get("code"), str):
-            values["code"] = {"archive": send_code(client, Path(values["code"]))}
+        values = with_code_sent(client, _completed(server, values))
         if dry_run:
             _print_plan(server, values, as_json)
             return 0
