@@ -35,7 +35,7 @@ def test_up_twice_is_the_same_server(fresh_jumar: Jumar, fresh_home: Path) -> No
     with urllib.request.urlopen(second["login_url"], timeout=180) as page:
         assert page.status == 200
     told = fresh_jumar("up", "--detach")
-    assert "runs already" in told.stderr
+    assert "already running" in told.stderr
     assert told.stdout.startswith(first["url"])
     assert "stopped the server" in fresh_jumar("down").stderr
     assert is_gone(first["pid"])

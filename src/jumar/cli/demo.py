@@ -49,8 +49,8 @@ class Result:
 def command(as_json: bool) -> int:
     """Port a CUDA script and train it on simulated NPUs.
 
-    Ports the digits example, submits it as a job on two simulated NPUs, shows how it goes, and
-    leaves the server running. Takes about half a minute on two cores.
+    Ports the digits example, submits it as a job on two simulated NPUs, shows its progress,
+    and leaves the server running. Takes about half a minute on two cores.
 
     \b
     Example:
@@ -97,7 +97,7 @@ def example_folder(name: str) -> Path:
     for place in (package / "examples" / name, package.parent.parent / "examples" / name):
         if (place / "job.yaml").is_file():
             return place
-    raise BadInput(f"the example {name} is not there", hint="install jumar again")
+    raise BadInput(f"the example {name} is missing", hint="reinstall jumar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def _tell(ended: JobRecord, training: Training, result: Result) -> None:
         summarise(ended)
     print(f"state      {ended.state}, after {span(ended.started_at, ended.finished_at)}")
     if training.accuracy is not None:
-        print(f"accuracy   {training.accuracy:.2%} of digits it had never seen")
+        print(f"accuracy   {training.accuracy:.2%} on digits it had never seen")
     if training.losses:
         plain = not sys.stdout.isatty() or sys.stdout.encoding.lower() != "utf-8"
         print(f"loss       over {training.step} steps")
@@ -199,4 +199,4 @@ def _tell(ended: JobRecord, training: Training, result: Result) -> None:
     print(f"port       {result.report}/report.html")
     print(f"job page   {result.url}")
     print(f"sign in    {result.login_url}")
-    note("the server goes on running; stop it with: jumar down")
+    note("the server is still running; stop it with: jumar down")

@@ -41,7 +41,7 @@ def staging_facts(job: JobRecord) -> list[tuple[str, str]]:
 
 
 def away_text(error: str) -> str:
-    """That a store is waited for."""
+    """That the store cannot be reached."""
     return _AWAY.format(error=error)
 
 
