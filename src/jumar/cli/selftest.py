@@ -2,10 +2,10 @@
 
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,57 +16,32 @@ if TYPE_CHECKING:
     from jumar.selftest.run import Audience, Progress, Report
 
 _MOST_SHOWN = 5
+_Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _number(flag: str, type_: click.IntRange | type[int], default: int, words: str) -> _Option:
+    return click.option(
+        flag, type=type_, default=default, show_default=True, metavar="N", help=words
+    )
 
 
 @click.command()
-@click.option(
+@_number(
     "--jobs",
-    type=click.IntRange(1, 10000),
-    default=120,
-    show_default=True,
-    metavar="N",
-    help="Number of jobs: quick, failing, retried, stopped, simulated, …",
+    click.IntRange(1, 10000),
+    120,
+    "Number of jobs: quick, failing, retried, stopped, simulated, …",
 )
-@click.option(
-    "--users",
-    type=click.IntRange(1, 200),
-    default=4,
-    show_default=True,
-    metavar="N",
-    help="Number of users who submit them.",
-)
-@click.option(
-    "--clients",
-    type=click.IntRange(1, 200),
-    default=8,
-    show_default=True,
-    metavar="N",
-    help="Number of clients that submit at the same time.",
-)
-@click.option(
+@_number("--users", click.IntRange(1, 200), 4, "Number of users who submit them.")
+@_number("--clients", click.IntRange(1, 200), 8, "Number of clients that submit at the same time.")
+@_number(
     "--faults",
-    type=click.IntRange(0, 1000),
-    default=8,
-    show_default=True,
-    metavar="N",
-    help="Kills, restarts and freezes; exhaustion faults are added to these.",
+    click.IntRange(0, 1000),
+    8,
+    "Kills, restarts and freezes; exhaustion faults are added to these.",
 )
-@click.option(
-    "--seed",
-    type=int,
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Determines the jobs and the order of faults.",
-)
-@click.option(
-    "--minutes",
-    type=click.IntRange(1, 24 * 60),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="A job that has not ended by then is stuck.",
-)
+@_number("--seed", int, 1, "Determines the jobs and the order of faults.")
+@_number("--minutes", click.IntRange(1, 24 * 60), 20, "A job that has not ended by then is stuck.")
 @click.option(
     "--database",
     type=click.Choice(["sqlite", "postgres"]),

@@ -292,7 +292,7 @@ class JobSpec(_Strict):
     @classmethod
     def _code_or_workdir(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("code") is not None:
-            raise ValueError("use either code, which is copied, or workdir, which is not")
+            raise ValueError("use code or workdir, not both: code is copied, workdir is not")
         return value
 
     @field_validator("nodes")
