@@ -21,8 +21,8 @@ def plan(
 @pytest.mark.parametrize(
     ("command", "fields", "words"),
     [
-        (["true"], {"device": "sim:5"}, "this machine has 4 of sim"),
-        (["true"], {"device": "npu:1"}, "this machine has 0 of npu"),
+        (["true"], {"device": "sim:5"}, "this machine has only sim:4"),
+        (["true"], {"device": "npu:1"}, "this machine has no NPU"),
         (["true"], {"nodes": 2, "type": "distributed"}, "one machine"),
         (["true"], {"segments": 2}, "segments"),
         (["true"], {"code": "/somewhere"}, "folder of the client's machine"),

@@ -19,7 +19,7 @@ _PAUSE_S = 0.05
 
 
 def marked(run_id: str) -> list[process.Stat]:
-    """Everything that this self-test has started and that still runs."""
+    """Everything that this self-test has started and that is still running."""
     return process.with_environment({MARK: run_id})
 
 
@@ -34,7 +34,7 @@ def of_jobs(run_id: str) -> list[tuple[process.Stat, str]]:
 
 
 def describe(stat: process.Stat) -> str:
-    """For people who have to find it."""
+    """A line by which people can find it."""
     command = _read(stat.pid, "cmdline").replace(b"\0", b" ").decode("utf-8", "replace").strip()
     return f"process {stat.pid} ({stat.name}): {command[:200]}"
 
@@ -66,7 +66,7 @@ def running_attempts(home: Path) -> list[Running]:
         try:
             values: dict[str, Any] = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError):
-            continue  # it is being written or removed just now
+            continue  # it is just being written or removed
         one = Running(
             path.parts[-4], int(path.parts[-2]), _identity(values["guard"]), _identity(values)
         )
@@ -76,12 +76,12 @@ def running_attempts(home: Path) -> list[Running]:
 
 
 def kill(identity: Identity) -> bool:
-    """SIGKILL to just this process; whether it was there."""
+    """SIGKILL exactly this process; whether it was running."""
     return process.is_alive(identity) and process.send(identity.pid, signal.SIGKILL)
 
 
 def kill_all(run_id: str, limit_s: float = 30.0) -> bool:
-    """End everything of this self-test, however often it starts something new."""
+    """End every process of this self-test, even if new ones keep appearing."""
 
     def none_left() -> bool:
         left = marked(run_id)
@@ -104,7 +104,7 @@ def wait_until(happened: Callable[[], bool], limit_s: float) -> bool:
 
 
 def next_descriptor(pid: int) -> int:
-    """The number that the next file has which a process opens."""
+    """The descriptor that the next file opened by a process will get."""
     taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
     return next(number for number in range(len(taken) + 1) if number not in taken)
 

@@ -143,13 +143,14 @@ def _check_size(spec: JobSpec, cards: Sequence[Card]) -> None:
     kind, wanted = spec.device.kind, spec.device.count
     if wanted > counts[kind]:
         here = ", ".join(f"{name}:{count}" for name, count in sorted(counts.items())) or "none"
+        found = f"only {kind}:{counts[kind]}" if counts[kind] else f"no {kind.upper()}"
         raise SubmitRefused(
-            f"the job asks for {spec.device} and this machine has {counts[kind]} of {kind}",
+            f"the job asks for {spec.device}, but this machine has {found}",
             hint=f"devices of this machine: {here}",
         )
     if spec.nodes > 1:
         raise SubmitRefused(
-            f"the job asks for {spec.nodes} nodes and the local engine is one machine",
+            f"the job asks for {spec.nodes} nodes, but the local engine has one machine",
             hint="use nodes: 1, or jumar launch on each machine",
         )
     if spec.segments > 1:

@@ -1,15 +1,18 @@
-"""What the lines of the example's log say about its training."""
+"""Steps, losses and accuracy, from the lines that the examples print."""
 
 import re
 from dataclasses import dataclass, field
 
-_STEP = re.compile(r"step (\d+)/(\d+) loss ([\d.]+)")
-_ACCURACY = re.compile(r"epoch (\d+) accuracy ([\d.]+)")
+# A log may hold anything: nothing that looks like a number here may be one that Python refuses.
+_COUNT = r"[0-9]{1,15}"
+_NUMBER = r"([0-9]{1,15}(?:\.[0-9]{0,15})?)"
+_STEP = re.compile(rf"step ({_COUNT})/({_COUNT}) loss {_NUMBER}")
+_ACCURACY = re.compile(rf"epoch {_COUNT} accuracy {_NUMBER}")
 
 
 @dataclass(slots=True)
 class Training:
-    """How far it is and how good; `feed` it the log as it comes."""
+    """How far a training is and how good it has become; `feed` it the log as it comes."""
 
     step: int = 0
     steps: int = 0
@@ -18,7 +21,7 @@ class Training:
     _unfinished: str = ""
 
     def feed(self, text: str) -> list[str]:
-        """Take some more of the log; gives back the lines that are whole now."""
+        """Read more of the log; returns the lines that are complete now."""
         *lines, self._unfinished = (self._unfinished + text).split("\n")
         for line in lines:
             self._read(line)
@@ -29,4 +32,4 @@ class Training:
             self.step, self.steps = int(match[1]), int(match[2])
             self.losses.append(float(match[3]))
         elif match := _ACCURACY.fullmatch(line):
-            self.accuracy = float(match[2])
+            self.accuracy = float(match[1])

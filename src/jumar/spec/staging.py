@@ -1,4 +1,5 @@
-"""How far a job's data has been carried, as rows of the page's words."""
+"""What there is to say about a job's data: which sentence, with which values. Page and command line
+each have their own words for it."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +9,7 @@ from jumar.spec.records import Carried, JobRecord, StagingRecord
 
 @dataclass(frozen=True, slots=True)
 class DataRow:
-    """One line: its label, words of the catalogue with what is put in, and a moment behind them."""
+    """One line: the keys of its label and its sentence, the values in it, and a time after it."""
 
     label: str
     words: str
@@ -16,13 +17,8 @@ class DataRow:
     at: float | None = None
 
 
-def told_at(record: StagingRecord | None) -> str:
-    """When something was last told, as it stands in the page's address."""
-    return "" if record is None else f"{record.updated_at:.3f}"
-
-
 def data_rows(job: JobRecord) -> list[DataRow]:
-    """What there is to say."""
+    """A row for the inputs and one for the results, where there is something to say."""
     record = job.staging
     if record is None:
         return []
@@ -56,7 +52,12 @@ def _carried(label: str, part: Carried) -> DataRow:
     words = "data.all" if done else "data.progress"
     if done and part.cached_bytes:
         words = "data.all_cached"
-    values = {
+    return DataRow(label, words, carried_values(part))
+
+
+def carried_values(part: Carried) -> dict[str, str]:
+    """The values that sentences about progress are made of."""
+    return {
         "files": f"{part.files:,}",
         "total_files": f"{part.total_files:,}",
         "bytes": bytes_text(part.bytes),
@@ -64,4 +65,3 @@ def _carried(label: str, part: Carried) -> DataRow:
         "cached": bytes_text(part.cached_bytes),
         "rate": bytes_text(part.bytes_per_s),
     }
-    return DataRow(label, words, values)
