@@ -90,7 +90,7 @@ def command(
     """Try the platform on this machine, with faults.
 
     Starts a server in a home of its own, with cpu and sim devices of its own, and never touches the
-    one you use. Several users submit jobs while server, warm process, guards, supervisors and
+    one you use. Several users submit jobs while server, warm process, keepers, supervisors and
     database are killed, descriptors and disk run out and the clock is set back. In the end each job
     must have run once, with its whole log, and nothing may be left. Exit code 1 when a promise was
     broken; its folder is then kept.

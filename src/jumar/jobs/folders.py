@@ -14,9 +14,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jumar.jobs.ledger import ID_LENGTH
-from jumar.launch.jobdir import files as jobdir
 from jumar.launch.jobdir.census import Census
-from jumar.launch.jobdir.files import Ending, JobDir
+from jumar.launch.jobdir.endings import Ending, read_ending
+from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.untrusted import Unusable, read_object
 from jumar.spec.job import JobSpec
 from jumar.spec.records import AttemptRecord, LeftFolder
@@ -158,12 +158,12 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
         state=_going(directory),
         cards=tuple(request.cards),
         created_at=created_at,
-        started_at=_written_at(directory.ranks),
+        started_at=_written_at(directory.ranks) or _written_at(directory.older_ranks),
     )
     # An attempt has ended when its processes have: a job can write the result itself.
     if census.is_kept(directory):
         return record
-    ending = jobdir.read_ending(directory)
+    ending = read_ending(directory)
     if ending is None:
         ending = Ending("lost", "supervisor-killed", "nothing of it runs, and it left no result")
     return AttemptRecord(
@@ -172,7 +172,7 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
         cards=record.cards,
         created_at=created_at,
         started_at=ending.started_at,
-        finished_at=ending.finished_at or _written_at(directory.result),
+        finished_at=ending.finished_at or _written_at(directory.said),
         exit_code=ending.exit_code,
         reason=storable(ending.reason),
         tail=storable(ending.tail) or None,
@@ -180,7 +180,7 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
 
 
 def _going(directory: JobDir) -> JobState:
-    """Of an attempt that has a guard or a supervisor; how far it is, is for the engine to see."""
+    """Of an attempt that has a keeper or a supervisor; how far it is, is for the engine to see."""
     if os.path.lexists(directory.stop):
         return JobState.STOPPING
     return JobState.RUNNING

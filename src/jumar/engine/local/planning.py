@@ -13,7 +13,7 @@ from typing import Any
 
 from jumar.engine.archive_names import BadArchive, names_of
 from jumar.engine.base import Plan
-from jumar.engine.local.files import code_kind, input_paths, local_path, output_paths
+from jumar.engine.shared.files import code_kind, input_paths, local_path, output_paths
 from jumar.errors import SubmitRefused
 from jumar.launch.prepare.requirements import FILE_NAME
 from jumar.launch.processes.spawn import find
