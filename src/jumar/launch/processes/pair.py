@@ -87,7 +87,8 @@ def say(channel: int, words: bytes) -> bool:
     os.set_blocking(channel, False)
     try:
         os.write(channel, words)
-    except (BlockingIOError, ConnectionError):
+    except OSError:
+        # The keeper is gone, or the job has taken the channel and filled it.
         return False
     return True
 
