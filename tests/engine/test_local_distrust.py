@@ -330,7 +330,7 @@ def test_a_job_that_removes_its_attempts_is_lost_in_the_end(
     later = LocalEngine(workshop.home, (), stages=workshop.stages)
     seen = wait_final(later, made)
     later.close()
-    assert (seen.state, "is gone" in str(seen.reason)) == (JobState.LOST, True)
+    assert (seen.state, "no longer exists" in str(seen.reason)) == (JobState.LOST, True)
 
 
 def test_a_job_with_a_link_in_place_of_its_directory_can_be_stopped(

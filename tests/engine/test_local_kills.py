@@ -104,7 +104,7 @@ def test_a_damaged_or_missing_directory_does_not_hide_other_jobs(workshop: Works
     shutil.rmtree(removed.directory)
     kill_9(claim.supervisor.pid)
     seen_gone = wait_final(workshop.engine, removed)
-    assert "is gone" in str(seen_gone.reason)
+    assert "no longer exists" in str(seen_gone.reason)
     wait_for(lambda: not claim.cgroup or not os.path.exists(claim.cgroup), "its cgroup is gone")
     for made in (broken, fine):
         workshop.engine.stop(made, JobState.STOPPED)

@@ -16,7 +16,7 @@ from jumar.errors import EngineFailed
 from jumar.launch.jobdir import claims, endings
 from jumar.launch.jobdir.census import Census, keeps
 from jumar.launch.jobdir.claims import Claim
-from jumar.launch.jobdir.endings import Ending
+from jumar.launch.jobdir.endings import Ending, lost
 from jumar.launch.jobdir.files import JobDir, has_ranks, is_plain
 from jumar.launch.jobdir.untrusted import Unusable
 from jumar.launch.processes import cgroup, process
@@ -164,34 +164,49 @@ def _read_ending(directory: JobDir) -> Ending | None:
     try:
         return endings.read_ending(directory)
     except Unusable as error:
-        return Ending("lost", "supervisor-killed", str(error))
+        return _unreadable(directory, str(error))
 
 
 def _never_started(directory: JobDir) -> Ending | None:
     """Claim the attempt for nobody, so that a late keeper leaves it alone; None: one was quicker."""
     if not is_plain(directory):
-        return endings.lost(directory, f"its directory {directory.control} is gone")
+        return _directory_gone(directory, directory.control)
     me = process.myself()
     lock = claims.take(directory, Claim(me, me, os.uname().nodename, None))
     if lock is None:
         return None
     os.close(lock)
-    return _ended_lost(directory, f"no keeper could be started within {GIVE_UP_S:g} s")
+    limit_s = f"{GIVE_UP_S:g}"
+    reason = f"no supervisor could be started within {limit_s} s"
+    return _written(directory, lost(directory, "never-started", reason, limit_s=limit_s))
 
 
 def _lost(directory: JobDir, claim: Claim | None, damage: str) -> Ending:
-    reason = damage or "its supervisor and keeper were killed"
-    if claim is not None and claim.keeper.boot_id != process.boot_id():
-        reason = "the machine was restarted"
     if not is_plain(directory):
-        return endings.lost(directory, f"its directory {directory.root} is gone")
-    return _ended_lost(directory, reason)
+        return _directory_gone(directory, directory.root)
+    if claim is not None and claim.keeper.boot_id != process.boot_id():
+        ending = lost(directory, "machine-restarted", "the machine was restarted")
+    elif damage:
+        ending = _unreadable(directory, damage)
+    else:
+        ending = lost(directory, "launcher-killed", "its supervisor and keeper were killed")
+    return _written(directory, ending)
 
 
-def _ended_lost(directory: JobDir, reason: str) -> Ending:
+def _directory_gone(directory: JobDir, folder: str) -> Ending:
+    reason = f"its directory {folder} no longer exists"
+    return lost(directory, "directory-gone", reason, folder=folder)
+
+
+def _unreadable(directory: JobDir, words: str) -> Ending:
+    reason = f"its result cannot be read: {words}"
+    return lost(directory, "result-unreadable", reason, error=words)
+
+
+def _written(directory: JobDir, ending: Ending) -> Ending:
     """Also in the directory, for whoever reads it later; what counts is that it is known."""
     try:
-        return endings.end_lost(directory, reason)
+        endings.write_ending(directory, ending)
     except OSError as error:
         logger.info("job %s: its result is not in its directory: %s", directory.job_id, error)
-        return endings.lost(directory, reason)
+    return ending

@@ -4,7 +4,7 @@ The words (state, cause, last lines) are the job's own and stored as they came; 
 when is known from the keeper. Readers put both together."""
 
 import time
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional, Union, cast
 
 from jumar.launch.jobdir import untrusted, whole
 from jumar.launch.jobdir.claims import claimed_at
@@ -20,6 +20,10 @@ _MOST_REASON = 2000
 _MOST_READ = 65536
 
 
+Values = Dict[str, Union[str, int]]
+_NO_VALUES: Values = {}
+
+
 class Ending(NamedTuple):
     """The supervisor's last words; those of node 0 are the verdict for all nodes."""
 
@@ -33,6 +37,8 @@ class Ending(NamedTuple):
     tail: str = ""
     started_at: Optional[float] = None
     finished_at: Optional[float] = None
+    values: Values = _NO_VALUES
+    """What the cause is said with; `reason` is the same in English."""
 
 
 class Seen(NamedTuple):
@@ -56,12 +62,17 @@ def words_of(ending: Ending) -> bytes:
     """As a supervisor says it: at most MOST_WORDS bytes."""
     if len(ending.reason) > _MOST_REASON:
         ending = ending._replace(reason=ending.reason[:_MOST_REASON] + "…")
+    ending = ending._replace(values={name: _short(v) for name, v in ending.values.items()})
     data = whole.encode(ending._asdict())
     if len(data) <= MOST_WORDS:
         return data
     keep = max(0, len(ending.tail) - (len(data) - MOST_WORDS) - 16)
     # Escapes make JSON longer than the text, so half of what fits is safe.
     return whole.encode(ending._replace(tail=ending.tail[-keep // 2 :] if keep else "")._asdict())
+
+
+def _short(value: Union[str, int]) -> Union[str, int]:
+    return value if isinstance(value, int) else value[:_MOST_REASON]
 
 
 def write_words(directory: JobDir, words: bytes) -> None:
@@ -79,19 +90,17 @@ def forget_keys(directory: JobDir) -> None:
     whole.remove(directory.store_file)
 
 
-def end_lost(directory: JobDir, reason: str, code: Optional[int] = None) -> Ending:
-    """Write down the ending of an attempt whose supervisor could not tell it."""
-    ending = lost(directory, reason)
+def lost(directory: JobDir, cause: str, reason: str, **values: Union[str, int]) -> Ending:
+    """The ending of an attempt whose supervisor could not tell it."""
+    begun, now = claimed_at(directory), time.time()
+    return Ending("lost", cause, reason, started_at=begun, finished_at=now, values=values)
+
+
+def write_ending(directory: JobDir, ending: Ending, code: Optional[int] = None) -> None:
+    """Write an ending down where keeper or supervisor cannot do their part of it."""
     forget_keys(directory)
     write_words(directory, words_of(ending))
     write_seen(directory, Seen(code, ending.started_at, ending.finished_at, is_empty=True))
-    return ending
-
-
-def lost(directory: JobDir, reason: str) -> Ending:
-    """The ending of an attempt whose processes were killed."""
-    begun, now = claimed_at(directory), time.time()
-    return Ending("lost", "supervisor-killed", reason, started_at=begun, finished_at=now)
 
 
 def read_ending(directory: JobDir) -> Optional[Ending]:
@@ -139,4 +148,13 @@ def _ending(value: Dict[str, Any]) -> Ending:
         tail=untrusted.optional_text(value, "tail") or "",
         started_at=untrusted.optional_time(value, "started_at"),
         finished_at=untrusted.optional_time(value, "finished_at"),
+        values=_values(value.get("values")),
     )
+
+
+def _values(found: object) -> Values:
+    """Only what can be a value: a job may have written the file."""
+    if not isinstance(found, dict):
+        return {}
+    named = cast("Dict[str, object]", found)
+    return {name: value for name, value in named.items() if isinstance(value, (str, int))}

@@ -61,7 +61,9 @@ def _keep(directory: JobDir, supervisor: Supervisor, place: Optional[str]) -> in
     is_empty = Tree(None if place is None else cgroup.Cgroup(place)).dissolve()
     try:
         if not words:
-            endings.end_lost(directory, "its supervisor process was killed", code)
+            reason = "its supervisor process was killed"
+            ending = endings.lost(directory, "supervisor-killed", reason)
+            endings.write_ending(directory, ending, code)
             return 0
         endings.write_words(directory, words)
         endings.write_seen(directory, Seen(code, started_at, time.time(), is_empty))
@@ -91,9 +93,8 @@ def _supervise(
     endings.forget_keys(directory)
     ending = ending._replace(started_at=started_at, finished_at=time.time())
     journal.add("attempt-finished", state=ending.state, reason=ending.reason)
-    words = endings.words_of(ending)
     # No hint yet: an attempt has ended when its keeper has, and whoever reaps that one says so.
-    if not pair.say(channel, words):
+    if not pair.say(channel, endings.words_of(ending)):
         # The keeper was killed: nobody else is left to write it down.
-        endings.write_words(directory, words)
+        endings.write_ending(directory, ending)
     return 0

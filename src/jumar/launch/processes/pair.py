@@ -25,31 +25,32 @@ _PASSED_ON = (
 
 
 class Supervisor(NamedTuple):
-    """The keeper's child, and its end of the channel."""
+    """The keeper's child."""
 
     pid: int
     identity: process.Identity
-    channel: socket.socket
+    channel: int
+    """The keeper's end; open as long as the keeper lives, because its closing is a message."""
 
     def begin(self) -> None:
         """Let it begin; one that is gone already is seen by `wait_for`."""
         try:
-            self.channel.send(_GO)
+            os.write(self.channel, _GO)
         except ConnectionError:
             return
 
     def dismiss(self) -> None:
         """Let it end without having begun."""
-        self.channel.close()
+        os.close(self.channel)
         wait_for(self)
 
     def last_words(self, most_bytes: int) -> bytes:
         """What it said last before it ended; nothing when it said nothing, or too much."""
         words = b""
-        self.channel.setblocking(False)
+        os.set_blocking(self.channel, False)
         while True:
             try:
-                heard = self.channel.recv(most_bytes + 1)
+                heard = os.read(self.channel, most_bytes + 1)
             except (BlockingIOError, ConnectionError):
                 break
             if not heard:
@@ -74,7 +75,7 @@ def fork_supervisor(body: Callable[[int], int]) -> Supervisor:
     if identity is None:
         raise RuntimeError(f"the supervisor {pid} is not in /proc")
     _pass_signals_on(pid)
-    return Supervisor(pid, identity, ours)
+    return Supervisor(pid, identity, ours.detach())
 
 
 def may_begin(channel: int) -> bool:
