@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from jumar.engine.base import Attempt, Observation, Plan
+from jumar.engine.files import JobFiles
 from jumar.engine.local.card_book import CardBook
 from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
 from jumar.engine.shared import stopping
 from jumar.engine.shared.files import Roots, write_files
+from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.engine.shared.observing import Observer
 from jumar.engine.shared.stages import Stages
 from jumar.launch.jobdir.claims import is_claimed
@@ -47,6 +49,7 @@ class LocalEngine:
         self._starter = Starter(home / "launch.log", self._notify)
         self._stages = stages or Stages(UserStores(home))
         self._roots = Roots(control)
+        self.files: JobFiles = SharedFiles(home / "jobs", self._roots)
         self._observer = Observer(self._roots, self._starter.start)
         self._idle_limit_s = idle_limit_s
 
@@ -77,13 +80,17 @@ class LocalEngine:
         write_files(
             directory,
             attempt,
-            env_cache=self._home / "envs",
+            env_cache=self._user_folder(attempt.user) / "envs",
             notify=self._notify,
             facts=self._book.facts(attempt.spec.device.kind, attempt.cards, self.cards()),
             staging=self._stages.prepare(attempt, directory),
             idle_limit_s=self._idle_limit_s,
         )
         self._starter.start(directory)
+
+    def _user_folder(self, user: str) -> Path:
+        """What jobs leave for later ones, each user's apart: a job may write what the next one runs."""
+        return self._home if user == self._stages.stores.owner else self._home / "users" / user
 
     def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:
         """How the attempts stand now."""

@@ -31,8 +31,17 @@ class Roots:
 
     def of(self, attempt: Attempt) -> JobDir:
         """The files of one attempt."""
-        control = self.control and str(self.control / attempt.job_id / str(attempt.number))
-        return JobDir(str(attempt.directory), attempt.number, control_root=control)
+        return self.at(attempt.directory, attempt.number)
+
+    def at(self, directory: Path, number: int) -> JobDir:
+        """The files of one attempt of the job with this directory."""
+        apart = self.apart(directory.name)
+        control = None if apart is None else str(apart / str(number))
+        return JobDir(str(directory), number, control_root=control)
+
+    def apart(self, job_id: str) -> Path | None:
+        """The platform's files of a job, where they are not in its directory."""
+        return None if self.control is None else self.control / job_id
 
 
 def write_files(
