@@ -311,7 +311,8 @@ def test_a_strangers_process_of_the_same_name_keeps_no_job_from_ending(
 
 
 def test_a_job_that_freezes_its_keepers_can_be_killed(workshop: Workshop) -> None:
-    made = running(workshop, "kill -STOP $PPID; echo up; sleep 600")
+    begun = "until test -e $JUMAR_JOB_DIR/attempts/1/node0/ranks.json; do sleep 0.05; done"
+    made = running(workshop, f"{begun}; kill -STOP $PPID; echo up; sleep 600")
     claim = read_claim(directory(made))
     assert claim is not None
     os.kill(claim.keeper.pid, 19)

@@ -141,7 +141,7 @@ def test_addresses_that_lead_nowhere_are_refused_at_once(workshop: Workshop, sto
         workshop.engine.plan(spec, user="ann")
 
     plan(inputs={"data_url": "obs://lab/data"}, outputs=OUT, ckpt="obs://lab/ckpt")
-    with pytest.raises(SubmitRefused, match="obs://lab/none is not there"):
+    with pytest.raises(SubmitRefused, match="obs://lab/none does not exist"):
         plan(inputs={"data_url": "obs://lab/none"})
     with pytest.raises(BadInput, match="bucket"):
         plan(outputs={"train_url": "obs:///x"})

@@ -43,7 +43,7 @@ class CardBook:
         try:
             return rank_facts(cards, self._machine)
         except JumarError as error:
-            logger.warning("the rank table will lack addresses: %s", error)
+            logger.warning("addresses will be missing in the rank table: %s", error)
             return [
                 {"id": card.id, "logical_id": card.logical_id, "generation": card.generation}
                 for card in cards

@@ -1,4 +1,4 @@
-"""`LocalEngine`: jobs on this machine, one detached supervisor an attempt."""
+"""`LocalEngine`: jobs on this machine, one detached keeper per attempt."""
 
 import os
 from collections.abc import Callable, Iterable

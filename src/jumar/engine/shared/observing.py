@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 ASK_AGAIN_S = 2.0
 GIVE_UP_S = 60.0
 _GONE_S = 10.0
-"""How long a job directory that is not there is looked for: a share may be away for a moment."""
+"""How long to look for a job directory that does not exist: a share may be away for a moment."""
 _MOST_REMEMBERED = 4096
 
 
@@ -98,7 +98,7 @@ class Observer:
         if census.is_kept(directory):
             return True
         left = set(census.ranks(directory))
-        name = cgroup.name_of(directory.job_id, directory.number)
+        name = cgroup.name_of(directory.job_id, directory.number, directory.node)
         group = cgroup.claimed(seen.claim and seen.claim.cgroup, name)
         if group is not None and not group.remove():
             left.update(group.pids())

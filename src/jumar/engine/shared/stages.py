@@ -33,7 +33,7 @@ class Stages:
     patience_s: float = 120.0
 
     def check(self, spec: JobSpec, user: str) -> None:
-        """Refuse addresses that lead nowhere, as far as that can be known without a network."""
+        """Refuse addresses where nothing is, as far as that can be known without a network."""
         urls = [*spec.inputs.values(), *spec.outputs.values(), *filter(None, [spec.ckpt])]
         if not any(map(is_remote, urls)):
             return
@@ -46,7 +46,7 @@ class Stages:
             path = place.store.path(key) if key else place.store.root
             if url in spec.inputs.values() and not os.path.exists(path):
                 raise SubmitRefused(
-                    f"the input {url} is not there", hint="put it there with: jumar data push"
+                    f"the input {url} does not exist", hint="upload it with: jumar data push"
                 )
 
     def prepare(self, attempt: Attempt, directory: JobDir) -> dict[str, Any] | None:

@@ -35,7 +35,7 @@ def run_attempt(directory: JobDir) -> int:
     make_folders(directory)
     # So the engine knows keeper and supervisor even when the job has tampered with the claim.
     process.set_name(directory.keeper_name)
-    place = cgroup.place(cgroup.name_of(job.job_id, directory.number))
+    place = cgroup.place(cgroup.name_of(job.job_id, directory.number, directory.node))
     supervisor = pair.fork_supervisor(
         lambda channel: _supervise(directory, job, request, channel, place)
     )
