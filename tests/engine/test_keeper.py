@@ -156,16 +156,17 @@ def test_the_platforms_files_may_be_anywhere(
 
     if is_cold:
         monkeypatch.setattr(Starter, "_start_warm", broken)
-    made = workshop.attempt("echo up; test -e $JUMAR_STOP_FILE || sleep 600")
+    made = workshop.attempt("echo $JUMAR_STOP_FILE; sleep 600")
     apart.start(made)
     wait_for(lambda: apart.observe([made])[0].state is JobState.RUNNING, "it runs")
+    wait_for(lambda: bool(log_of(made)), "it says where its stop file is")
     control = workshop.home / "elsewhere" / made.job_id / "1"
     assert {path.name for path in control.iterdir()} >= {"request.json", "node0"}
     assert {path.name for path in (made.directory / "attempts/1").iterdir()} == {"store.json"}
     apart.start(made)
     apart.stop(made, JobState.STOPPED)
     assert wait_final(apart, made).state is JobState.STOPPED
-    assert log_of(made) == "up\n"
+    assert log_of(made) == f"{control}/stop.json\n"
     assert list((made.directory / "attempts/1").iterdir()) == []
     assert {path.name for path in control.glob("*.json")} >= {"request.json", "result.json"}
 
