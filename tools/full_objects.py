@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from jumar.inject.moxing_path.jumar_s3 import S3
-from jumar.store.accounts import save_account
+from jumar.store.credentials import save_credential
 from jumar.store.door import Door
 
 JUMAR = str(Path(sys.executable).parent / "jumar")
@@ -97,8 +97,8 @@ def main() -> int:
         door = Door(folder / "door", _free_port())
         door.start()
         try:
-            S3(door.account.wire()).create_bucket("full")
-            save_account(home / "store.json", "obs", door.account)
+            S3(door.credential.wire()).create_bucket("full")
+            save_credential(home / "store.json", "obs", door.credential)
             wrong = send_and_fetch(folder, home, "obs://full/data", count)
         finally:
             door.stop()

@@ -50,7 +50,7 @@ def refused(
         (("--device", "quantum:1", "--", "true"), "is not a device"),
         (("--device", "cpu:900", "--", "true"), "asks for cpu:900"),
         (("--nodes", "-1", "--", "true"), "nodes"),
-        (("--", "no-such-command-here"), "no-such-command-here is not on this machine"),
+        (("--", "no-such-command-here"), "no-such-command-here was not found on this machine"),
         (("--code", "missing", "--", "true"), "missing does not exist"),
         (("--code", "git+https://example.org/x", "--", "true"), "has no commit"),
         (("--workdir", "/no/such/folder", "--", "true"), "/no/such/folder is not a folder"),

@@ -10,7 +10,7 @@ from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
 
 from jumar.engine.base import Attempt
 from jumar.errors import BadInput, SubmitRefused
-from jumar.launch.jobdir import files as jobdir
+from jumar.launch.jobdir.claims import read_claim
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.processes import process
 from jumar.spec.job import JobSpec
@@ -141,7 +141,7 @@ def test_addresses_that_lead_nowhere_are_refused_at_once(workshop: Workshop, sto
         workshop.engine.plan(spec, user="ann")
 
     plan(inputs={"data_url": "obs://lab/data"}, outputs=OUT, ckpt="obs://lab/ckpt")
-    with pytest.raises(SubmitRefused, match="obs://lab/none is not there"):
+    with pytest.raises(SubmitRefused, match="obs://lab/none does not exist"):
         plan(inputs={"data_url": "obs://lab/none"})
     with pytest.raises(BadInput, match="bucket"):
         plan(outputs={"train_url": "obs:///x"})
@@ -182,7 +182,7 @@ def test_killing_the_supervisor_while_inputs_are_brought_leaves_nothing(workshop
     attempt = workshop.attempt(["true"], inputs={"data_url": "obs://lab/data"})
     workshop.engine.start(attempt)
     wait_for(lambda: in_phase(workshop, attempt, "bringing"), "it brings inputs")
-    claim = jobdir.read_claim(directory(attempt))
+    claim = read_claim(directory(attempt))
     assert claim is not None
     kill_9(claim.supervisor.pid)
     assert wait_final(workshop.engine, attempt).state is JobState.LOST
@@ -198,7 +198,7 @@ def test_results_of_a_killed_supervisor_are_marked_and_can_be_sent(
     workshop.engine.start(attempt)
     wait_for((attempt.directory / "out" / "train_url" / "m").exists, "the result")
     wait_for(lambda: in_phase(workshop, attempt, "running"), "the sender is up")
-    claim = jobdir.read_claim(directory(attempt))
+    claim = read_claim(directory(attempt))
     assert claim is not None
     kill_9(claim.supervisor.pid)
     seen = wait_final(workshop.engine, attempt)
@@ -253,14 +253,14 @@ def test_a_stop_ends_the_sending_of_a_job_that_is_done(workshop: Workshop) -> No
     assert (seen.state, seen.not_uploaded) == (JobState.SUCCEEDED, True)
 
 
-def test_killing_the_guard_while_results_are_sent_leaves_nothing(workshop: Workshop) -> None:
+def test_killing_the_keeper_while_results_are_sent_leaves_nothing(workshop: Workshop) -> None:
     workshop.stages.patience_s = workshop.stages.every_s = 600
     attempt = workshop.attempt(losing_its_store(workshop), outputs=OUT)
     workshop.engine.start(attempt)
     wait_for(lambda: in_phase(workshop, attempt, "sending"), "it sends")
-    claim = jobdir.read_claim(directory(attempt))
+    claim = read_claim(directory(attempt))
     assert claim is not None
-    kill_9(claim.guard.pid)
+    kill_9(claim.keeper.pid)
     seen = wait_final(workshop.engine, attempt)
     # The training was over: how it ended is known.
     assert (seen.state, seen.not_uploaded) == (JobState.SUCCEEDED, True)

@@ -146,9 +146,7 @@ def _torch_cann(cann: Version | None, row: TorchRow, matrix: Matrix) -> Judgemen
         )
         return Judgement(pair=pair, fit=Fit.UNKNOWN, text=text, source=row.source)
     if row.basis is Basis.DOUBTFUL:
-        text = (
-            f"the table of torch_npu {row.torch_npu} seems to mean CANN {row.cann}; this machine has {cann}"
-        )
+        text = f"the table of torch_npu {row.torch_npu} seems to mean CANN {row.cann}; this machine has {cann}"
         return Judgement(pair=pair, fit=Fit.UNKNOWN, text=text, source=row.source)
     if row.takes_cann(cann):
         text = f"torch_npu {row.torch_npu} and CANN {cann}"

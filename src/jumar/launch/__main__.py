@@ -1,6 +1,7 @@
 """The launcher as a program: `python -m jumar.launch` and `jumar-launch.pyz`.
 
-`JOBDIR --attempt N` runs one attempt of a job: a cold start of what the engine forks otherwise.
+`JOBDIR --attempt N [--control DIR]` runs one attempt of a job: a cold start of what the engine forks
+otherwise. The platform's files of the attempt are in DIR, if not in the job directory.
 Anything else is a command line of `jumar launch`."""
 
 import os
@@ -12,8 +13,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run one command line and give the exit code."""
     _open_closed_files()
     arguments = sys.argv[1:] if arguments is None else arguments
-    if len(arguments) == 3 and arguments[1] == "--attempt" and arguments[2].isdigit():
-        return _attempt(arguments[0], int(arguments[2]))
+    if len(arguments) >= 3 and arguments[1] == "--attempt" and arguments[2].isdigit():
+        return _attempt(arguments[0], int(arguments[2]), arguments[3:])
     from jumar.launch.node.standalone import main as launch
 
     return launch(arguments)
@@ -30,7 +31,7 @@ def _open_closed_files() -> None:
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
-def _attempt(directory: str, number: int) -> int:
+def _attempt(directory: str, number: int, more: Sequence[str]) -> int:
     from jumar.launch.jobdir.files import JobDir
     from jumar.launch.jobdir.untrusted import Unusable
     from jumar.launch.node.keeper import run_attempt
@@ -38,7 +39,8 @@ def _attempt(directory: str, number: int) -> int:
     if os.getpgrp() != os.getpid():
         os.setsid()
     try:
-        return run_attempt(JobDir(os.path.abspath(directory), number))
+        control = os.path.abspath(more[1]) if more[:1] == ["--control"] else None
+        return run_attempt(JobDir(os.path.abspath(directory), number, control_root=control))
     except (OSError, Unusable) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

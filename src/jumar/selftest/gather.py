@@ -18,7 +18,7 @@ from jumar.spec.records import JobRecord
 _GONE_LIMIT_S = 90.0
 _ANSWER_LIMIT_S = 120.0
 # Below jobs/ID/attempts/N: a user's keys, and files that were being written during a kill.
-_NOT_NEEDED = ("store.json", "result.json.new")
+_NOT_NEEDED = ("store.json", "result.json.new", "node0/result.json.new")
 
 
 def gather(
@@ -96,7 +96,7 @@ def _left_files(machine: Machine, records: Sequence[JobRecord]) -> tuple[str, ..
         path
         for name in _NOT_NEEDED
         for path in (machine.home / "jobs").glob(f"*/attempts/*/{name}")
-        if path.parts[-4] in over
+        if path.relative_to(machine.home / "jobs").parts[0] in over
     ]
     found += (machine.home / "jobs").glob(".removed-*")
     return tuple(f"left in the home: {path.relative_to(machine.home)}" for path in sorted(found))

@@ -92,9 +92,9 @@ class Fault(StrEnum):
 
     SERVER = "server"
     SUPERVISOR = "supervisor"
-    GUARD = "guard"
+    KEEPER = "keeper"
     WARM = "warm"
-    BOTH = "guard-and-supervisor"
+    BOTH = "keeper-and-supervisor"
     FREEZE = "freeze"
     POSTGRES = "postgres"
     DESCRIPTORS = "descriptors"
@@ -105,7 +105,7 @@ class Fault(StrEnum):
 KILLS = (
     Fault.SERVER,
     Fault.SUPERVISOR,
-    Fault.GUARD,
+    Fault.KEEPER,
     Fault.POSTGRES,
     Fault.WARM,
     Fault.BOTH,

@@ -40,7 +40,7 @@ def describe(stat: process.Stat) -> str:
 
 
 def warm_of(server: int) -> int | None:
-    """The warm process of a server. Guards look like it, but are not the server's children."""
+    """The warm process of a server. Keepers look like it, but are not the server's children."""
     for stat in process.all_stats():
         if stat.parent == server and not stat.is_dead and _WARM in _read(stat.pid, "cmdline"):
             return stat.pid
@@ -53,24 +53,24 @@ class Running:
 
     job: str
     attempt: int
-    guard: Identity
+    keeper: Identity
     supervisor: Identity
 
 
 def running_attempts(home: Path) -> list[Running]:
     """All attempts whose two processes live."""
     found: list[Running] = []
-    for path in (home / "jobs").glob("*/attempts/*/claim.json"):
-        if path.with_name("result.json").exists():
+    for path in (home / "jobs").glob("*/attempts/*/node0/claim.json"):
+        if path.parent.with_name("result.json").exists():
             continue
         try:
             values: dict[str, Any] = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError):
             continue  # it is just being written or removed
         one = Running(
-            path.parts[-4], int(path.parts[-2]), _identity(values["guard"]), _identity(values)
+            path.parts[-5], int(path.parts[-3]), _identity(values["keeper"]), _identity(values)
         )
-        if process.is_alive(one.guard) and process.is_alive(one.supervisor):
+        if process.is_alive(one.keeper) and process.is_alive(one.supervisor):
             found.append(one)
     return found
 

@@ -33,7 +33,7 @@ class Evidence:
     faults: frozenset[Fault] = frozenset()
     """Those that happened."""
     victims: frozenset[tuple[str, int]] = frozenset()
-    """Id and attempt whose guard or supervisor was killed."""
+    """Id and attempt whose keeper or supervisor was killed."""
     deaths: tuple[str, ...] = ()
     """Deaths of the server that were not part of the test."""
     orphans: tuple[str, ...] = ()

@@ -50,7 +50,7 @@ class Troublemaker:
         deeds: dict[Fault, Callable[[], Done | None]] = {
             Fault.SERVER: self._server,
             Fault.SUPERVISOR: self._supervisor,
-            Fault.GUARD: self._guard,
+            Fault.KEEPER: self._keeper,
             Fault.WARM: self._warm,
             Fault.BOTH: self._both,
             Fault.FREEZE: self._freeze,
@@ -81,11 +81,11 @@ class Troublemaker:
     def _supervisor(self) -> Done | None:
         return self._kill_one(Fault.SUPERVISOR, lambda one: (one.supervisor,))
 
-    def _guard(self) -> Done | None:
-        return self._kill_one(Fault.GUARD, lambda one: (one.guard,))
+    def _keeper(self) -> Done | None:
+        return self._kill_one(Fault.KEEPER, lambda one: (one.keeper,))
 
     def _both(self) -> Done | None:
-        return self._kill_one(Fault.BOTH, lambda one: (one.guard, one.supervisor))
+        return self._kill_one(Fault.BOTH, lambda one: (one.keeper, one.supervisor))
 
     def _kill_one(
         self, fault: Fault, chosen: Callable[[Running], tuple[Identity, ...]]

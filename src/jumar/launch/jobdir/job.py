@@ -28,7 +28,7 @@ class Job(NamedTuple):
     device_kind: str
     device_count: int
     ranks: str
-    """`node`: the command once; `device`: once a device."""
+    """`node`: the command once; `device`: once per device."""
     framework: Optional[str]
     """As the person named it."""
     environment: Dict[str, str]
@@ -154,7 +154,7 @@ def _read(path: str) -> Dict[str, Any]:
     try:
         return read_object(path)
     except FileNotFoundError as error:
-        raise Unusable(f"{path} is not there") from error
+        raise Unusable(f"{path} does not exist") from error
 
 
 def _built(path: str, build: Callable[[], T]) -> T:

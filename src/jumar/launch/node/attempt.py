@@ -6,9 +6,11 @@ import time
 from typing import Dict, Optional
 
 from jumar.launch.ascend.apply import cann_variables, hccl_variables
-from jumar.launch.jobdir import files as jobdir
-from jumar.launch.jobdir.files import Ending, JobDir, Journal
+from jumar.launch.jobdir.endings import Ending, reserve_result
+from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request
+from jumar.launch.jobdir.journal import Journal
+from jumar.launch.jobdir.whole import create_json, write_json
 from jumar.launch.prepare import code, fixed_paths, requirements, staging
 from jumar.launch.prepare.platform_files import write_platform_files
 from jumar.launch.prepare.steps import Steps
@@ -54,7 +56,7 @@ class Attempt(Listener):
         self._journal.add("attempt-started", cards=list(self._request.cards))
         self._journal.hint()
         try:
-            jobdir.reserve_result(self._directory)
+            reserve_result(self._directory)
             os.makedirs(os.path.dirname(self._directory.log(0, 0)), exist_ok=True)
             return self._prepare_and_run()
         except SetupFailed as failure:
@@ -131,7 +133,7 @@ class Attempt(Listener):
         """Let the engine see that the ranks run."""
         pids = {rank: pid for rank, pid in pids.items() if rank != SENDER}
         try:
-            jobdir.write_json(
+            write_json(
                 self._directory.ranks, {"started_at": time.time(), "pids": list(pids.values())}
             )
         except OSError:
@@ -174,7 +176,7 @@ class Attempt(Listener):
         self._journal.add("ranks-asked-to-end", why=stop.why if stop else "a rank failed")
         if stop is not None and not os.path.exists(self._directory.stop):
             try:
-                jobdir.create_json(self._directory.stop, {"why": stop.why})
+                create_json(self._directory.stop, {"why": stop.why})
             except OSError:
                 # A full disk: the signal says the same.
                 self._journal.disk_full = True

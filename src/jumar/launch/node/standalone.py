@@ -1,6 +1,6 @@
 """`jumar launch`: ranks on this node, started and supervised from a command line.
 
-The process the user sees is the guard and prints; its child supervises. Both modes of the
+The process the user sees is the keeper and prints; its child supervises. Both modes of the
 launcher, this one and `attempt`, run on the same core."""
 
 import os
@@ -15,7 +15,7 @@ from jumar.launch.node.stream import Shown, Stream
 from jumar.launch.nodes.rendezvous import make_team
 from jumar.launch.nodes.team import Hello, NotTogether, Team
 from jumar.launch.options import BadUsage, Options, parse
-from jumar.launch.processes import guard
+from jumar.launch.processes import pair
 from jumar.launch.processes.control import Control, Interrupted, Stop
 from jumar.launch.processes.supervise import Exit, Listener, Outcome, Rank, supervise
 from jumar.launch.processes.tree import Tree
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class _Front:
-    """The guard: passes signals on, prints, and ends what a killed supervisor leaves."""
+    """The keeper: passes signals on, prints, and ends what a killed supervisor leaves."""
 
     def __init__(self, options: Options, layout: Layout) -> None:
         self._options = options
@@ -71,7 +71,7 @@ class _Front:
             _print(2, f"error: cannot keep logs in {where}: {error.strerror}\n")
             _print(2, "hint: name a folder that can be written with --log-dir\n")
             return 2
-        code = self._guard(logs, stream)
+        code = self._keep(logs, stream)
         if kept is None:
             if code == 0:
                 shutil.rmtree(base, ignore_errors=True)
@@ -79,10 +79,10 @@ class _Front:
                 _print(2, f"jumar launch: logs are in {base}\n")
         return code
 
-    def _guard(self, logs: str, stream: Stream) -> int:
+    def _keep(self, logs: str, stream: Stream) -> int:
         heard, said = os.pipe()
         try:
-            supervisor = guard.fork_supervisor(
+            supervisor = pair.fork_supervisor(
                 lambda seen: _Run(self._options, self._layout, logs, said, seen, self._shown).run()
             )
         except OSError as error:
@@ -91,7 +91,7 @@ class _Front:
             return LAUNCHER_KILLED
         os.close(said)
         self._follow(stream, heard)
-        code = guard.wait_for(supervisor)
+        code = pair.wait_for(supervisor)
         everything_ended = Tree(None).kill()
         while stream.pump(flush=True):
             pass
@@ -131,7 +131,7 @@ class _Run(Listener):
         layout: Layout,
         logs: str,
         said: int,
-        guard_end: int,
+        channel: int,
         shown: Optional[Shown],
     ) -> None:
         self._options = options
@@ -139,7 +139,7 @@ class _Run(Listener):
         self._shown = shown
         self._logs = logs
         self._said = said
-        self._control = Control(guard=guard_end)
+        self._control = Control(keeper=channel)
         self._team: Team = Team(options, self._control, self._say)
         self._tails: Dict[int, LogTail] = {}
         self._node = 0
@@ -166,7 +166,7 @@ class _Run(Listener):
         while True:
             ranks = self._layout.ranks(group, devices, self._logs)
             outcome, verdict = self._round(ranks)
-            if outcome.stop is not None and outcome.stop.why == "guard-killed":
+            if outcome.stop is not None and outcome.stop.why == "keeper-killed":
                 return LAUNCHER_KILLED
             if not verdict.again:
                 self._conclude(outcome, verdict)
@@ -185,7 +185,7 @@ class _Run(Listener):
         outcome = supervise(
             ranks, self._control, Tree(None), grace_s=self._options.grace_s, listener=self
         )
-        if outcome.stop is not None and outcome.stop.why == "guard-killed":
+        if outcome.stop is not None and outcome.stop.why == "keeper-killed":
             return outcome, Verdict(LAUNCHER_KILLED)
         if outcome.not_started is not None:
             rank, error = outcome.not_started
@@ -244,7 +244,7 @@ class _Run(Listener):
         try:
             os.write(self._said, f"jumar launch: {words}\n".encode())
         except BrokenPipeError:
-            # The guard is gone; nobody listens.
+            # The keeper is gone; nobody listens.
             return
 
 

@@ -51,7 +51,7 @@ def send(
         return True
     control.finish()
     if control.stop is not None:
-        # Whoever killed the guard wants an end now.
+        # Whoever killed the keeper wants an end now.
         return False
     program = Program(staging.send, _variables(marks), _FOLDER, directory.staging_log(0))
     outcome = supervise(

@@ -4,7 +4,7 @@ import os
 import signal
 from typing import List, Mapping, Optional
 
-from jumar.launch.jobdir.files import Ending
+from jumar.launch.jobdir.endings import Ending
 from jumar.launch.processes.control import Stop
 from jumar.launch.processes.left_behind import Left, LeftBehind
 from jumar.launch.processes.spawn import open_log
@@ -20,7 +20,7 @@ _STOPS = {
     "signal": ("stopped", "stopped", "stopped by a signal to its supervisor"),
     "timed-out": ("timed-out", "time-limit", "ran into its time limit"),
     "preempted": ("preempted", "preempted", "ended to make room for another job"),
-    "guard-killed": ("lost", "supervisor-killed", "its guard process was killed"),
+    "keeper-killed": ("lost", "supervisor-killed", "its keeper process was killed"),
 }
 
 
@@ -39,7 +39,7 @@ def ending_of(outcome: Outcome, tails: Mapping[int, "LogTail"], disk_full: bool)
         rank, error = outcome.not_started
         return Ending("failed", error.cause, str(error), node=0, rank=_number(rank))
     first = outcome.first_failure
-    if first is not None and (outcome.stop is None or outcome.stop.why != "guard-killed"):
+    if first is not None and (outcome.stop is None or outcome.stop.why != "keeper-killed"):
         return _failure(first, tails[first.rank].read(), len(tails) > 1, disk_full)
     if outcome.stop is not None:
         return ending_of_stop(outcome.stop)

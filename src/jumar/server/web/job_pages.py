@@ -174,7 +174,7 @@ class ShownLog:
 
 def _shown_log(site: Site, record: JobRecord, node: int, rank: int) -> ShownLog:
     try:
-        log = OpenLog(site.service.log_path(record.id, node, rank))
+        log = OpenLog(site.service.open_log(record.id, node, rank))
     except NotFound:
         return ShownLog(node=node, rank=rank, exists=False)
     try:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt
-from jumar.engine.local.files import input_paths, job_dir, output_paths
+from jumar.engine.shared.files import input_paths, output_paths
 from jumar.errors import SubmitRefused
-from jumar.launch.jobdir.files import JobDir, write_json
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.whole import write_json
 from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord
 from jumar.spec.urls import is_remote
@@ -32,7 +33,7 @@ class Stages:
     patience_s: float = 120.0
 
     def check(self, spec: JobSpec, user: str) -> None:
-        """Refuse addresses that lead nowhere, as far as that can be known without a network."""
+        """Refuse addresses where nothing is, as far as that can be known without a network."""
         urls = [*spec.inputs.values(), *spec.outputs.values(), *filter(None, [spec.ckpt])]
         if not any(map(is_remote, urls)):
             return
@@ -45,19 +46,18 @@ class Stages:
             path = place.store.path(key) if key else place.store.root
             if url in spec.inputs.values() and not os.path.exists(path):
                 raise SubmitRefused(
-                    f"the input {url} is not there", hint="put it there with: jumar data push"
+                    f"the input {url} does not exist", hint="upload it with: jumar data push"
                 )
 
-    def prepare(self, attempt: Attempt) -> dict[str, Any] | None:
+    def prepare(self, attempt: Attempt, directory: JobDir) -> dict[str, Any] | None:
         """Write the user's stores and the plan; gives what the launcher is told, None when there is
         nothing to carry."""
-        directory = job_dir(attempt)
         os.makedirs(directory.attempt, exist_ok=True)
         write_private(Path(directory.store_file), self.stores.job_values(attempt.user))
-        plan = self._plan(attempt)
+        plan = self._plan(attempt, directory)
         if not plan.inputs and not plan.sent:
             return None
-        write_json(_plan_file(directory), plan_json(plan))
+        write_json(directory.stage_plan, plan_json(plan))
         return {
             "bring": _program("bring", directory),
             "keep": _program("keep", directory) if plan.sent else None,
@@ -66,29 +66,28 @@ class Stages:
             "send_limit_s": SEND_LIMIT_S,
         }
 
-    def read(self, attempt: Attempt) -> StagingRecord | None:
+    def read(self, directory: JobDir) -> StagingRecord | None:
         """How far it is."""
-        return read_status(Path(_status_file(job_dir(attempt))))
+        return read_status(Path(directory.stage_status))
 
-    def resend(self, attempt: Attempt) -> list[str]:
+    def resend(self, attempt: Attempt, directory: JobDir) -> list[str]:
         """Write the plan anew and give the module, with its arguments, that sends what was left."""
-        directory = job_dir(attempt)
         # How long to wait, or where the built-in store is, may have changed since.
-        write_json(_plan_file(directory), plan_json(self._plan(attempt)))
+        write_json(directory.stage_plan, plan_json(self._plan(attempt, directory)))
         return _module("send", directory)
 
-    def _plan(self, attempt: Attempt) -> StagePlan:
-        spec, directory = attempt.spec, attempt.directory
+    def _plan(self, attempt: Attempt, directory: JobDir) -> StagePlan:
+        spec, folder = attempt.spec, attempt.directory
         ckpt = None
         if spec.ckpt is not None and is_remote(spec.ckpt):
-            ckpt = Staged(url=spec.ckpt, path=str(directory / "ckpt"))
+            ckpt = Staged(url=spec.ckpt, path=str(folder / "ckpt"))
         return StagePlan(
             home=str(self.stores.home),
             user=attempt.user,
             owner=self.stores.owner,
-            status=_status_file(job_dir(attempt)),
-            inputs=_staged(spec.inputs, input_paths(spec, directory)),
-            outputs=_staged(spec.outputs, output_paths(spec, directory)),
+            status=directory.stage_status,
+            inputs=_staged(spec.inputs, input_paths(spec, folder)),
+            outputs=_staged(spec.outputs, output_paths(spec, folder)),
             ckpt=ckpt,
             cache_bytes=self.cache_bytes,
             every_s=self.every_s,
@@ -100,18 +99,10 @@ def _staged(urls: dict[str, str], paths: dict[str, str]) -> tuple[Staged, ...]:
     return tuple(Staged(url=url, path=paths[name]) for name, url in urls.items() if is_remote(url))
 
 
-def _plan_file(directory: JobDir) -> str:
-    return os.path.join(directory.attempt, "stage.json")
-
-
-def _status_file(directory: JobDir) -> str:
-    return os.path.join(directory.attempt, "staging.json")
-
-
 def _program(step: str, directory: JobDir) -> list[str]:
     # -P: a file in the current folder must not be imported in place of ours.
     return [sys.executable, "-P", "-m", *_module(step, directory)]
 
 
 def _module(step: str, directory: JobDir) -> list[str]:
-    return ["jumar.store.staging", step, _plan_file(directory)]
+    return ["jumar.store.staging", step, directory.stage_plan]

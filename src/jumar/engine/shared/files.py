@@ -3,25 +3,49 @@
 import errno
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jumar.engine.base import Attempt
-from jumar.engine.local.card_book import CardFacts
 from jumar.errors import EngineFailed, StorageFull
-from jumar.launch.jobdir.files import FORMAT, JobDir, prepare_stop, reserve_result, write_json
+from jumar.launch.jobdir.endings import reserve_result
+from jumar.launch.jobdir.files import FORMAT, JobDir, make_folders
+from jumar.launch.jobdir.stops import prepare_stop
+from jumar.launch.jobdir.whole import write_json
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
 from jumar.spec.urls import is_remote
 
+CardFacts = dict[str, Any]
+"""As JSON values, for `jumar.launch.ascend.facts`."""
 
-def job_dir(attempt: Attempt) -> JobDir:
-    """Where the attempt's files are."""
-    return JobDir(str(attempt.directory), attempt.number)
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Where the files of attempts are: those of the job in its directory, the platform's own there
+    too, or below `control`."""
+
+    control: Path | None = None
+
+    def of(self, attempt: Attempt) -> JobDir:
+        """The files of one attempt."""
+        return self.at(attempt.directory, attempt.number)
+
+    def at(self, directory: Path, number: int) -> JobDir:
+        """The files of one attempt of the job with this directory."""
+        apart = self.apart(directory.name)
+        control = None if apart is None else str(apart / str(number))
+        return JobDir(str(directory), number, control_root=control)
+
+    def apart(self, job_id: str) -> Path | None:
+        """The platform's files of a job, where they are not in its directory."""
+        return None if self.control is None else self.control / job_id
 
 
 def write_files(
+    directory: JobDir,
     attempt: Attempt,
     *,
     env_cache: Path,
@@ -31,10 +55,8 @@ def write_files(
     idle_limit_s: float = IDLE_LIMIT_S,
 ) -> None:
     """Both files, each whole or not at all."""
-    directory = job_dir(attempt)
     try:
-        Path(directory.attempt).mkdir(parents=True, exist_ok=True)
-        Path(directory.log(0, 0)).parent.mkdir(parents=True, exist_ok=True)
+        make_folders(directory)
         # An attempt that has begun must be able to say how it ended; without room it does not begin.
         reserve_result(directory)
         # Anew for every attempt: an earlier one may have written them as it likes.

@@ -1,4 +1,4 @@
-"""How an attempt stands, from its processes and its directory; few system calls each.
+"""How an attempt stands, from its keeper's lock, its processes and its files; few system calls each.
 
 An attempt has ended when its processes have. What its files say counts only then, and only as far as
 it makes sense: a job can write them. An error that may pass says nothing: the attempt stands as before."""
@@ -7,16 +7,17 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from jumar.engine.base import Attempt, Observation
-from jumar.engine.local.files import job_dir
-from jumar.engine.local.starter import Starter
+from jumar.engine.shared.files import Roots
 from jumar.errors import EngineFailed
-from jumar.launch.jobdir import files as jobdir
+from jumar.launch.jobdir import claims, endings
 from jumar.launch.jobdir.census import Census, keeps
-from jumar.launch.jobdir.files import Claim, Ending, JobDir
+from jumar.launch.jobdir.claims import Claim
+from jumar.launch.jobdir.endings import Ending, lost
+from jumar.launch.jobdir.files import JobDir, has_ranks, is_plain
 from jumar.launch.jobdir.untrusted import Unusable
 from jumar.launch.processes import cgroup, process
 from jumar.spec.states import JobState
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 ASK_AGAIN_S = 2.0
 GIVE_UP_S = 60.0
 _GONE_S = 10.0
-"""How long a job directory that is not there is looked for: a share may be away for a moment."""
+"""How long to look for a job directory that does not exist: a share may be away for a moment."""
 _MOST_REMEMBERED = 4096
 
 
@@ -46,8 +47,10 @@ class _Seen:
 class Observer:
     """Remembers what is settled; what it forgets it reads again."""
 
-    def __init__(self, starter: Starter) -> None:
-        self._starter = starter
+    def __init__(self, roots: Roots, start: Callable[[JobDir], None]) -> None:
+        """`start` is asked again for an attempt that nobody has claimed."""
+        self._roots = roots
+        self._start = start
         self._seen: dict[tuple[str, int], _Seen] = {}
 
     def look(self, attempts: Iterable[Attempt]) -> list[Observation]:
@@ -66,7 +69,7 @@ class Observer:
         seen = self._seen.setdefault((attempt.job_id, attempt.number), _Seen())
         try:
             # Once known it stays, until it is written down: its directory may be gone by then.
-            seen.ending = seen.ending or self._look(job_dir(attempt), seen, census)
+            seen.ending = seen.ending or self._look(self._roots.of(attempt), seen, census)
         except OSError as error:
             _tell_once(seen, attempt, f"cannot be looked at now: {error.strerror}")
         if seen.ending is None:
@@ -78,24 +81,24 @@ class Observer:
         """How it ended; None while it has not, as far as anyone can tell."""
         damage = ""
         try:
-            seen.claim = seen.claim or jobdir.read_claim(directory)
+            seen.claim = seen.claim or claims.read_claim(directory)
         except Unusable as error:
             damage = str(error)
-        if seen.claim is not None and _is_kept(seen.claim, directory):
-            seen.running = seen.running or os.path.lexists(directory.ranks)
+        if claims.is_held(directory) or _is_kept(seen.claim, directory):
+            seen.running = seen.running or has_ranks(directory)
             return None
-        if seen.claim is None and not damage and not os.path.lexists(directory.result):
+        if seen.claim is None and not damage and not os.path.lexists(directory.said):
             return self._unclaimed(directory, seen, census)
         if self._is_inhabited(directory, seen, census):
             return None
         return _read_ending(directory) or _lost(directory, seen.claim, damage)
 
     def _is_inhabited(self, directory: JobDir, seen: _Seen, census: Census) -> bool:
-        """Whether it has processes all the same; without guard and supervisor they are ended."""
+        """Whether it has processes all the same; without keeper and supervisor they are ended."""
         if census.is_kept(directory):
             return True
         left = set(census.ranks(directory))
-        name = cgroup.name_of(directory.job_id, directory.number)
+        name = cgroup.name_of(directory.job_id, directory.number, directory.node)
         group = cgroup.claimed(seen.claim and seen.claim.cgroup, name)
         if group is not None and not group.remove():
             left.update(group.pids())
@@ -121,7 +124,7 @@ class Observer:
             return _never_started(directory)
         if os.path.lexists(directory.request):
             try:
-                self._starter.start(directory)
+                self._start(directory)
             except EngineFailed as error:
                 logger.warning("job %s: %s", directory.job_id, error)
         return None
@@ -149,46 +152,61 @@ def _ended(attempt: Attempt, ending: Ending) -> Observation:
     )
 
 
-def _is_kept(claim: Claim, directory: JobDir) -> bool:
-    return keeps(claim.supervisor, directory) or keeps(claim.guard, directory)
+def _is_kept(claim: Claim | None, directory: JobDir) -> bool:
+    """Whether one of its two processes lives although no lock is held: a supervisor that ends what a
+    killed keeper has left, or the keeper of an earlier jumar, which took no lock."""
+    if claim is None:
+        return False
+    return keeps(claim.supervisor, directory) or keeps(claim.keeper, directory)
 
 
 def _read_ending(directory: JobDir) -> Ending | None:
     try:
-        return jobdir.read_ending(directory)
+        return endings.read_ending(directory)
     except Unusable as error:
-        return Ending("lost", "supervisor-killed", str(error))
+        return _unreadable(directory, str(error))
 
 
 def _never_started(directory: JobDir) -> Ending | None:
-    """Claim the attempt for nobody, so that a late supervisor leaves it alone; None: one was quicker."""
-    if not jobdir.is_plain(directory):
-        return Ending("lost", "supervisor-killed", f"its directory {directory.attempt} is gone")
+    """Claim the attempt for nobody, so that a late keeper leaves it alone; None: one was quicker."""
+    if not is_plain(directory):
+        return _directory_gone(directory, directory.control)
     me = process.myself()
-    nobody = Claim(me, me, os.uname().nodename, None)
-    if not jobdir.create_json(directory.claim, nobody.as_json()):
+    lock = claims.take(directory, Claim(me, me, os.uname().nodename, None))
+    if lock is None:
         return None
-    reason = f"no supervisor could be started within {GIVE_UP_S:g} s"
-    return _written(directory, Ending("lost", "supervisor-killed", reason, finished_at=time.time()))
+    os.close(lock)
+    limit_s = f"{GIVE_UP_S:g}"
+    reason = f"no supervisor could be started within {limit_s} s"
+    return _written(directory, lost(directory, "never-started", reason, limit_s=limit_s))
 
 
 def _lost(directory: JobDir, claim: Claim | None, damage: str) -> Ending:
-    reason = damage or "its supervisor and guard were killed"
-    if claim is not None and claim.supervisor.boot_id != process.boot_id():
-        reason = "the machine was restarted"
-    if not jobdir.is_plain(directory):
-        reason = f"its directory {directory.root} is gone"
-    ending = Ending("lost", "supervisor-killed", reason, started_at=jobdir.claimed_at(directory))
-    return _written(directory, ending._replace(finished_at=time.time()))
+    if not is_plain(directory):
+        return _directory_gone(directory, directory.root)
+    if claim is not None and claim.keeper.boot_id != process.boot_id():
+        ending = lost(directory, "machine-restarted", "the machine was restarted")
+    elif damage:
+        ending = _unreadable(directory, damage)
+    else:
+        ending = lost(directory, "launcher-killed", "its supervisor and keeper were killed")
+    return _written(directory, ending)
+
+
+def _directory_gone(directory: JobDir, folder: str) -> Ending:
+    reason = f"its directory {folder} no longer exists"
+    return lost(directory, "directory-gone", reason, folder=folder)
+
+
+def _unreadable(directory: JobDir, words: str) -> Ending:
+    reason = f"its result cannot be read: {words}"
+    return lost(directory, "result-unreadable", reason, error=words)
 
 
 def _written(directory: JobDir, ending: Ending) -> Ending:
-    """Put the ending into the directory, for whoever reads it later; what counts is that it is known."""
-    if not jobdir.is_plain(directory):
-        return ending
+    """Also in the directory, for whoever reads it later; what counts is that it is known."""
     try:
-        jobdir.forget_keys(directory)
-        jobdir.write_ending(directory, ending)
+        endings.write_ending(directory, ending)
     except OSError as error:
         logger.info("job %s: its result is not in its directory: %s", directory.job_id, error)
     return ending
