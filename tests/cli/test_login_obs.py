@@ -49,4 +49,4 @@ def test_a_wrong_address_is_told_before_the_keys_are_asked_for(fresh_jumar: Juma
     ):
         said = fresh_jumar("login", "obs", "--local", *words, rc=2).stderr
         assert words[1] in said
-        assert "hint: such as" in said
+        assert "hint: for example" in said

@@ -173,7 +173,7 @@ def test_keys_that_no_folder_can_hold_keep_the_store_behind_the_door(home: Path)
         lab.write(".jumar-1-1", b"looks unfinished")
     finally:
         door.stop()
-    with pytest.raises(TransferFailed, match=r"1 files of obs://lab/ were not moved") as told:
+    with pytest.raises(TransferFailed, match=r"not migrated: 1 file in obs://lab/") as told:
         migrate_to_folder(home, Door(home, door.port), Progress())
     assert told.value.hint is not None
     assert load_config(home, {}).obs is not None

@@ -164,7 +164,7 @@ def test_a_folder_remembers_what_is_public(folder_config: StoreConfig) -> None:
         unpublish(place, folder_config)
     with pytest.raises(BadInput, match="cannot be a path"):
         publish(open_place("obs://lab/../up", folder_config), folder_config)
-    with pytest.raises(BadInput, match="not a store"):
+    with pytest.raises(BadInput, match="not in a store"):
         publish(open_place("/srv/data", folder_config), folder_config)
     assert (folder_config.builtin / "public.json").stat().st_mode & 0o777 == 0o600
 

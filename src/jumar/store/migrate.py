@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jumar.errors import Conflict
+from jumar.spec.amounts import files_text
 from jumar.store.credentials import StoreConfig, load_config
 from jumar.store.door import Door
 from jumar.store.errors import TransferFailed
@@ -125,7 +126,7 @@ class _Move:
         if report.failed:
             first = report.failed[0]
             raise TransferFailed(
-                f"{len(report.failed)} files in {url} were not migrated; {first.key}: {first.reason}",
+                f"not migrated: {files_text(len(report.failed))} in {url}; {first.key}: {first.reason}",
                 hint=_HINT,
             )
         return report
