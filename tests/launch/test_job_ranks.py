@@ -7,8 +7,10 @@ import pytest
 
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request
+from jumar.launch.node.attempt import Given
+from jumar.launch.nodes.team import group_of
+from jumar.launch.prepare.platform_files import JobTable
 from jumar.launch.processes.supervise import SCHEDULER, Rank
-from jumar.launch.ranks.job_ranks import Prepared, plan_ranks
 
 TABLE = "/jobs/j1/hccl.json"
 
@@ -24,11 +26,14 @@ def job(**fields: Any) -> Job:
 
 
 def planned(folder: Path, made: Job, table: str | None = TABLE) -> dict[int, Rank]:
-    request = Request(tuple(range(made.device_count)), None, None, None)
-    directory = JobDir(str(folder / "job"), 1)
-    prepared = Prepared(str(folder), {}, table)
-    ranks = plan_ranks(directory, made, request, dict(made.environment), prepared)
-    return {rank.rank: rank for rank in ranks}
+    given = Given(
+        JobDir(str(folder / "job"), 1),
+        made,
+        Request(tuple(range(made.device_count)), None, None, None),
+    )
+    plan = given.plan(str(folder), given.environment(), JobTable(path=table))
+    group = group_of(given.meeting, 0, [given.size], 29500, "127.0.0.1")
+    return {rank.rank: rank for rank in plan.ranks(group)}
 
 
 @pytest.mark.parametrize("framework", ["MindSpore 2.6", "tensorflow-1.15"])

@@ -7,7 +7,8 @@ from threading import Thread
 
 import pytest
 
-from jumar.launch.ascend.apply import use_rank_table
+from jumar.launch.ascend.apply import ranks_of_cards, use_rank_table
+from jumar.launch.ascend.facts import CardFacts
 from jumar.launch.ascend.ranktable import (
     HandOverTimeout,
     RankTable,
@@ -113,11 +114,11 @@ def test_a_table_that_is_being_written_is_looked_at_again(tmp_path: Path):
     def go_on(_: float) -> None:
         path.write_text(next(states, "{"))
 
-    found = use_rank_table(str(path), "10.0.0.1", limit_s=180, pause=go_on)
-    assert found.rank_of_card == {0: 0, 1: 1}
+    found = use_rank_table(str(path), limit_s=180, pause=go_on)
+    assert ranks_of_cards(found, "10.0.0.1", [CardFacts(1), CardFacts(0)]) == [1, 0]
     path.write_text("{")
     with pytest.raises(Unreadable, match="not JSON"):
-        use_rank_table(str(path), "10.0.0.1", limit_s=180, pause=go_on)
+        use_rank_table(str(path), limit_s=180, pause=go_on)
 
 
 def test_a_wrong_whole_is_refused_on_all_nodes(tmp_path: Path):

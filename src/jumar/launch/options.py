@@ -86,6 +86,15 @@ class Options(NamedTuple):
     dry_run: bool
 
 
+class JobOptions(NamedTuple):
+    """Which attempt of which job to run, and on which of its nodes."""
+
+    directory: str
+    attempt: int
+    node: int
+    dry_run: bool
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadUsage(message)
@@ -101,6 +110,18 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
         if stand_ins:
             error.hint += f"; options also come from {', '.join(stand_ins)}"
         raise
+
+
+def parse_job(arguments: Sequence[str]) -> JobOptions:
+    """The command line of one attempt of a job; raises BadUsage."""
+    parser = _Parser(prog="jumar launch JOBDIR", allow_abbrev=False)
+    parser.add_argument("directory")
+    parser.add_argument("--attempt", type=_count, required=True, metavar="N")
+    parser.add_argument("--node", type=_count, default=0, metavar="K")
+    parser.add_argument("--dry-run", action="store_true")
+    given = parser.parse_args(arguments)
+    directory = os.path.abspath(given.directory)
+    return JobOptions(directory, given.attempt, given.node, given.dry_run)
 
 
 def _stand_ins(environ: Mapping[str, str]) -> Dict[str, str]:

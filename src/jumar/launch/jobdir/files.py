@@ -30,6 +30,7 @@ class JobDir(NamedTuple):
 
     root: str
     number: int
+    node: int = 0
 
     def path(self, *parts: str) -> str:
         """A path below the job directory."""
@@ -44,12 +45,18 @@ class JobDir(NamedTuple):
     def keeper_name(self) -> str:
         """What the guard and the supervisor of this attempt are called in the list of processes;
         the kernel has room for 15 characters."""
-        return f"{self.job_id}.{self.number}"[:15]
+        node = f".{self.node}" if self.node else ""
+        return f"{self.job_id}.{self.number}{node}"[:15]
 
     @property
     def attempt(self) -> str:
         """The folder of this attempt."""
         return self.path("attempts", str(self.number))
+
+    @property
+    def node_folder(self) -> str:
+        """The folder of this node in this attempt."""
+        return os.path.join(self.attempt, f"node{self.node}") if self.node else self.attempt
 
     @property
     def job(self) -> str:
@@ -64,12 +71,12 @@ class JobDir(NamedTuple):
     @property
     def claim(self) -> str:
         """Who runs this attempt."""
-        return os.path.join(self.attempt, "claim.json")
+        return os.path.join(self.node_folder, "claim.json")
 
     @property
     def ranks(self) -> str:
         """Written when the ranks have been started."""
-        return os.path.join(self.attempt, "ranks.json")
+        return os.path.join(self.node_folder, "ranks.json")
 
     @property
     def stop(self) -> str:
@@ -83,8 +90,18 @@ class JobDir(NamedTuple):
 
     @property
     def result(self) -> str:
-        """How this attempt ended."""
-        return os.path.join(self.attempt, "result.json")
+        """How this attempt ended on this node."""
+        return os.path.join(self.node_folder, "result.json")
+
+    @property
+    def events(self) -> str:
+        """One line per event of this node, over all attempts."""
+        return self.path(f"events.node{self.node}.jsonl" if self.node else "events.jsonl")
+
+    @property
+    def pod_env(self) -> str:
+        """What scripts of other platforms source on this node."""
+        return self.path(f"pod.node{self.node}.env" if self.node else "pod.env")
 
     @property
     def store_file(self) -> str:
@@ -319,7 +336,7 @@ class Journal:
     """events.jsonl and the hint to the server. A full disk costs the event, not the job."""
 
     def __init__(self, directory: JobDir, job_id: str, notify: Optional[str]) -> None:
-        self._path = directory.path("events.jsonl")
+        self._path = directory.events
         self._attempt = directory.number
         self._job_id = job_id
         self._notify = notify

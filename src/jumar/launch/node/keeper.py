@@ -26,6 +26,7 @@ def run_attempt(directory: JobDir) -> int:
     job, request = read_job(directory), read_request(directory)
     if os.path.lexists(directory.claim):
         return ALREADY_CLAIMED
+    os.makedirs(directory.node_folder, exist_ok=True)
     # So the engine knows guard and supervisor even when the job has tampered with the claim.
     process.set_name(directory.keeper_name)
     me = process.myself()
@@ -50,7 +51,7 @@ def run_attempt(directory: JobDir) -> int:
 
 
 def _group_place(directory: JobDir, job: Job) -> Optional[str]:
-    return cgroup.place(cgroup.name_of(job.job_id, directory.number))
+    return cgroup.place(cgroup.name_of(job.job_id, directory.number, directory.node))
 
 
 def _end_lost(directory: JobDir, place: Optional[str]) -> None:
