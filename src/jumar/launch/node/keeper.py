@@ -10,12 +10,13 @@ from typing import Optional
 
 from jumar.launch.jobdir import files as jobdir
 from jumar.launch.jobdir import untrusted
-from jumar.launch.jobdir.files import Claim, Ending, JobDir, Journal
+from jumar.launch.jobdir.files import Claim, JobDir, Journal
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
 from jumar.launch.node.attempt import Attempt
 from jumar.launch.processes import cgroup, guard, process
 from jumar.launch.processes.control import Control
 from jumar.launch.processes.tree import Tree
+from jumar.launch.verdict.verdict import launcher_killed
 
 ALREADY_CLAIMED = 3
 
@@ -31,7 +32,8 @@ def run_attempt(directory: JobDir) -> int:
     process.set_name(directory.keeper_name)
     me = process.myself()
     supervisor = guard.fork_supervisor(lambda seen: _supervise(directory, job, request, seen, me))
-    if guard.wait_for(supervisor) == ALREADY_CLAIMED:
+    code = guard.wait_for(supervisor)
+    if code == ALREADY_CLAIMED:
         return ALREADY_CLAIMED
     # Even when the job directory was removed meanwhile: what is below this process is the job's.
     Tree(None).kill()
@@ -45,8 +47,8 @@ def run_attempt(directory: JobDir) -> int:
         if claim is None and place is not None:
             cgroup.Cgroup(place).remove()
         return ALREADY_CLAIMED
-    if not os.path.lexists(directory.result):
-        _end_lost(directory, place)
+    if code != 0 or not os.path.lexists(directory.result):
+        _end_lost(directory, request, place)
     return 0
 
 
@@ -54,19 +56,19 @@ def _group_place(directory: JobDir, job: Job) -> Optional[str]:
     return cgroup.place(cgroup.name_of(job.job_id, directory.number, directory.node))
 
 
-def _end_lost(directory: JobDir, place: Optional[str]) -> None:
+def _end_lost(directory: JobDir, request: Request, place: Optional[str]) -> None:
     """End what an attempt without supervisor has left, and write its result."""
     Tree(None if place is None else cgroup.Cgroup(place)).dissolve()
     jobdir.forget_keys(directory)
+    if os.path.lexists(directory.result):
+        # It has said how it ended before it was killed, or another node has.
+        return
+    address = request.nodes[directory.node].address if request.nodes else ""
+    verdict = launcher_killed("supervisor", directory.node, len(request.nodes) or 1, address)
+    ending = verdict.ending()
     jobdir.write_ending(
         directory,
-        Ending(
-            "lost",
-            "supervisor-killed",
-            "its supervisor process was killed",
-            started_at=jobdir.claimed_at(directory),
-            finished_at=time.time(),
-        ),
+        ending._replace(started_at=jobdir.claimed_at(directory), finished_at=time.time()),
     )
 
 

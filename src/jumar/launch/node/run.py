@@ -18,8 +18,8 @@ from jumar.launch.verdict.verdict import (
     Report,
     Verdict,
     apart,
-    guard_killed,
     judge,
+    launcher_killed,
     report_not_started,
     report_of,
     report_of_left,
@@ -134,7 +134,7 @@ class NodeRun(Listener):
 
     def _settled(self, outcome: Outcome) -> Verdict:
         if _is_abandoned(outcome):
-            return guard_killed(self._node, self.meeting.nodes, self._address)
+            return launcher_killed("guard", self._node, self.meeting.nodes, self._address)
         left = None
         if outcome.left_failure is not None:
             process, exit_ = outcome.left_failure
@@ -144,7 +144,7 @@ class NodeRun(Listener):
 
     def _judged_alone(self, outcome: Outcome, reports: List[Report]) -> Verdict:
         if _is_abandoned(outcome):
-            return guard_killed(self._node, self.meeting.nodes, self._address)
+            return launcher_killed("guard", self._node, self.meeting.nodes, self._address)
         summary = summarize(self._node, outcome, None)
         return judge(reports, [summary], {}, restarts_left=0, nodes=self.meeting.nodes)
 

@@ -30,7 +30,6 @@ _STOPS = {
     "timed-out": ("timed-out", "time-limit", "ran into its time limit"),
     "preempted": ("preempted", "preempted", "ended to make room for another job"),
 }
-_GUARD_KILLED = "its guard process was killed"
 
 
 class Report(NamedTuple):
@@ -166,11 +165,12 @@ def apart(words: str) -> Verdict:
     return Verdict("failed", "nodes-apart", reason, NOT_TOGETHER)
 
 
-def guard_killed(node: int, nodes: int, address: str) -> Verdict:
-    """Of the node whose guard was killed; there is no time to ask the others."""
+def launcher_killed(whom: str, node: int, nodes: int, address: str) -> Verdict:
+    """Of the node where a process of the launcher was killed; the others see it go."""
+    reason = f"its {whom} process was killed"
     if nodes == 1:
-        return Verdict("lost", "supervisor-killed", _GUARD_KILLED, LAUNCHER_KILLED)
-    reason = f"node {node} ({address}) was lost: {_GUARD_KILLED}"
+        return Verdict("lost", "supervisor-killed", reason, LAUNCHER_KILLED)
+    reason = f"node {node} ({address}) was lost: {reason}"
     return Verdict("lost", "node-lost", reason, LAUNCHER_KILLED, node=node)
 
 
