@@ -15,15 +15,14 @@ from jumar.launch.ranks.frameworks import Group
 from jumar.launch.ranks.plan import NodePlan
 from jumar.launch.verdict.outcome import LogTail, SetupFailed
 from jumar.launch.verdict.verdict import (
-    Report,
     Verdict,
     apart,
+    failure_of,
+    failure_of_left,
     judge,
     launcher_killed,
-    report_not_started,
-    report_of,
-    report_of_left,
-    report_of_setup,
+    not_started,
+    setup_failed,
     summarize,
 )
 
@@ -86,7 +85,7 @@ class NodeRun(Listener):
         except NotTogether as error:
             return outcome, apart(str(error))
         except SetupFailed as failure:
-            return outcome, self._judged_alone(outcome, [report_of_setup(self._node, failure)])
+            return outcome, self._judged_alone(outcome, [setup_failed(self._node, failure)])
         except Interrupted as interruption:
             outcome = Outcome((), interruption.stop)
             return outcome, self._judged_alone(outcome, [])
@@ -95,7 +94,7 @@ class NodeRun(Listener):
             plan = self.prepare(group)
             self.team.gather()
         except SetupFailed as failure:
-            self.team.failed(report_of_setup(self._node, failure))
+            self.team.failed(setup_failed(self._node, failure))
             return outcome, self._settled(outcome)
         except Interrupted as interruption:
             outcome = Outcome((), interruption.stop)
@@ -129,7 +128,7 @@ class NodeRun(Listener):
         if outcome.not_started is not None and not _is_abandoned(outcome):
             rank, error = outcome.not_started
             log = self.tails[rank].path
-            self.team.failed(report_not_started(self._node, rank, error, log))
+            self.team.failed(not_started(self._node, rank, error, log))
         return outcome
 
     def _settled(self, outcome: Outcome) -> Verdict:
@@ -139,20 +138,20 @@ class NodeRun(Listener):
         if outcome.left_failure is not None:
             process, exit_ = outcome.left_failure
             log = self.tails[exit_.rank]
-            left = report_of_left(self._node, process, exit_, log, self.is_disk_full())
+            left = failure_of_left(self._node, process, exit_, log, self.is_disk_full())
         return self.team.settle(summarize(self._node, outcome, left))
 
-    def _judged_alone(self, outcome: Outcome, reports: List[Report]) -> Verdict:
+    def _judged_alone(self, outcome: Outcome, failures: List[Verdict]) -> Verdict:
         if _is_abandoned(outcome):
             return launcher_killed("guard", self._node, self.meeting.nodes, self._address)
         summary = summarize(self._node, outcome, None)
-        return judge(reports, [summary], {}, restarts_left=0, nodes=self.meeting.nodes)
+        return judge(failures, [summary], {}, restarts_left=0, nodes=self.meeting.nodes)
 
     def exited(self, exit_: Exit) -> None:
         """A failure ends the ranks of all nodes."""
         if exit_.failed and not exit_.asked:
             self.team.failed(
-                report_of(
+                failure_of(
                     self._node,
                     exit_,
                     self.tails[exit_.rank],

@@ -6,23 +6,22 @@ import socket
 import time
 from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
-from jumar.launch.nodes.channel import BEAT_S, SEND_LIMIT_S, Channel
-from jumar.launch.nodes.team import Hello, Meeting, Message, NotTogether, Together, group_of
+from jumar.launch.nodes.channel import BEAT_S, SEND_LIMIT_S, Channel, Connected
+from jumar.launch.nodes.team import Hello, Meeting, Message, NotTogether, group_of
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.ranks.frameworks import Group, free_port
-from jumar.launch.verdict.verdict import Report, Summary, Verdict, judge
+from jumar.launch.verdict.verdict import Summary, Verdict, judge
 
 
 class PortTaken(NotTogether):
     """Somebody listens there already."""
 
 
-class Leader(Together):
+class Leader(Connected):
     """Node 0 of several."""
 
     def __init__(self, meeting: Meeting, control: Control, say: Callable[[str], None]) -> None:
         super().__init__(meeting, control, say)
-        self._members: Dict[int, Channel] = {}
         self._hellos: Dict[int, Hello] = {}
         self._visitors: List[Channel] = []
         """Who has connected and may not be one of us."""
@@ -34,7 +33,6 @@ class Leader(Together):
         self._ending_at: Optional[float] = None
         self._done: Optional[Tuple[int, float]] = None
         """The node whose ranks were done last, and when; None once others were named as late."""
-        self._beat_at = 0.0
         self._port = 0
         self._socket = _listen(meeting)
         control.watch(self._socket.fileno(), self._accept)
@@ -55,8 +53,7 @@ class Leader(Together):
         counts = [self._hellos[node].size for node in range(self._meeting.nodes)]
         self.parts = [self._hellos[node].part for node in range(self._meeting.nodes)]
         port = self._master_port()
-        for node, channel in self._members.items():
-            channel.seen_at = time.monotonic()
+        for node, channel in self._others.items():
             group = group_of(self._meeting, node, counts, port, channel.address)
             channel.send({"go": group._asdict(), "parts": self.parts})
         self._running = True
@@ -66,17 +63,17 @@ class Leader(Together):
     def once(self, prepare: Callable[[], None]) -> None:
         """Here, and now; then the others may go on."""
         prepare()
-        self._tell_all({"shared": 1})
+        self._tell({"shared": 1})
 
     def gather(self) -> None:
         """Wait for a word of each other node, then let all start."""
         self._until(lambda: len(self._prepared) == self._meeting.nodes - 1)
-        self._tell_all({"start": 1})
+        self._tell({"start": 1})
 
-    def failed(self, report: Report) -> None:
+    def failed(self, failure: Verdict) -> None:
         """All nodes end when one rank fails."""
-        self._reports.append(report)
-        self._end_all(f"on node {report.node}: {report.words}", signal.SIGTERM)
+        super().failed(failure)
+        self._end_all(f"{failure.reason} (node {failure.node})", signal.SIGTERM)
 
     def settle(self, summary: Summary) -> Verdict:
         """Wait for the other nodes' ranks, then decide for all."""
@@ -85,7 +82,7 @@ class Leader(Together):
             self._control.wait(BEAT_S / 2)
             self._give_up_on_late_nodes()
         verdict = judge(
-            self._reports,
+            self._failures,
             [self._summaries[node] for node in sorted(self._summaries)],
             {node: self._lost[node] for node in sorted(self._lost)},
             restarts_left=self._restarts_left(),
@@ -94,7 +91,7 @@ class Leader(Together):
         self._next_round(verdict)
         self._summaries, self._ending_at, self._done = {}, None, None
         self._port = self._master_port() if verdict.again else 0
-        self._tell_all({"verdict": verdict._asdict(), "port": self._port})
+        self._tell({"verdict": verdict._asdict(), "port": self._port})
         self._running = verdict.again
         return verdict
 
@@ -108,28 +105,15 @@ class Leader(Together):
         self._running = False
         self._control.unwatch(self._socket.fileno())
         self._socket.close()
-        for channel in (*self._members.values(), *self._visitors):
-            channel.close()
+        for visitor in self._visitors:
+            visitor.close()
 
     def _pass_on(self, stop: Stop) -> None:
         self._end_all("another node was told to end", stop.signal, stop.why)
 
     def _tick(self) -> None:
-        """Show signs of life, and look for those of the others."""
         super()._tick()
-        now = time.monotonic()
-        if now - self._beat_at >= BEAT_S:
-            self._beat_at = now
-            self._tell_all({"beat": 1})
-        for node, channel in list(self._members.items()):
-            if channel.open and now - channel.seen_at > self._meeting.node_limit_s:
-                channel.close()
-                self._gone(node, channel)
-        self._name_late_nodes(now)
-
-    def _tell_all(self, message: Message) -> None:
-        for channel in list(self._members.values()):
-            channel.send(message)
+        self._name_late_nodes(time.monotonic())
 
     def _master_port(self) -> int:
         """Next to the port that the administrator has opened, so that it may be opened too."""
@@ -153,13 +137,13 @@ class Leader(Together):
         self._visitors.append(Channel(connection, str(address[0]), self._control, self._receive))
 
     def _receive(self, channel: Channel, message: Optional[Message]) -> None:
-        node = next((node for node, known in self._members.items() if known is channel), None)
+        node = next((node for node, known in self._others.items() if known is channel), None)
         if node is None:
             self._welcome(channel, message)
         elif message is None:
             self._gone(node, channel)
         elif "failed" in message:
-            self.failed(Report(**message["failed"]))
+            self.failed(Verdict(**message["failed"]))
         elif "ready" in message:
             self._prepared.add(node)
         elif "stop" in message:
@@ -180,7 +164,7 @@ class Leader(Together):
         if message["node"] is None:
             self._waiting.append((channel, hello))
         else:
-            self._members[message["node"]] = channel
+            self._others[message["node"]] = channel
             self._hellos[message["node"]] = hello
 
     def _refusal(self, message: Message) -> Optional[str]:
@@ -204,12 +188,12 @@ class Leader(Together):
             return
         free = [node for node in range(self._meeting.nodes) if node not in self._hellos]
         for node, (channel, hello) in zip(free, waiting):
-            self._members[node], self._hellos[node] = channel, hello
+            self._others[node], self._hellos[node] = channel, hello
         self._waiting = []
 
     def _gone(self, node: int, channel: Channel) -> None:
         if not self._running:
-            self._members.pop(node, None)
+            self._others.pop(node, None)
             self._hellos.pop(node, None)
         elif node not in self._lost:
             self._lost[node] = f"node {node} ({channel.address})"
@@ -219,7 +203,7 @@ class Leader(Together):
     def _end_all(self, words: str, number: int, why: str = "peer-failed") -> None:
         if self._ending_at is None:
             self._ending_at = time.monotonic()
-            self._tell_all({"end": why, "words": words, "signal": number})
+            self._tell({"end": why, "words": words, "signal": number})
         self._control.ask(Stop(why, number, words))
 
     def _take_summary(self, node: int, summary: Summary) -> None:
@@ -242,7 +226,7 @@ class Leader(Together):
         if self._ending_at is None:
             return
         if time.monotonic() - self._ending_at > self._meeting.grace_s + SEND_LIMIT_S:
-            for node, channel in list(self._members.items()):
+            for node, channel in list(self._others.items()):
                 if node not in self._summaries and channel.open:
                     channel.close()
                     self._gone(node, channel)

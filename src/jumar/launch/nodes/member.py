@@ -4,19 +4,18 @@ import socket
 import time
 from typing import Callable, Optional
 
-from jumar.launch.nodes.channel import BEAT_S, Channel
-from jumar.launch.nodes.team import Hello, Meeting, Message, NotTogether, Together
+from jumar.launch.nodes.channel import BEAT_S, Channel, Connected
+from jumar.launch.nodes.team import Hello, Meeting, Message, NotTogether
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.ranks.frameworks import Group
-from jumar.launch.verdict.verdict import Report, Summary, Verdict, judge
+from jumar.launch.verdict.verdict import Summary, Verdict, judge
 
 
-class Member(Together):
+class Member(Connected):
     """Any other node of several."""
 
     def __init__(self, meeting: Meeting, control: Control, say: Callable[[str], None]) -> None:
         super().__init__(meeting, control, say)
-        self._channel: Optional[Channel] = None
         self._go: Optional[Group] = None
         self._refused: Optional[str] = None
         self._verdict: Optional[Verdict] = None
@@ -24,14 +23,13 @@ class Member(Together):
         self._all_are_ready = False
         self._port = 0
         self._leader_lost = False
-        self._beat_at = 0.0
 
     def join(self, hello: Hello) -> Group:
         """Find node 0, say hello and wait to be let go."""
         meeting = self._meeting
         until = time.monotonic() + meeting.join_limit_s
-        self._channel = self._connect(until)
-        self._channel.send(
+        self._others[0] = self._connect(until)
+        self._tell(
             {
                 "jumar": 2,
                 "id": meeting.key,
@@ -60,9 +58,9 @@ class Member(Together):
         self._tell({"ready": 1})
         self._until(lambda: self._all_are_ready)
 
-    def failed(self, report: Report) -> None:
+    def failed(self, failure: Verdict) -> None:
         """Node 0 tells the others."""
-        self._tell({"failed": report._asdict()})
+        self._tell({"failed": failure._asdict()})
 
     def settle(self, summary: Summary) -> Verdict:
         """Tell how it went here and wait for what node 0 makes of it."""
@@ -81,26 +79,8 @@ class Member(Together):
             self._ask_for_end()
         return before._replace(restart=self._restart, port=self._port)
 
-    def close(self) -> None:
-        """Hang up."""
-        super().close()
-        if self._channel is not None:
-            self._channel.close()
-
     def _pass_on(self, stop: Stop) -> None:
         self._tell({"stop": stop.why, "signal": int(stop.signal)})
-
-    def _tick(self) -> None:
-        """Show a sign of life, and look for that of node 0."""
-        super()._tick()
-        now = time.monotonic()
-        if now - self._beat_at >= BEAT_S:
-            self._beat_at = now
-            self._tell({"beat": 1})
-        channel = self._channel
-        if channel and channel.open and now - channel.seen_at > self._meeting.node_limit_s:
-            channel.close()
-            self._receive(channel, None)
 
     def _connect(self, until: float) -> Channel:
         where = (self._meeting.master, self._meeting.port)
@@ -115,10 +95,6 @@ class Member(Together):
                     ) from error
             self._control.pause(0.1)
             self._control.check()
-
-    def _tell(self, message: Message) -> None:
-        if self._channel is not None:
-            self._channel.send(message)
 
     def _ask_for_end(self) -> None:
         self._control.ask(Stop("node-lost", words=f"node 0 ({self._meeting.master}) was lost"))

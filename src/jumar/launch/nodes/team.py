@@ -5,9 +5,9 @@ other."""
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from jumar.launch.processes.control import Control, Interrupted, Stop
+from jumar.launch.processes.control import Control
 from jumar.launch.ranks.frameworks import Group, free_port
-from jumar.launch.verdict.verdict import Report, Summary, Verdict, judge
+from jumar.launch.verdict.verdict import Summary, Verdict, judge
 
 Message = Dict[str, Any]
 JOIN_LIMIT_S = 300.0
@@ -71,7 +71,7 @@ class Team:
         self._control = control
         self._say = say
         self._restart = 0
-        self._reports: List[Report] = []
+        self._failures: List[Verdict] = []
         self.parts: List[Optional[Message]] = []
         """The rank table parts of all nodes, once they are together."""
 
@@ -87,13 +87,13 @@ class Team:
     def gather(self) -> None:
         """Wait until all nodes are prepared."""
 
-    def failed(self, report: Report) -> None:
+    def failed(self, failure: Verdict) -> None:
         """Something failed on this node."""
-        self._reports.append(report)
+        self._failures.append(failure)
 
     def settle(self, summary: Summary) -> Verdict:
         """All ranks of this node have ended; what comes of the run."""
-        verdict = judge(self._reports, [summary], {}, restarts_left=self._restarts_left(), nodes=1)
+        verdict = judge(self._failures, [summary], {}, restarts_left=self._restarts_left(), nodes=1)
         return self._next_round(verdict)
 
     def again(self, before: Group) -> Group:
@@ -109,44 +109,11 @@ class Team:
     def _next_round(self, verdict: Verdict) -> Verdict:
         if verdict.again:
             self._restart += 1
-            self._reports = []
+            self._failures = []
         return verdict
 
     def _master_port(self) -> int:
         return self._meeting.port or free_port()
-
-
-class Together(Team):
-    """One of several nodes: what the roles have in common."""
-
-    def __init__(self, meeting: Meeting, control: Control, say: Callable[[str], None]) -> None:
-        super().__init__(meeting, control, say)
-        self._told: Optional[Stop] = None
-
-    def close(self) -> None:
-        """No signs of life any more."""
-        self._control.regularly = None
-
-    def _begin(self) -> None:
-        """The nodes are together: from now on each knows of the others, whatever it waits for."""
-        self._control.regularly = self._tick
-
-    def _tick(self) -> None:
-        stop = self._control.stop
-        if stop is not None and stop is not self._told and stop.is_from_outside:
-            self._told = stop
-            self._pass_on(stop)
-
-    def _pass_on(self, stop: Stop) -> None:
-        """What ends one node from outside is meant for all."""
-        raise NotImplementedError
-
-    def _until(self, is_so: Callable[[], bool]) -> None:
-        """Wait as long as the others show signs of life and nobody asks for a stop."""
-        while not is_so():
-            if self._control.stop is not None:
-                raise Interrupted(self._control.stop)
-            self._control.wait(1.0)
 
 
 def make_team(meeting: Meeting, control: Control, say: Callable[[str], None]) -> Team:

@@ -32,26 +32,34 @@ _STOPS = {
 }
 
 
-class Report(NamedTuple):
-    """Something that failed by itself: a rank, or what comes before the ranks."""
+class Verdict(NamedTuple):
+    """What a run comes to, the same on every node; or what it would come to for one failure alone."""
 
-    node: int
-    rank: Optional[int]
-    words: str
+    state: str
     cause: str
+    reason: str
     code: int
-    """Of the launcher, as a shell tells it."""
-    tail: str = ""
-    log: str = ""
+    """The exit code of `jumar launch`."""
     exit_code: Optional[int] = None
     signal: Optional[str] = None
+    node: Optional[int] = None
+    rank: Optional[int] = None
+    tail: str = ""
+    log: str = ""
     is_setup: bool = False
     """Nothing was started yet, so starting again does not help."""
+    again: bool = False
+    """All ranks are to be started again."""
 
     @property
     def is_consequence(self) -> bool:
-        """Whether it only says that a peer did not answer."""
+        """Whether a rank only says that a peer did not answer."""
         return any(sign in self.tail for sign in _SIGNS)
+
+    def ending(self) -> Ending:
+        """For result.json."""
+        shown = {name: value for name, value in self._asdict().items() if name in Ending._fields}
+        return Ending(**shown)
 
 
 class Summary(NamedTuple):
@@ -62,7 +70,7 @@ class Summary(NamedTuple):
     """Rank and code, in the order of time."""
     stop: Optional[str] = None
     """Why they were ended, when the reason came from outside."""
-    left: Optional[Report] = None
+    left: Optional[Verdict] = None
     """What failed after the command that had started it was done."""
 
     def as_json(self) -> Dict[str, Any]:
@@ -74,89 +82,49 @@ class Summary(NamedTuple):
         """As another node has sent it."""
         left = value["left"]
         summary = cls(**value)
-        return summary if left is None else summary._replace(left=Report(**left))
-
-
-class Verdict(NamedTuple):
-    """The same on every node."""
-
-    state: str
-    cause: str
-    reason: str
-    code: int
-    """The exit code of `jumar launch`."""
-    again: bool = False
-    """All ranks are to be started again."""
-    exit_code: Optional[int] = None
-    signal: Optional[str] = None
-    node: Optional[int] = None
-    rank: Optional[int] = None
-    tail: str = ""
-    log: str = ""
-
-    def ending(self) -> Ending:
-        """For result.json."""
-        return Ending(
-            self.state,
-            self.cause,
-            self.reason,
-            self.exit_code,
-            self.signal,
-            self.node,
-            self.rank,
-            self.tail,
-        )
+        return summary if left is None else summary._replace(left=Verdict(**left))
 
 
 def judge(
-    reports: Sequence[Report],
+    failures: Sequence[Verdict],
     summaries: Sequence[Summary],
     lost: Mapping[int, str],
     *,
     restarts_left: int,
     nodes: int,
 ) -> Verdict:
-    """`reports` in the order of time, `summaries` in that of the nodes; `lost` names nodes that
+    """`failures` in the order of time, `summaries` in that of the nodes; `lost` names nodes that
     are gone."""
     if lost:
         were = "was" if len(lost) == 1 else "were"
         reason = f"{' and '.join(lost.values())} {were} lost"
         return Verdict("lost", "node-lost", reason, NODE_LOST, node=min(lost))
     stop = next((summary.stop for summary in summaries if summary.stop is not None), None)
-    if reports:
-        first = next((report for report in reports if not report.is_consequence), reports[0])
+    if failures:
+        first = next((failure for failure in failures if not failure.is_consequence), failures[0])
         again = restarts_left > 0 and stop is None and not first.is_setup
-        return _failed(first, nodes)._replace(again=again)
+        return _naming_node(first, nodes)._replace(again=again)
     ends = [(summary.node, *end) for summary in summaries for end in summary.codes]
-    bad = next((code for _, _, code in ends if code not in (0, RUN_AGAIN)), None)
-    saved = next((end for end in ends if end[2] == RUN_AGAIN), None)
+    bad = [end for end in ends if end[2] not in (0, RUN_AGAIN)]
+    telling = (*bad, *(end for end in ends if end[2] == RUN_AGAIN))
     if stop is not None:
         known = _STOPS.get(stop, ("stopped", "stopped", f"ended: {stop}"))
-        return Verdict(*known, code=bad or (0 if saved is None else RUN_AGAIN))
+        return Verdict(*known, code=telling[0][2] if telling else 0)
     left = next((summary.left for summary in summaries if summary.left is not None), None)
     if left is not None:
-        return _failed(left, nodes)
-    if saved is not None:
-        node, rank, code = saved
-        reason = f"rank {rank} asked to be run again (code {code}); nothing does yet"
-        return Verdict("failed", "exit-code", reason, code, exit_code=code, node=node, rank=rank)
+        return _naming_node(left, nodes)
+    for node, rank, code in telling:
+        reason = f"rank {rank} ended with code {code}"
+        if code == RUN_AGAIN:
+            reason = f"rank {rank} asked to be run again (code {code}); nothing does yet"
+        return Verdict("failed", "exit-code", reason, code, code, node=node, rank=rank)
     return Verdict("succeeded", "done", "done", 0, exit_code=0)
 
 
-def _failed(report: Report, nodes: int) -> Verdict:
-    where = f" (node {report.node})" if nodes > 1 else ""
-    return Verdict(
-        "failed",
-        report.cause,
-        report.words + where,
-        report.code,
-        exit_code=report.exit_code,
-        signal=report.signal,
-        node=report.node,
-        rank=report.rank,
-        tail=report.tail,
-        log=report.log,
-    )
+def _naming_node(failure: Verdict, nodes: int) -> Verdict:
+    if nodes == 1:
+        return failure
+    return failure._replace(reason=f"{failure.reason} (node {failure.node})")
 
 
 def apart(words: str) -> Verdict:
@@ -174,50 +142,51 @@ def launcher_killed(whom: str, node: int, nodes: int, address: str) -> Verdict:
     return Verdict("lost", "node-lost", reason, LAUNCHER_KILLED, node=node)
 
 
-def report_of(
+def failure_of(
     node: int, exit_: Exit, log: LogTail, *, name: Optional[str], disk_full: bool
-) -> Report:
-    """A failure as it is told to the other nodes; `name` stands for the rank's number."""
+) -> Verdict:
+    """A rank that failed by itself; `name` stands for its number."""
     tail = log.read()
     cause = _cause(exit_, tail, disk_full)
-    return Report(
-        node,
-        None if exit_.rank == SCHEDULER else exit_.rank,
-        f"{name or who(exit_.rank)} {describe(exit_)}{_EXPLAINED.get(cause, '')}",
+    return Verdict(
+        "failed",
         cause,
+        f"{name or who(exit_.rank)} {describe(exit_)}{_EXPLAINED.get(cause, '')}",
         exit_status(exit_),
-        tail,
-        log.path,
         exit_.code,
         None if exit_.signal is None else signal_name(exit_.signal),
+        node,
+        _number(exit_.rank),
+        tail,
+        log.path,
     )
 
 
-def report_of_left(node: int, left: Left, exit_: Exit, log: LogTail, disk_full: bool) -> Report:
+def failure_of_left(node: int, left: Left, exit_: Exit, log: LogTail, disk_full: bool) -> Verdict:
     """The same of a process that a command had left running."""
     where = ""
     if left.output is not None and os.path.realpath(left.output) != os.path.realpath(log.path):
         log = LogTail(left.output, from_start=True)
         where = f"; its output is in {left.output}"
     name = f"{left}, left running by the command,"
-    report = report_of(node, exit_, log, name=name, disk_full=disk_full)
-    return report._replace(words=report.words + where)
+    failure = failure_of(node, exit_, log, name=name, disk_full=disk_full)
+    return failure._replace(reason=failure.reason + where)
 
 
-def report_not_started(node: int, rank: int, error: CannotStart, log: str) -> Report:
+def not_started(node: int, rank: int, error: CannotStart, log: str) -> Verdict:
     """A program that could not be started is a failure too, with a shell's codes."""
     code = _NOT_FOUND if "not found" in str(error) else _NOT_EXECUTABLE
-    number = None if rank == SCHEDULER else rank
-    return Report(node, number, str(error), error.cause, code, log=log)
+    number = _number(rank)
+    return Verdict("failed", error.cause, str(error), code, node=node, rank=number, log=log)
 
 
-def report_of_setup(node: int, failure: SetupFailed) -> Report:
+def setup_failed(node: int, error: SetupFailed) -> Verdict:
     """What failed before any rank was started."""
-    words, cause = str(failure), failure.cause
-    return Report(node, None, words, cause, NOT_TOGETHER, failure.tail, is_setup=True)
+    made = Verdict("failed", error.cause, str(error), NOT_TOGETHER, node=node, tail=error.tail)
+    return made._replace(is_setup=True)
 
 
-def summarize(node: int, outcome: Outcome, left: Optional[Report]) -> Summary:
+def summarize(node: int, outcome: Outcome, left: Optional[Verdict]) -> Summary:
     """What node 0 needs to know of a node."""
     # A scheduler that is ended after the workers says nothing about them.
     told = [exit_ for exit_ in outcome.exits if exit_.rank != SCHEDULER or not exit_.asked]
@@ -249,6 +218,10 @@ def consequences(outcome: Outcome, cause: Optional[int], tails: Dict[int, str]) 
         numbers = ", ".join(str(rank) for rank in sorted(ended))
         words.insert(0, f"rank{'s' if len(ended) > 1 else ''} {numbers} ended from here")
     return words
+
+
+def _number(rank: int) -> Optional[int]:
+    return None if rank == SCHEDULER else rank
 
 
 def _cause(exit_: Exit, tail: str, disk_full: bool) -> str:
