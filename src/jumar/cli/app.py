@@ -68,7 +68,7 @@ COMMANDS: dict[str, Entry] = {
     "devices": Entry("jumar.cli.devices", "List the cards of this machine.", MACHINE),
     "launch": Entry(
         "jumar.cli.launch",
-        "Start one process a device, watch them, and end them together.",
+        "Start one process per device, watch them, and end them together.",
         MACHINE,
     ),
     "ranktable": Entry(

@@ -4,9 +4,9 @@ The supervisor's way, whoever asked for the run: `attempt` (a job directory) and
 what to run and who hears of it."""
 
 import time
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from jumar.launch.nodes.team import Hello, Meeting, NotTogether, Team, make_team
+from jumar.launch.nodes.team import Hello, Meeting, NotTogether, Team
 from jumar.launch.processes.control import Control, Interrupted
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.supervise import Exit, Listener, Outcome, Rank, supervise
@@ -80,7 +80,7 @@ class NodeRun(Listener):
         outcome = Outcome(())
         try:
             self.control.check()
-            self.team = make_team(self.meeting, self.control, self.say)
+            self.team = _make_team(self.meeting, self.control, self.say)
             group = self.team.join(self.hello())
         except NotTogether as error:
             return outcome, apart(str(error))
@@ -178,3 +178,22 @@ class NodeRun(Listener):
 def _is_abandoned(outcome: Outcome) -> bool:
     """The guard was killed: there is no time to ask other nodes, who will see this one go."""
     return outcome.stop is not None and outcome.stop.why == "guard-killed"
+
+
+def _make_team(meeting: Meeting, control: Control, say: Callable[[str], None]) -> Team:
+    """The role of this node; raises NotTogether when it cannot listen."""
+    if meeting.nodes == 1:
+        return Team(meeting, control, say)
+    # Late: a node alone opens no connection.
+    from jumar.launch.nodes.leader import Leader, PortTaken, is_own_address
+    from jumar.launch.nodes.member import Member
+
+    if meeting.node == 0:
+        return Leader(meeting, control, say)
+    if meeting.node is None and is_own_address(meeting.master):
+        try:
+            return Leader(meeting, control, say)
+        except PortTaken:
+            # By the node 0 of a run that has several nodes on this machine.
+            return Member(meeting, control, say)
+    return Member(meeting, control, say)

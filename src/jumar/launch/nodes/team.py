@@ -114,21 +114,3 @@ class Team:
 
     def _master_port(self) -> int:
         return self._meeting.port or free_port()
-
-
-def make_team(meeting: Meeting, control: Control, say: Callable[[str], None]) -> Team:
-    """The role of this node; raises NotTogether when it cannot listen."""
-    if meeting.nodes == 1:
-        return Team(meeting, control, say)
-    from jumar.launch.nodes.leader import Leader, PortTaken, is_own_address
-    from jumar.launch.nodes.member import Member
-
-    if meeting.node == 0:
-        return Leader(meeting, control, say)
-    if meeting.node is None and is_own_address(meeting.master):
-        try:
-            return Leader(meeting, control, say)
-        except PortTaken:
-            # By the node 0 of a run that has several nodes on this machine.
-            return Member(meeting, control, say)
-    return Member(meeting, control, say)
