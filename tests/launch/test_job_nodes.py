@@ -241,6 +241,15 @@ def test_a_preparation_that_fails_on_node_0_ends_all(pair: NodesJob, tmp_path: P
     assert not list(pair.root.glob("logs/node*/rank*.log"))
 
 
+def test_data_is_carried_by_node_0_alone_around_the_ranks_of_all(pair: NodesJob) -> None:
+    story = pair.root.parent / "story"
+    says = {word: ["sh", "-c", f"echo {word} >> {story}"] for word in ("bring", "send")}
+    staging = {**says, "keep": None, "status": "/nowhere", "send_limit_s": 60}
+    verdict = pair.run(f"echo rank >> {story}", request={"staging": staging})
+    assert verdict["state"] == "succeeded", verdict
+    assert story.read_text().split() == ["bring", *["rank"] * 4, "send"]
+
+
 def test_a_command_per_node_learns_where_the_nodes_meet(pair: NodesJob) -> None:
     show = "echo $PET_NNODES $PET_NODE_RANK $PET_MASTER_ADDR $NODE_RANK ${RANK-none}"
     assert pair.run(show, ranks="node")["state"] == "succeeded"

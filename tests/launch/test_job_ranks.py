@@ -104,3 +104,19 @@ def test_local_rank_goes_right_behind_a_script_that_declares_it(tmp_path: Path) 
     assert argv == ["python", "-u", "train.py", "--local-rank=1", "fit", "--lr", "1"]
     line = job(device_kind="cpu", command="python train.py && echo done")
     assert planned(tmp_path, line, None)[1].program.argv[1:] == ["-c", line.command]
+
+
+def test_what_comes_later_in_the_environment_overrides_what_comes_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FROM_SHELL", "shell")
+    monkeypatch.setenv("BOTH", "shell")
+    monkeypatch.setenv("MY_TOKEN", "of the server")
+    own = {"BOTH": "job", "JUMAR_JOB_ID": "forged", "RANK": "99", "HCCL_CONNECT_TIMEOUT": "600"}
+    found = planned(tmp_path, job(environment=own))[1].program.environment
+    wanted = {
+        "FROM_SHELL": "shell", "BOTH": "job", "JUMAR_JOB_ID": "j1", "RANK": "1",
+        "HCCL_CONNECT_TIMEOUT": "600", "HCCL_WHITELIST_DISABLE": "1",
+    }  # fmt: skip
+    assert {name: found[name] for name in wanted} == wanted
+    assert "MY_TOKEN" not in found
