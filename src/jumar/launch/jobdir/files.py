@@ -32,7 +32,8 @@ class JobDir(NamedTuple):
     def keeper_name(self) -> str:
         """What the keeper and the supervisor of this attempt are called in the list of processes;
         the kernel has room for 15 characters."""
-        return f"{self.job_id}.{self.number}"[:15]
+        node = f".{self.node}" if self.node else ""
+        return f"{self.job_id}.{self.number}{node}"[:15]
 
     @property
     def attempt(self) -> str:
@@ -100,6 +101,16 @@ class JobDir(NamedTuple):
     def older_ranks(self) -> str:
         """The same for `ranks`."""
         return os.path.join(self.control, "ranks.json")
+
+    @property
+    def events(self) -> str:
+        """One line per event of this node, over all attempts."""
+        return self.path(f"events.node{self.node}.jsonl" if self.node else "events.jsonl")
+
+    @property
+    def pod_env(self) -> str:
+        """What scripts of other platforms source on this node."""
+        return self.path(f"pod.node{self.node}.env" if self.node else "pod.env")
 
     @property
     def store_file(self) -> str:

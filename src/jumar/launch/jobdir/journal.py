@@ -14,7 +14,7 @@ class Journal:
     """events.jsonl and the hint to the server. A full disk costs the event, not the job."""
 
     def __init__(self, directory: JobDir, job_id: str, notify: Optional[str]) -> None:
-        self._path = directory.path("events.jsonl")
+        self._path = directory.events
         self._attempt = directory.number
         self._job_id = job_id
         self._notify = notify
@@ -47,8 +47,8 @@ def _send(path: str, data: bytes) -> None:
     # An address has room for 107 bytes only; through an open folder it is short however deep.
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as door:
-            door.setblocking(False)
-            door.sendto(data, f"/proc/self/fd/{folder}/{os.path.basename(path)}")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            sender.sendto(data, f"/proc/self/fd/{folder}/{os.path.basename(path)}")
     finally:
         os.close(folder)

@@ -22,6 +22,7 @@ from jumar.launch.processes import cgroup, pair, process
 from jumar.launch.processes.control import Control
 from jumar.launch.processes.pair import Supervisor
 from jumar.launch.processes.tree import Tree
+from jumar.launch.verdict.verdict import launcher_killed
 
 ALREADY_CLAIMED = 3
 
@@ -49,10 +50,10 @@ def run_attempt(directory: JobDir) -> int:
     if lock is None:
         supervisor.dismiss()
         return ALREADY_CLAIMED
-    return _keep(directory, supervisor, place)
+    return _keep(directory, request, supervisor, place)
 
 
-def _keep(directory: JobDir, supervisor: Supervisor, place: Optional[str]) -> int:
+def _keep(directory: JobDir, request: Request, supervisor: Supervisor, place: Optional[str]) -> int:
     """Wait for the supervisor, end what it left, write down what it said and what was seen."""
     started_at = time.time()
     supervisor.begin()
@@ -61,16 +62,29 @@ def _keep(directory: JobDir, supervisor: Supervisor, place: Optional[str]) -> in
     is_empty = Tree(None if place is None else cgroup.Cgroup(place)).dissolve()
     try:
         if not words:
-            reason = "its supervisor process was killed"
-            ending = endings.lost(directory, "supervisor-killed", reason)
-            endings.write_ending(directory, ending, code)
-            return 0
+            return _end_lost(directory, request, code)
         endings.write_words(directory, words)
         endings.write_seen(directory, Seen(code, started_at, time.time(), is_empty))
     except OSError as error:
         # The job has removed its directory, or moved it: the engine tells how the attempt stands.
         sys.stderr.write(f"{directory.job_id}: its result cannot be written: {error}\n")
         return 1
+    return 0
+
+
+def _end_lost(directory: JobDir, request: Request, code: int) -> int:
+    """Say how an attempt ended whose supervisor could not."""
+    if os.path.lexists(directory.said):
+        # Another node has spoken for this one.
+        endings.forget_keys(directory)
+        endings.write_seen(directory, Seen(code, claims.claimed_at(directory), time.time(), True))
+        return 0
+    address = request.nodes[directory.node].address if request.nodes else ""
+    killed = launcher_killed("supervisor", directory.node, len(request.nodes) or 1, address)
+    ending = killed.ending()._replace(
+        started_at=claims.claimed_at(directory), finished_at=time.time()
+    )
+    endings.write_ending(directory, ending, code)
     return 0
 
 

@@ -18,10 +18,15 @@ class Stop(NamedTuple):
     """Why all ranks shall end before they are done."""
 
     why: str
-    """A state of result.json, or `keeper-killed`, `signal`, `node-lost`, `step-limit`."""
+    """A state of result.json, or `keeper-killed`, `signal`, `node-lost`, `peer-failed`, `step-limit`."""
     signal: int = signal.SIGTERM
     """What the ranks are sent."""
     words: str = ""
+
+    @property
+    def is_from_outside(self) -> bool:
+        """Meant for all nodes of a run, and no failure of any of them."""
+        return self.why not in ("keeper-killed", "node-lost", "peer-failed", "step-limit")
 
 
 class Interrupted(Exception):
@@ -47,6 +52,8 @@ class Control:
         """Somebody asked twice: no more grace."""
         self.deadline = deadline
         """On the monotonic clock."""
+        self.regularly: Optional[Callable[[], None]] = None
+        """Called in every wait, so at least twice a second as long as anything is waited for."""
         self._asked_to_stop = asked_to_stop
         self._is_deaf = False
         self._passed_on: List[int] = []
@@ -88,6 +95,8 @@ class Control:
         for key, _ in self._selector.select(max(0.0, min(most_s, _LOOK_S))):
             key.data(key.fd)
         self._look()
+        if self.regularly is not None:
+            self.regularly()
 
     def pause(self, duration_s: float) -> None:
         """Sleep, unless a stop comes."""

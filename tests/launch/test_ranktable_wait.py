@@ -1,20 +1,16 @@
 import json
-import multiprocessing
 import subprocess
-import time
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
-from jumar.launch.ascend.apply import use_rank_table
+from jumar.launch.ascend.apply import ranks_of_cards, use_rank_table
+from jumar.launch.ascend.facts import CardFacts
 from jumar.launch.ascend.ranktable import (
-    HandOverTimeout,
     RankTable,
-    RankTableError,
+    TableTimeout,
     Unreadable,
     document,
-    hand_over,
     make,
     wait_for_table,
 )
@@ -27,56 +23,11 @@ def part(node: int) -> RankTable:
     return make(f"10.0.0.{node + 1}", devices)
 
 
-def bring(folder: str, node: int, nodes: int) -> None:
-    table = hand_over(folder, part(node), node=node, nodes=nodes, timeout_s=180)
-    Path(folder, f"seen{node}").write_text(str(table.rank_count))
-
-
-def test_every_node_gets_the_whole_table_whoever_comes_first(tmp_path: Path):
-    context = multiprocessing.get_context("spawn")
-    folder = str(tmp_path / "table")
-    nodes = [context.Process(target=bring, args=(folder, node, 3)) for node in (2, 1, 0)]
-    for process in nodes:
-        process.start()
-    for process in nodes:
-        process.join(240)
-        assert process.exitcode == 0
-    assert [Path(folder, f"seen{node}").read_text() for node in range(3)] == ["6"] * 3
-    found = json.loads(Path(folder, "hccl.json").read_text())
-    assert found["status"] == "completed"
-    assert [server["server_id"] for server in found["server_list"]] == [
-        "10.0.0.1",
-        "10.0.0.2",
-        "10.0.0.3",
-    ]
-
-
-def test_until_all_parts_are_there_the_table_is_initializing(tmp_path: Path):
-    leader = Thread(
-        target=lambda: hand_over(str(tmp_path), part(0), node=0, nodes=2, timeout_s=180),
-        daemon=True,
-    )
-    leader.start()
-    deadline = time.monotonic() + 180
-    while not (tmp_path / "hccl.node0.json").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    assert json.loads((tmp_path / "hccl.json").read_text()) == {"status": "initializing"}
-    table = hand_over(str(tmp_path), part(1), node=1, nodes=2, timeout_s=180)
-    leader.join(180)
-    assert table.rank_count == 4
-
-
-def test_the_nodes_that_did_not_come_are_named(tmp_path: Path):
-    with pytest.raises(HandOverTimeout, match="node 1, 2"):
-        hand_over(str(tmp_path), part(0), node=0, nodes=3, timeout_s=0.1)
-
-
 def test_waiting_for_a_table_has_a_limit(tmp_path: Path):
-    with pytest.raises(HandOverTimeout, match="is not there"):
+    with pytest.raises(TableTimeout, match="does not exist"):
         wait_for_table(str(tmp_path / "hccl.json"), timeout_s=0.1)
     (tmp_path / "hccl.json").write_text('{"status": "initializing"}')
-    with pytest.raises(HandOverTimeout, match="still initializing"):
+    with pytest.raises(TableTimeout, match="still initializing"):
         wait_for_table(str(tmp_path / "hccl.json"), timeout_s=0.1)
 
 
@@ -113,21 +64,11 @@ def test_a_table_that_is_being_written_is_looked_at_again(tmp_path: Path):
     def go_on(_: float) -> None:
         path.write_text(next(states, "{"))
 
-    found = use_rank_table(str(path), "10.0.0.1", limit_s=180, pause=go_on)
-    assert found.rank_of_card == {0: 0, 1: 1}
+    found = use_rank_table(str(path), limit_s=180, pause=go_on)
+    assert ranks_of_cards(found, "10.0.0.1", [CardFacts(1), CardFacts(0)]) == [1, 0]
     path.write_text("{")
     with pytest.raises(Unreadable, match="not JSON"):
-        use_rank_table(str(path), "10.0.0.1", limit_s=180, pause=go_on)
-
-
-def test_a_wrong_whole_is_refused_on_all_nodes(tmp_path: Path):
-    from jumar.launch.ascend.ranktable import write_table
-
-    write_table(tmp_path / "hccl.node1.json", part(0))
-    with pytest.raises(RankTableError, match="wrong"):
-        hand_over(str(tmp_path), part(0), node=0, nodes=2, timeout_s=180)
-    with pytest.raises(RankTableError, match="node 0 found"):
-        wait_for_table(str(tmp_path / "hccl.json"), timeout_s=180)
+        use_rank_table(str(path), limit_s=180, pause=go_on)
 
 
 def test_pod_env_is_what_a_script_of_the_platform_sources(tmp_path: Path):
