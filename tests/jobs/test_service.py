@@ -468,9 +468,10 @@ def test_logs_are_found_in_the_job_directory(platform: Platform) -> None:
         path.write_text("x" * (rank + 1))
     files = [(file.node, file.rank, file.size) for file in platform.service.log_files(job)]
     assert files == [(0, 0, 1), (0, 1, 2), (1, 10, 11)]
-    assert platform.service.log_path(job, 1, 10).read_text() == "x" * 11
+    with platform.service.open_log(job, 1, 10) as log:
+        assert log.read() == b"x" * 11
     with pytest.raises(NotFound):
-        platform.service.log_path(job, 0, 7)
+        platform.service.open_log(job, 0, 7)
 
 
 @given(st.sampled_from(S), st.sampled_from(S))

@@ -1,7 +1,7 @@
 """Tokens that can be listed, named, taken back, and end; passwords changed and reset."""
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import asdict
 
 import pytest
@@ -17,13 +17,6 @@ from jumar.people.accounts import Accounts
 from jumar.people.tokens import SESSION_S, digest, still_held
 
 OLD, NEW = "correct horse", "another horse"
-
-
-@pytest.fixture
-def database(database_url: str) -> Generator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
 
 
 @pytest.fixture

@@ -202,7 +202,7 @@ def test_a_full_disk_explains_only_what_it_caused() -> None:
     failed = with_attempt(Kind.LINES, JobState.FAILED, full)
     assert broken(failed).keys() == {"verdicts"}
     assert broken(replace(failed, faults=frozenset({Fault.DISK}))) == {}
-    other = with_attempt(Kind.LINES, JobState.LOST, "its supervisor and guard were killed")
+    other = with_attempt(Kind.LINES, JobState.LOST, "its supervisor and keeper were killed")
     assert broken(replace(other, faults=frozenset({Fault.DISK}))).keys() == {"verdicts"}
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.store.conftest import moto_account as moto_account
+from tests.store.conftest import moto_credential as moto_credential
 
 from jumar.database.access import open_database
 from jumar.engine.memory import MemoryEngine

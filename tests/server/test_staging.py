@@ -9,7 +9,7 @@ from tests.server.conftest import Running, wait_for
 
 from jumar.spec.records import Carried, StagingRecord
 from jumar.spec.states import JobState
-from jumar.store.accounts import Account
+from jumar.store.credentials import Credential
 from jumar.store.users import UserStores
 
 OUT = {"train_url": "obs://lab/out"}
@@ -80,12 +80,12 @@ def test_a_job_with_local_outputs_has_nothing_to_upload(running: Running) -> Non
 
 
 def test_a_key_is_checked_kept_for_its_user_and_never_given_out(
-    running: Running, moto_account: Account
+    running: Running, moto_credential: Credential
 ) -> None:
-    body = {"endpoint": moto_account.endpoint, "access_key": "AKBOB", "secret_key": "sk-of-bob"}
+    body = {"endpoint": moto_credential.endpoint, "access_key": "AKBOB", "secret_key": "sk-of-bob"}
     kept = running.api("PUT", "/stores/obs", user="bob", body=body)
     assert kept.status == 200, kept.text
-    assert kept.json["endpoint"] == moto_account.endpoint
+    assert kept.json["endpoint"] == moto_credential.endpoint
     for answer in (kept, running.api("GET", "/stores", user="bob")):
         assert "AKBOB" not in answer.text
         assert "sk-of-bob" not in answer.text
@@ -101,8 +101,14 @@ def test_a_key_is_checked_kept_for_its_user_and_never_given_out(
     assert "sk-of-bob" not in path.read_text()
 
 
-def test_the_key_of_the_homes_owner_is_the_homes(running: Running, moto_account: Account) -> None:
-    body = {"endpoint": moto_account.endpoint, "access_key": "AKROOT", "secret_key": "sk-of-root"}
+def test_the_key_of_the_homes_owner_is_the_homes(
+    running: Running, moto_credential: Credential
+) -> None:
+    body = {
+        "endpoint": moto_credential.endpoint,
+        "access_key": "AKROOT",
+        "secret_key": "sk-of-root",
+    }
     assert running.api("PUT", "/stores/s3", user="root", body=body).status == 200
     assert json.loads((running.home / "store.json").read_text())["s3"]["access_key"] == "AKROOT"
 

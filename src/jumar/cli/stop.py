@@ -12,7 +12,7 @@ from jumar.cli.output import note, print_json
 def command(jobs: tuple[str, ...], as_json: bool) -> None:
     """Stop jobs.
 
-    A queued job leaves the line; a running one is asked to end and killed after its grace time.
+    A queued job leaves the queue; a running one gets SIGTERM, and SIGKILL after its grace period.
 
     \b
     Example:

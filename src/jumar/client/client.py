@@ -51,6 +51,15 @@ class Uploaded:
     listing: "Listing"
 
 
+@dataclass(frozen=True, slots=True)
+class WithCodeSent:
+    """A spec whose code the server has."""
+
+    values: dict[str, Any]
+    left_out: tuple[str, ...] = ()
+    """What of the folder was not sent, and why."""
+
+
 class Client(PeopleCalls):
     """A server of jumar, as seen by one user."""
 
@@ -98,7 +107,7 @@ class Client(PeopleCalls):
 
         A cut connection is no danger: the same submit sent again is the same job. With a `key` of
         your own that is also true of another call, whatever became of the first."""
-        values = self._with_code_sent(spec, code, on_progress)
+        values = self.with_code_sent(spec, code, on_progress).values
         return decode(JobRecord, self._post("/jobs", values, key=key or secrets.token_hex(16)))
 
     def plan(
@@ -111,7 +120,7 @@ class Client(PeopleCalls):
         """What the server would do with the job. A folder is sent, so that it can be looked at."""
         from jumar.engine.base import Plan
 
-        values = self._with_code_sent(spec, code, on_progress)
+        values = self.with_code_sent(spec, code, on_progress).values
         answer = self._json(Call(method="POST", path="/plans", body=values, repeatable=True))
         return decode(Plan, answer)
 
@@ -238,20 +247,22 @@ class Client(PeopleCalls):
 
     # code
 
-    def _with_code_sent(
+    def with_code_sent(
         self,
         spec: "JobSpec | Mapping[str, Any]",
-        code: Path | None,
-        on_progress: "Progress | None",
-    ) -> dict[str, Any]:
-        """The spec as JSON values, with a folder of this machine replaced by its archive."""
+        code: Path | None = None,
+        on_progress: "Progress | None" = None,
+    ) -> "WithCodeSent":
+        """The spec, with a folder of this machine sent and replaced by its archive."""
         values = dict(spec) if isinstance(spec, Mapping) else spec.dump()
         given = values.get("code")
         if code is None and isinstance(given, str):
             code = Path(given).expanduser()
-        if code is not None:
-            values["code"] = {"archive": self.upload(code, on_progress=on_progress).digest}
-        return values
+        if code is None:
+            return WithCodeSent(values)
+        uploaded = self.upload(code, on_progress=on_progress)
+        values["code"] = {"archive": uploaded.digest}
+        return WithCodeSent(values, uploaded.listing.left_out)
 
     def upload(self, folder: Path, *, on_progress: "Progress | None" = None) -> Uploaded:
         """Send a folder unless the server has it."""

@@ -24,7 +24,8 @@ from jumar.jobs.results import Results
 from jumar.jobs.roster import NODE, ActiveJob, Roster
 from jumar.jobs.scheduling.records import Pool, Start
 from jumar.jobs.scheduling.schedule import schedule
-from jumar.launch.jobdir.files import JobDir, Journal
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.journal import Journal
 from jumar.spec.job import ArchivedCode
 from jumar.spec.states import JobState
 

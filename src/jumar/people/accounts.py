@@ -1,6 +1,5 @@
 """Who may use the platform: users, roles, passwords and one-time login codes; `tokens` has the rest."""
 
-import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -21,10 +20,10 @@ from jumar.errors import (
 )
 from jumar.people.passwords import check_password, matches, scramble
 from jumar.people.tokens import SESSION_S, Proof, Tokens, digest
+from jumar.spec.names import USER_NAME_RULE, is_user_name
 from jumar.spec.records import GivenPassword, UserRecord
 
 Role = Literal["admin", "member", "pending"]
-_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
 _LOGIN_CODE_S = 3600
 _GIVEN_PASSWORD_S = 24 * 3600
 
@@ -70,10 +69,8 @@ class Accounts:
 
     def register(self, name: str, password: str) -> UserRecord:
         """A new user, who waits for an administrator."""
-        if not _NAME.fullmatch(name):
-            raise BadInput(
-                f"{name[:64]!r} is not a user name", hint="use letters, digits, '.', '_' and '-'"
-            )
+        if not is_user_name(name):
+            raise BadInput(f"{name[:64]!r} is not a user name", hint=USER_NAME_RULE)
         check_password(password)
         stored = scramble(password)
         self._database.write(lambda c: _insert_user(c, name, "pending", stored))
@@ -117,7 +114,7 @@ class Accounts:
         """A password for a user to begin anew with, good for a day. All that proved the old self
         ends: sessions, tokens, login links. The home's own commands stay signed in: who reads
         their file is the home's owner, password or not."""
-        if not _NAME.fullmatch(name):
+        if not is_user_name(name):
             raise _nobody(name)
         password, until = secrets.token_urlsafe(12), time.time() + _GIVEN_PASSWORD_S
         stored = scramble(password)
@@ -210,7 +207,7 @@ class Accounts:
         return made.token
 
     def _stored(self, name: str) -> "_Stored":
-        if not _NAME.fullmatch(name):
+        if not is_user_name(name):
             return _Stored(None, None)
         with self._database.read() as connection:
             return _stored(connection, name)

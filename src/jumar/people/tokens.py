@@ -114,11 +114,6 @@ class Tokens:
         held = self._held(secret)
         return None if held is None else held.user
 
-    def record_of(self, secret: str) -> TokenRecord | None:
-        """The token as lists show it."""
-        held = self._held(secret)
-        return None if held is None else held.token
-
     def of(self, user: str, current: str = "") -> tuple[TokenRecord, ...]:
         """The tokens of `user` that are still good, newest first; `current` is the asker's own."""
         now = time.time()

@@ -7,7 +7,6 @@ import errno
 import fcntl
 import json
 import os
-import secrets
 import tempfile
 import time
 from collections.abc import Generator, Mapping
@@ -17,6 +16,7 @@ from typing import Any, cast
 
 from jumar.errors import HomeHeld, HomeUnusable, JumarError, StorageFull
 from jumar.launch.processes.process import Identity, identify, is_alive
+from jumar.wholefile import write_whole
 
 _LOCK_WAIT_S = 1.0
 _HINT = "set JUMAR_HOME to a folder you can write to"
@@ -75,17 +75,10 @@ def locked(home: Path) -> Generator[None]:
 
 def write_private(path: Path, text: str) -> None:
     """Put a file in place at once and whole, for this user's eyes only."""
-    aside = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
+        write_whole(path, text, private=True, durable=True)
     except OSError as error:
         raise in_words(error, path.parent) from error
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def write_json(path: Path, values: Mapping[str, object]) -> None:

@@ -33,7 +33,7 @@ def read_spec_file(path: Path) -> JobSpec:
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
     if len(data) > MOST_BYTES:
-        raise BadInput(f"{path} is larger than {MOST_BYTES} bytes: not a job file")
+        raise BadInput(f"{path} is larger than {MOST_BYTES} bytes, so it is not a job file")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -52,7 +52,8 @@ def parse_spec(text: str, *, source: str, folder: Path) -> JobSpec:
         raise BadInput(f"{source} is not YAML: {_yaml_words(error)}") from error
     if not isinstance(data, dict):
         raise BadInput(
-            f"{source}: a job file is a mapping of fields", hint="see an example: jumar run --help"
+            f"{source}: a job file must be a mapping of fields",
+            hint="see the fields: jumar spec schema",
         )
     values = cast("dict[str, Any]", data)
     # No path can be made of a text with a NUL.
@@ -121,7 +122,7 @@ def _refuse_aliases(text: str, source: str) -> None:
         if isinstance(event, yaml.AliasEvent):
             raise BadInput(
                 f"{source}:{_line(event)}: YAML aliases are not allowed in a job file",
-                hint="write the value out where it is needed",
+                hint="repeat the value where it is needed",
             )
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1

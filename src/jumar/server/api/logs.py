@@ -114,7 +114,7 @@ async def follow_log(
 
 
 def _open(site: Site, job_id: str, node: int, rank: int) -> OpenLog:
-    return OpenLog(site.service.log_path(job_id, node, rank))
+    return OpenLog(site.service.open_log(job_id, node, rank))
 
 
 async def _blocks(log: OpenLog, part: Part) -> AsyncIterator[bytes]:

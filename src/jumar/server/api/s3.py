@@ -70,7 +70,7 @@ async def my_keys(request: Request, site: SiteOf, user: Member, wanted: KeysRequ
     reply = answer(
         S3Keys(
             endpoint=door_endpoint(host, site.door.port),
-            region=site.door.account.region,
+            region=site.door.credential.region,
             access_key=keys.access_key,
             secret_key=keys.secret_key,
         )
