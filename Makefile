@@ -10,7 +10,7 @@ UV_VERSION := 0.13.7
 
 MINDSPORE := .venv-mindspore
 
-.PHONY: setup setup-dev mindspore system demo test test-strict lint bench lock clean
+.PHONY: setup setup-dev mindspore system demo test test-strict test-full lint bench lock clean
 
 setup: $(VENV)/.setup
 setup-dev: $(VENV)/.setup-dev
@@ -50,6 +50,10 @@ test: setup-dev mindspore system lint
 # Forgives nothing.
 test-strict: setup-dev mindspore system lint
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+# The full sizes, hours of work; a run that was stopped goes on where it was.
+test-full: setup-dev mindspore system
+	$(BIN)/python tools/full_test.py
 
 lint: setup-dev
 	$(BIN)/ruff check

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jumar.inject.moxing_path.jumar_s3 import S3
-from jumar.store.accounts import Account, save_account
+from jumar.store.credentials import Credential, save_credential
 from jumar.store.door import Door
 
 SMALL_BYTES = 20_000
@@ -78,7 +78,7 @@ else:
 class Bench:
     """The server, the data and the figures."""
 
-    account: Account
+    credential: Credential
     folder: Path
     rounds: int
     s3fs_python: str | None
@@ -90,17 +90,17 @@ class Bench:
         """What the tools need to find the server."""
         return {
             **os.environ,
-            "AWS_ACCESS_KEY_ID": self.account.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.account.secret_key,
+            "AWS_ACCESS_KEY_ID": self.credential.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.credential.secret_key,
             "AWS_REGION": "us-east-1",
             "AWS_DEFAULT_REGION": "us-east-1",
-            "S3_ENDPOINT_URL": self.account.endpoint,
+            "S3_ENDPOINT_URL": self.credential.endpoint,
             "JUMAR_HOME": str(self.folder / "home"),
             "RCLONE_CONFIG": str(self.folder / "no.conf"),
             "RCLONE_CONFIG_D_TYPE": "s3",
             "RCLONE_CONFIG_D_PROVIDER": "SeaweedFS",
             "RCLONE_CONFIG_D_ENV_AUTH": "true",
-            "RCLONE_CONFIG_D_ENDPOINT": self.account.endpoint,
+            "RCLONE_CONFIG_D_ENDPOINT": self.credential.endpoint,
         }
 
     def clients(self) -> dict[str, Callable[[str, Path, str], list[str]]]:
@@ -338,9 +338,9 @@ def main() -> None:
         make_files(folder / "tree", given.local)
         make_big(folder / "big.bin", given.big_mib)
         door.start()
-        S3(door.account.wire()).create_bucket("bench")
-        save_account(folder / "home" / "store.json", "obs", door.account)
-        bench = Bench(door.account, folder, given.rounds, s3fs_python(folder))
+        S3(door.credential.wire()).create_bucket("bench")
+        save_credential(folder / "home" / "store.json", "obs", door.credential)
+        bench = Bench(door.credential, folder, given.rounds, s3fs_python(folder))
         folders(bench, folder / "tree", folder / "big.bin")
         remote(bench, folder / "small", folder / "big.bin")
         no_change(bench, folder / "tree")

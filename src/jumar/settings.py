@@ -18,11 +18,11 @@ _LONGEST_HALF_LIFE_DAYS = 3650
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where the platform lives, where it listens, what it offers."""
+    """Where the platform is installed, where it listens, what it offers."""
 
     home: Path
     server: str = ""
-    """URL of a server to talk to; empty means the embedded one of `home`."""
+    """URL of the server to use; empty means the home's own."""
     token: str = ""
     database_url: str = ""
     """Empty means SQLite in `home`."""
@@ -30,26 +30,26 @@ class Settings:
     port: int = 0
     """0 means 7420, or any free port when that one is taken."""
     cpu_slots: int = 0
-    """How many `cpu` devices jobs may hold together; 0 means the cores, at least 4."""
+    """How many `cpu` devices all jobs together may hold; 0 means one per core, at least 4."""
     sim_cards: int = 8
     s3_port: int = 0
-    """Port of the S3 door; 0 means none, or the last one once the store is behind it."""
+    """Port of the S3 door; 0 means closed, or the last port once the store is behind it."""
     s3_host: str = ""
-    """Address the S3 door listens on; empty means the last one, at first this machine only."""
+    """Address the S3 door listens on; empty means the last one, initially this machine only."""
     user_limit: int = 0
-    """How many devices one user's running jobs may hold together; 0 means no limit."""
+    """How many devices a user's running jobs together may hold; 0 means no limit."""
     running_limit: int = 0
-    """How many jobs of one user may run at the same time; 0 means no limit."""
+    """How many jobs of a user may run at the same time; 0 means no limit."""
     queue_limit: int = 10_000
-    """How many jobs of one user may wait; 0 means no limit."""
+    """How many jobs of a user may wait; 0 means no limit."""
     half_life_days: int = 7
-    """After so many days, what a user has used counts half when turns are dealt out."""
+    """After this many days, past use counts half in the fair-share order."""
     send_every_s: int = 180
     """How often results of running jobs are sent to their store."""
     send_patience_s: int = 120
-    """How long a store that is away is waited for, before and after a job."""
+    """How long to wait for an unreachable store, before and after a job."""
     input_cache_gb: int = 100
-    """How much of inputs from stores is kept for later jobs."""
+    """How much input data from stores is cached for later jobs."""
 
     @property
     def database(self) -> str:
@@ -103,9 +103,9 @@ def _convert(value: object, field: "Field[Any]", place: str) -> object:
     except ValueError:
         raise BadInput(f"{place}: {value!r} is not a whole number") from None
     if number < 0:
-        raise BadInput(f"{place}: {number} is negative")
+        raise BadInput(f"{place}: must not be negative")
     if field.name == "half_life_days" and not 1 <= number <= _LONGEST_HALF_LIFE_DAYS:
-        raise BadInput(f"{place}: {number} is not 1 to {_LONGEST_HALF_LIFE_DAYS} days")
+        raise BadInput(f"{place}: must be 1 to {_LONGEST_HALF_LIFE_DAYS} days")
     if field.name.endswith("port") and number > _LAST_PORT:
-        raise BadInput(f"{place}: {number} is not a port; they end with {_LAST_PORT}")
+        raise BadInput(f"{place}: {number} is not a port; ports go up to {_LAST_PORT}")
     return number

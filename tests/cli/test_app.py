@@ -119,7 +119,7 @@ def test_wrong_usage_is_exit_code_2_with_a_hint(jumar: Jumar, arguments: tuple[s
 
 def test_a_port_that_cannot_be_is_refused_in_words(jumar: Jumar) -> None:
     done = jumar("jobs", JUMAR_PORT="99999", rc=2)
-    assert done.stderr == "error: JUMAR_PORT: 99999 is not a port; they end with 65535\n"
+    assert done.stderr == "error: JUMAR_PORT: 99999 is not a port; ports go up to 65535\n"
 
 
 def test_a_reader_that_leaves_gets_no_traceback(jumar_program: str, live_home: object) -> None:

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from jumar.cli.curve import draw
 from jumar.cli.output import ago, clip, print_table, span
-from jumar.cli.training import Training
 
 
 def test_a_falling_curve_falls() -> None:
@@ -47,18 +46,6 @@ def test_any_curve_fits_its_box(values: list[float], width: int, height: int, pl
 
 def test_nothing_to_draw() -> None:
     assert draw([]) == []
-
-
-def test_training_is_read_from_lines_that_come_in_pieces() -> None:
-    training = Training()
-    text = "12 digits\nstep 10/20 loss 1.5000\nstep 20/20 loss 0.2500\nepoch 1 accuracy 0.9876\n"
-    lines: list[str] = []
-    for character in text:
-        lines += training.feed(character)
-    assert lines == text.splitlines()
-    assert (training.step, training.steps) == (20, 20)
-    assert training.losses == [1.5, 0.25]
-    assert training.accuracy == 0.9876
 
 
 def test_tables_are_straight_with_chinese_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,6 +74,6 @@ def test_at_a_terminal_it_asks(
     _, stderr = process.communicate(timeout=180)
     os.close(keyboard)
     assert f"{job}  asked (" in stderr
-    assert "Remove 1 job with all that is in" in stderr
+    assert "Remove 1 job and everything in" in stderr
     assert process.returncode == rc
     assert (job in listed(jumar)) == (rc != 0)

@@ -4,19 +4,19 @@ import json
 from pathlib import Path
 
 from tests.cli.conftest import Jumar
-from tests.store.conftest import moto_account as moto_account
+from tests.store.conftest import moto_credential as moto_credential
 
-from jumar.store.accounts import Account
+from jumar.store.credentials import Credential
 
 KEYS = "AKLAB\nsk-of-the-lab\n"
 
 
 def test_a_key_goes_to_the_server_that_is_in_use(
-    fresh_jumar: Jumar, fresh_home: Path, live_home: Path, moto_account: Account
+    fresh_jumar: Jumar, fresh_home: Path, live_home: Path, moto_credential: Credential
 ) -> None:
     client = json.loads((live_home / "client.json").read_text())
     server = {"JUMAR_SERVER": client["url"], "JUMAR_TOKEN": client["token"]}
-    words = ("login", "obs", "--s3", "--endpoint", moto_account.endpoint)
+    words = ("login", "obs", "--s3", "--endpoint", moto_credential.endpoint)
     said = fresh_jumar(*words, text=KEYS, **server).stderr
     assert "the credential is valid" in said
     assert f"on {client['url']}" in said
@@ -32,9 +32,9 @@ def test_a_key_goes_to_the_server_that_is_in_use(
 
 
 def test_keys_are_read_from_stdin_without_a_word_of_getpass(
-    fresh_jumar: Jumar, moto_account: Account
+    fresh_jumar: Jumar, moto_credential: Credential
 ) -> None:
-    words = ("login", "obs", "--local", "--endpoint", moto_account.endpoint)
+    words = ("login", "obs", "--local", "--endpoint", moto_credential.endpoint)
     said = fresh_jumar(*words, text=KEYS).stderr
     assert said.startswith("the credential is valid")
     for text, missing in (("", "Access Key ID (AK)"), ("AKLAB\n", "Secret Access Key (SK)")):
@@ -49,4 +49,4 @@ def test_a_wrong_address_is_told_before_the_keys_are_asked_for(fresh_jumar: Juma
     ):
         said = fresh_jumar("login", "obs", "--local", *words, rc=2).stderr
         assert words[1] in said
-        assert "hint: such as" in said
+        assert "hint: for example" in said

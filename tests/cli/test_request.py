@@ -45,7 +45,7 @@ def test_distributed_means_a_process_a_device() -> None:
 def test_git_code_may_have_a_user_in_its_address() -> None:
     made = values("true", code="git+ssh://git@example.org/a/b.git@0123abc")
     assert made["code"] == {"git": "ssh://git@example.org/a/b.git", "commit": "0123abc"}
-    with pytest.raises(BadInput, match="names no commit"):
+    with pytest.raises(BadInput, match="has no commit"):
         values("true", code="git+ssh://git@example.org/a/b.git")
 
 

@@ -17,6 +17,16 @@ from tests.ports import free_port
 Jumar = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+def started(command: list[str], home: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command,
+        env={**os.environ, "JUMAR_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def is_gone(pid: int) -> bool:
     """Ended, though perhaps nobody has asked how."""
     try:
@@ -35,11 +45,11 @@ def test_up_twice_is_the_same_server(fresh_jumar: Jumar, fresh_home: Path) -> No
     with urllib.request.urlopen(second["login_url"], timeout=180) as page:
         assert page.status == 200
     told = fresh_jumar("up", "--detach")
-    assert "runs already" in told.stderr
+    assert "already running" in told.stderr
     assert told.stdout.startswith(first["url"])
     assert "stopped the server" in fresh_jumar("down").stderr
     assert is_gone(first["pid"])
-    assert "no server runs" in fresh_jumar("down").stderr
+    assert "no server is running" in fresh_jumar("down").stderr
 
 
 def test_run_starts_the_homes_own_server_and_says_so(fresh_jumar: Jumar) -> None:
@@ -68,13 +78,7 @@ def test_follow_goes_on_through_a_restart(
     job = fresh_jumar(
         "run", "--", "sh", "-c", "echo 1; until [ -e go ]; do sleep 0.1; done; seq 2 8"
     )
-    process = subprocess.Popen(
-        [jumar_program, "logs", "-f", job.stdout.strip()],
-        env={**os.environ, "JUMAR_HOME": str(fresh_home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = started([jumar_program, "logs", "-f", job.stdout.strip()], fresh_home)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "1\n"
@@ -94,13 +98,7 @@ def test_follow_goes_on_through_a_restart(
 def test_up_in_the_foreground_until_interrupted(
     jumar_program: str, fresh_home: Path, tmp_path: Path
 ) -> None:
-    process = subprocess.Popen(
-        [jumar_program, "up"],
-        env={**os.environ, "JUMAR_HOME": str(fresh_home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = started([jumar_program, "up"], fresh_home)
     try:
         assert process.stdout is not None
         assert "/login?code=" in process.stdout.readline()
@@ -188,7 +186,7 @@ def test_login_with_a_password_and_with_a_token(
     assert fresh_jumar("jobs", rc=2).stderr.startswith("error: ")
 
     assert name in jumar("users").stdout
-    assert f"{name} is a member now" in jumar("users", "approve", name).stderr
+    assert f"{name} is now a member" in jumar("users", "approve", name).stderr
     assert fresh_jumar("run", "--follow", "--", "echo", "mine").stdout == "mine\n"
     assert fresh_jumar("users", rc=2).stderr.startswith("error: ")
     jumar("users", "suspend", name)

@@ -33,7 +33,7 @@ def job(staging: StagingRecord, state: JobState = JobState.RUNNING) -> JobRecord
         (
             "bringing",
             JobState.STARTING,
-            "inputs: the store cannot be reached ({error}); it is tried again",
+            "inputs: the store cannot be reached ({error}); trying again",
         ),
         (
             "sending",
@@ -43,7 +43,7 @@ def job(staging: StagingRecord, state: JobState = JobState.RUNNING) -> JobRecord
         (
             "running",
             JobState.RUNNING,
-            "results: not sent just now: {error}; they are kept in {directory} and sent again every few minutes",
+            "results: not sent: {error}; they are kept in {directory} and sent again every few minutes",
         ),
         (
             "not-uploaded",
@@ -65,7 +65,7 @@ def test_a_store_that_is_away_is_said_with_what_is_kept_where(
 
 def test_nothing_is_said_to_be_0_of_0() -> None:
     asking = job(StagingRecord(phase="sending", outputs=Carried()))
-    assert staging_facts(asking) == [("results", "sending; asking the store what it has")]
+    assert staging_facts(asking) == [("results", "sending; asking the store what it already has")]
 
 
 def test_who_follows_is_told_too() -> None:

@@ -118,14 +118,6 @@ def test_a_folder_that_is_none(tmp_path: Path, place: str) -> None:
         pack(tmp_path / place)
 
 
-def test_progress_reaches_the_end(tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    with pack(fill(tmp_path / "code"), lambda done, total: seen.append((done, total))).file:
-        pass
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert seen[-1][0] == seen[-1][1] == 300 + 12 + 10
-
-
 @pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (2048, "2.0 KiB"), (3 << 30, "3.0 GiB")])
 def test_sizes_for_people(size: int, text: str) -> None:
     assert format_size(size) == text

@@ -18,18 +18,13 @@ READERS: list[Callable[[str], object]] = [
     lambda text: smi_to_cards(read_info(text)),
     smi_reports.read_reports,
     smi_reports.read_board,
-    smi_reports.read_common,
-    smi_reports.read_usages,
     smi_reports.read_health,
-    smi_reports.read_list,
     smi_maps.read_map,
     smi_maps.read_topology,
     read_conf,
     hccn.read_ip,
     hccn.read_tls,
-    hccn.read_ping,
     hccn.read_link,
-    hccn.read_link_history,
 ]
 
 

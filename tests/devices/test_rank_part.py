@@ -143,5 +143,5 @@ def test_a_machine_without_npus_makes_a_table_only_of_named_devices(tmp_path: Pa
 
 def test_a_device_that_is_not_here_is_refused(tmp_path: Path):
     machine = made_up(tmp_path, {"info": sample("info_a3.txt")})
-    with pytest.raises(BadInput, match="no NPU 3 here"):
+    with pytest.raises(BadInput, match="this machine has no NPU 3"):
         part_here(PartRequest(ids=(3,)), machine)

@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 from tests.engine.conftest import Workshop, kill_9, log_of, make_attempt, wait_final, wait_for
 
 from jumar.engine.base import Attempt, Observation
-from jumar.engine.local import observing
 from jumar.engine.local.engine import LocalEngine
-from jumar.engine.local.observing import Observer
 from jumar.engine.local.starter import Starter
-from jumar.launch.jobdir.files import JobDir, read_claim
+from jumar.engine.shared import observing
+from jumar.engine.shared.files import Roots
+from jumar.engine.shared.observing import Observer
+from jumar.launch.jobdir.claims import read_claim
+from jumar.launch.jobdir.files import JobDir
 from jumar.spec.causes import Cause
 from jumar.spec.states import AttemptState
 from jumar.store.staging.status import read_status
@@ -52,12 +54,12 @@ def look(engine: LocalEngine, attempt: Attempt) -> Observation:
 
 
 def end_keepers(attempt: Attempt) -> None:
-    """Kill guard and supervisor, so that only what the job wrote is left."""
+    """Kill keeper and supervisor, so that only what the job wrote is left."""
     claim = read_claim(directory(attempt))
     assert claim is not None
-    os.kill(claim.guard.pid, 19)
+    os.kill(claim.keeper.pid, 19)
     kill_9(claim.supervisor.pid)
-    kill_9(claim.guard.pid)
+    kill_9(claim.keeper.pid)
 
 
 def a_pipe(path: Path) -> None:
@@ -147,7 +149,7 @@ def test_pipes_in_place_of_everything_that_is_written_halt_nobody(workshop: Work
 
 def test_a_forged_result_is_not_believed_while_the_job_runs(workshop: Workshop) -> None:
     made = running(workshop)
-    Path(directory(made).result).write_text(json.dumps({**FINE, "exit_code": 0}))
+    Path(directory(made).said).write_text(json.dumps({**FINE, "exit_code": 0}))
     for engine in (workshop.engine, LocalEngine(workshop.home, (), stages=workshop.stages)):
         assert look(engine, made).state is AttemptState.RUNNING
     workshop.engine.stop(made, AttemptState.STOPPED)
@@ -166,7 +168,7 @@ def test_a_forged_claim_neither_hides_the_job_nor_starts_it_twice(
     try:
         match forged:
             case "dead":
-                dead = {**claim, "start_ticks": 1, "guard": {**claim["guard"], "start_ticks": 1}}
+                dead = {**claim, "start_ticks": 1, "keeper": {**claim["keeper"], "start_ticks": 1}}
                 path.write_text(json.dumps(dead))
             case "damaged":
                 path.write_text('{"pid": "many"}')
@@ -177,7 +179,7 @@ def test_a_forged_claim_neither_hides_the_job_nor_starts_it_twice(
                     Path(f"/proc/{stranger.pid}/stat").read_text().split(") ")[1].split()[19]
                 )
                 other = {"pid": stranger.pid, "start_ticks": ticks, "boot_id": claim["boot_id"]}
-                path.write_text(json.dumps({**claim, **other, "guard": other}))
+                path.write_text(json.dumps({**claim, **other, "keeper": other}))
             case _:
                 pass
         # A server of its own, which has never seen the real claim.
@@ -205,9 +207,9 @@ def test_a_forged_cgroup_is_not_touched(workshop: Workshop, tmp_path: Path) -> N
     real = json.loads(path.read_text())
     path.write_text(json.dumps({**real, "cgroup": str(victim)}))
     later = LocalEngine(workshop.home, (), stages=workshop.stages)
-    for pid in (real["guard"]["pid"], real["pid"]):
+    for pid in (real["keeper"]["pid"], real["pid"]):
         os.kill(pid, 19)
-    for pid in (real["pid"], real["guard"]["pid"]):
+    for pid in (real["pid"], real["keeper"]["pid"]):
         kill_9(pid)
     wait_final(later, made)
     later.close()
@@ -219,7 +221,7 @@ def test_a_forged_cgroup_is_not_touched(workshop: Workshop, tmp_path: Path) -> N
 
 def test_a_job_that_removes_its_keepers_and_forges_success_is_ended(workshop: Workshop) -> None:
     made = running(workshop, "echo up; trap '' TERM; sleep 600 & wait; sleep 600")
-    Path(directory(made).result).write_text(json.dumps(FINE))
+    Path(directory(made).said).write_text(json.dumps(FINE))
     end_keepers(made)
     wait_final(workshop.engine, made)
     assert workshop.left_over() == []
@@ -228,7 +230,7 @@ def test_a_job_that_removes_its_keepers_and_forges_success_is_ended(workshop: Wo
 def test_text_in_a_result_is_made_fit_for_every_database(workshop: Workshop) -> None:
     made = running(workshop)
     forged = {**FINE, "state": "failed", "reason": "a\x00b\ud800c", "tail": "\x00\x1b[2J"}
-    Path(directory(made).result).write_text(json.dumps(forged))
+    Path(directory(made).said).write_text(json.dumps(forged))
     end_keepers(made)
     seen = wait_final(workshop.engine, made)
     assert (seen.reason, seen.tail) == ("a\\x00b\\ud800c", "\\x00\x1b[2J")
@@ -242,7 +244,7 @@ def test_a_nul_in_the_last_lines_of_a_failing_job_is_shown_escaped(workshop: Wor
 def test_times_of_a_result_are_never_in_the_future(workshop: Workshop) -> None:
     made = running(workshop)
     forged = {**FINE, "started_at": 2e11, "finished_at": 2e11}
-    Path(directory(made).result).write_text(json.dumps(forged))
+    Path(directory(made).said).write_text(json.dumps(forged))
     end_keepers(made)
     seen = wait_final(workshop.engine, made)
     assert (seen.started_at or 0) <= (seen.finished_at or 0) <= time.time()
@@ -318,10 +320,11 @@ def test_a_strangers_process_of_the_same_name_keeps_no_job_from_ending(
 
 
 def test_a_job_that_freezes_its_keepers_can_be_killed(workshop: Workshop) -> None:
-    made = running(workshop, "kill -STOP $PPID; echo up; sleep 600")
+    begun = "until test -e $JUMAR_JOB_DIR/attempts/1/node0/ranks.json; do sleep 0.05; done"
+    made = running(workshop, f"{begun}; kill -STOP $PPID; echo up; sleep 600")
     claim = read_claim(directory(made))
     assert claim is not None
-    os.kill(claim.guard.pid, 19)
+    os.kill(claim.keeper.pid, 19)
     workshop.engine.kill(made)
     assert wait_final(workshop.engine, made).state is AttemptState.LOST
     assert workshop.left_over() == []
@@ -350,7 +353,7 @@ def test_a_job_with_a_link_in_place_of_its_directory_can_be_stopped(
     made.directory.symlink_to(foreign)
     workshop.engine.stop(made, AttemptState.STOPPED)
     assert wait_final(workshop.engine, made).state is AttemptState.STOPPED
-    assert not (foreign / "attempts/1/claim.json").exists()
+    assert not (foreign / "attempts/1/node0/claim.json").exists()
 
 
 def test_an_attempt_cannot_write_the_request_of_the_next(workshop: Workshop) -> None:
@@ -400,25 +403,45 @@ SOME_JSON = st.recursive(
 )
 NAMES = (
     *("state", "cause", "reason", "exit_code", "signal", "node", "rank", "tail", "started_at"),
-    *("finished_at", "pid", "start_ticks", "boot_id", "host", "guard", "cgroup", "phase", "inputs"),
+    *(
+        "finished_at",
+        "pid",
+        "start_ticks",
+        "boot_id",
+        "host",
+        "keeper",
+        "cgroup",
+        "phase",
+        "inputs",
+    ),
     *("outputs", "error", "updated_at", "sent_at", "values"),
 )
 ODD = st.dictionaries(st.sampled_from(NAMES), SOME_JSON).map(lambda odd: {**FINE, **odd})
 
 
 @settings(max_examples=150)
-@given(result=ODD | SOME_JSON, claim=ODD | SOME_JSON, staging=ODD | SOME_JSON)
+@given(
+    result=ODD | SOME_JSON,
+    claim=ODD | SOME_JSON,
+    seen_by_keeper=ODD | SOME_JSON,
+    staging=ODD | SOME_JSON,
+)
 def test_whatever_the_files_hold_a_look_has_an_answer(
-    tmp_path_factory: pytest.TempPathFactory, result: Any, claim: Any, staging: Any
+    tmp_path_factory: pytest.TempPathFactory,
+    result: Any,
+    claim: Any,
+    seen_by_keeper: Any,
+    staging: Any,
 ) -> None:
     home = tmp_path_factory.mktemp("home")
     made = make_attempt(home, "true")
     folder = made.directory / "attempts/1"
-    folder.mkdir(parents=True)
+    (folder / "node0").mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(result))
-    (folder / "claim.json").write_text(json.dumps(claim))
+    (folder / "node0/claim.json").write_text(json.dumps(claim))
+    (folder / "node0/result.json").write_text(json.dumps(seen_by_keeper))
     (folder / "staging.json").write_text(json.dumps(staging))
-    seen = Observer(Starter(home / "log", home / "notify")).look([made])[0]
+    seen = Observer(Roots(), Starter(home / "log", home / "notify").start).look([made])[0]
     assert seen.state.is_final
     (seen.reason or "").encode()
     (seen.tail or "").encode()

@@ -11,7 +11,9 @@ import pytest
 from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
 
 from jumar.engine.base import Attempt
-from jumar.launch.jobdir.files import Claim, JobDir, read_claim, write_json
+from jumar.launch.jobdir.claims import Claim, read_claim
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.whole import write_json
 from jumar.launch.processes import process
 from jumar.launch.processes.process import Identity
 from jumar.spec.causes import Cause
@@ -42,7 +44,7 @@ def gone(attempt: Attempt, workshop: Workshop) -> None:
     assert group is None or not os.path.exists(group)
 
 
-def test_a_killed_supervisor_is_told_by_its_guard(workshop: Workshop) -> None:
+def test_a_killed_supervisor_is_told_by_its_keeper(workshop: Workshop) -> None:
     made = started(workshop)
     kill_9(claim_of(made).supervisor.pid)
     seen = wait_final(workshop.engine, made)
@@ -50,22 +52,22 @@ def test_a_killed_supervisor_is_told_by_its_guard(workshop: Workshop) -> None:
     gone(made, workshop)
 
 
-def test_a_killed_guard_is_told_by_its_supervisor(workshop: Workshop) -> None:
+def test_a_killed_keeper_is_told_by_its_supervisor(workshop: Workshop) -> None:
     made = started(workshop)
-    kill_9(claim_of(made).guard.pid)
+    kill_9(claim_of(made).keeper.pid)
     seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.reason) == (AttemptState.LOST, "its guard process was killed")
+    assert (seen.state, seen.reason) == (AttemptState.LOST, "its keeper process was killed")
     gone(made, workshop)
 
 
 def test_when_both_are_killed_the_engine_cleans_up(workshop: Workshop) -> None:
     made = started(workshop)
     claim = claim_of(made)
-    os.kill(claim.guard.pid, 19)
+    os.kill(claim.keeper.pid, 19)
     kill_9(claim.supervisor.pid)
-    kill_9(claim.guard.pid)
+    kill_9(claim.keeper.pid)
     seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.reason) == (AttemptState.LOST, "its supervisor and guard were killed")
+    assert (seen.state, seen.reason) == (AttemptState.LOST, "its supervisor and keeper were killed")
     gone(made, workshop)
     assert workshop.engine.observe([made]) == [seen]
 
@@ -73,7 +75,7 @@ def test_when_both_are_killed_the_engine_cleans_up(workshop: Workshop) -> None:
 def test_after_a_restart_of_the_machine_the_attempt_is_lost(workshop: Workshop) -> None:
     made = workshop.attempt(["true"])
     directory = JobDir(str(made.directory), 1)
-    Path(directory.attempt).mkdir(parents=True)
+    Path(directory.node_folder).mkdir(parents=True)
     me = process.myself()
     before = Identity(me.pid, me.start_ticks, "another boot")
     write_json(directory.claim, Claim(before, before, "here", None).as_json())
@@ -84,7 +86,7 @@ def test_after_a_restart_of_the_machine_the_attempt_is_lost(workshop: Workshop) 
 def test_a_pid_used_again_is_not_taken_for_the_supervisor(workshop: Workshop) -> None:
     made = workshop.attempt(["true"])
     directory = JobDir(str(made.directory), 1)
-    Path(directory.attempt).mkdir(parents=True)
+    Path(directory.node_folder).mkdir(parents=True)
     me = process.myself()
     older = Identity(me.pid, me.start_ticks - 1, me.boot_id)
     write_json(directory.claim, Claim(older, older, "here", None).as_json())
@@ -140,7 +142,7 @@ def victims(workshop: Workshop, attempt: Attempt) -> list[int]:
     claim = read_claim(JobDir(str(attempt.directory), attempt.number))
     found = [workshop.engine.warm_pid or 0]
     if claim is not None:
-        found += [claim.supervisor.pid, claim.guard.pid]
+        found += [claim.supervisor.pid, claim.keeper.pid]
         found = [pid for pid in found if pid != os.getpid()]
     found += workshop.left_over()
     return [pid for pid in found if pid > 1]
@@ -151,7 +153,7 @@ def test_a_claim_that_a_power_cut_has_emptied_is_told_and_not_waited_for(
 ) -> None:
     made = workshop.attempt(["true"])
     directory = JobDir(str(made.directory), 1)
-    Path(directory.attempt).mkdir(parents=True)
+    Path(directory.node_folder).mkdir(parents=True)
     Path(directory.claim).touch()
     seen = wait_final(workshop.engine, made)
     assert seen.state == AttemptState.LOST

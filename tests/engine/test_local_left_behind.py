@@ -286,10 +286,10 @@ def test_a_pipe_in_the_place_of_the_log_holds_up_nobody(workshop: Workshop, fold
     assert "rank0.log" in str(seen.reason)
 
 
-@pytest.mark.parametrize("victim", ["supervisor", "guard"])
+@pytest.mark.parametrize("victim", ["supervisor", "keeper"])
 def test_killed_it_leaves_no_child_running(workshop: Workshop, folder: Path, victim: str) -> None:
     made = left_running(workshop, in_background(WAITS), folder)
-    claim = json.loads((made.directory / "attempts/1/claim.json").read_text())
-    kill_9((claim if victim == "supervisor" else claim["guard"])["pid"])
+    claim = json.loads((made.directory / "attempts/1/node0/claim.json").read_text())
+    kill_9((claim if victim == "supervisor" else claim["keeper"])["pid"])
     assert wait_final(workshop.engine, made).state == AttemptState.LOST
     assert workshop.left_over() == []

@@ -3,6 +3,7 @@
 import socket
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,20 @@ def test_packages_are_installed_once_and_what_is_there_counts(
     again, seen = workshop.run(["python", "sub/train.py"], **fields(archive))
     assert seen.state == AttemptState.SUCCEEDED
     assert log_of(again) == log_of(made)
+
+
+def test_jobs_of_another_user_have_environments_of_their_own(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    made_here = wheel(tmp_path, "mine", "LENGTH = 1")
+    archive = pack(
+        tmp_path / "code.tar",
+        {"t.py": "import sys; print(sys.prefix)", "pip-requirements.txt": made_here.as_uri()},
+    )
+    made = replace(workshop.attempt(["python", "t.py"], **fields(archive)), user="bob")
+    workshop.engine.start(made)
+    assert wait_final(workshop.engine, made).state == AttemptState.SUCCEEDED
+    assert Path(log_of(made).strip()).parent == workshop.home / "users/bob/envs"
 
 
 def test_two_jobs_that_need_the_same_share_it(workshop: Workshop, tmp_path: Path) -> None:

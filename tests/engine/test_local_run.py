@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from tests.engine.conftest import PATIENCE_S, Workshop, log_of, pack, wait_final, wait_for
 
-from jumar.engine.local.files import write_files
 from jumar.engine.local.starter import Starter
+from jumar.engine.shared.files import Roots, write_files
 from jumar.launch.processes import process
 from jumar.spec.states import AttemptState
 
@@ -140,7 +140,7 @@ def test_daemons_in_sessions_of_their_own_are_ended_with_the_job(
     made = workshop.attempt(DAEMON + "echo up; sleep 300")
     workshop.engine.start(made)
     wait_for(lambda: "up" in log_of(made), "the daemon runs")
-    claim = json.loads((made.directory / "attempts/1/claim.json").read_text())
+    claim = json.loads((made.directory / "attempts/1/node0/claim.json").read_text())
     assert (claim["cgroup"] is None) or with_cgroup
     workshop.engine.stop(made, AttemptState.STOPPED)
     assert wait_final(workshop.engine, made).state == AttemptState.STOPPED
@@ -369,7 +369,8 @@ def test_without_a_warm_process_supervisors_are_started_cold(
 
 def test_of_many_starters_of_one_attempt_one_runs_it(workshop: Workshop) -> None:
     made = workshop.attempt("echo ran; sleep 0.3")
-    write_files(made, env_cache=workshop.home / "envs", notify=workshop.home / "notify.sock")
+    notify = workshop.home / "notify.sock"
+    write_files(Roots().of(made), made, env_cache=workshop.home / "envs", notify=notify)
     command = [PYTHON, "-m", "jumar.launch", str(made.directory), "--attempt", "1"]
     rivals = [subprocess.Popen(command) for _ in range(6)]
     codes = sorted(rival.wait(PATIENCE_S) for rival in rivals)

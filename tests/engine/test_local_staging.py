@@ -10,16 +10,16 @@ from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
 
 from jumar.engine.base import Attempt
 from jumar.errors import BadInput, SubmitRefused
-from jumar.launch.jobdir import files as jobdir
+from jumar.launch.jobdir.claims import read_claim
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.processes import process
 from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord
 from jumar.spec.states import AttemptState
-from jumar.store.accounts import Account, save_account
+from jumar.store.credentials import Credential, save_credential
 
 PYTHON = sys.executable
-NOWHERE = Account("http://127.0.0.1:1", access_key="AKNOWHERE", secret_key="sk-nowhere-8472")
+NOWHERE = Credential("http://127.0.0.1:1", access_key="AKNOWHERE", secret_key="sk-nowhere-8472")
 OUT = {"train_url": "obs://lab/out"}
 
 
@@ -39,7 +39,7 @@ def script(body: str) -> list[str]:
 def losing_its_store(workshop: Workshop) -> list[str]:
     """Writes a result; then its store is one that does not answer."""
     there, here = workshop.home / "away.json", workshop.home / "store.json"
-    save_account(there, "obs", NOWHERE)
+    save_credential(there, "obs", NOWHERE)
     return script(f"open(out + '/m', 'w').write('m'); os.rename({str(there)!r}, {str(here)!r})")
 
 
@@ -132,7 +132,7 @@ def test_results_arrive_while_the_job_runs(workshop: Workshop, store: Path) -> N
 def test_an_input_that_went_away_fails_the_job_in_words(workshop: Workshop, store: Path) -> None:
     _, seen = workshop.run(["true"], inputs={"data_url": "obs://lab/gone"})
     assert seen.state is AttemptState.FAILED
-    assert seen.reason == "the inputs could not be fetched: the input obs://lab/gone is not there"
+    assert seen.reason == "the inputs could not be fetched: the input obs://lab/gone does not exist"
 
 
 def test_addresses_that_lead_nowhere_are_refused_at_once(workshop: Workshop, store: Path) -> None:
@@ -141,7 +141,7 @@ def test_addresses_that_lead_nowhere_are_refused_at_once(workshop: Workshop, sto
         workshop.engine.plan(spec, user="ann")
 
     plan(inputs={"data_url": "obs://lab/data"}, outputs=OUT, ckpt="obs://lab/ckpt")
-    with pytest.raises(SubmitRefused, match="obs://lab/none is not there"):
+    with pytest.raises(SubmitRefused, match="obs://lab/none does not exist"):
         plan(inputs={"data_url": "obs://lab/none"})
     with pytest.raises(BadInput, match="bucket"):
         plan(outputs={"train_url": "obs:///x"})
@@ -152,7 +152,7 @@ def test_addresses_that_lead_nowhere_are_refused_at_once(workshop: Workshop, sto
 @pytest.fixture
 def silent_store(workshop: Workshop) -> None:
     """A store that never answers, and patience with it."""
-    save_account(workshop.home / "store.json", "obs", NOWHERE)
+    save_credential(workshop.home / "store.json", "obs", NOWHERE)
     workshop.stages.patience_s = workshop.stages.every_s = 600
 
 
@@ -182,7 +182,7 @@ def test_killing_the_supervisor_while_inputs_are_brought_leaves_nothing(workshop
     attempt = workshop.attempt(["true"], inputs={"data_url": "obs://lab/data"})
     workshop.engine.start(attempt)
     wait_for(lambda: in_phase(workshop, attempt, "bringing"), "it brings inputs")
-    claim = jobdir.read_claim(directory(attempt))
+    claim = read_claim(directory(attempt))
     assert claim is not None
     kill_9(claim.supervisor.pid)
     assert wait_final(workshop.engine, attempt).state is AttemptState.LOST
@@ -198,7 +198,7 @@ def test_results_of_a_killed_supervisor_are_marked_and_can_be_sent(
     workshop.engine.start(attempt)
     wait_for((attempt.directory / "out" / "train_url" / "m").exists, "the result")
     wait_for(lambda: in_phase(workshop, attempt, "running"), "the sender is up")
-    claim = jobdir.read_claim(directory(attempt))
+    claim = read_claim(directory(attempt))
     assert claim is not None
     kill_9(claim.supervisor.pid)
     seen = wait_final(workshop.engine, attempt)
@@ -253,14 +253,14 @@ def test_a_stop_ends_the_sending_of_a_job_that_is_done(workshop: Workshop) -> No
     assert (seen.state, seen.not_uploaded) == (AttemptState.SUCCEEDED, True)
 
 
-def test_killing_the_guard_while_results_are_sent_leaves_nothing(workshop: Workshop) -> None:
+def test_killing_the_keeper_while_results_are_sent_leaves_nothing(workshop: Workshop) -> None:
     workshop.stages.patience_s = workshop.stages.every_s = 600
     attempt = workshop.attempt(losing_its_store(workshop), outputs=OUT)
     workshop.engine.start(attempt)
     wait_for(lambda: in_phase(workshop, attempt, "sending"), "it sends")
-    claim = jobdir.read_claim(directory(attempt))
+    claim = read_claim(directory(attempt))
     assert claim is not None
-    kill_9(claim.guard.pid)
+    kill_9(claim.keeper.pid)
     seen = wait_final(workshop.engine, attempt)
     # The training was over: how it ended is known.
     assert (seen.state, seen.not_uploaded) == (AttemptState.SUCCEEDED, True)
@@ -284,7 +284,7 @@ def test_checkpoints_go_from_job_to_job(workshop: Workshop) -> None:
 
 
 def test_keys_are_in_one_private_file_while_the_job_runs(workshop: Workshop) -> None:
-    save_account(workshop.home / "store.json", "s3", NOWHERE)
+    save_credential(workshop.home / "store.json", "s3", NOWHERE)
     body = (
         "path = os.environ['JUMAR_STORE_FILE']\n"
         "print(oct(os.stat(path).st_mode & 0o777), 'sk-nowhere' + '-8472' in open(path).read())\n"

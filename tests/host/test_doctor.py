@@ -160,7 +160,7 @@ def test_checks_are_chosen_by_name_and_by_family():
         "tls",
     ]
     assert choose([]) == CHECKS
-    with pytest.raises(BadInput, match="no check is called 'tlss'") as caught:
+    with pytest.raises(BadInput, match="there is no check 'tlss'") as caught:
         choose(["tlss"])
     assert "tls" in (caught.value.hint or "")
 

@@ -14,7 +14,7 @@ FAIL, WARN, OK, UNKNOWN = Verdict.FAIL, Verdict.WARN, Verdict.OK, Verdict.UNKNOW
 def test_cards_without_a_driver(bare: FakeMachine):
     bare.add_cards(8, nodes=False)
     seen, fix = bare.found("card-driver", FAIL)
-    assert seen == "8 Ascend cards on the PCI bus and no /dev/davinciN: no driver"
+    assert seen == "8 Ascend cards on the PCI bus but no /dev/davinciN: no driver"
     assert "npu-driver" in fix
 
 
@@ -28,7 +28,7 @@ def test_cards_that_a_container_was_not_given(bare: FakeMachine):
     bare.add_cards(2, nodes=False)
     bare.write(".dockerenv")
     seen, fix = bare.found("card-driver", FAIL)
-    assert "none given to this container" in seen
+    assert "none passed to this container" in seen
     assert "--device /dev/davinci0" in fix
 
 
@@ -42,7 +42,7 @@ def test_a_card_that_the_driver_left_out(well: FakeMachine):
 def test_a_shared_device_file_is_missing(well: FakeMachine):
     (well.root / "dev/hisi_hdc").unlink()
     seen, fix = well.found("device-nodes", FAIL)
-    assert "/dev/hisi_hdc missing" in seen
+    assert "/dev/hisi_hdc does not" in seen
     assert "/dev" in fix
     well.write(".dockerenv")
     assert "docker run --device /dev/hisi_hdc" in well.found("device-nodes", FAIL)[1]
@@ -53,7 +53,7 @@ def test_a_user_outside_the_group_of_the_devices(bare: FakeMachine):
     gid = (bare.root / "dev/davinci0").stat().st_gid
     bare.uid, bare.groups = 4242, frozenset({4242})
     seen, fix = bare.found("device-permissions", FAIL)
-    assert seen == "this user may not read and write /dev/davinci0 and 4 more"
+    assert seen == "this user cannot read and write /dev/davinci0 and 4 more"
     assert "usermod -aG HwHiAiUser $USER" in fix
     bare.groups = frozenset({4242, gid})
     assert bare.verdicts("device-permissions") == {OK}
@@ -69,7 +69,7 @@ def test_the_group_of_the_devices_is_named(bare: FakeMachine):
     assert "usermod -aG npuusers" in bare.found("device-permissions", FAIL)[1]
     bare.groups = frozenset({1777})
     seen, _ = bare.found("device-permissions", FAIL)
-    assert "may not read and write /dev/davinci0" in seen
+    assert "cannot read and write /dev/davinci0" in seen
 
 
 def test_no_npu_smi_beside_device_files(well: FakeMachine):
@@ -82,7 +82,7 @@ def test_no_npu_smi_beside_device_files(well: FakeMachine):
 def test_a_driver_that_npu_smi_cannot_reach(well: FakeMachine):
     well.add_tool("npu-smi", "echo 'dcmi module initialize failed. ret is -8005'; exit 1")
     seen, fix = well.found("npu-smi", FAIL)
-    assert "ended with 1: dcmi module initialize failed" in seen
+    assert "exited with code 1: dcmi module initialize failed" in seen
     assert "lsmod" in fix
 
 
@@ -94,13 +94,13 @@ def test_npu_smi_without_the_libraries_of_the_driver(well: FakeMachine):
 
 def test_a_table_without_a_chip(well: FakeMachine):
     well.add_smi(table=smi_table(0))
-    assert well.found("npu-smi", FAIL)[0] == "npu-smi answers and shows no chip"
+    assert well.found("npu-smi", FAIL)[0] == "npu-smi responds but shows no chip"
 
 
 def test_firmware_that_does_not_go_with_the_driver(well: FakeMachine):
     well.add_smi(boards={1: board(1, compatibility="Incompatible")})
     seen, fix = well.found("firmware", FAIL)
-    assert seen == "driver and firmware do not go together on card 1: Incompatible"
+    assert seen == "driver and firmware do not fit together on card 1: Incompatible"
     assert "npu-firmware" in fix
 
 
@@ -114,8 +114,8 @@ def test_cards_with_different_firmware(well: FakeMachine):
 def test_an_installed_driver_that_is_not_running_yet(well: FakeMachine):
     well.write("usr/local/Ascend/driver/version.info", "Version=25.2.0\nascendhal_version=7\n")
     seen, fix = well.found("driver", WARN)
-    assert seen == "driver 25.2.0 is installed and 24.1.rc2 is running"
-    assert "restart" in fix
+    assert seen == "driver 25.2.0 is installed but 24.1.rc2 is running"
+    assert "reboot" in fix
 
 
 @pytest.mark.parametrize(
@@ -133,14 +133,16 @@ def test_a_foreign_process_on_a_card(well: FakeMachine):
     well.write("proc/31337/comm", "python\n")
     seen, fix = well.found("occupancy", WARN)
     user = pwd.getpwuid(os.getuid()).pw_name
-    assert f"card 1 is used by process 31337 (python), 20480 MB, of {user} and not known" in seen
+    assert (
+        f"card 1 is used by process 31337 (python), 20480 MB, owned by {user} and not part" in seen
+    )
     assert fix == f"ask {user}, or end it: kill 31337"
 
 
 def test_a_process_outside_this_container_is_unknown(well: FakeMachine):
     well.add_smi(table=smi_table(processes=[(1, 31337, "python")]))
     seen, fix = well.found("occupancy", UNKNOWN)
-    assert "cannot be seen from here" in seen
+    assert "is not visible from here" in seen
     assert fix == "on the host: ps -fp 31337"
 
 
@@ -148,14 +150,14 @@ def test_a_process_of_a_job_is_not_foreign(well: FakeMachine):
     well.add_smi(table=smi_table(processes=[(1, 31337, "python")]))
     well.write("proc/31337/comm", "python\n")
     well.write("proc/31337/environ", "HOME=/\0JUMAR_JOB_ID=k7x2m9q4tb\0")
-    assert well.found("occupancy", OK)[0] == "no foreign process; processes of jobs: 1"
+    assert well.found("occupancy", OK)[0] == "no foreign processes; processes of jobs: 1"
 
 
 def test_no_address_is_a_failure_on_910_and_a_warning_later(well: FakeMachine):
     well.write("etc/hccn.conf", "address_0=10.9.0.10\n")
     well.add_tool("hccn_tool", "exit 1")
     seen, fix = well.found("device-ip", WARN)
-    assert "no device address for 1" in seen
+    assert "has an address for device 1" in seen
     assert "hccn_tool -i 1 -ip -s address" in fix
     well.add_smi(table=smi_table(name="910A"))
     assert well.verdicts("device-ip") == {FAIL}

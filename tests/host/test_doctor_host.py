@@ -15,11 +15,11 @@ FAIL, WARN, OK, UNKNOWN = Verdict.FAIL, Verdict.WARN, Verdict.OK, Verdict.UNKNOW
     [
         ("0, 1", "a space ends the list, so it means 0 only", "=0,1"),
         ("1,0", "must ascend", "=0,1"),
-        ("0,0", "named twice", "=0"),
+        ("0,0", "listed twice", "=0"),
         ("0,7", "there are 2 cards", "=0"),
-        ("0-1", "only numbers with commas", "unset"),
-        ("0,,1", "only numbers with commas", "=0,1"),
-        ("", "set and empty", "unset"),
+        ("0-1", "only numbers separated by commas", "unset"),
+        ("0,,1", "only numbers separated by commas", "=0,1"),
+        ("", "set but empty", "unset"),
     ],
 )
 def test_a_list_of_visible_devices_that_means_something_else(
@@ -65,8 +65,8 @@ def test_a_list_for_cuda_chooses_no_npu(well: FakeMachine):
         ({"HCCL_CONNECT_TIMEOUT": "30"}, "between 120 and 7200", "unset HCCL_CONNECT_TIMEOUT"),
         ({"HCCL_IF_BASE_PORT": "many"}, "between", "unset HCCL_IF_BASE_PORT"),
         ({"HCCL_IF_IP": "10.0.0"}, "not an IP address", "unset HCCL_IF_IP"),
-        ({"HCCL_SOCKET_IFNAME": "eth9"}, "names no network interface", "=enp1"),
-        ({"RANK_TABLE_FILE": "/tmp/no.json"}, "which is not there", "unset RANK_TABLE_FILE"),
+        ({"HCCL_SOCKET_IFNAME": "eth9"}, "is not a network interface", "=enp1"),
+        ({"RANK_TABLE_FILE": "/tmp/no.json"}, "which does not exist", "unset RANK_TABLE_FILE"),
         (
             {"RANK_TABLE_FILE": "/tmp/no.json", "CM_CHIEF_IP": "10.0.0.1"},
             "both set",
@@ -95,7 +95,7 @@ def port_line(port: int, state: str = "0A") -> str:
 def test_a_port_of_hccl_that_somebody_listens_on(well: FakeMachine):
     well.write("proc/net/tcp6", port_line(60003) + port_line(50010))
     seen, fix = well.found("hccl-ports", FAIL)
-    assert seen == "HCCL's ports 60003 are taken"
+    assert seen == "HCCL's ports 60003 are in use"
     assert "export HCCL_IF_BASE_PORT=50100" in fix
 
 
@@ -119,14 +119,14 @@ def test_another_base_port_is_respected(well: FakeMachine):
 def test_ports_that_the_system_may_give_away(well: FakeMachine):
     well.write("proc/sys/net/ipv4/ip_local_reserved_ports", "\n")
     seen, fix = well.found("hccl-ports", WARN)
-    assert "the system may give them to anybody" in seen
+    assert "the system may assign them to any process" in seen
     assert fix == "sudo sysctl -w net.ipv4.ip_local_reserved_ports=60000-60031"
 
 
 def test_too_few_processors_for_the_cards(well: FakeMachine):
     well.write("proc/self/status", "Cpus_allowed_list:\t0-1,32\n")
     seen, fix = well.found("cpus", WARN)
-    assert "3 processors for 2 cards" in seen
+    assert "3 CPUs for 2 cards" in seen
     assert "at least 8" in fix
 
 

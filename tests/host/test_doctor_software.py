@@ -21,7 +21,7 @@ def test_a_latest_link_that_points_nowhere(well: FakeMachine):
     link.unlink()
     link.symlink_to("8.3.RC1")
     seen, fix = well.found("cann-links", FAIL)
-    assert f"{TOOLKIT}/latest points at 8.3.RC1, which is gone" in seen
+    assert f"{TOOLKIT}/latest points to 8.3.RC1, which does not exist" in seen
     assert fix == f"sudo ln -sfn {TOOLKIT}/8.5.0 {TOOLKIT}/latest"
 
 
@@ -30,7 +30,7 @@ def test_several_releases_and_none_chosen(bare: FakeMachine):
     bare.add_cann("8.5.0")
     seen, fix = bare.found("cann-version", WARN)
     assert "several CANN releases (8.5.0, 8.3.RC1)" in seen
-    assert fix == f"choose one: source {TOOLKIT}/set_env.sh"
+    assert fix == f"select one: source {TOOLKIT}/set_env.sh"
 
 
 def test_nothing_was_sourced(bare: FakeMachine):
@@ -44,7 +44,7 @@ def test_a_shell_that_sourced_a_cann_that_is_gone(bare: FakeMachine):
     bare.add_cann("8.5.0")
     bare.source(f"{TOOLKIT}/7.0.0")
     seen, fix = bare.found("set-env", FAIL)
-    assert seen == f"ASCEND_HOME_PATH is {TOOLKIT}/7.0.0, which is gone"
+    assert seen == f"ASCEND_HOME_PATH is {TOOLKIT}/7.0.0, which does not exist"
     assert fix == f"source {TOOLKIT}/set_env.sh"
 
 
@@ -53,7 +53,7 @@ def test_a_shell_that_uses_an_older_cann_than_there_is(bare: FakeMachine):
     bare.add_cann("8.5.0")
     bare.source(old)
     seen, fix = bare.found("set-env", WARN)
-    assert seen == "this shell uses CANN 8.3.RC1, and 8.5.0 is installed too"
+    assert seen == "this shell uses CANN 8.3.RC1, but 8.5.0 is also installed"
     assert "source" in fix
 
 
@@ -61,8 +61,8 @@ def test_a_shell_that_uses_an_older_cann_than_there_is(bare: FakeMachine):
     ("variable", "words"),
     [
         ("ASCEND_OPP_PATH", "ASCEND_OPP_PATH is not set"),
-        ("PYTHONPATH", "PYTHONPATH has no tbe"),
-        ("LD_LIBRARY_PATH", "LD_LIBRARY_PATH has no lib64"),
+        ("PYTHONPATH", "PYTHONPATH does not include CANN's tbe"),
+        ("LD_LIBRARY_PATH", "LD_LIBRARY_PATH does not include lib64"),
     ],
 )
 def test_a_variable_that_was_lost_after_sourcing(well: FakeMachine, variable: str, words: str):
@@ -95,7 +95,7 @@ def test_a_python_that_is_something_else(bare: FakeMachine):
     bare.add_tool("fake-python", "echo no; exit 3")
     bare.python = str(bare.root / "usr/local/bin/fake-python")
     seen, _ = bare.found("python", FAIL)
-    assert "does not work as a Python: no" in seen
+    assert "does not work as a Python interpreter: no" in seen
 
 
 def test_packages_that_cann_imports_are_missing(well: FakeMachine):
@@ -110,7 +110,7 @@ def test_packages_that_cann_imports_are_missing(well: FakeMachine):
 def test_torch_of_another_version_than_its_plugin(well: FakeMachine):
     well.add_python(torch="2.8.0", torch_npu="2.9.0")
     seen, fix = well.found("torch-fit", FAIL)
-    assert seen == "torch_npu 2.9.0 is made for torch 2.9.0, and torch is 2.8.0"
+    assert seen == "torch_npu 2.9.0 requires torch 2.9.0, but torch is 2.8.0"
     assert fix == "pip install torch==2.9.0 torch_npu==2.9.0"
 
 
@@ -118,14 +118,14 @@ def test_a_plugin_for_a_newer_cann(bare: FakeMachine):
     bare.add_cann("8.3.RC1")
     bare.add_python(torch="2.8.0", torch_npu="2.8.0.post4")
     seen, fix = bare.found("torch-fit", FAIL)
-    assert "made for CANN 9.0.0, and here is 8.3.RC1" in seen
+    assert "requires CANN 9.0.0, but this machine has 8.3.RC1" in seen
     assert fix == "pip install torch_npu==2.8.0"
 
 
 def test_a_plugin_for_an_older_cann_is_only_a_warning(well: FakeMachine):
     well.add_python(torch="2.8.0", torch_npu="2.8.0")
     seen, fix = well.found("torch-fit", WARN)
-    assert "made for CANN 8.3.RC1, and here is 8.5.0" in seen
+    assert "requires CANN 8.3.RC1, but this machine has 8.5.0" in seen
     assert fix == "pip install torch_npu==2.8.0.post2"
 
 
@@ -133,20 +133,20 @@ def test_a_cann_that_no_table_names_is_unknown(bare: FakeMachine):
     bare.add_cann("8.5.7")
     bare.add_python(torch="2.8.0", torch_npu="2.8.0")
     seen, _ = bare.found("torch-fit", UNKNOWN)
-    assert "and here is 8.5.7, which no table names" in seen
+    assert "but this machine has 8.5.7, which no table lists" in seen
 
 
 def test_a_python_that_the_plugin_was_not_made_for(bare: FakeMachine):
     bare.add_python(torch="2.2.0", torch_npu="2.2.0")
     seen, fix = bare.found("torch-fit", FAIL)
-    assert "made for Python 3.8, 3.9, 3.10, and this is Python 3." in seen
+    assert "requires Python 3.8, 3.9, 3.10, but this is Python 3." in seen
     assert "--python 3.10" in fix
 
 
 def test_torchvision_of_another_torch(bare: FakeMachine):
     bare.add_python(torch="2.7.1", torchvision="0.21.0")
     seen, fix = bare.found("torch-fit", FAIL)
-    assert "goes with torchvision 0.22.1" in seen
+    assert "requires torchvision 0.22.1" in seen
     assert fix == "pip install torchvision==0.22.1"
 
 
@@ -159,13 +159,13 @@ def test_torch_without_its_plugin_beside_cards(well: FakeMachine):
 
 def test_a_torch_built_for_other_cards(well: FakeMachine):
     well.add_python(torch="2.9.0+cu128", torch_npu="2.9.0")
-    assert "build for other cards" in well.found("torch-fit", WARN)[0]
+    assert "built for other cards" in well.found("torch-fit", WARN)[0]
 
 
 def test_a_mindspore_for_another_cann(well: FakeMachine):
     well.add_python(mindspore="2.7.1")
     seen, fix = well.found("mindspore-fit", FAIL)
-    assert "MindSpore 2.7.1 is made for CANN 8.3.RC1, and here is CANN 8.5.0" in seen
+    assert "MindSpore 2.7.1 requires CANN 8.3.RC1, but this machine has CANN 8.5.0" in seen
     assert fix == "pip install mindspore==2.10.0"
 
 
@@ -192,7 +192,7 @@ def test_a_plugin_that_loads_once_set_env_is_sourced(bare: FakeMachine):
         "shared object file')\n"
     )
     seen, fix = bare.found("torch-import", WARN)
-    assert "loads only after set_env.sh (jumar does it for its own jobs)" in seen
+    assert "loads only after sourcing set_env.sh (jumar does this for its own jobs)" in seen
     assert fix.endswith("/set_env.sh")
 
 
@@ -204,7 +204,7 @@ def test_a_plugin_that_loads_once_set_env_is_sourced(bare: FakeMachine):
         ("import yaml", "No module named 'yaml'", "pip install pyyaml"),
         ("raise ImportError('x.so: undefined symbol: _ZN2at')", "undefined", "jumar env check"),
         ("raise AttributeError('_ARRAY_API not found')", "_ARRAY_API", "numpy<2"),
-        ("import os; os.kill(os.getpid(), 11)", "ended by signal 11", "jumar env create"),
+        ("import os; os.kill(os.getpid(), 11)", "killed by signal 11", "jumar env create"),
         ("import os; os._exit(3)", "no answer", "jumar env create"),
     ],
 )
@@ -230,5 +230,5 @@ def test_a_plugin_that_sees_no_card(well: FakeMachine):
     (site / "torch.py").write_text("class npu:\n    is_available = staticmethod(lambda: False)\n")
     (site / "torch_npu.py").touch()
     seen, fix = well.found("torch-import", FAIL)
-    assert seen == "torch_npu imports and sees no NPU"
+    assert seen == "torch_npu imports but sees no NPU"
     assert "npu-smi" in fix

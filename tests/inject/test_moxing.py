@@ -103,9 +103,9 @@ def test_a_listing_without_a_way_on_is_an_error(mox: ModuleType, version_1: Dial
     version_1.lists = "without-token"
     for number in range(300):
         version_1.put(f"set/{number:03}", b"x")
-    with pytest.raises(OSError, match="lab/set/ is cut"):
+    with pytest.raises(OSError, match="lab/set/ is truncated"):
         mox.file.list_directory("obs://lab/set")
-    with pytest.raises(OSError, match="lab/set/ is cut"):
+    with pytest.raises(OSError, match="lab/set/ is truncated"):
         mox.file.remove("obs://lab/set", recursive=True)
     assert len(version_1.objects) == 300
 
@@ -117,7 +117,7 @@ def test_uploads_carry_the_checksum_that_the_server_compares(
     (tmp_path / "big").write_bytes(os.urandom(65 << 20))
     mox.file.write("obs://lab/small", "text")
     mox.file.copy(str(tmp_path / "big"), "obs://lab/big")
-    assert len(version_1.md5s) == 1 + 5
+    assert len(version_1.md5s) == 1 + 9
     assert "" not in version_1.md5s
     mox.file.copy("obs://lab/big", str(tmp_path / "back"))
     assert (tmp_path / "back").read_bytes() == (tmp_path / "big").read_bytes()
@@ -270,11 +270,11 @@ def test_shift_teaches_os_and_open_the_urls(mox: ModuleType, root: str) -> None:
 
 def test_urls_never_leave_the_store(mox: ModuleType, tmp_path: Path) -> None:
     for url in ("obs://lab/../../etc/passwd", "obs://../x", "obs://lab/a/../../../b"):
-        with pytest.raises(ValueError, match=r"leads out|bucket"):
+        with pytest.raises(ValueError, match=r"is outside|bucket"):
             mox.file.exists(url)
-        with pytest.raises(ValueError, match=r"leads out|bucket"):
+        with pytest.raises(ValueError, match=r"is outside|bucket"):
             mox.file.write(url, "x")
-    with pytest.raises(ValueError, match="leads out"):
+    with pytest.raises(ValueError, match="is outside"):
         mox.file.copy_parallel(str(tmp_path), "obs://lab/x", file_list=["../escape"])
 
 

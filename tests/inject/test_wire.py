@@ -78,7 +78,7 @@ def test_a_body_that_is_cut_is_told() -> None:
 def test_a_server_that_says_nothing_is_not_waited_for_longer_than_the_limit() -> None:
     with (
         answering([], stays=True) as port,
-        pytest.raises(TimeoutError, match=r"nothing came for 0\.3"),
+        pytest.raises(TimeoutError, match=r"no data arrived for 0\.3"),
     ):
         get(port, timeout_s=0.3)
     with answering([OK + b"content-length: 10\r\n\r\nhalf"], stays=True) as port:

@@ -7,7 +7,7 @@ import pytest
 from tests.jobs.test_service import Platform
 
 from jumar.engine.base import Attempt
-from jumar.engine.local.files import job_dir, write_files
+from jumar.engine.shared.files import Roots, write_files
 from jumar.launch.jobdir.job import read_request
 from jumar.spec.devices import CardRef
 from jumar.spec.job import JobSpec
@@ -35,11 +35,11 @@ def test_a_time_limit_is_as_long_whatever_the_clock_says(
         cards=(CardRef("local", 0),),
     )
     before = time.monotonic()
-    write_files(attempt, env_cache=tmp_path, notify=tmp_path)
+    write_files(Roots().of(attempt), attempt, env_cache=tmp_path, notify=tmp_path)
     written = time.monotonic()
     # Between the engine's request and the supervisor's start.
     set_clock(monkeypatch, by_s)
-    ends_at = read_request(job_dir(attempt)).ends_at()
+    ends_at = read_request(Roots().of(attempt)).ends_at()
     assert ends_at is not None
     assert before <= ends_at - 600 <= written
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from jumar.jobs.hints import HintSocket
-from jumar.launch.jobdir.files import JobDir, Journal
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.journal import Journal
 
 
 @pytest.mark.parametrize("depth", [1, 120], ids=["short", "longer than an address may be"])

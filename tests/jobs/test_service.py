@@ -21,9 +21,9 @@ from jumar.errors import (
     NotFound,
     StorageFull,
     SubmitRefused,
+    TooLarge,
 )
 from jumar.jobs import ledger, patience, results
-from jumar.jobs.archives import CodeTooLarge
 from jumar.jobs.lifecycle import STEPS, check_step
 from jumar.jobs.service import JobService
 from jumar.spec.causes import Cause
@@ -413,7 +413,7 @@ def test_a_digest_is_never_a_path(platform: Platform, digest: str) -> None:
 
 def test_endless_code_is_cut_off(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jumar.jobs.archives.MOST_BYTES", 1000)
-    with pytest.raises(CodeTooLarge):
+    with pytest.raises(TooLarge):
         platform.service.receive_code("0" * 64, (b"x" * 100 for _ in range(100)))
 
 
@@ -470,9 +470,10 @@ def test_logs_are_found_in_the_job_directory(platform: Platform) -> None:
         path.write_text("x" * (rank + 1))
     files = [(file.node, file.rank, file.size) for file in platform.service.log_files(job)]
     assert files == [(0, 0, 1), (0, 1, 2), (1, 10, 11)]
-    assert platform.service.log_path(job, 1, 10).read_text() == "x" * 11
+    with platform.service.open_log(job, 1, 10) as log:
+        assert log.read() == b"x" * 11
     with pytest.raises(NotFound):
-        platform.service.log_path(job, 0, 7)
+        platform.service.open_log(job, 0, 7)
 
 
 @given(st.sampled_from(S), st.sampled_from(S))

@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -117,3 +118,50 @@ def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Launc
     finally:
         for pid in made.left_over():
             os.kill(pid, signal.SIGKILL)
+
+
+def in_namespace(name: str) -> list[str]:
+    """What stands before a command that is to run there."""
+    return ["ip", "netns", "exec", name]
+
+
+@pytest.fixture
+def namespaces() -> Generator[list[str]]:
+    """Two network namespaces, 10.77.0.1 and 10.77.0.2, joined by a cable."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces need root and ip")
+    tag = secrets.token_hex(3)
+    names = [f"jm{tag}a", f"jm{tag}b"]
+    try:
+        for name in names:
+            made = subprocess.run(["ip", "netns", "add", name], check=False, capture_output=True)
+            if made.returncode != 0:
+                pytest.skip(f"no network namespaces here: {made.stderr.decode()}")
+        ends = [f"v{tag}a", f"v{tag}b"]
+        ip = [
+            "ip",
+            "link",
+            "add",
+            ends[0],
+            "netns",
+            names[0],
+            "type",
+            "veth",
+            "peer",
+            "name",
+            ends[1],
+            "netns",
+            names[1],
+        ]
+        subprocess.run(ip, check=True)
+        for name, end, number in zip(names, ends, (1, 2), strict=True):
+            for words in (
+                ["addr", "add", f"10.77.0.{number}/24", "dev", end],
+                ["link", "set", end, "up"],
+                ["link", "set", "lo", "up"],
+            ):
+                subprocess.run(["ip", "-n", name, *words], check=True)
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)

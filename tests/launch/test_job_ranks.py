@@ -7,8 +7,10 @@ import pytest
 
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request
+from jumar.launch.node.attempt import Given
+from jumar.launch.nodes.team import group_of
+from jumar.launch.prepare.platform_files import JobTable
 from jumar.launch.processes.supervise import SCHEDULER, Rank
-from jumar.launch.ranks.job_ranks import Prepared, plan_ranks
 
 TABLE = "/jobs/j1/hccl.json"
 
@@ -24,11 +26,14 @@ def job(**fields: Any) -> Job:
 
 
 def planned(folder: Path, made: Job, table: str | None = TABLE) -> dict[int, Rank]:
-    request = Request(tuple(range(made.device_count)), None, None, None)
-    directory = JobDir(str(folder / "job"), 1)
-    prepared = Prepared(str(folder), {}, table)
-    ranks = plan_ranks(directory, made, request, dict(made.environment), prepared)
-    return {rank.rank: rank for rank in ranks}
+    given = Given(
+        JobDir(str(folder / "job"), 1),
+        made,
+        Request(tuple(range(made.device_count)), None, None, None),
+    )
+    plan = given.plan(str(folder), given.environment(), JobTable(path=table))
+    group = group_of(given.meeting, 0, [given.size], 29500, "127.0.0.1")
+    return {rank.rank: rank for rank in plan.ranks(group)}
 
 
 @pytest.mark.parametrize("framework", ["MindSpore 2.6", "tensorflow-1.15"])
@@ -99,3 +104,19 @@ def test_local_rank_goes_right_behind_a_script_that_declares_it(tmp_path: Path) 
     assert argv == ["python", "-u", "train.py", "--local-rank=1", "fit", "--lr", "1"]
     line = job(device_kind="cpu", command="python train.py && echo done")
     assert planned(tmp_path, line, None)[1].program.argv[1:] == ["-c", line.command]
+
+
+def test_what_comes_later_in_the_environment_overrides_what_comes_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FROM_SHELL", "shell")
+    monkeypatch.setenv("BOTH", "shell")
+    monkeypatch.setenv("MY_TOKEN", "of the server")
+    own = {"BOTH": "job", "JUMAR_JOB_ID": "forged", "RANK": "99", "HCCL_CONNECT_TIMEOUT": "600"}
+    found = planned(tmp_path, job(environment=own))[1].program.environment
+    wanted = {
+        "FROM_SHELL": "shell", "BOTH": "job", "JUMAR_JOB_ID": "j1", "RANK": "1",
+        "HCCL_CONNECT_TIMEOUT": "600", "HCCL_WHITELIST_DISABLE": "1",
+    }  # fmt: skip
+    assert {name: found[name] for name in wanted} == wanted
+    assert "MY_TOKEN" not in found

@@ -1,17 +1,13 @@
 """Runs of several nodes: as processes on one address, and as network namespaces of their own."""
 
-import os
-import secrets
-import shutil
 import signal
 import socket
 import struct
 import subprocess
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import Launcher, wait_for, wait_for_notice
+from tests.launch.conftest import Launcher, in_namespace, wait_for, wait_for_notice
 from tests.ports import free_port
 
 from jumar.launch.processes import process
@@ -127,10 +123,10 @@ def test_a_node_that_does_not_come_is_named(launcher: Launcher) -> None:
 NOISE = [
     b"GET / HTTP/1.1\r\n\r\n",
     b"[" * 200_000 + b"\n",
-    b'{"jumar": 1}\n',
-    b'{"jumar": 1, "id": "a", "nodes": 2, "node": 1}\n',
-    b'{"jumar": 1, "id": "a", "nodes": 2, "node": {}, "size": "x", "part": 3}\n',
-    b'{"jumar": 1, "id": "a", "nodes": 2, "node": -1, "size": 1, "part": null}\n',
+    b'{"jumar": 2}\n',
+    b'{"jumar": 2, "id": "a", "nodes": 2, "node": 1}\n',
+    b'{"jumar": 2, "id": "a", "nodes": 2, "node": {}, "size": "x", "part": 3}\n',
+    b'{"jumar": 2, "id": "a", "nodes": 2, "node": -1, "size": 1, "part": null}\n',
 ]
 
 
@@ -170,48 +166,6 @@ def test_a_silent_node_is_lost_after_a_while(launcher: Launcher, tmp_path: Path)
     assert launcher.end(one).code == 120
 
 
-@pytest.fixture
-def namespaces() -> Generator[list[str]]:
-    """Two network namespaces, 10.77.0.1 and 10.77.0.2, joined by a cable."""
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("network namespaces need root and ip")
-    tag = secrets.token_hex(3)
-    names = [f"jm{tag}a", f"jm{tag}b"]
-    try:
-        for name in names:
-            made = subprocess.run(["ip", "netns", "add", name], check=False, capture_output=True)
-            if made.returncode != 0:
-                pytest.skip(f"no network namespaces here: {made.stderr.decode()}")
-        ends = [f"v{tag}a", f"v{tag}b"]
-        ip = [
-            "ip",
-            "link",
-            "add",
-            ends[0],
-            "netns",
-            names[0],
-            "type",
-            "veth",
-            "peer",
-            "name",
-            ends[1],
-            "netns",
-            names[1],
-        ]
-        subprocess.run(ip, check=True)
-        for name, end, number in zip(names, ends, (1, 2), strict=True):
-            for words in (
-                ["addr", "add", f"10.77.0.{number}/24", "dev", end],
-                ["link", "set", end, "up"],
-                ["link", "set", "lo", "up"],
-            ):
-                subprocess.run(["ip", "-n", name, *words], check=True)
-        yield names
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
-
-
 TRAIN = """
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -230,7 +184,7 @@ def in_namespaces(
         launcher.start(
             "--devices", "cpu:2", "--nodes", "2", "--rdzv", "10.77.0.1:29400", "--grace", "2",
             "--log-dir", f"logs{node}", *command,
-            prefix=["ip", "netns", "exec", namespaces[node]],
+            prefix=in_namespace(namespaces[node]),
             # Node 0 knows itself by its address, node 1 gets the number that is left.
             environ={"GLOO_SOCKET_IFNAME": subprocess.run(
                 ["ip", "-n", namespaces[node], "-o", "route", "get", "10.77.0.9"],

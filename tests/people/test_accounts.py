@@ -1,19 +1,10 @@
-from collections.abc import Generator
-
 import pytest
 from sqlalchemy import select, update
 
-from jumar.database.access import Database, open_database
+from jumar.database.access import Database
 from jumar.database.tables import login_codes, tokens, users
 from jumar.errors import BadInput, Conflict, NotFound, NotSignedIn
 from jumar.people.accounts import Accounts
-
-
-@pytest.fixture
-def database(database_url: str) -> Generator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
 
 
 @pytest.fixture

@@ -170,10 +170,10 @@ def test_a_ported_loop_trains_with_two_ranks(tmp_path: Path) -> None:
     ("old", "new", "reason"),
     [
         ("    for epoch in", "    for step in", "loops over epochs"),
-        ("shuffle=True", "sampler=mine", "sampler of its own"),
+        ("shuffle=True", "sampler=mine", "already has a sampler"),
         ("train_loader = DataLoader(train_data, batch_size=8, shuffle=True)", "train_loader = build()", "No training loaders"),
-        ("    for epoch in range(args.epochs):", "    other = torch.optim.SGD(net.parameters())\n    for epoch in range(args.epochs):", "Several models"),
-        ("    model = nn.Linear(4, 2).to(device)\n", "", "is not made beside"),
+        ("    for epoch in range(args.epochs):", "    other = torch.optim.SGD(net.parameters())\n    for epoch in range(args.epochs):", "several models"),
+        ("    model = nn.Linear(4, 2).to(device)\n", "", "is not created in the same block"),
         ("    optimizer =", "    if many:\n        model = nn.DataParallel(model)\n    optimizer =", "inside a condition"),
     ],
 )  # fmt: skip

@@ -65,11 +65,11 @@ def test_reports_go_where_they_are_asked(source: Path, tmp_path: Path) -> None:
     [
         (["nope", "-o", "out"], "no such folder: nope"),
         ([".", "-o", "out", "--torch", "two"], "is not a torch version"),
-        ([".", "-o", "out", "--torch", "1.4"], "has no plug-in"),
+        ([".", "-o", "out", "--torch", "1.4"], "no NPU plug-in"),
         ([".", "-o", "out", "--chip", "h100"], "unknown chip 'h100'"),
-        (["."], "where shall the port go?"),
-        ([".", "--in-place", "-o", "out"], "exclude each other"),
-        ([".", "--in-place", "--check"], "do not"),
+        (["."], "no target for the port"),
+        ([".", "--in-place", "-o", "out"], "cannot be combined"),
+        ([".", "--in-place", "--check"], "cannot be combined"),
     ],
 )
 def test_bad_input_exits_with_2_and_one_clear_line(arguments: list[str], words: str) -> None:

@@ -5,13 +5,17 @@ from pathlib import Path
 
 import pytest
 
+import jumar.port
 from jumar.cli.port import command
 from jumar.port import Mode, Options, port_text
 from jumar.port.cuda_packages import PACKAGES
-from jumar.port.rules import titles
+from jumar.port.packages import NAMED_FOR_CUDA
+from jumar.port.rules import OTHER_TITLES, RULES, titles
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reference/port-rules.md").read_text("utf-8")
+ROOM = Path(jumar.port.__file__).parent
+CODE = re.compile(r"\bJP\d{3}\b")
 SECTION = re.compile(r"^## (JP\d+): .*?(?=^## )", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"```diff\n(.*?)\n```\n(?:reports: ([\w, ]+))?", re.DOTALL)
 
@@ -46,11 +50,24 @@ def test_each_rule_does_what_its_section_shows(section: str) -> None:
         assert ", ".join(sorted({f.code for f in result.findings})) == reports
 
 
-def test_every_code_is_on_the_page() -> None:
-    for code in titles():
-        assert code in PAGE, code
+def test_a_code_means_one_thing() -> None:
+    codes = [*OTHER_TITLES, *(rule.code for rule in RULES)]
+    assert len(codes) == len(set(codes))
+    named = {code for file in ROOM.rglob("*.py") for code in CODE.findall(file.read_text("utf-8"))}
+    assert named == set(codes)
+
+
+def test_the_page_has_one_entry_for_each_code_and_no_other() -> None:
+    packages = {package.code for package in PACKAGES} | {NAMED_FOR_CUDA}
+    sections = re.findall(r"^## (JP\d+): (.+)$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| (JP\d+) \| ([^|]+) \|$", PAGE, re.MULTILINE)
+    told = [*sections, *rows]
+    assert len(told) == len(dict(told))
+    expected = {code: words.en for code, words in titles().items() if code not in packages}
+    assert dict(told) == expected
+    assert set(re.findall(r"^\| (JP\d+) \| [^|]+ \| [^|]+ \|$", PAGE, re.MULTILINE)) == packages
     for package in PACKAGES:
-        assert f"`{package.module}`" in PAGE
+        assert f"| {package.code} | `{package.module}` | {package.advice.en} |" in PAGE
 
 
 def test_the_pages_name_only_options_that_the_command_has() -> None:

@@ -22,7 +22,7 @@ from jumar.port.proof import (
 )
 from jumar.port.report import as_html, as_json, as_sarif, proof_text
 from jumar.port.report.summary import Evidence, Report, make
-from jumar.port.trial import read
+from jumar.port.trial_report import read
 
 OUTPUT = Mark(Kind.OUTPUT, "Linear", (1.0, 2.0), where="net.py:4", source="x = self.fc(x)")
 LOSS = Mark(Kind.LOSS, "loss", (2.0,), where="train.py:9", source="loss.backward()")
@@ -64,7 +64,7 @@ def test_rounding_within_the_tolerance_is_proven_and_not_called_the_same_bits() 
         (5, {"values": (1.1,)}, "loss 2", "train.py:9"),
         (5, {"values": (math.nan,)}, "loss 2", "train.py:9"),
         (2, {"values": (1.0, 2.5)}, "parameter w after step 1", "train.py:10"),
-        (6, {"what": "v"}, "what happens", "train.py:10"),
+        (6, {"what": "v"}, "order of events", "train.py:10"),
     ],
 )
 def test_the_first_difference_has_its_place(
@@ -206,10 +206,10 @@ def test_sarif_has_them_at_lines_of_the_source(tmp_path: Path) -> None:
         return found
 
     differs = results(compare(ORIGINAL, changed(5, values=(3.0,))))
-    assert ("JP951", "error", 9) in differs
+    assert ("JP953", "error", 9) in differs
     # Line 3 of the port is line 2 of the source: a line was put before it.
     assert ("JP952", "warning", 2) in differs
-    assert ("JP951", "none", None) in results(compare(ORIGINAL, PORT))
+    assert ("JP953", "none", None) in results(compare(ORIGINAL, PORT))
 
 
 def test_lines_of_the_port_lead_back_to_the_source() -> None:

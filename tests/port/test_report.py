@@ -65,7 +65,7 @@ def test_the_page_is_whole_self_contained_and_in_two_languages(report: Report) -
     assert page.count('class="en"') == page.count('class="zh"') > 20
     assert "needs work: 2 places" in page
     assert "需要人工处理：2 处" in page
-    assert "&lt;b&gt;&amp;&quot;quoted" in page
+    assert "&lt;b&gt;&amp;&#34;quoted" in page
     assert "m.to(ACCELERATOR)" in page.replace("nn.DataParallel(", "").replace("m).to", "m.to")
 
 

@@ -216,11 +216,11 @@ def test_bad_places_get_a_clear_word_and_nothing_is_written(tmp_path: Path) -> N
     source = make(tmp_path / "src", a_py="import torch\n")
     full = make(tmp_path / "full", mine_py="keep\n")
     for bad, words in [
-        (source / "out", "lies inside"),
+        (source / "out", "is inside"),
         (source, "is the source itself"),
-        (tmp_path, "lies inside"),
+        (tmp_path, "is inside"),
         (full, "is not empty"),
-        (source / "a.py", "lies inside"),
+        (source / "a.py", "is inside"),
     ]:
         with pytest.raises(BadInput, match=words):
             write(source, bad)
@@ -337,7 +337,7 @@ def test_suppression_selection_and_rules_of_the_project(tmp_path: Path) -> None:
         ("nope = 1", "unknown setting"),
         ('[[rule]]\nname = "a"', "`code` and `name`"),
         ('[[rule]]\ncode = "X1"\nname = "a"\nseverity = "bad"', "severity"),
-        ('[[rule]]\ncode = "JP1"\nname = "a"\nmessage = "m"', "cannot be used"),
+        ('[[rule]]\ncode = "JP1"\nname = "a"\nmessage = "m"', "invalid rule code"),
         ("= broken", "is not TOML"),
     ],
 )
@@ -408,7 +408,7 @@ def test_a_script_in_utf_16_is_told_of(tmp_path: Path) -> None:
     words = [
         f.why.en for r in port_tree(tmp_path / "utf-16", Options()).results for f in r.findings
     ]
-    assert words == ["a.py is UTF-16, which Python does not read."]
+    assert words == ["a.py is UTF-16, which Python does not accept."]
 
 
 @pytest.mark.parametrize("tool", [["git", "apply"], ["patch", "-p1", "--quiet", "--input"]])

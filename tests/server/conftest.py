@@ -14,10 +14,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.store.conftest import moto_account as moto_account
+from tests.store.conftest import moto_credential as moto_credential
 
 from jumar.database.access import open_database
 from jumar.engine.memory import MemoryEngine
+from jumar.errors import CODES
 from jumar.jobs.service import JobService
 from jumar.people.accounts import Accounts
 from jumar.server.edge.site import Site
@@ -52,7 +53,8 @@ class Answer:
     @property
     def error(self) -> str:
         error = self.json["error"]
-        assert set(error) == {"message", "hint"}
+        assert set(error) == {"code", "message", "hint"}
+        assert CODES[error["code"]].status == self.status
         return error["message"]
 
 

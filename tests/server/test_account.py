@@ -133,14 +133,14 @@ def test_the_page_makes_shows_and_revokes_tokens(site: Running, language: str, w
 def test_the_page_changes_the_password(site: Running) -> None:
     for old, new, repeat, status, words in (
         ("guess", NEW, NEW, 403, "The current password is wrong."),
-        (OLD, NEW, "other", 422, "The two passwords are not the same."),
+        (OLD, NEW, "other", 422, "The passwords do not match."),
         (OLD, "short", "short", 422, "At least 8 characters."),
     ):
         answer = post(site, "/account/password", old=old, new=new, repeat=repeat)
         assert (answer.status, words in answer.text) == (status, True)
     done = post(site, "/account/password", old=OLD, new=NEW, repeat=NEW)
     assert (done.status, done.headers["Location"]) == (303, "/account?changed=1")
-    assert "The password is changed." in site.ask("GET", "/account?changed=1", user="zoe").text
+    assert "Password changed." in site.ask("GET", "/account?changed=1", user="zoe").text
     assert sign_in(site, NEW).status == 200
 
 
@@ -149,6 +149,6 @@ def test_the_page_of_users_gives_out_a_password_once(site: Running) -> None:
     answer = post(site, "/users/zoe/reset", user="root")
     found = re.search(r"<pre><code>(\S+)</code></pre>", answer.text)
     assert found is not None
-    assert "Password for zoe" in answer.text
+    assert "Temporary password for zoe" in answer.text
     assert found[1] not in site.ask("GET", "/users", user="root").text
     assert sign_in(site, found[1]).status == 200

@@ -167,7 +167,7 @@ def test_a_login_link_works_once(running: Running) -> None:
         ({"command": "true"}, "name: is missing"),
         ({"name": "x", "command": "true", "device": "npu:-1"}, "npu:-1"),
         ({"name": "../x", "command": "true"}, "'../x' is not a name"),
-        ({"name": "n" * 10_000, "command": "true"}, "name: String should have at most 128"),
+        ({"name": "n" * 10_000, "command": "true"}, "name: must have at most 128 characters"),
         ({"name": "x", "command": []}, "the command is empty"),
         ({"name": "x", "command": "true", "code": "/home/ann/code"}, "code: a folder cannot"),
         ({"name": "x", "command": "true", "device": "sim:9"}, "sim:9"),
@@ -192,7 +192,7 @@ def test_a_job_that_is_wrong_is_refused_in_words_and_nothing_changes(
 @pytest.mark.parametrize(
     ("method", "path", "status", "words"),
     [
-        ("GET", "/nothing", 404, "nothing at /api/v1/nothing"),
+        ("GET", "/nothing", 404, "/api/v1/nothing does not exist"),
         ("DELETE", "/jobs", 405, "DELETE is not allowed"),
         ("GET", "/jobs/zzzz", 404, "zzzz"),
         ("GET", "/jobs?limit=0", 422, "limit: "),

@@ -89,7 +89,7 @@ def test_the_job_page_follows_state_and_log_until_the_end(running: Running, page
     running.running_job(device="sim:8", name="holder")
     job = running.submit(name="epochs", device="sim:2")
     page.goto(f"{running.url}/jobs/{job.id}")
-    expect(page.get_by_text("Why it waits")).to_be_visible()
+    expect(page.get_by_text("Why this job is waiting")).to_be_visible()
     expect(page.get_by_text("The log appears here")).to_be_visible()
     holder = running.site.service.page(text="holder").jobs[0]
     running.finish(holder.id)
@@ -105,7 +105,7 @@ def test_the_job_page_follows_state_and_log_until_the_end(running: Running, page
     text = page.locator("#log-text").inner_text()
     assert text.splitlines()[1:] == ["progress 100%", "green 训练完成"]
     expect(page.locator("#summary .state")).to_have_text("Succeeded")
-    expect(page.locator("[data-status]")).to_have_text("Complete")
+    expect(page.locator("[data-status]")).to_have_text("End of log")
     expect(page.locator("#attempts .state")).to_have_text("Succeeded")
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
 
@@ -144,15 +144,15 @@ def test_the_rank_is_chosen_and_the_log_is_searched(running: Running, page: Page
     running.log_path(job.id, 1).write_text("one\nneedle\nhay\nNeedle\n")
     page.goto(f"{running.url}/jobs/{job.id}")
     expect(page.locator("#log-text")).to_contain_text("zero")
-    page.get_by_label("Which log").select_option("0-1")
+    page.get_by_label("Choose a log").select_option("0-1")
     expect(page.locator("#log-text")).to_contain_text("needle")
     page.keyboard.press("/")
     page.keyboard.type("needle")
     expect(page.locator("[data-found]")).to_have_text("1 of 2")
     page.keyboard.press("Enter")
     expect(page.locator("[data-found]")).to_have_text("2 of 2")
-    page.get_by_label("Search in the log").fill("nowhere")
-    expect(page.locator("[data-found]")).to_contain_text("Not found")
+    page.get_by_label("Search log").fill("nowhere")
+    expect(page.locator("[data-found]")).to_contain_text("No match")
 
 
 def test_a_job_is_found_opened_and_stopped_by_keyboard(running: Running, page: Page) -> None:
@@ -191,7 +191,7 @@ def test_the_language_is_switched_in_the_header(running: Running, page: Page) ->
     expect(page.get_by_role("heading", name="任务")).to_be_visible()
     expect(page.locator("tbody .state")).to_have_text("运行中")
     page.get_by_role("link", name="sprache").click()
-    expect(page.get_by_role("button", name="再次运行")).to_be_visible()
+    expect(page.get_by_role("button", name="重新运行")).to_be_visible()
     page.get_by_role("link", name="English").click()
     expect(page.get_by_role("button", name="Run again")).to_be_visible()
 
@@ -215,9 +215,9 @@ def test_signing_in_waiting_and_being_approved(running: Running, browser: Browse
     visitor.goto(running.url)
     expect(visitor).to_have_url(re.compile("/login"))
     visitor.get_by_role("link", name="Register").click()
-    visitor.get_by_label("Name").fill("mia")
+    visitor.get_by_label("User name").fill("mia")
     visitor.get_by_label("Password", exact=True).fill("long enough")
-    visitor.get_by_label("Password again").fill("long enough")
+    visitor.get_by_label("Confirm password").fill("long enough")
     visitor.get_by_role("button", name="Register").click()
     expect(visitor.get_by_text("An administrator has to approve mia")).to_be_visible()
     admin = browser.new_context(locale="en-GB")

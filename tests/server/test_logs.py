@@ -2,6 +2,7 @@
 
 import os
 import socket
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.server.conftest import Running
 
+from jumar.errors import RangeUnsatisfiable
 from jumar.server.api.logfile import OpenLog
-from jumar.server.edge.ranges import Part, RangeUnsatisfiable, parse_range
+from jumar.server.edge.ranges import Part, parse_range
 
 GIB = 1 << 30
 
@@ -34,7 +36,7 @@ def test_the_tail_is_what_the_last_lines_are(
     data = b"\n".join(lines) + (b"\n" if ends and lines else b"")
     path = tmp_path_factory.mktemp("log") / "rank0.log"
     path.write_bytes(data)
-    log = OpenLog(path)
+    log = OpenLog(FileIO(path))
     try:
         offset = log.tail_offset(count, len(data))
     finally:
@@ -49,7 +51,7 @@ def test_a_tail_over_many_blocks(tmp_path: Path) -> None:
     path = tmp_path / "rank0.log"
     lines = [b"%06d %s\n" % (number, b"x" * (number % 300)) for number in range(5000)]
     path.write_bytes(b"".join(lines))
-    log = OpenLog(path)
+    log = OpenLog(FileIO(path))
     offset = log.tail_offset(3000, path.stat().st_size)
     log.close()
     assert path.read_bytes()[offset:] == b"".join(lines[2000:])
@@ -58,7 +60,7 @@ def test_a_tail_over_many_blocks(tmp_path: Path) -> None:
 def test_a_tail_without_any_newline_is_bounded_and_begins_with_a_character(tmp_path: Path) -> None:
     path = tmp_path / "rank0.log"
     path.write_text("é" * 100_000, "utf-8")
-    log = OpenLog(path)
+    log = OpenLog(FileIO(path))
     offset = log.tail_offset(5, 200_000, most_bytes=1001)
     log.close()
     assert 200_000 - offset == 1000

@@ -59,7 +59,7 @@ def test_every_call_of_the_client_takes_user_and_name(running: Running) -> None:
         with pytest.raises(NotFound, match="bob/train"):
             root.get("bob/train")
         for wrong in ("/train", "bob/", "/"):
-            with pytest.raises(BadInput, match="is no job"):
+            with pytest.raises(BadInput, match="does not name a job"):
                 root.get(wrong)
     with Client(running.url, running.token("ann")) as ann, pytest.raises(NotAllowed):
         ann.get("bob/train")

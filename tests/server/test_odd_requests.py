@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ ODD_TEXT = {"nul": "a\0b", "half a pair": "a\ud800b"}
 DIGITS = "9" * 5000
 ODD_NUMBERS = (str(2**63), str(-(2**63) - 1), str(2**64), DIGITS, f"-{DIGITS}")
 _PLACEHOLDER = "here goes what is odd"
+# As pydantic writes them.
+_FRAMEWORKS_WORDS = re.compile(r"Input |should (be|have|match)|Value error|unable to parse")
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ def check(answer: Answer, what: object, *, is_refused: bool = False) -> None:
     assert answer.status < 500, (what, answer.status, answer.body)
     if is_refused:
         assert 400 <= answer.status < 500, (what, answer.status, answer.body)
-        assert set(answer.json["error"]) == {"message", "hint"}, what
+        assert not _FRAMEWORKS_WORDS.search(answer.error), (what, answer.error)
 
 
 def test_odd_text_in_any_parameter_is_refused(database_url: str, tmp_path: Path) -> None:
@@ -166,6 +169,22 @@ def test_huge_numbers_are_refused_wherever_one_is_taken(database_url: str, tmp_p
                     check(
                         _send(server, call.method, path, body), (path, body[:300]), is_refused=True
                     )
+
+
+@pytest.mark.parametrize("wrong", ["true", "1.5", '"?"', "[]", "{}", "null", "[[1]]"])
+def test_a_wrong_type_in_any_field_is_refused_in_our_words(shared: Running, wrong: str) -> None:
+    bodies = [call for call in operations(shared) if call.body is not None]
+    refused = 0
+    for call in bodies:
+        path = call.path.replace("{kind}", "obs")
+        for kind in (str, int, bool):
+            for odd in _with_one_odd(call.body, kind):
+                body = json.dumps(odd).replace(json.dumps(_PLACEHOLDER), wrong)
+                answer = _send(shared, call.method, path, body)
+                is_refused = 400 <= answer.status < 500
+                refused += is_refused
+                check(answer, (path, body), is_refused=is_refused)
+    assert refused > 10
 
 
 def _send(server: Running, method: str, path: str, body: str) -> Answer:

@@ -58,7 +58,7 @@ def test_a_moment_inside_a_sentence_is_not_shown_as_markup(running: Running) -> 
     running.running_job(device="sim:8", time_limit=60)
     waiting = running.submit(device="sim:8")
     page = running.ask("GET", f"/jobs/{waiting.id}?lang=zh").text
-    assert "预计<time " in page
+    assert "预计 <time " in page
 
 
 def test_the_catalogues_are_plain_tables() -> None:
@@ -106,7 +106,7 @@ def test_the_list_shows_states_counts_and_only_links_what_one_may_open(running: 
     assert page.count('href="/jobs/') == 1
     assert "Running <b>1</b>" in page
     assert "their-job" not in running.ask("GET", "/?text=my-").text
-    assert "No job matches" in running.ask("GET", "/?text=nothing-like-it").text
+    assert "No matching jobs" in running.ask("GET", "/?text=nothing-like-it").text
     assert "my-job" not in running.ask("GET", "/?user=bob").text
     assert "my-job" not in running.ask("GET", "/?state=failed").text
 
@@ -157,7 +157,7 @@ def test_a_queued_job_says_why_it_waits_in_both_languages(running: Running) -> N
     running.running_job(device="sim:6")
     job = running.submit(device="sim:8")
     english = running.ask("GET", f"/jobs/{job.id}").text
-    assert "Why it waits" in english
+    assert "Why this job is waiting" in english
     waiting = running.site.service.get(job.id).waiting
     assert waiting is not None
     assert waiting.text in english
@@ -223,7 +223,7 @@ def test_registering_in_the_browser_leads_to_the_waiting_page(running: Running) 
         answer = running.ask("POST", "/register", user=None, body=body, headers=form)
         return answer.status, answer.headers["Location"] or answer.text
 
-    assert "not the same" in register(b"name=mia&password=long+enough&repeat=other")[1]
+    assert "do not match" in register(b"name=mia&password=long+enough&repeat=other")[1]
     assert register(b"name=mia&password=short&repeat=short")[0] == 422
     assert register(b"name=mia&password=long+enough&repeat=long+enough") == (303, "/waiting")
     assert "is taken" in register(b"name=mia&password=long+enough&repeat=long+enough")[1]
@@ -232,11 +232,11 @@ def test_registering_in_the_browser_leads_to_the_waiting_page(running: Running) 
 @pytest.mark.parametrize(
     ("seconds", "english", "chinese"),
     [
-        (0, "0s", "0秒"),
-        (59, "59s", "59秒"),
-        (190, "3m 10s", "3分10秒"),
-        (3600, "1h", "1小时"),
-        (93_784, "1d 2h", "1天2小时"),
+        (0, "0s", "0 秒"),
+        (59, "59s", "59 秒"),
+        (190, "3m 10s", "3 分钟 10 秒"),
+        (3600, "1h", "1 小时"),
+        (93_784, "1d 2h", "1 天 2 小时"),
     ],
 )
 def test_lengths_of_time(seconds: int, english: str, chinese: str) -> None:

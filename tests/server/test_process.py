@@ -20,8 +20,8 @@ from tests.server.conftest import wait_for
 
 from jumar.client import Client
 from jumar.database.access import open_database
-from jumar.errors import HomeUnusable, JumarError, StorageFull
-from jumar.server.home import HomeHeld, locked
+from jumar.errors import HomeHeld, HomeUnusable, JumarError, StorageFull
+from jumar.server.home import locked
 from jumar.server.process import manage as process
 from jumar.settings import Settings
 from jumar.spec.states import JobState
@@ -153,7 +153,7 @@ def test_two_starts_at_once_give_one_server(settings: Settings) -> None:
 
 def test_a_home_that_another_server_holds(settings: Settings) -> None:
     settings.home.mkdir()
-    with locked(settings.home), pytest.raises(HomeHeld, match="already works in"):
+    with locked(settings.home), pytest.raises(HomeHeld, match="is already using"):
         process.serve(settings)
 
 

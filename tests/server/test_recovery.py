@@ -14,7 +14,8 @@ from tests.older import migrate
 from tests.server.conftest import Running
 
 from jumar.database.access import open_database
-from jumar.launch.jobdir.files import JobDir, write_json
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.whole import write_json
 from jumar.spec.states import JobState
 
 ID = "abcdefghij"
@@ -40,7 +41,7 @@ def job_folder(
     write_json(directory.job, job)
     write_json(directory.request, {"cards": [3, 4], "archive": None})
     if result is not None:
-        write_json(directory.result, result)
+        write_json(directory.said, result)
     return directory
 
 
@@ -313,7 +314,7 @@ def test_a_folder_that_cannot_be_understood_is_named_and_left_alone(
 def test_text_that_no_database_takes_is_escaped(owned: Running) -> None:
     result = {**DONE, "state": "failed", "reason": "a\0b", "tail": "\ud800"}
     directory = job_folder(owned.home)
-    Path(directory.result).write_text(json.dumps(result))
+    Path(directory.said).write_text(json.dumps(result))
     owned.api("POST", "/repair", user="root")
     attempt = owned.api("GET", f"/jobs/{ID}", user="root").json["attempts"][0]
     assert (attempt["reason"], attempt["tail"]) == ("a\\x00b", "\\ud800")

@@ -9,7 +9,7 @@ from tests.server.conftest import Running, wait_for
 
 from jumar.spec.records import Carried, StagingRecord
 from jumar.spec.states import AttemptState
-from jumar.store.accounts import Account
+from jumar.store.credentials import Credential
 from jumar.store.users import UserStores
 
 OUT = {"train_url": "obs://lab/out"}
@@ -33,7 +33,7 @@ def test_progress_is_on_the_page_and_news_of_it_come(running: Running) -> None:
     _, english = page(running, f"/jobs/{job.id}")
     assert "312 of 5,000 files, 1.2 GB of 20.0 GB, 85.0 MB/s" in english
     _, chinese = page(running, f"/jobs/{job.id}?lang=zh")
-    assert "5,000 个文件中的 312 个" in chinese
+    assert "312 / 5,000 个文件" in chinese
     record = running.api("GET", f"/jobs/{job.id}").json["staging"]
     assert (record["phase"], record["inputs"]["files"]) == ("bringing", 312)
     seen = f"/jobs/{job.id}?seen={running.site.service.version}&carried={record['updated_at']:.3f}"
@@ -61,13 +61,13 @@ def test_results_left_behind_are_marked_everywhere_until_they_are_uploaded(
     running.finish(job.id)
     assert running.api("GET", f"/jobs/{job.id}").json["not_uploaded"] is True
     assert running.api("GET", "/jobs").json["jobs"][0]["not_uploaded"] is True
-    assert "Results not yet uploaded" in page(running, "/")[1]
+    assert "Results not uploaded yet" in page(running, "/")[1]
     _, text = page(running, f"/jobs/{job.id}")
-    assert "Results not yet uploaded" in text
+    assert "Results not uploaded yet" in text
     assert "the store is away" in text
     assert running.api("POST", f"/jobs/{job.id}/upload").status == 200
     wait_for(lambda: not running.api("GET", f"/jobs/{job.id}").json["not_uploaded"])
-    assert "Results not yet uploaded" not in page(running, "/")[1]
+    assert "Results not uploaded yet" not in page(running, "/")[1]
     assert running.api("POST", f"/jobs/{job.id}/upload").status == 200
 
 
@@ -80,12 +80,12 @@ def test_a_job_with_local_outputs_has_nothing_to_upload(running: Running) -> Non
 
 
 def test_a_key_is_checked_kept_for_its_user_and_never_given_out(
-    running: Running, moto_account: Account
+    running: Running, moto_credential: Credential
 ) -> None:
-    body = {"endpoint": moto_account.endpoint, "access_key": "AKBOB", "secret_key": "sk-of-bob"}
+    body = {"endpoint": moto_credential.endpoint, "access_key": "AKBOB", "secret_key": "sk-of-bob"}
     kept = running.api("PUT", "/stores/obs", user="bob", body=body)
     assert kept.status == 200, kept.text
-    assert kept.json["endpoint"] == moto_account.endpoint
+    assert kept.json["endpoint"] == moto_credential.endpoint
     for answer in (kept, running.api("GET", "/stores", user="bob")):
         assert "AKBOB" not in answer.text
         assert "sk-of-bob" not in answer.text
@@ -101,8 +101,14 @@ def test_a_key_is_checked_kept_for_its_user_and_never_given_out(
     assert "sk-of-bob" not in path.read_text()
 
 
-def test_the_key_of_the_homes_owner_is_the_homes(running: Running, moto_account: Account) -> None:
-    body = {"endpoint": moto_account.endpoint, "access_key": "AKROOT", "secret_key": "sk-of-root"}
+def test_the_key_of_the_homes_owner_is_the_homes(
+    running: Running, moto_credential: Credential
+) -> None:
+    body = {
+        "endpoint": moto_credential.endpoint,
+        "access_key": "AKROOT",
+        "secret_key": "sk-of-root",
+    }
     assert running.api("PUT", "/stores/s3", user="root", body=body).status == 200
     assert json.loads((running.home / "store.json").read_text())["s3"]["access_key"] == "AKROOT"
 

@@ -13,7 +13,7 @@ from tests.store.parts import answers, program, wait_until
 from tests.store.served import Served, served
 
 from jumar.inject.moxing_path.jumar_s3 import S3
-from jumar.store.accounts import Account, StoreConfig, save_account
+from jumar.store.credentials import Credential, StoreConfig, save_credential
 from jumar.store.door import Door
 
 
@@ -33,11 +33,13 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Generator[Served]:
 
 
 @pytest.fixture(scope="session")
-def rclone_account(tmp_path_factory: pytest.TempPathFactory) -> Generator[Account]:
+def rclone_credential(tmp_path_factory: pytest.TempPathFactory) -> Generator[Credential]:
     folder = tmp_path_factory.mktemp("rclone")
     (folder / "lab").mkdir()
     port = free_port()
-    account = Account(f"http://127.0.0.1:{port}", access_key="AKRCLONE", secret_key="sk-rclone")
+    credential = Credential(
+        f"http://127.0.0.1:{port}", access_key="AKRCLONE", secret_key="sk-rclone"
+    )
     process = subprocess.Popen(
         [
             *(program("rclone"), "serve", "s3", "--auth-key", "AKRCLONE,sk-rclone"),
@@ -48,26 +50,26 @@ def rclone_account(tmp_path_factory: pytest.TempPathFactory) -> Generator[Accoun
         env={**os.environ, "RCLONE_CONFIG": str(folder / "none.conf")},
     )
     try:
-        wait_until(lambda: answers(account))
-        yield account
+        wait_until(lambda: answers(credential))
+        yield credential
     finally:
         process.terminate()
         process.wait(180)
 
 
 @pytest.fixture(scope="session")
-def moto_account() -> Generator[Account]:
+def moto_credential() -> Generator[Credential]:
     port = free_port()
-    account = Account(f"http://127.0.0.1:{port}", access_key="AKMOTO", secret_key="sk-moto")
+    credential = Credential(f"http://127.0.0.1:{port}", access_key="AKMOTO", secret_key="sk-moto")
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_until(lambda: answers(account))
-        S3(account.wire()).create_bucket("lab")
-        yield account
+        wait_until(lambda: answers(credential))
+        S3(credential.wire()).create_bucket("lab")
+        yield credential
     finally:
         process.terminate()
         process.wait(180)
@@ -77,7 +79,7 @@ def moto_account() -> Generator[Account]:
 def door_bucket(door: Door) -> str:
     """An empty bucket of the door."""
     name = f"b{time.time_ns():x}{os.getpid()}"
-    S3(door.account.wire()).create_bucket(name)
+    S3(door.credential.wire()).create_bucket(name)
     return name
 
 
@@ -88,12 +90,12 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder_config(home: Path) -> StoreConfig:
-    """Stores of a laptop: no account, obs:// is a folder."""
+    """Stores of a laptop: no credential, obs:// is a folder."""
     return StoreConfig(builtin=home / "store", state=home / "transfers")
 
 
 @pytest.fixture
 def door_config(home: Path, door: Door) -> StoreConfig:
     """Stores of a home whose obs:// is behind the door; also for its commands."""
-    save_account(home / "store.json", "obs", door.account)
-    return StoreConfig(builtin=home / "store", state=home / "transfers", obs=door.account)
+    save_credential(home / "store.json", "obs", door.credential)
+    return StoreConfig(builtin=home / "store", state=home / "transfers", obs=door.credential)

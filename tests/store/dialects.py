@@ -14,7 +14,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl, quote_plus, unquote, urlsplit
 from xml.sax.saxutils import escape, unescape
 
-from jumar.store.accounts import Account
+from jumar.store.credentials import Credential
 
 Lists = Literal["1", "2", "refuses-2", "without-token", "same-token", "same-page", "same-marker"]
 
@@ -56,8 +56,8 @@ class Dialect:
     endpoint: str = ""
 
     @property
-    def account(self) -> Account:
-        return Account(self.endpoint, access_key="AK", secret_key="SK")
+    def credential(self) -> Credential:
+        return Credential(self.endpoint, access_key="AK", secret_key="SK")
 
     def put(self, key: str, data: bytes) -> Stored:
         made = Stored(data, self._tag(data))

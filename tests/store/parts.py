@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
-from jumar.store.accounts import Account, StoreConfig
+from jumar.inject.moxing_path.jumar_s3.retry import Patience
+from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.places import open_place
-from jumar.store.retry import Patience
 from jumar.store.transfer.records import Options, Progress, Report
 from jumar.store.transfer.run import transfer
 
@@ -34,9 +34,9 @@ def wait_until(ready: Callable[[], bool], limit_s: float = 180.0) -> None:
         time.sleep(0.1)
 
 
-def answers(account: Account) -> bool:
+def answers(credential: Credential) -> bool:
     try:
-        S3(account.wire(), timeout_s=60).buckets()
+        S3(credential.wire(), timeout_s=60).buckets()
     except (S3Error, OSError):
         return False
     return True

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
-from jumar.store.accounts import StoreConfig
+from jumar.store.credentials import StoreConfig
 
 Change = Callable[[bytes, int], bytes | None]
 """Given a piece of the server's answer and how many bytes came before: what is passed on; None
@@ -129,7 +129,7 @@ def proxied(
         made.change = change
     made.start()
     try:
-        account = replace(config.obs, endpoint=f"http://127.0.0.1:{made.port}")
-        yield made, replace(config, obs=account)
+        credential = replace(config.obs, endpoint=f"http://127.0.0.1:{made.port}")
+        yield made, replace(config, obs=credential)
     finally:
         made.stop()

@@ -14,7 +14,7 @@ from tests.ports import free_port
 from jumar.client import Client
 from jumar.inject.moxing_path.jumar_s3 import S3
 from jumar.spec.records import S3Keys
-from jumar.store.accounts import Account, StoreConfig, load_config
+from jumar.store.credentials import Credential, StoreConfig, load_config
 
 HIDDEN = ("JUMAR_SERVER", "JUMAR_TOKEN", "JUMAR_DATABASE_URL", "JUMAR_PORT")
 
@@ -58,14 +58,14 @@ class Served:
         with Client(self.url, self.tokens[user]) as client:
             return client.s3_keys(renew=renew)
 
-    def account(self, user: str) -> Account:
+    def credential(self, user: str) -> Credential:
         keys = self.keys(user)
-        return Account(keys.endpoint, access_key=keys.access_key, secret_key=keys.secret_key)
+        return Credential(keys.endpoint, access_key=keys.access_key, secret_key=keys.secret_key)
 
     def s3(self, user: str) -> S3:
         """A client with the user's keys; nobody's for an empty name."""
-        account = self.account(user) if user else Account(f"http://127.0.0.1:{self.port}")
-        return S3(account.wire())
+        credential = self.credential(user) if user else Credential(f"http://127.0.0.1:{self.port}")
+        return S3(credential.wire())
 
     def config(self) -> StoreConfig:
         return load_config(self.home, {})

@@ -12,11 +12,11 @@ from tests.store.dialects import Dialect, speaking
 from tests.store.parts import copy, tree, wait_until
 from tests.store.test_staging import plan_of, status_of
 
-from jumar.store.accounts import Account, StoreConfig, save_account
+from jumar.inject.moxing_path.jumar_s3.parts import MIB
+from jumar.store.credentials import Credential, StoreConfig, save_credential
 from jumar.store.staging.plan import Staged, StagePlan, plan_json
 from jumar.store.staging.send import send_finally
 from jumar.store.staging.status import read_status
-from jumar.store.transfer.records import MIB
 
 
 @pytest.mark.parametrize("way", ["up", "down"])
@@ -27,7 +27,7 @@ def test_a_store_that_does_not_answer_for_a_while_gets_and_gives_all(
     folder = tmp_path / "from"
     folder.mkdir()
     with speaking(Dialect()) as dialect:
-        config = StoreConfig(home / "store", home / "transfers", obs=dialect.account)
+        config = StoreConfig(home / "store", home / "transfers", obs=dialect.credential)
         for number, size in enumerate((10, 3 * MIB, 17 * MIB)):
             data = os.urandom(size)
             (folder / str(number)).write_bytes(data)
@@ -56,8 +56,8 @@ def test_a_store_away_while_a_job_runs_is_said_once_and_gets_all_when_it_is_back
     home: Path, tmp_path: Path
 ) -> None:
     port = free_port()
-    account = Account(f"http://127.0.0.1:{port}", access_key="AK", secret_key="SK")
-    save_account(home / "store.json", "obs", account)
+    credential = Credential(f"http://127.0.0.1:{port}", access_key="AK", secret_key="SK")
+    save_credential(home / "store.json", "obs", credential)
     out = tmp_path / "out"
     out.mkdir()
     for number in range(20):
@@ -81,24 +81,24 @@ def test_a_store_away_while_a_job_runs_is_said_once_and_gets_all_when_it_is_back
             wait_until(lambda: len(dialect.objects) == 20)
             wait_until(lambda: status_of(plan).sent_at is not None)
             assert {key[4:]: found.data for key, found in dialect.objects.items()} == tree(out)
-            wait_until(lambda: "results are sent again" in log.read_text())
+            wait_until(lambda: "results are being sent again" in log.read_text())
     finally:
         process.terminate()
         process.wait(60)
     said = log.read_text()
-    assert said.count("results could not be sent just now") == 1, said
+    assert said.count("results could not be sent yet") == 1, said
     assert said.count("trying again") <= 1, said
-    assert said.count("results are sent again") == 1, said
+    assert said.count("results are being sent again") == 1, said
 
 
 def test_an_output_whose_store_is_away_holds_up_no_other(home: Path, tmp_path: Path) -> None:
-    gone = Account(f"http://127.0.0.1:{free_port()}", access_key="AK", secret_key="SK")
+    gone = Credential(f"http://127.0.0.1:{free_port()}", access_key="AK", secret_key="SK")
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "f").write_text(name)
     with speaking(Dialect()) as dialect:
-        save_account(home / "store.json", "obs", gone)
-        save_account(home / "store.json", "s3", dialect.account)
+        save_credential(home / "store.json", "obs", gone)
+        save_credential(home / "store.json", "s3", dialect.credential)
         staged = (
             Staged(url="obs://lab/one", path=str(tmp_path / "one")),
             Staged(url="s3://lab/two", path=str(tmp_path / "two")),

@@ -12,9 +12,10 @@ from tests.store.proxy import proxied
 from tests.store.served import run_jumar
 
 from jumar.inject.moxing_path.jumar_s3 import S3
-from jumar.store.accounts import StoreConfig, save_account
+from jumar.inject.moxing_path.jumar_s3.parts import MIB, PART_BYTES
+from jumar.store.credentials import StoreConfig, save_credential
 from jumar.store.transfer.between import PIPE_WORKERS
-from jumar.store.transfer.records import MIB, PART_BYTES, Progress
+from jumar.store.transfer.records import Progress
 
 SIZE = 52 * MIB + 3
 
@@ -33,8 +34,8 @@ def test_a_client_killed_in_the_middle_sends_no_part_twice(
 ) -> None:
     words = ("data", "cp", f"s3://{door_bucket}/from/big", f"obs://{door_bucket}/to/big")
     with proxied(door_config) as (proxy, config):
-        save_account(home / "store.json", "s3", door_config.obs)
-        save_account(home / "store.json", "obs", config.obs)
+        save_credential(home / "store.json", "s3", door_config.obs)
+        save_credential(home / "store.json", "obs", config.obs)
         proxy.stalls_after = 48 * MIB
         killed = subprocess.Popen(
             [str(Path(sys.executable).parent / "jumar"), *words],
@@ -68,7 +69,7 @@ def test_an_object_that_is_replaced_meanwhile_is_not_mixed_with_the_new_one(
         both = StoreConfig(config.builtin, config.state, obs=config.obs, s3=door_config.obs)
         place = f"obs://{door_bucket}/to/big"
         report = copy(f"s3://{door_bucket}/from/big", place, both, progress=progress)
-        assert "was replaced while it was copied" in report.failed[0].reason
+        assert "was replaced during the copy" in report.failed[0].reason
         assert copy(f"s3://{door_bucket}/from/big", place, both).copied == 1
     assert client.head(door_bucket, "to/big").size == SIZE
     with client.get(door_bucket, "to/big") as reading:

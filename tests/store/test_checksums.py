@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.inject.moxing_path.jumar_s3 import S3
-from jumar.store.accounts import Account, StoreConfig
+from jumar.inject.moxing_path.jumar_s3.parts import MIB
+from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.errors import Damaged
 from jumar.store.filecopy import copy_file, reserve
 from jumar.store.objects import ObjectStore
 from jumar.store.places import make_bucket, open_place
 from jumar.store.transfer.checksum import Crc32, joined_crc32
 from jumar.store.transfer.download import STEP_BYTES
-from jumar.store.transfer.records import MIB, Options
+from jumar.store.transfer.records import Options
 from jumar.store.transfer.run import transfer
 
 
@@ -77,9 +78,9 @@ def test_bytes_that_a_power_cut_took_are_fetched_again(
 def test_a_part_with_another_checksum_is_refused(
     door_config: StoreConfig, door_bucket: str
 ) -> None:
-    account = door_config.obs
-    assert account is not None
-    store = ObjectStore(account.wire(), door_bucket, "")
+    credential = door_config.obs
+    assert credential is not None
+    store = ObjectStore(credential.wire(), door_bucket, "")
     begun = store.s3.create_upload(door_bucket, "k", crc32=True)
     assert begun.crc32
     wrong = zlib.crc32(b"other").to_bytes(4, "big")
@@ -88,9 +89,9 @@ def test_a_part_with_another_checksum_is_refused(
         store.call("k", lambda: store.s3.put_part(*place, b"bytes", 5, wrong))
 
 
-def _in_parts(account: Account, bucket: str, data: bytes, part_bytes: int) -> None:
+def _in_parts(credential: Credential, bucket: str, data: bytes, part_bytes: int) -> None:
     """As tools that send no CRC-32 do it."""
-    s3 = S3(account.wire())
+    s3 = S3(credential.wire())
     begun = s3.create_upload(bucket, "big")
     assert not begun.crc32
     pieces = [data[at : at + part_bytes] for at in range(0, len(data), part_bytes)]
@@ -105,15 +106,15 @@ def _in_parts(account: Account, bucket: str, data: bytes, part_bytes: int) -> No
 def test_objects_of_other_tools_come_by_the_tag_of_their_parts(
     server: str, request: pytest.FixtureRequest, home: Path, big: Path, tmp_path: Path
 ) -> None:
-    account: Account = (
-        request.getfixturevalue("door").account
+    credential: Credential = (
+        request.getfixturevalue("door").credential
         if server == "door"
-        else request.getfixturevalue("moto_account")
+        else request.getfixturevalue("moto_credential")
     )
-    config = StoreConfig(home / "store", home / "transfers", obs=account)
+    config = StoreConfig(home / "store", home / "transfers", obs=credential)
     bucket = f"parts{os.getpid()}"
     make_bucket("obs", bucket, config)
-    _in_parts(account, bucket, big.read_bytes(), 10 * MIB)
+    _in_parts(credential, bucket, big.read_bytes(), 10 * MIB)
     copy(f"obs://{bucket}/big", tmp_path / "back", config)
     assert (tmp_path / "back").read_bytes() == big.read_bytes()
 

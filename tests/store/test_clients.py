@@ -16,9 +16,9 @@ import pytest
 from tests.store.parts import copy, program, tree
 from tests.store.served import Served, run_jumar
 
+from jumar.inject.moxing_path.jumar_s3.parts import MIB
 from jumar.spec.records import S3Keys
-from jumar.store.accounts import Account, StoreConfig
-from jumar.store.transfer.records import MIB
+from jumar.store.credentials import Credential, StoreConfig
 
 BIG = "深 度/learning #1.bin"
 ODD = ("a b/c d.txt", "数据/图 1.jpg", "a+b=c&d.txt", "50%.txt", "q#1.txt", "deep/er/x")
@@ -33,8 +33,8 @@ def keys(platform: Served) -> S3Keys:
 @pytest.fixture(scope="module")
 def config(platform: Served, keys: S3Keys, tmp_path_factory: pytest.TempPathFactory) -> StoreConfig:
     folder = tmp_path_factory.mktemp("clients")
-    account = Account(keys.endpoint, access_key=keys.access_key, secret_key=keys.secret_key)
-    return StoreConfig(folder / "store", folder / "transfers", obs=account)
+    credential = Credential(keys.endpoint, access_key=keys.access_key, secret_key=keys.secret_key)
+    return StoreConfig(folder / "store", folder / "transfers", obs=credential)
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,12 @@ import pytest
 
 from jumar.errors import BadInput, JumarError, NotFound
 from jumar.inject.moxing_path.jumar_s3 import S3
-from jumar.store.accounts import Account, StoreConfig
-from jumar.store.base import Place, Store
+from jumar.store.base import Store
+from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.door import Door
 from jumar.store.objects import ObjectStore
-from jumar.store.places import open_place
+from jumar.store.places import Place, Url, open_place
 from jumar.store.remove import remove_all
-from jumar.store.url import Url
 
 KINDS = ["folder", "builtin-folder", "builtin-door", "rclone", "moto"]
 
@@ -23,8 +22,8 @@ def _folder(tmp_path: Path) -> Store:
     return open_place(str(tmp_path / "plain"), StoreConfig(tmp_path, tmp_path)).store
 
 
-def _object(account: Account, bucket: str) -> Store:
-    return ObjectStore(account.wire(), bucket, f"s3://{bucket}/")
+def _object(credential: Credential, bucket: str) -> Store:
+    return ObjectStore(credential.wire(), bucket, f"s3://{bucket}/")
 
 
 @pytest.fixture(params=KINDS)
@@ -37,13 +36,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
         return open_place(f"obs://{bucket}/", StoreConfig(tmp_path / "s", tmp_path)).store
     if kind == "builtin-door":
         door: Door = request.getfixturevalue("door")
-        account = door.account
-        config = StoreConfig(tmp_path / "s", tmp_path, obs=account)
-        S3(account.wire()).create_bucket(bucket)
+        credential = door.credential
+        config = StoreConfig(tmp_path / "s", tmp_path, obs=credential)
+        S3(credential.wire()).create_bucket(bucket)
         return open_place(f"obs://{bucket}/", config).store
-    account = request.getfixturevalue(f"{kind}_account")
-    S3(account.wire()).create_bucket(bucket)
-    return _object(account, bucket)
+    credential = request.getfixturevalue(f"{kind}_credential")
+    S3(credential.wire()).create_bucket(bucket)
+    return _object(credential, bucket)
 
 
 def keys_of(store: Store, prefix: str = "") -> list[str]:

@@ -1,4 +1,4 @@
-"""The S3 door itself, the layout of buckets behind it, and accounts for it."""
+"""The S3 door itself, the layout of buckets behind it, and credentials for it."""
 
 import os
 import subprocess
@@ -7,25 +7,24 @@ from pathlib import Path
 import pytest
 
 from jumar.errors import BadInput, Conflict
-from jumar.store.accounts import (
+from jumar.store.credentials import (
     StoreConfig,
-    accounts_path,
+    credentials_path,
     load_config,
-    obs_account,
-    save_account,
+    obs_credential,
+    save_credential,
     validate,
 )
 from jumar.store.door import Door
 from jumar.store.layout import FOLDERS, make_layout
-from jumar.store.places import buckets, open_place
-from jumar.store.url import parse_url
+from jumar.store.places import buckets, open_place, parse_url
 from jumar.store.users import UserStores
 
 
 def test_one_home_has_one_door_and_a_taken_port_is_told(door: Door, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be used"):
         Door(tmp_path, door.port).start()
-    with pytest.raises(Conflict, match="another process runs the S3 door"):
+    with pytest.raises(Conflict, match="another process is running the S3 door"):
         Door(door.home, door.port + 1).start()
     assert door.healthy()
 
@@ -46,17 +45,17 @@ def test_the_layout_of_the_recipes(door_config: StoreConfig, folder_config: Stor
 
 
 def test_accounts_are_private_and_regions_are_checked(home: Path, door: Door) -> None:
-    account = obs_account("cn-north-4", "AK", "SK")
-    assert account.endpoint == "https://obs.cn-north-4.myhuaweicloud.com"
+    credential = obs_credential("cn-north-4", "AK", "SK")
+    assert credential.endpoint == "https://obs.cn-north-4.myhuaweicloud.com"
     with pytest.raises(BadInput):
-        obs_account("nowhere/../x", "AK", "SK")
-    save_account(accounts_path(home, "ann"), "obs", account)
-    assert accounts_path(home, "ann").stat().st_mode & 0o777 == 0o600
-    assert UserStores(home, owner="root").job_config("ann").obs == account
+        obs_credential("nowhere/../x", "AK", "SK")
+    save_credential(credentials_path(home, "ann"), "obs", credential)
+    assert credentials_path(home, "ann").stat().st_mode & 0o777 == 0o600
+    assert UserStores(home, owner="root").job_config("ann").obs == credential
     assert load_config(home, {}).obs is None
     with pytest.raises(BadInput):
-        accounts_path(home, "../ann")
-    assert validate(door.account) == buckets("obs", StoreConfig(home, home, obs=door.account))
+        credentials_path(home, "../ann")
+    assert validate(door.credential) == buckets("obs", StoreConfig(home, home, obs=door.credential))
 
 
 def test_login_obs_says_valid_and_keeps_nothing_wrong(home: Path, door: Door) -> None:
@@ -66,10 +65,10 @@ def test_login_obs_says_valid_and_keeps_nothing_wrong(home: Path, door: Door) ->
         return subprocess.run(
             [
                 *(sys.executable, "-c", "from jumar.cli.login_obs import command; command()"),
-                *("--endpoint", door.account.endpoint),
+                *("--endpoint", door.credential.endpoint),
             ],
             env={**os.environ, "JUMAR_HOME": str(home)},
-            input=f"{door.account.access_key}\n{secret}\n",
+            input=f"{door.credential.access_key}\n{secret}\n",
             capture_output=True,
             text=True,
             timeout=180,
@@ -79,8 +78,8 @@ def test_login_obs_says_valid_and_keeps_nothing_wrong(home: Path, door: Door) ->
     wrong = login("wrong-secret")
     assert wrong.returncode != 0
     assert not (home / "store.json").exists()
-    good = login(door.account.secret_key)
+    good = login(door.credential.secret_key)
     assert good.returncode == 0, good.stderr
     assert "credential is valid" in good.stderr
-    assert door.account.secret_key not in good.stdout + good.stderr
+    assert door.credential.secret_key not in good.stdout + good.stderr
     assert (home / "store.json").stat().st_mode & 0o777 == 0o600

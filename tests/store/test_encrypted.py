@@ -10,14 +10,15 @@ from tests.store.parts import copy, tree
 
 from jumar.errors import NotFound
 from jumar.inject.moxing_path.jumar_s3 import S3
-from jumar.store.accounts import StoreConfig
+from jumar.inject.moxing_path.jumar_s3.parts import MIB
 from jumar.store.base import Entry
 from jumar.store.cache import ContentCache
+from jumar.store.credentials import StoreConfig
 from jumar.store.errors import Damaged
 from jumar.store.objects import ObjectStore
 from jumar.store.places import open_place
 from jumar.store.transfer.plan import is_unchanged
-from jumar.store.transfer.records import MIB, Options, Progress
+from jumar.store.transfer.records import Options, Progress
 from jumar.store.transfer.verify import is_same
 
 KMS = {"x-amz-server-side-encryption": "aws:kms"}
@@ -32,7 +33,7 @@ SIZES = {"small": 3000, "middle": 2 * MIB, "large": 17 * MIB + 5}
 
 
 def config_of(dialect: Dialect, home: Path) -> StoreConfig:
-    return StoreConfig(home / "store", home / "transfers", obs=dialect.account)
+    return StoreConfig(home / "store", home / "transfers", obs=dialect.credential)
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_between_two_servers_of_which_either_encrypts(
     folder: Path, home: Path, tmp_path: Path
 ) -> None:
     with speaking(Dialect(encryption=KMS)) as one, speaking(Dialect()) as other:
-        config = StoreConfig(home / "store", home / "t", obs=one.account, s3=other.account)
+        config = StoreConfig(home / "store", home / "t", obs=one.credential, s3=other.credential)
         copy(folder, "obs://lab/x", config)
         assert copy("obs://lab/x", "s3://lab/y", config).failed == ()
         assert copy("s3://lab/y", "obs://lab/z", config).failed == ()
@@ -125,7 +126,7 @@ def test_bytes_that_the_server_says_are_others_are_still_refused(
 @pytest.mark.parametrize("parts", [False, True])
 def test_the_server_refuses_bytes_that_changed_on_the_way(parts: bool) -> None:
     with speaking(Dialect(encryption=KMS)) as dialect:
-        store = ObjectStore(dialect.account.wire(), "lab", "")
+        store = ObjectStore(dialect.credential.wire(), "lab", "")
         md5 = hashlib.md5(b"what was meant").digest()
         place = ("lab", "k", store.s3.create_upload("lab", "k").id, 1)
 

@@ -10,10 +10,10 @@ import pytest
 from tests.store.parts import copy, wait_until
 from tests.store.proxy import proxied
 
-from jumar.store.accounts import StoreConfig, save_account
+from jumar.inject.moxing_path.jumar_s3.parts import MIB, PART_BYTES
+from jumar.store.credentials import StoreConfig, save_credential
 from jumar.store.errors import Damaged
 from jumar.store.places import open_place
-from jumar.store.transfer.records import MIB, PART_BYTES
 from jumar.store.transfer.upload import PART_WORKERS
 
 
@@ -28,7 +28,7 @@ def test_an_upload_killed_in_the_middle_sends_no_part_twice(
     door_config: StoreConfig, door_bucket: str, big: Path, home: Path, tmp_path: Path
 ) -> None:
     with proxied(door_config) as (proxy, config):
-        save_account(home / "store.json", "obs", config.obs)
+        save_credential(home / "store.json", "obs", config.obs)
         proxy.stalls_after = 40 * MIB
         killed = _spawn(home, "push", str(big), f"obs://{door_bucket}/big")
         wait_until(proxy.stalled.is_set)
@@ -48,7 +48,7 @@ def test_a_download_killed_in_the_middle_fetches_no_part_twice(
     copy(big, f"obs://{door_bucket}/big", door_config)
     target = tmp_path / "to" / "back"
     with proxied(door_config) as (proxy, config):
-        save_account(home / "store.json", "obs", config.obs)
+        save_credential(home / "store.json", "obs", config.obs)
         proxy.stalls_after = 60 * MIB
         killed = _spawn(home, "pull", f"obs://{door_bucket}/big", str(target))
         wait_until(proxy.stalled.is_set)

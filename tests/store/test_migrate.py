@@ -14,15 +14,16 @@ from tests.store.parts import tree
 from tests.store.served import run_jumar
 
 from jumar.errors import Conflict
+from jumar.inject.moxing_path.jumar_s3.parts import MIB
 from jumar.server.home import locked
 from jumar.store import weed
-from jumar.store.accounts import StoreConfig, load_config
+from jumar.store.credentials import StoreConfig, load_config
 from jumar.store.door import Door, end_left_behind
 from jumar.store.errors import TransferFailed
 from jumar.store.migrate import migrate_to_door, migrate_to_folder
 from jumar.store.places import buckets, make_bucket, open_place
 from jumar.store.public import public_prefixes, publish
-from jumar.store.transfer.records import MIB, Progress
+from jumar.store.transfer.records import Progress
 
 
 @pytest.fixture
@@ -143,17 +144,17 @@ def test_a_second_move_starts_from_nothing_old(home: Path, folder_config: StoreC
     lab.write("kept", b"kept")
     lab.write("gone", b"gone")
     migrate_to_door(home, Door(home, free_port()), Progress())
-    with pytest.raises(Conflict, match="behind the S3 door already"):
+    with pytest.raises(Conflict, match="already behind the S3 door"):
         migrate_to_door(home, Door(home, free_port()), Progress())
     migrate_to_folder(home, Door(home, free_port()), Progress())
-    with pytest.raises(Conflict, match="a folder already"):
+    with pytest.raises(Conflict, match="already a folder"):
         migrate_to_folder(home, Door(home, free_port()), Progress())
     open_place("obs://lab/", folder_config).store.delete(["gone"])
     door = Door(home, free_port())
     migrate_to_door(home, door, Progress())
     door.start()
     try:
-        config = StoreConfig(home / "store", home / "transfers", obs=door.account)
+        config = StoreConfig(home / "store", home / "transfers", obs=door.credential)
         assert [e.key for e in open_place("obs://lab/", config).store.walk()] == ["kept"]
     finally:
         door.stop()
@@ -172,7 +173,7 @@ def test_keys_that_no_folder_can_hold_keep_the_store_behind_the_door(home: Path)
         lab.write(".jumar-1-1", b"looks unfinished")
     finally:
         door.stop()
-    with pytest.raises(TransferFailed, match=r"1 files of obs://lab/ were not moved") as told:
+    with pytest.raises(TransferFailed, match=r"not migrated: 1 file in obs://lab/") as told:
         migrate_to_folder(home, Door(home, door.port), Progress())
     assert told.value.hint is not None
     assert load_config(home, {}).obs is not None

@@ -1,5 +1,6 @@
 """Servers, disks, keys, clocks and files that misbehave: nothing is lost, and it is told clearly."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -16,14 +17,16 @@ from tests.ports import free_port
 from tests.store.parts import copy, wait_until
 
 from jumar.errors import NotAllowed, StorageFull
+from jumar.inject.moxing_path.jumar_s3.parts import MIB
+from jumar.inject.moxing_path.jumar_s3.retry import Patience, Retry
 from jumar.launch.processes.process import send
-from jumar.store.accounts import Account, StoreConfig
+from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.door import Door
 from jumar.store.errors import StoreAway
 from jumar.store.parallel import in_threads
 from jumar.store.places import make_bucket, open_place
-from jumar.store.retry import Patience, Teller, patiently, store_away
-from jumar.store.transfer.records import MIB, Options, Progress, Report
+from jumar.store.retry import patiently, store_away, trouble_of
+from jumar.store.transfer.records import Options, Progress, Report
 from jumar.store.transfer.run import LISTING_PATIENCE_S
 
 
@@ -31,7 +34,7 @@ def test_the_server_killed_in_the_middle_and_back_later(tmp_path: Path, home: Pa
     own = Door(tmp_path / "own", free_port())
     own.start()
     try:
-        config = StoreConfig(home / "store", home / "transfers", obs=own.account)
+        config = StoreConfig(home / "store", home / "transfers", obs=own.credential)
         make_bucket("obs", "lab", config)
         folder = tmp_path / "from"
         folder.mkdir()
@@ -72,7 +75,7 @@ def test_the_server_killed_in_the_middle_and_back_later(tmp_path: Path, home: Pa
 
 
 def test_a_server_away_for_good_is_told(home: Path, tmp_path: Path) -> None:
-    gone = Account(f"http://127.0.0.1:{free_port()}", access_key="x", secret_key="y")
+    gone = Credential(f"http://127.0.0.1:{free_port()}", access_key="x", secret_key="y")
     config = StoreConfig(home / "store", home / "transfers", obs=gone)
     (tmp_path / "f").write_text("x")
     with pytest.raises(StoreAway, match="did not answer"):
@@ -128,8 +131,8 @@ def test_wrong_keys_are_refused_in_words_without_the_secret(
 ) -> None:
     (tmp_path / "f").write_text("x")
     for wrong in (
-        replace(door.account, access_key="NOBODY"),
-        replace(door.account, secret_key="s3cr3t-wrong"),
+        replace(door.credential, access_key="NOBODY"),
+        replace(door.credential, secret_key="s3cr3t-wrong"),
     ):
         config = StoreConfig(home / "store", home / "transfers", obs=wrong)
         with pytest.raises(NotAllowed, match="refused") as caught:
@@ -164,7 +167,7 @@ def test_a_file_that_grows_is_sent_as_it_was_and_told(
 
     progress.add_bytes = grow_then_add
     report = copy(log, f"obs://{door_bucket}/train.log", door_config, progress=progress)
-    assert "changed while it was copied" in report.notes[0]
+    assert "changed during the copy" in report.notes[0]
     place = open_place(f"obs://{door_bucket}/train.log", door_config)
     data = place.store.read(place.key)
     assert len(data) >= 2_000_000
@@ -187,16 +190,16 @@ def test_links_that_loop_are_left_out(folder_config: StoreConfig, tmp_path: Path
 
 
 def test_keys_that_cannot_be_paths_are_told_and_the_others_come(
-    moto_account: Account, home: Path, tmp_path: Path
+    moto_credential: Credential, home: Path, tmp_path: Path
 ) -> None:
     from jumar.inject.moxing_path.jumar_s3 import S3
 
     bucket = f"odd{os.getpid()}"
-    client = S3(moto_account.wire())
+    client = S3(moto_credential.wire())
     client.create_bucket(bucket)
     for key in ("x/../../escape", "x//double", "x/good 名.txt"):
         client.put(bucket, key, b"!", 1)
-    config = StoreConfig(home / "store", home / "transfers", obs=moto_account)
+    config = StoreConfig(home / "store", home / "transfers", obs=moto_credential)
     report = copy(f"obs://{bucket}/x", tmp_path / "deep" / "to", config)
     assert report.copied == 1
     assert {failure.key for failure in report.failed} == {"x/../../escape", "x//double"}
@@ -228,8 +231,8 @@ def test_many_who_wait_for_one_server_say_it_once(
 ) -> None:
     now = [0.0]
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=list[float]().append)
-    monkeypatch.setattr("jumar.store.retry.time", clock)
-    monkeypatch.setattr("jumar.store.retry._teller", Teller())
+    monkeypatch.setattr("jumar.inject.moxing_path.jumar_s3.retry.time", clock)
+    monkeypatch.setattr("jumar.store.retry._retry", Retry(trouble_of, logging.getLogger()))
     asked = set[int]()
 
     def ask(number: int) -> None:
@@ -238,7 +241,7 @@ def test_many_who_wait_for_one_server_say_it_once(
             raise StoreAway("the store did not answer")
 
     def ask_together(numbers: range) -> None:
-        in_threads(lambda number: patiently(lambda: ask(number), Patience(), "it"), numbers, 16)
+        in_threads(lambda number: patiently(lambda: ask(number), Patience()), numbers, 16)
 
     said = "the store did not answer; trying again for up to 120 s"
     with caplog.at_level("INFO"):
@@ -263,17 +266,17 @@ def test_a_store_that_stays_away_is_told_once(
         now[0] += seconds
 
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
-    monkeypatch.setattr("jumar.store.retry.time", clock)
-    monkeypatch.setattr("jumar.store.retry._teller", Teller())
+    monkeypatch.setattr("jumar.inject.moxing_path.jumar_s3.retry.time", clock)
+    monkeypatch.setattr("jumar.store.retry._retry", Retry(trouble_of, logging.getLogger()))
 
     def ask(until_s: float) -> None:
         if now[0] < until_s:
             raise StoreAway("the store did not answer")
 
     with caplog.at_level("INFO"):
-        patiently(lambda: ask(100), Patience(), "it")
+        patiently(lambda: ask(100), Patience())
         assert caplog.text.count("the store did not answer") == 1
-        assert caplog.text.count("the store answers again, after 1") == 1
+        assert caplog.text.count("the store answers again after 1") == 1
 
 
 def test_twenty_seconds_away_are_within_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +286,7 @@ def test_twenty_seconds_away_are_within_the_patience(monkeypatch: pytest.MonkeyP
         now[0] += seconds
 
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
-    monkeypatch.setattr("jumar.store.retry.time", clock)
+    monkeypatch.setattr("jumar.inject.moxing_path.jumar_s3.retry.time", clock)
 
     def ask() -> str:
         if now[0] < 20:
@@ -293,5 +296,5 @@ def test_twenty_seconds_away_are_within_the_patience(monkeypatch: pytest.MonkeyP
 
     for limit_s in (Options().patience.limit_s, LISTING_PATIENCE_S):
         now[0] = 0.0
-        assert patiently(ask, Patience(limit_s=limit_s), "it") == "back"
+        assert patiently(ask, Patience(limit_s=limit_s)) == "back"
         assert store_away() is None

@@ -13,8 +13,8 @@ from tests.store.parts import wait_until
 
 from jumar.errors import NotFound
 from jumar.spec.records import StagingRecord
-from jumar.store.accounts import Account, StoreConfig, save_account
 from jumar.store.cache import ContentCache
+from jumar.store.credentials import Credential, StoreConfig, save_credential
 from jumar.store.door import Door
 from jumar.store.places import buckets, open_place
 from jumar.store.staging.__main__ import STAGE_FAILED
@@ -126,14 +126,14 @@ def test_a_missing_input_is_told(home: Path, tmp_path: Path) -> None:
         bring(plan)
     assert step("bring", plan, tmp_path).wait(180) == STAGE_FAILED
     told = status_of(plan)
-    assert (told.phase, told.error) == ("failed", "the input obs://lab/none is not there")
+    assert (told.phase, told.error) == ("failed", "the input obs://lab/none does not exist")
 
 
 def test_a_bucket_that_results_cannot_go_to_is_told_before_the_training(
     home: Path, tmp_path: Path, door: Door
 ) -> None:
     out = Staged(url="obs://no-such-bucket/o", path=str(tmp_path))
-    save_account(home / "store.json", "obs", replace(door.account, makes_buckets=False))
+    save_credential(home / "store.json", "obs", replace(door.credential, makes_buckets=False))
     with pytest.raises(NotFound, match="no-such-bucket"):
         bring(plan_of(home, tmp_path, outputs=(out,)))
 
@@ -208,11 +208,11 @@ def test_results_stay_and_are_marked_while_the_store_is_away(
     out.mkdir()
     (out / "model").write_bytes(b"weights")
     plan = plan_of(home, tmp_path, outputs=(Staged(url=f"obs://{door_bucket}/o", path=str(out)),))
-    save_account(home / "store.json", "obs", Account("http://127.0.0.1:1"))
+    save_credential(home / "store.json", "obs", Credential("http://127.0.0.1:1"))
     assert step("send", plan, tmp_path).wait(180) == 1
     assert status_of(plan).phase == "not-uploaded"
     assert (out / "model").exists()
-    save_account(home / "store.json", "obs", door_config.obs)
+    save_credential(home / "store.json", "obs", door_config.obs)
     assert send_finally(plan)
     assert status_of(plan).phase == "done"
     assert (
@@ -226,7 +226,7 @@ def test_a_store_that_is_waited_for_is_told_while_it_is_tried_again(
 ) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "model").write_bytes(b"weights")
-    save_account(home / "store.json", "obs", Account("http://127.0.0.1:1"))
+    save_credential(home / "store.json", "obs", Credential("http://127.0.0.1:1"))
     out = Staged(url="obs://lab/o", path=str(tmp_path / "out"))
     plan = plan_of(home, tmp_path, outputs=(out,), patience_s=600.0)
     process = step(name, plan, tmp_path)
@@ -242,8 +242,8 @@ def test_a_store_that_is_waited_for_is_told_while_it_is_tried_again(
 
 
 def test_keys_are_used_for_their_own_users_jobs_only(home: Path, tmp_path: Path) -> None:
-    save_account(home / "store.json", "obs", Account("http://owner:1", access_key="AKOWNER"))
-    save_account(home / "store-users" / "bob.json", "s3", Account("http://bob:1"))
+    save_credential(home / "store.json", "obs", Credential("http://owner:1", access_key="AKOWNER"))
+    save_credential(home / "store-users" / "bob.json", "s3", Credential("http://bob:1"))
     owners = plan_of(home, tmp_path, user="ann", owner="ann").config()
     bobs = plan_of(home, tmp_path, user="bob", owner="ann").config()
     eves = plan_of(home, tmp_path, user="eve", owner="ann").config()
@@ -256,11 +256,11 @@ def test_the_door_is_everybodys_built_in_store_each_with_their_own_keys(
     home: Path, tmp_path: Path
 ) -> None:
     door = Door(home, 7480)
-    save_account(home / "store.json", "door", door.account)
+    save_credential(home / "store.json", "door", door.credential)
     for user in ("ann", "eve"):
         found = plan_of(home, tmp_path, user=user, owner="ann").config().obs
-        assert found == door.account_of(user) != door.account
-    save_account(home / "store-users" / "eve.json", "obs", Account("http://eves-own:1"))
-    assert plan_of(home, tmp_path, user="eve", owner="ann").config().obs == Account(
+        assert found == door.credential_of(user) != door.credential
+    save_credential(home / "store-users" / "eve.json", "obs", Credential("http://eves-own:1"))
+    assert plan_of(home, tmp_path, user="eve", owner="ann").config().obs == Credential(
         "http://eves-own:1"
     )

@@ -11,9 +11,10 @@ from tests.store.parts import tree
 from tests.store.served import run_jumar
 
 from jumar.errors import BadInput, NotFound
-from jumar.store.accounts import Account, StoreConfig
+from jumar.inject.moxing_path.jumar_s3.parts import MIB
+from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.places import open_place
-from jumar.store.transfer.records import MIB, Options, Report
+from jumar.store.transfer.records import Options, Report
 
 
 def copy(source: str | Path, target: str | Path, config: StoreConfig, **wishes: object) -> Report:
@@ -43,12 +44,12 @@ def source(tmp_path: Path) -> Path:
 def config(request: pytest.FixtureRequest, home: Path) -> StoreConfig:
     if request.param == "folder":
         return request.getfixturevalue("folder_config")
-    account: Account = (
-        request.getfixturevalue("door").account
+    credential: Credential = (
+        request.getfixturevalue("door").credential
         if request.param == "door"
-        else request.getfixturevalue(f"{request.param}_account")
+        else request.getfixturevalue(f"{request.param}_credential")
     )
-    return StoreConfig(home / "store", home / "transfers", obs=account)
+    return StoreConfig(home / "store", home / "transfers", obs=credential)
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ def test_delete_never_takes_the_source(folder_config: StoreConfig, tmp_path: Pat
         (tmp_path / "out" / "in", tmp_path / "link"),
         ("obs://lab/out/in", "obs://lab/"),
     ):
-        with pytest.raises(BadInput, match="inside each other"):
+        with pytest.raises(BadInput, match="overlap"):
             copy(source, target, folder_config, delete=True)
     assert copy("obs://lab/out/in", "obs://lab/out/in2", folder_config, delete=True).copied == 1
     assert (tmp_path / "out" / "in" / "x").exists()
@@ -201,9 +202,15 @@ def test_hard_links_where_asked(folder_config: StoreConfig, source: Path, tmp_pa
 
 
 def test_between_two_servers(
-    door_config: StoreConfig, door_bucket: str, moto_account: Account, source: Path, tmp_path: Path
+    door_config: StoreConfig,
+    door_bucket: str,
+    moto_credential: Credential,
+    source: Path,
+    tmp_path: Path,
 ) -> None:
-    both = StoreConfig(door_config.builtin, door_config.state, obs=door_config.obs, s3=moto_account)
+    both = StoreConfig(
+        door_config.builtin, door_config.state, obs=door_config.obs, s3=moto_credential
+    )
     copy(source, f"obs://{door_bucket}/data", both)
     assert copy(f"obs://{door_bucket}/data", f"s3://lab/{door_bucket}", both).copied == 7
     assert copy(f"s3://lab/{door_bucket}", f"s3://lab/{door_bucket}-2", both).copied == 7

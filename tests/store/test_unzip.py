@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from jumar.errors import BadInput
-from jumar.store.accounts import StoreConfig
 from jumar.store.archive import Limits, UnpackReport, unpack
 from jumar.store.base import Store
+from jumar.store.credentials import StoreConfig
 from jumar.store.places import open_place
 
 
@@ -144,7 +144,7 @@ def test_more_files_than_fit_are_refused(config: StoreConfig, lab: Store, name: 
     else:
         members = [(file(f"{n}"), b"") for n in range(50)]
         lab.write(name, gzip.compress(tarred(*members)))
-    with pytest.raises(BadInput, match="more than the 40 files"):
+    with pytest.raises(BadInput, match="more than the allowed 40 files"):
         unpacked(name, config, Limits(free_files=40, bytes_per_file=10_000))
     assert [entry.key for entry in lab.walk()] == [name]
     assert unpacked(name, config).files == 50

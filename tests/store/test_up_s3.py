@@ -16,7 +16,7 @@ from tests.store.served import Served, run_jumar
 
 from jumar.launch.processes.process import Identity
 from jumar.store import weed
-from jumar.store.accounts import load_config
+from jumar.store.credentials import load_config
 from jumar.store.door import Door
 
 
@@ -118,7 +118,7 @@ def test_what_is_in_its_way_is_told(own: Path, port: int) -> None:
     assert load_config(own, {}).obs is None
     up(own)
     second = up(own, "--s3", str(port), rc=2)
-    assert "runs already, with no S3 door" in second.stderr
+    assert "already running, with no S3 door" in second.stderr
 
 
 def test_a_missing_program_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_a_key_in_the_environment_is_no_key_to_the_door(
     from dataclasses import replace
 
     from jumar.errors import NotAllowed
-    from jumar.store.accounts import validate
+    from jumar.store.credentials import validate
 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAFROMTHESHELL")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-from-the-shell")
@@ -156,7 +156,7 @@ def test_a_key_in_the_environment_is_no_key_to_the_door(
     door.start()
     try:
         stranger = replace(
-            door.account, access_key="AKIAFROMTHESHELL", secret_key="secret-from-the-shell"
+            door.credential, access_key="AKIAFROMTHESHELL", secret_key="secret-from-the-shell"
         )
         with pytest.raises(NotAllowed):
             validate(stranger)

@@ -133,4 +133,4 @@ def test_backup_and_restore_with_a_server_and_without(
 def test_a_file_that_is_no_backup_is_refused_in_words(jumar: Jumar, tmp_path: Path) -> None:
     (tmp_path / "diary").write_text("dear diary")
     assert "not a backup" in jumar("restore", "--yes", str(tmp_path / "diary"), rc=2).stderr
-    assert "no file" in jumar("restore", "--yes", str(tmp_path / "nothing"), rc=2).stderr
+    assert "does not exist" in jumar("restore", "--yes", str(tmp_path / "nothing"), rc=2).stderr

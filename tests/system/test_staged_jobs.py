@@ -27,7 +27,7 @@ from jumar.client import Client
 from jumar.inject.moxing_path.jumar_s3 import S3
 from jumar.spec.records import StagingRecord
 from jumar.spec.states import JobState
-from jumar.store.accounts import save_account
+from jumar.store.credentials import save_credential
 from jumar.store.door import Door
 
 
@@ -44,9 +44,9 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Generator[Door]:
 def bucket(home: Path, door: Door) -> str:
     """An empty bucket that obs:// of the home leads to."""
     name = f"b{time.time_ns():x}"
-    S3(door.account.wire()).create_bucket(name)
+    S3(door.credential.wire()).create_bucket(name)
     home.mkdir(mode=0o700)
-    save_account(home / "store.json", "obs", door.account)
+    save_credential(home / "store.json", "obs", door.credential)
     return name
 
 
@@ -61,7 +61,7 @@ def away(door: Door) -> Generator[None]:
 
 
 def stored(door: Door, bucket: str, key: str) -> bytes:
-    client = S3(door.account.wire())
+    client = S3(door.credential.wire())
     with client.get(bucket, key) as reading:
         return reading.read()
 
@@ -151,7 +151,7 @@ def test_a_store_and_a_server_that_are_killed_while_inputs_are_brought_cost_no_a
         )
         assert follower.stderr is not None
         told = iter(follower.stderr.readline, "")
-        assert any("bringing inputs: the store cannot be reached" in line for line in told)
+        assert any("fetching inputs: the store cannot be reached" in line for line in told)
         until(lambda: staging(client, job.id).error is not None)
         assert "the store cannot be reached" in jumar(home, "show", job.id).stdout
     ended = client.wait(job.id, timeout_s=120)
@@ -205,13 +205,13 @@ def test_a_key_given_to_a_server_is_used_for_that_users_jobs(
     client.register("bob", "password-of-bob")
     client.set_role("bob", "member")
     bobs = Client(client.url, client.sign_in("bob", "password-of-bob"))
-    account = door.account
+    credential = door.credential
     with bobs:
         bobs.give_store_key(
             "obs",
-            endpoint=account.endpoint,
-            access_key=account.access_key,
-            secret_key=account.secret_key,
+            endpoint=credential.endpoint,
+            access_key=credential.access_key,
+            secret_key=credential.secret_key,
         )
         spec = {
             "name": "keyed",
@@ -228,4 +228,4 @@ def test_a_key_given_to_a_server_is_used_for_that_users_jobs(
     for folder in (home / "jobs", home / "server.log", home / "launch.log"):
         files = [folder] if folder.is_file() else [p for p in folder.rglob("*") if p.is_file()]
         for path in files:
-            assert account.secret_key.encode() not in path.read_bytes(), path
+            assert credential.secret_key.encode() not in path.read_bytes(), path

@@ -193,10 +193,10 @@ def test_processes_of_a_group_are_proven_one_by_one(source: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--prove"], "--prove needs the command"),
-        (["--", "python", "train.py"], "only for --prove"),
+        (["--prove"], "--prove needs a training command"),
+        (["--", "python", "train.py"], "only be used with --prove"),
         (["--prove", "--", "no-such-program"], "not a program"),
-        (["--prove", "--", "python", "other.py"], "there is no other.py"),
+        (["--prove", "--", "python", "other.py"], "other.py does not exist"),
         (["--prove", "--time", "soon", "--", "python", "train.py"], "--time"),
     ],
 )

@@ -67,7 +67,7 @@ def test_no_chinese_sentence_has_english_words() -> None:
 
 def test_the_launcher_knows_no_cause_that_the_table_does_not_have() -> None:
     found: set[str] = set()
-    places = {"Ending": 1, "SetupFailed": 0, "CannotStart": 1, "Failure": 3}
+    places = {"Ending": 1, "Verdict": 1, "SetupFailed": 0, "CannotStart": 1, "Failure": 3}
     for path in [*SOURCE.glob("launch/**/*.py"), *SOURCE.glob("engine/**/*.py")]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
@@ -78,7 +78,7 @@ def test_the_launcher_knows_no_cause_that_the_table_does_not_have() -> None:
             argument = node.args[place]
             if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                 found.add(argument.value)
-    from jumar.launch.verdict.outcome import _STOPS  # pyright: ignore[reportPrivateUsage]
+    from jumar.launch.verdict.verdict import _STOPS  # pyright: ignore[reportPrivateUsage]
 
     found |= {cause for _, cause, _ in _STOPS.values()}
     assert {"done", "code-gone", "missing-command", "launcher-killed", "time-limit"} <= found

@@ -1,7 +1,7 @@
 """`jumar` itself: the table of commands, each imported when it is called.
 
 A new command is one line in `COMMANDS` and one module with a click command named `command`. Its
-help line stands here too, so that `jumar --help` needs no imports (a test keeps both alike).
+help line is repeated here, so that `jumar --help` needs no imports (a test compares the two).
 
 click and not typer: typer 0.29 imports pydantic for any option that is not a flag, and then needs
 350 ms to start; click needs 80."""
@@ -36,49 +36,49 @@ COMMANDS: dict[str, Entry] = {
         "jumar.cli.jobs_upload", "Upload results that a job could not send.", JOBS
     ),
     "jobs rm": Entry("jumar.cli.jobs_rm", "Remove ended jobs and their folders.", JOBS),
-    "show": Entry("jumar.cli.show", "Show all about one job.", JOBS),
+    "show": Entry("jumar.cli.show", "Show everything about one job.", JOBS),
     "logs": Entry("jumar.cli.logs", "Print a job's log, or follow it.", JOBS),
     "stop": Entry("jumar.cli.stop", "Stop jobs.", JOBS),
     "rerun": Entry("jumar.cli.rerun", "Run a job again, as a new job.", JOBS),
     "top": Entry("jumar.cli.top", "Show the cards and who holds them.", JOBS),
     "share": Entry("jumar.cli.share", "Show who used what and who is next.", JOBS),
-    "data": Entry("jumar.cli.data", "Copy, list and cut data: folders, obs:// and s3://.", DATA),
+    "data": Entry("jumar.cli.data", "Copy, list and sample data: folders, obs:// and s3://.", DATA),
     "store": Entry(
         "jumar.cli.store",
-        "Lay out buckets, open them to readers, give keys, move the built-in store.",
+        "Lay out buckets, publish them, print keys, migrate the built-in store.",
         DATA,
     ),
     "up": Entry("jumar.cli.up", "Start the server.", SERVER),
-    "down": Entry("jumar.cli.down", "Stop the server; running jobs go on.", SERVER),
+    "down": Entry("jumar.cli.down", "Stop the server; running jobs continue.", SERVER),
     "login": Entry("jumar.cli.login", "Use another server.", SERVER),
-    "users": Entry("jumar.cli.users", "List users and let them in.", SERVER),
+    "users": Entry("jumar.cli.users", "List and approve users.", SERVER),
     "backup": Entry("jumar.cli.backup", "Save the queue and the users to a file.", SERVER),
-    "restore": Entry(
-        "jumar.cli.restore", "Go back to a backup of the queue and the users.", SERVER
-    ),
-    "repair": Entry("jumar.cli.repair", "Make the list of jobs again from their folders.", SERVER),
-    "groups": Entry("jumar.cli.groups", "Make groups and give them shares.", SERVER),
-    "tokens": Entry("jumar.cli.tokens", "List, make and revoke tokens.", SERVER),
+    "restore": Entry("jumar.cli.restore", "Restore a backup of the queue and the users.", SERVER),
+    "repair": Entry("jumar.cli.repair", "Rebuild the list of jobs from their folders.", SERVER),
+    "groups": Entry("jumar.cli.groups", "Create groups and set their shares.", SERVER),
+    "tokens": Entry("jumar.cli.tokens", "List, create and revoke tokens.", SERVER),
     "passwd": Entry("jumar.cli.passwd", "Change your password.", SERVER),
     "login obs": Entry("jumar.cli.login_obs", "Keep the key of OBS or of another S3 server.", DATA),
-    "doctor": Entry("jumar.cli.doctor", "Look for what keeps jobs from running here.", MACHINE),
+    "doctor": Entry(
+        "jumar.cli.doctor", "Find what keeps jobs from running on this machine.", MACHINE
+    ),
     "selftest": Entry(
-        "jumar.cli.selftest", "Try the platform on this machine, with faults.", MACHINE
+        "jumar.cli.selftest", "Test the platform on this machine by injecting faults.", MACHINE
     ),
     "devices": Entry("jumar.cli.devices", "List the cards of this machine.", MACHINE),
     "launch": Entry(
         "jumar.cli.launch",
-        "Start one process a device, watch them, and end them together.",
+        "Start one process per device, watch them, and end them together.",
         MACHINE,
     ),
     "ranktable": Entry(
         "jumar.cli.ranktable", "Make, merge, check and show rank tables (hccl.json).", MACHINE
     ),
-    "env": Entry("jumar.cli.env", "Plan, make and check Python environments for NPUs.", MACHINE),
+    "env": Entry("jumar.cli.env", "Plan, create and check Python environments for NPUs.", MACHINE),
     "port": Entry(
         "jumar.cli.port", "Port CUDA training code to Ascend NPUs, with a report.", TOOLS
     ),
-    "try": Entry("jumar.cli.trial", "Try a script on simulated NPUs.", TOOLS),
+    "try": Entry("jumar.cli.trying", "Try a script on simulated NPUs.", TOOLS),
     "demo": Entry("jumar.cli.demo", "Port a CUDA script and train it on simulated NPUs.", TOOLS),
     "spec": Entry("jumar.cli.spec", "Check job files.", TOOLS),
     "version": Entry("jumar.cli.version", "Print versions.", TOOLS),
@@ -94,7 +94,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        # Some names are two words.
+        # Some commands have two words.
         name = " ".join(args[:2])
         if name in COMMANDS:
             return name, self.get_command(ctx, name), args[2:]
@@ -122,7 +122,7 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="jumar", message="%(prog)s %(version)s")
 def root() -> None:
-    """Training jobs on the cards of a lab: a queue, live logs and a page.
+    """Training jobs on a lab's cards: a queue, live logs and web pages.
 
     \b
     jumar demo                                     see it work

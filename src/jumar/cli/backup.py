@@ -12,16 +12,16 @@ from jumar.spec.amounts import bytes_text
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the file and its size.")
 def command(file: Path, force: bool, as_json: bool) -> None:
     """Save the queue and the users to a file.
 
-    For admins, while the server runs; nobody has to wait. The file has all users with their roles,
-    passwords and tokens (as digests), and all jobs with their settings and attempts. What is in job
-    folders (logs, results, checkpoints), uploaded code, data, keys of object stores and config.toml
-    are not in it: copy the home's folders for those. Job settings may hold secrets, so only you may
-    read the file. It fits SQLite and PostgreSQL alike; put it back with: jumar restore.
+    For admins. The server keeps running, and nobody has to wait. The file contains all users with
+    their roles, passwords and tokens (as digests), and all jobs with their settings and attempts. It
+    does not contain job folders (logs, results, checkpoints), uploaded code, data, object store keys
+    or config.toml: copy those yourself. Job settings may contain secrets, so only you can read the
+    file. It works with both SQLite and PostgreSQL; put it back with: jumar restore.
 
     \b
     Examples:
@@ -29,7 +29,7 @@ def command(file: Path, force: bool, as_json: bool) -> None:
       jumar backup --force /mnt/backups/jumar.db
     """
     if file.exists() and not force:
-        raise Conflict(f"{file} is there already", hint="write over it with --force")
+        raise Conflict(f"{file} already exists", hint="overwrite it with --force")
     with connected() as client:
         size = client.backup(file.absolute(), replace=force)
     if as_json:

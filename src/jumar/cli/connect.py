@@ -15,7 +15,7 @@ from jumar.settings import Settings, load
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _RESTART_S = 30.0
-"""How long a command waits for the home's own server when it goes away meanwhile."""
+"""How long a command waits for the home's own server if it goes away in the meantime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Connected:
 
     client: Client
     on_this_machine: bool
-    """Whether jobs run on this machine, so that its paths and variables mean something to them."""
+    """Whether jobs run on this machine, so that its paths and variables are valid for them."""
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def connected() -> Generator[Client]:
 def connect(before_start: Callable[[], None] | None = None) -> Connected:
     """A client of the configured server, or of the home's own, started if it is down.
 
-    `before_start` is called first when a server has to be started; what it raises comes through."""
+    `before_start` is called before a server is started; its exceptions are passed on."""
     settings = load()
     address = find(settings)
     if address is not None and not address.embedded:
@@ -52,7 +52,7 @@ def connect(before_start: Callable[[], None] | None = None) -> Connected:
 
 
 def _reached(settings: Settings, address: Address | None) -> Client | None:
-    # Without a live process, whoever listens at the old address is somebody else.
+    # Without a live process, whatever listens at the old address is something else.
     if address is None or server_process(settings.home) is None:
         return None
     client = Client(address.url, address.token, patience_s=_RESTART_S)
@@ -74,5 +74,5 @@ def _started(settings: Settings) -> Client:
 
 
 def _is_here(client: Client) -> bool:
-    """Whether the server is on this machine; a loopback address may also be a tunnel's end."""
+    """Whether the server is on this machine; a loopback address may also be the end of a tunnel."""
     return urlsplit(client.url).hostname in _LOOPBACK and client.server().name == gethostname()

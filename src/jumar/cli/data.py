@@ -1,4 +1,4 @@
-"""`jumar data`: bring data to and from folders, the built-in store, OBS and S3."""
+"""`jumar data`: copy data between folders, the built-in store, OBS and S3."""
 
 import sys
 from collections.abc import Generator, Iterator
@@ -9,11 +9,11 @@ import click
 
 from jumar.cli.output import complain, note, print_json, print_table, visible
 from jumar.settings import load
-from jumar.spec.amounts import bytes_text
+from jumar.spec.amounts import bytes_text, files_text
 
 if TYPE_CHECKING:
-    from jumar.store.accounts import StoreConfig
-    from jumar.store.base import Place
+    from jumar.store.credentials import StoreConfig
+    from jumar.store.places import Place
     from jumar.store.transfer.records import Progress, Report
 
 _MOST_SHOWN = 20
@@ -21,7 +21,7 @@ _MOST_SHOWN = 20
 
 @click.group(no_args_is_help=True)
 def command() -> None:
-    """Copy, list and cut data: folders, obs:// and s3://.
+    """Copy, list and sample data: folders, obs:// and s3://.
 
     \b
     Example:
@@ -33,11 +33,13 @@ def _copying(function: Any) -> Any:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON."),
         click.option("--quiet", "-q", is_flag=True, help="Draw no progress bar."),
-        click.option("--dry-run", is_flag=True, help="Say what would be done and do nothing."),
-        click.option("--again", is_flag=True, help="Copy also what is there already."),
-        click.option("--link", is_flag=True, help="Hard links instead of copies, between folders."),
-        click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave these out."),
-        click.option("--include", multiple=True, metavar="PATTERN", help="Take only these."),
+        click.option("--dry-run", is_flag=True, help="Show what would be done, without doing it."),
+        click.option("--again", is_flag=True, help="Copy unchanged files too."),
+        click.option(
+            "--link", is_flag=True, help="Make hard links instead of copies, between folders."
+        ),
+        click.option("--exclude", multiple=True, metavar="PATTERN", help="Skip these."),
+        click.option("--include", multiple=True, metavar="PATTERN", help="Copy only these."),
         click.option("--workers", default=32, type=click.IntRange(1, 256), show_default=True),
     ):
         function = option(function)
@@ -49,9 +51,9 @@ def _copying(function: Any) -> Any:
 @click.argument("target", metavar="URL")
 @_copying
 def push(source: str, target: str, **asked: Any) -> int:
-    """Copy a file, or all that is in a folder, to a store.
+    """Copy a file, or everything in a folder, to a store.
 
-    What is there already, by size and time, is left; what was cut is taken up again.
+    Files that are unchanged in size and time are skipped; interrupted copies are resumed.
 
     \b
     Example:
@@ -65,7 +67,7 @@ def push(source: str, target: str, **asked: Any) -> int:
 @click.argument("target", metavar="DST")
 @_copying
 def pull(source: str, target: str, **asked: Any) -> int:
-    """Copy an object, or all that is under a prefix, to a folder.
+    """Copy an object, or everything under a prefix, to a folder.
 
     \b
     Example:
@@ -77,10 +79,10 @@ def pull(source: str, target: str, **asked: Any) -> int:
 @command.command()
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
-@click.option("--delete", is_flag=True, help="Delete in DST what SRC does not have.")
+@click.option("--delete", is_flag=True, help="Delete files in DST that SRC does not have.")
 @_copying
 def sync(source: str, target: str, delete: bool, **asked: Any) -> int:
-    """Make one side like the other; nothing to do costs one listing.
+    """Make DST match SRC; if nothing changed, this costs only a listing of each.
 
     \b
     Example:
@@ -94,7 +96,7 @@ def sync(source: str, target: str, delete: bool, **asked: Any) -> int:
 @click.argument("target", metavar="DST")
 @_copying
 def cp(source: str, target: str, **asked: Any) -> int:
-    """Copy from any side to any side.
+    """Copy between any two places.
 
     \b
     Example:
@@ -147,12 +149,12 @@ def _tell(report: "Report", *, as_json: bool) -> None:
     if as_json:
         print_json(report)
     else:
-        word = "would copy" if report.dry_run else "copied"
+        verb = "would copy" if report.dry_run else "copied"
         rate = report.bytes / report.seconds if report.seconds > 0 else 0
         deleted = f", deleted {report.deleted}" if report.deleted else ""
         print(
-            f"{word} {report.copied} ({bytes_text(report.bytes)}), "
-            f"left {report.skipped} as they were{deleted}, "
+            f"{verb} {files_text(report.copied)} ({bytes_text(report.bytes)}), "
+            f"skipped {report.skipped} unchanged{deleted}, "
             f"{report.seconds:.1f} s, {bytes_text(rate)}/s"
         )
     for text in report.notes:
@@ -160,12 +162,12 @@ def _tell(report: "Report", *, as_json: bool) -> None:
     for failure in report.failed[:_MOST_SHOWN]:
         complain(f"{visible(failure.key)}: {visible(failure.reason)}", hint=failure.hint)
     if len(report.failed) > _MOST_SHOWN:
-        note(f"… and {len(report.failed) - _MOST_SHOWN} more that were not copied")
+        note(f"… and {len(report.failed) - _MOST_SHOWN} more files that were not copied")
 
 
 @command.command()
 @click.argument("url", default="obs://")
-@click.option("-r", "--recursive", is_flag=True, help="All that is below.")
+@click.option("-r", "--recursive", is_flag=True, help="Everything below.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def ls(url: str, recursive: bool, as_json: bool) -> None:
     """List a bucket, a prefix or a folder; obs:// alone lists the buckets.
@@ -208,7 +210,7 @@ def _rows(place: "Place", recursive: bool) -> Iterator[tuple[str, int | None, fl
         found = place.store.level(place.prefix)
     if not found.entries and not found.folders and not folder_exists(place):
         if place.url.says_folder:
-            raise NotFound(f"there is nothing at {place.url}")
+            raise NotFound(f"{place.url} does not exist")
         found = Listing((place.store.stat(place.key),), ())
     yield from ((folder, None, None) for folder in found.folders)
     yield from ((entry.key, entry.size, entry.mtime) for entry in found.entries)
@@ -218,7 +220,7 @@ def _rows(place: "Place", recursive: bool) -> Iterator[tuple[str, int | None, fl
 @click.argument("url")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def du(url: str, as_json: bool) -> None:
-    """Count the files and bytes below a place.
+    """Count the files and bytes below a URL or path.
 
     \b
     Example:
@@ -231,15 +233,15 @@ def du(url: str, as_json: bool) -> None:
     if as_json:
         print_json({"files": len(sizes), "bytes": sum(sizes)})
     else:
-        print(f"{bytes_text(sum(sizes))} in {len(sizes)} files")
+        print(f"{bytes_text(sum(sizes))} in {files_text(len(sizes))}")
 
 
 @command.command()
 @click.argument("url")
-@click.option("-r", "--recursive", is_flag=True, help="All that is below.")
+@click.option("-r", "--recursive", is_flag=True, help="Everything below.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def rm(url: str, recursive: bool, as_json: bool) -> None:
-    """Delete an object, or with -r all that is under a prefix.
+    """Delete an object, or with -r everything under a prefix.
 
     \b
     Example:
@@ -255,13 +257,13 @@ def rm(url: str, recursive: bool, as_json: bool) -> None:
     if as_json:
         print_json({"deleted": count})
     else:
-        note(f"deleted {count}")
+        note(f"deleted {files_text(count)}")
 
 
 @command.command()
 @click.argument("url")
 def cat(url: str) -> None:
-    """Write an object's bytes to stdout.
+    """Write an object to stdout.
 
     \b
     Example:
@@ -282,7 +284,7 @@ def cat(url: str) -> None:
 @click.argument("url")
 @click.option("--expires", default=3600, type=click.IntRange(1, 7 * 86400), help="Seconds.")
 def url(url: str, expires: int) -> None:
-    """Print an address that gives the object without a key until it expires.
+    """Print a URL that downloads the object without a key until it expires.
 
     \b
     Example:
@@ -295,8 +297,8 @@ def url(url: str, expires: int) -> None:
     place.store.stat(place.key)
     if not isinstance(place.store, ObjectStore):
         raise BadInput(
-            f"{url} is in a folder, which nobody serves",
-            hint="serve the built-in store: jumar up --s3 PORT, then: jumar store migrate",
+            f"{url} is in a folder and is not served over HTTP",
+            hint="serve the built-in store: jumar store migrate --to s3, then: jumar up",
         )
     print(place.store.s3.presign("GET", place.store.bucket, place.key, expires))
 
@@ -305,13 +307,13 @@ def url(url: str, expires: int) -> None:
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
 @click.option("--per-class", default=20, type=click.IntRange(1), show_default=True)
-@click.option("--seed", default=0, show_default=True, help="The same seed keeps the same files.")
+@click.option("--seed", default=0, show_default=True, help="The same seed selects the same files.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was kept as JSON.")
 def mini(source: str, target: str, per_class: int, seed: int, as_json: bool) -> None:
-    """Keep a few files of each class, with labels that still match.
+    """Keep a few files of each class, with matching labels.
 
-    Knows folders of classes, images with CSV, lists, JSON, COCO, LabelMe, VOC or YOLO beside them,
-    MNIST idx, CIFAR, TFRecord, and tar and zip of these. Large single files are kept whole.
+    Supports folders of classes; images with CSV, lists, JSON, COCO, LabelMe, VOC or YOLO labels; MNIST
+    idx, CIFAR, TFRecord; and tar and zip archives of these. Large single files are kept whole.
 
     \b
     Example:
@@ -342,12 +344,14 @@ def mini(source: str, target: str, per_class: int, seed: int, as_json: bool) -> 
 @command.command()
 @click.argument("source", metavar="ARCHIVE")
 @click.argument("target", metavar="DST")
-@click.option("--most-bytes", default=0, type=click.IntRange(0), help="What it may unpack to.")
+@click.option(
+    "--most-bytes", default=0, type=click.IntRange(0), help="Largest total size after unpacking."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 def unzip(source: str, target: str, most_bytes: int, as_json: bool) -> None:
-    """Unpack a zip or tar that lies in a store.
+    """Unpack a zip or tar archive in a store.
 
-    Names that lead out of the target, links, and archives that grow without end are refused.
+    Refuses names that escape the target, links, and archives that expand far beyond their size.
 
     \b
     Example:
@@ -366,11 +370,11 @@ def unzip(source: str, target: str, most_bytes: int, as_json: bool) -> None:
     if as_json:
         print_json(report)
     else:
-        print(f"unpacked {report.files} files, {bytes_text(report.bytes)}")
+        print(f"unpacked {files_text(report.files)}, {bytes_text(report.bytes)}")
 
 
 def _config() -> "StoreConfig":
-    from jumar.store.accounts import load_config
+    from jumar.store.credentials import load_config
 
     return load_config(load().home)
 
@@ -389,7 +393,7 @@ def _when(mtime: float | None) -> str:
 
 @contextmanager
 def drawn_when(progress: "Progress", *, shown: bool) -> Generator[None]:
-    """A bar with rate and time left while the work is done."""
+    """Show a progress bar with rate and time left."""
     if not shown:
         yield
         return

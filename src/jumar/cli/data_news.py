@@ -1,4 +1,4 @@
-"""How far a followed job's data is, on stderr: while data is carried, its log has nothing to say."""
+"""The staging progress of a followed job, on stderr: its log is silent while data is copied."""
 
 import sys
 import threading
@@ -10,8 +10,8 @@ from jumar.cli.staging_text import away_text, progress_text
 from jumar.cli.terminal import readable_line
 from jumar.client import Client
 from jumar.errors import JumarError
-from jumar.spec.places import is_remote
 from jumar.spec.records import JobRecord
+from jumar.spec.urls import is_remote
 
 _EVERY_S = 1.0
 _CLEAR = "\r\033[K"
@@ -19,7 +19,7 @@ _CLEAR = "\r\033[K"
 
 @contextmanager
 def data_told(client: Client, job: JobRecord) -> Generator[None]:
-    """Tell it until the job is over; nothing is asked for a job without such data."""
+    """Show it until the job is over; jobs without remote data cause no requests."""
     if not _has_remote_data(job):
         yield
         return
@@ -44,11 +44,11 @@ def _tell(client: Client, job_id: str, over: threading.Event) -> None:
         try:
             job = client.get(job_id)
         except JumarError:
-            # Whoever follows the log tells of that.
+            # Whoever follows the log reports that.
             continue
         what, progress = data_news(job)
         if live and (what or told):
-            # The line is left at its start, so that the log goes over it.
+            # The cursor stays at the start of the line, so that the log overwrites it.
             print(
                 f"{_CLEAR}{readable_line(what + progress)}\r", end="", file=sys.stderr, flush=True
             )
@@ -60,12 +60,12 @@ def _tell(client: Client, job_id: str, over: threading.Event) -> None:
 
 
 def data_news(job: JobRecord) -> tuple[str, str]:
-    """What is being done, and how far it is."""
+    """What is being done, and its progress."""
     record = job.staging
     if record is None or job.state.is_final:
         return "", ""
     sides = {
-        "bringing": ("bringing inputs", record.inputs),
+        "bringing": ("fetching inputs", record.inputs),
         "sending": ("sending results", record.outputs),
     }
     what, part = sides.get(record.phase, ("", None))

@@ -17,13 +17,13 @@ from jumar.cli.curve import draw
 from jumar.cli.follow import summarise
 from jumar.cli.output import note, print_json, span
 from jumar.cli.request import with_local_defaults
-from jumar.cli.sending import send_code
-from jumar.cli.training import Training
+from jumar.cli.sending import with_code_sent
 from jumar.client import Client, LogChunk, Reconnecting
 from jumar.errors import BadInput
 from jumar.settings import load
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
+from jumar.track.training import Training
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -49,8 +49,8 @@ class Result:
 def command(as_json: bool) -> int:
     """Port a CUDA script and train it on simulated NPUs.
 
-    Ports the digits example, submits it as a job on two simulated NPUs, shows how it goes, and
-    leaves the server running. Takes about half a minute on two cores.
+    Ports the digits example, submits it as a job on two simulated NPUs, shows its progress,
+    and leaves the server running. Takes about half a minute on two cores.
 
     \b
     Example:
@@ -97,7 +97,7 @@ def example_folder(name: str) -> Path:
     for place in (package / "examples" / name, package.parent.parent / "examples" / name):
         if (place / "job.yaml").is_file():
             return place
-    raise BadInput(f"the example {name} is not there", hint="install jumar again")
+    raise BadInput(f"the example {name} is missing", hint="reinstall jumar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ def _port(folder: Path) -> Ported:
 def _request(server: Connected, folder: Path) -> dict[str, Any]:
     from jumar.spec.document import read_spec_file
 
-    values = {**read_spec_file(folder / "job.yaml").dump(), "device": "sim:2"}
-    values["code"] = {"archive": send_code(server.client, folder)}
+    values = {**read_spec_file(folder / "job.yaml").dump(), "device": "sim:2", "code": str(folder)}
+    values = with_code_sent(server.client, values)
     if server.on_this_machine:
         # torch was found beside this Python; the shell's may have none.
         values["command"] = [sys.executable, *values["command"][1:]]
@@ -189,7 +189,7 @@ def _tell(ended: JobRecord, training: Training, result: Result) -> None:
         summarise(ended)
     print(f"state      {ended.state}, after {span(ended.started_at, ended.finished_at)}")
     if training.accuracy is not None:
-        print(f"accuracy   {training.accuracy:.2%} of digits it had never seen")
+        print(f"accuracy   {training.accuracy:.2%} on digits it had never seen")
     if training.losses:
         plain = not sys.stdout.isatty() or sys.stdout.encoding.lower() != "utf-8"
         print(f"loss       over {training.step} steps")
@@ -199,4 +199,4 @@ def _tell(ended: JobRecord, training: Training, result: Result) -> None:
     print(f"port       {result.report}/report.html")
     print(f"job page   {result.url}")
     print(f"sign in    {result.login_url}")
-    note("the server goes on running; stop it with: jumar down")
+    note("the server is still running; stop it with: jumar down")

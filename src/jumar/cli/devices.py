@@ -21,18 +21,18 @@ HEADER = (
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list, one entry a chip.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list with one entry per chip.")
 def command(as_json: bool) -> None:
     """List the cards of this machine.
 
-    NPUs, GPUs and the simulated cards, whether a server runs or not.
+    NPUs, GPUs and simulated cards, whether or not a server is running.
 
     \b
     Example:
       jumar devices --json
     """
     from jumar.devices import cards, simulated_cards
-    from jumar.devices.nodes import ASCEND_VENDOR, accelerators, davinci_ids
+    from jumar.devices.nodes import accelerators, davinci_ids
     from jumar.settings import load
 
     found = (*cards(), *simulated_cards(load().sim_cards))
@@ -40,9 +40,9 @@ def command(as_json: bool) -> None:
         print_json(found)
     else:
         print_table(HEADER, [_row(card) for card in found])
-    silent = len(accelerators(ASCEND_VENDOR))
+    silent = len(accelerators())
     if silent and not davinci_ids():
-        note(f"{silent} Ascend cards are on the PCI bus without a driver (see: jumar doctor)")
+        note(f"{silent} Ascend cards on the PCI bus have no driver (see: jumar doctor)")
 
 
 def _row(card: Card) -> tuple[str, ...]:

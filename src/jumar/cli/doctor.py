@@ -8,17 +8,17 @@ from jumar.cli.output import print_json, wants_colour
 
 _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red")}
 _UNSEEN = ("?", "bright_black")
-_WORDS = {"ok": "ok", "warn": "to look at", "fail": "failing", "unknown": "could not be seen"}
+_WORDS = {"ok": "ok", "warn": "to look at", "fail": "failing", "unknown": "could not be checked"}
 
 
 @click.command()
-@click.option("--python", metavar="PATH", help="The interpreter to judge. [default: python3]")
+@click.option("--python", metavar="PATH", help="The interpreter to check. [default: python3]")
 @click.option("--only", multiple=True, metavar="NAME", help="Run this check or family only.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(python: str | None, only: tuple[str, ...], as_json: bool) -> int:
-    """Look for what keeps jobs from running here.
+    """Find what keeps jobs from running on this machine.
 
-    Exit code 0 when nothing fails, 1 when something does.
+    Exit code 0 if nothing fails, 1 otherwise.
 
     \b
     Example:

@@ -9,9 +9,9 @@ from jumar.settings import load
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print home and whether one was stopped.")
 def command(as_json: bool) -> None:
-    """Stop the server; running jobs go on.
+    """Stop the server; running jobs continue.
 
-    They are found again when it is started the next time.
+    They are picked up again at the next start.
 
     \b
     Example:
@@ -26,4 +26,4 @@ def command(as_json: bool) -> None:
     elif stopped:
         note(f"stopped the server of {settings.home}")
     else:
-        note(f"no server runs in {settings.home}")
+        note(f"no server is running in {settings.home}")

@@ -20,7 +20,7 @@ _MOST_LINE = 100
 
 @click.group(no_args_is_help=True)
 def command() -> None:
-    """Plan, make and check Python environments for NPUs.
+    """Plan, create and check Python environments for NPUs.
 
     \b
     Example:
@@ -31,8 +31,8 @@ def command() -> None:
 def _wishes(function: Any) -> Any:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option("--cann", metavar="RELEASE", help="As if this CANN were here."),
-        click.option("--python", metavar="VERSION", help="With this Python, such as 3.11."),
+        click.option("--cann", metavar="RELEASE", help="Plan for this CANN release."),
+        click.option("--python", metavar="VERSION", help="Use this Python, such as 3.11."),
         click.option("--mindspore", metavar="VERSION", help="MindSpore, such as 2.9."),
         click.option("--torch", metavar="VERSION", help="torch, such as 2.7."),
     ):
@@ -49,9 +49,9 @@ def plan(
     cann: str | None,
     as_json: bool,
 ) -> int:
-    """Say which Python, torch, torch_npu, torchvision and CANN fit together.
+    """Show which Python, torch, torch_npu, torchvision and CANN fit together.
 
-    With nothing asked: what fits the CANN that is here. Exit code 1 when it clashes or is unknown.
+    Without options: what fits the installed CANN. Exit code 1 if it clashes or is unknown.
 
     \b
     Example:
@@ -67,14 +67,18 @@ def plan(
 
 @command.command()
 @_wishes
-@click.option("--at", type=click.Path(path_type=Path), help="Folder to make. [default: ./env-…]")
-@click.option("--with", "tool", type=click.Choice(["uv", "venv", "conda"]), help="What makes it.")
-@click.option("--index-url", metavar="URL", help="Package index to use instead.")
+@click.option("--at", type=click.Path(path_type=Path), help="Folder to create. [default: ./env-…]")
+@click.option(
+    "--with", "tool", type=click.Choice(["uv", "venv", "conda"]), help="Tool that creates it."
+)
+@click.option(
+    "--index-url", metavar="URL", help="Package index to use instead of the configured one."
+)
 @click.option("--extra-index-url", multiple=True, metavar="URL", help="Another package index.")
 @click.option("--find-links", multiple=True, metavar="PLACE", help="Folder or page with wheels.")
 @click.option("--no-index", is_flag=True, help="Use --find-links only.")
-@click.option("--allow-unknown", is_flag=True, help="Go on where the tables know nothing.")
-@click.option("--dry-run", is_flag=True, help="Print the commands and do nothing.")
+@click.option("--allow-unknown", is_flag=True, help="Continue if the tables do not list it.")
+@click.option("--dry-run", is_flag=True, help="Print the commands without running them.")
 def create(
     torch: str | None,
     mindspore: str | None,
@@ -90,9 +94,9 @@ def create(
     allow_unknown: bool,
     dry_run: bool,
 ) -> int:
-    """Make an environment, install what fits, and verify it by importing.
+    """Create an environment, install what fits, and verify it by importing.
 
-    Exit code 1 when what was installed does not import.
+    Exit code 1 if an installed package does not import.
 
     \b
     Example:
@@ -129,28 +133,28 @@ def create(
             for step in steps:
                 print(shlex.join(step.shown))
         return 0
-    # So that being ended also takes away what is half made.
+    # So that SIGTERM also removes an unfinished environment.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     make_environment(place, steps, os.environ, lambda line: note(clip(line, _MOST_LINE)))
-    note("import what was installed")
+    note("importing the installed packages")
     here = software_here(Path("/"), os.environ)
     report = check_environment(python_in(place), here, os.environ, limit_s=IMPORT_LIMIT_S)
     if as_json:
         print_json({"at": str(place), "plan": made, "check": report})
     else:
         _print_check(report)
-        print(f"made {place}; use it with: source {place}/bin/activate")
+        print(f"created {place}; activate it with: source {place}/bin/activate")
     return 0 if report.is_sound else 1
 
 
 @command.command()
-@click.option("--python", metavar="PATH", help="The interpreter to look at. [default: python3]")
-@click.option("--import", "do_import", is_flag=True, help="Import the frameworks as well.")
+@click.option("--python", metavar="PATH", help="The interpreter to check. [default: python3]")
+@click.option("--import", "do_import", is_flag=True, help="Also import the frameworks.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(python: str | None, do_import: bool, as_json: bool) -> int:
-    """Say whether what is installed fits together.
+    """Check whether the installed versions fit together.
 
-    Exit code 1 when something clashes.
+    Exit code 1 if something clashes.
 
     \b
     Example:
@@ -202,13 +206,13 @@ def _python_of(made: "Plan", allow_unknown: bool) -> str:
     from jumar.errors import BadInput
 
     if made.version is None or made.fit == "clashes":
-        raise BadInput(made.text, hint="see what the tables know: jumar env plan")
+        raise BadInput(made.text, hint="see what the tables list: jumar env plan")
     if made.fit == "unknown" and not allow_unknown:
-        raise BadInput(made.text, hint="to try it all the same: --allow-unknown")
+        raise BadInput(made.text, hint="to try it anyway: --allow-unknown")
     if made.python is None:
         raise BadInput(
-            f"no table names the Pythons of {made.framework} {made.version}",
-            hint="choose one yourself: --python 3.9 --allow-unknown",
+            f"no table lists the Python versions of {made.framework} {made.version}",
+            hint="choose one: --python 3.9 --allow-unknown",
         )
     return made.python
 
@@ -222,7 +226,7 @@ def _print_plan(made: "Plan") -> None:
         print_table(("INSTALL", "SOURCE"), [(one.requirement, one.source) for one in made.packages])
     elif made.others:
         print_table(
-            ("THE TABLES HAVE", "CANN", "SOURCE"),
+            ("LISTED", "CANN", "SOURCE"),
             [(one.release, one.cann or "unknown", one.source) for one in made.others],
         )
     for text in made.notes:
@@ -232,7 +236,7 @@ def _print_plan(made: "Plan") -> None:
 def _print_check(report: "CheckReport") -> None:
     print(f"Python {report.python_version} at {report.python}; CANN {report.cann or 'not found'}")
     if not report.packages:
-        print("none of torch, torch_npu, torchvision and mindspore is installed")
+        print("torch, torch_npu, torchvision and mindspore are not installed")
     for judged in report.judgements:
         print(f"{judged.fit}: {judged.text}")
         if judged.fix is not None:

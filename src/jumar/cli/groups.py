@@ -1,4 +1,4 @@
-"""`jumar groups`: who shares what part of the site."""
+"""`jumar groups`: how the site is shared."""
 
 import click
 
@@ -11,11 +11,11 @@ _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the group
 
 @click.group()
 def command() -> None:
-    """Make groups and give them shares.
+    """Create groups and set their shares.
 
-    Groups share the cards, users share what is their group's. Everybody is in
-    one group, at first in "default". Everyone may list them; changes are for
-    admins.
+    Groups share the cards; users share what their group gets. Every user is in
+    one group, initially "default". Anyone can list groups; only admins can
+    change them.
 
     \b
     Examples:
@@ -28,7 +28,7 @@ def command() -> None:
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def list_groups(as_json: bool) -> None:
-    """List groups, their shares and who is in them.
+    """List groups with their shares and members.
 
     \b
     Example:
@@ -49,11 +49,14 @@ def list_groups(as_json: bool) -> None:
 @command.command()
 @click.argument("name")
 @click.option(
-    "--share", type=float, default=1.0, help="Of the site, as a proportion.  [default: 1]"
+    "--share",
+    type=float,
+    default=1.0,
+    help="Share of the site, relative to other groups.  [default: 1]",
 )
 @_AS_JSON
 def create(name: str, share: float, as_json: bool) -> None:
-    """Make a group.
+    """Create a group.
 
     \b
     Example:
@@ -68,7 +71,7 @@ def create(name: str, share: float, as_json: bool) -> None:
 @click.argument("share", type=float)
 @_AS_JSON
 def set_share(name: str, share: float, as_json: bool) -> None:
-    """Give a group another share of the site.
+    """Change a group's share of the site.
 
     \b
     Example:
@@ -81,10 +84,12 @@ def set_share(name: str, share: float, as_json: bool) -> None:
 @command.command()
 @click.argument("group")
 @click.argument("user")
-@click.option("--share", type=float, help="Of the group, as a proportion.  [default: 1]")
+@click.option(
+    "--share", type=float, help="Share of the group, relative to its other members.  [default: 1]"
+)
 @_AS_JSON
 def add(group: str, user: str, share: float | None, as_json: bool) -> None:
-    """Move a user into a group, or change their share of it.
+    """Move a user to a group, or change their share of it.
 
     \b
     Examples:
@@ -100,7 +105,7 @@ def add(group: str, user: str, share: float | None, as_json: bool) -> None:
 @click.argument("user")
 @_AS_JSON
 def remove(group: str, user: str, as_json: bool) -> None:
-    """Move a user back into "default".
+    """Move a user back to "default".
 
     \b
     Example:
@@ -113,7 +118,7 @@ def remove(group: str, user: str, as_json: bool) -> None:
 @command.command()
 @click.argument("name")
 def delete(name: str) -> None:
-    """Remove a group; its members go back into "default".
+    """Delete a group; its members move back to "default".
 
     \b
     Example:
@@ -121,7 +126,7 @@ def delete(name: str) -> None:
     """
     with connected() as client:
         client.delete_group(name)
-    note(f"group {visible(name)} is removed")
+    note(f"deleted group {visible(name)}")
 
 
 def _member(member: GroupMember) -> str:
@@ -132,5 +137,5 @@ def _tell(group: GroupRecord, as_json: bool) -> None:
     if as_json:
         print_json(group)
         return
-    members = ", ".join(map(_member, group.members)) or "nobody"
-    note(f"group {group.name} has a share of {group.share:g}; in it: {members}")
+    members = ", ".join(map(_member, group.members)) or "none"
+    note(f"group {group.name}: share {group.share:g}, members: {members}")

@@ -26,17 +26,17 @@ _WATCH_PAUSE_S = 1.0
     "states",
     multiple=True,
     type=click.Choice([str(state) for state in JobState]),
-    help="Only jobs in this state; may be given several times.",
+    help="Only jobs in this state; can be given several times.",
 )
 @click.option("--user", help="Only jobs of this user.")
-@click.option("--watch", "-w", is_flag=True, help="Show the list again every second.")
+@click.option("--watch", "-w", is_flag=True, help="Refresh the list every second.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def command(
     all_jobs: bool, states: tuple[str, ...], user: str | None, watch: bool, as_json: bool
 ) -> None:
     """List jobs.
 
-    Shows what is queued or running and the last ten that ended.
+    Shows queued and running jobs and the last ten that ended.
 
     \b
     Examples:

@@ -18,17 +18,19 @@ _MOST_NAMED = 10
 
 @click.command()
 @click.argument("jobs", nargs=-1, metavar="[JOB]...")
-@click.option("--older-than", metavar="TIME", help="All jobs that ended longer ago: 30d, 12h.")
+@click.option(
+    "--older-than", metavar="TIME", help="All jobs that ended longer ago than this: 30d, 12h."
+)
 @click.option("--user", help="With --older-than: jobs of this user.  [default: you]")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print the removed jobs as a JSON list.")
 def command(
     jobs: tuple[str, ...], older_than: str | None, user: str | None, yes: bool, as_json: bool
 ) -> None:
     """Remove ended jobs and their folders.
 
-    Logs, checkpoints and results that are in a job's folder go with it; what it wrote to a store or to
-    other folders stays. A job that has not ended, or whose results are not yet uploaded, is refused.
+    Logs, checkpoints and results in a job's folder are deleted with it; what it wrote to a store or to
+    other folders stays. Jobs that have not ended, or whose results are not yet uploaded, are refused.
     At a terminal it asks first.
 
     \b
@@ -37,9 +39,9 @@ def command(
       jumar jobs rm --older-than 30d
     """
     if bool(jobs) == (older_than is not None):
-        raise BadInput("which jobs?", hint="name them, or write --older-than 30d")
+        raise BadInput("no jobs given", hint="name them, or use --older-than 30d")
     if user is not None and older_than is None:
-        raise BadInput("--user goes with --older-than")
+        raise BadInput("--user needs --older-than")
     with connected() as client:
         if older_than is None:
             # All are looked up before any is removed: one wrong name changes nothing.
@@ -59,7 +61,7 @@ def command(
 
 
 def _ended_before(client: Client, seconds: int, user: str | None) -> list[JobSummary]:
-    """Those that may be removed; how many may not is said."""
+    """Those that may be removed; says how many may not."""
     limit = time.time() - seconds
     old = [
         job
@@ -68,7 +70,7 @@ def _ended_before(client: Client, seconds: int, user: str | None) -> list[JobSum
     ]
     removable = [job for job in old if not job.not_uploaded]
     if len(removable) < len(old):
-        note(f"left {len(old) - len(removable)} whose results are not yet uploaded")
+        note(f"skipped {len(old) - len(removable)} whose results are not yet uploaded")
     return removable
 
 
@@ -77,9 +79,7 @@ def _ask(found: list[JobSummary]) -> None:
         note(f"{job.id}  {job.name} ({job.user}), {job.state}")
     if len(found) > _MOST_NAMED:
         note(f"and {len(found) - _MOST_NAMED} more")
-    click.confirm(
-        f"Remove {_count(found)} with all that is in their folders?", abort=True, err=True
-    )
+    click.confirm(f"Remove {_count(found)} and everything in their folders?", abort=True, err=True)
 
 
 def _count(found: list[JobSummary]) -> str:

@@ -1,4 +1,4 @@
-"""`jumar jobs upload`: send results that a job left on its machine because the store was away."""
+"""`jumar jobs upload`: send results that are still on the machine because the store could not be reached."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ from jumar.client import Client
 from jumar.spec.records import JobRecord, StagingRecord
 
 _LOOK_EVERY_S = 0.3
-# Whoever sends tells every second how far it is.
+# The sender reports its progress every second.
 _SILENCE_S = 60.0
 
 
@@ -23,9 +23,9 @@ _SILENCE_S = 60.0
 def command(job: str, as_json: bool) -> int:
     """Upload results that a job could not send.
 
-    For a job that is marked "results not yet uploaded": the store was away when it ended, or the
-    machine went down. Exit code 1 when they could not be sent this time either. Ctrl-C leaves the
-    sending to the server.
+    For a job that is marked "results not yet uploaded": the store could not be reached when
+    it ended, or the machine went down. Exit code 1 if the upload fails again. After Ctrl-C the server
+    continues the upload.
 
     \b
     Example:
@@ -39,7 +39,7 @@ def command(job: str, as_json: bool) -> int:
     if ended.not_uploaded:
         why = ended.staging.error if ended.staging else None
         complain(
-            f"the results of {ended.name} are not yet uploaded: {why or 'the sending broke off'}",
+            f"the results of {ended.name} are not yet uploaded: {why or 'the upload was interrupted'}",
             hint=f"they are kept in {ended.directory}; try again when the store is back",
         )
         return 1
@@ -49,7 +49,7 @@ def command(job: str, as_json: bool) -> int:
 
 
 def _sent(client: Client, job: JobRecord, before: StagingRecord | None) -> JobRecord:
-    """The job once this sending is over, well or not."""
+    """The job once this upload is over, whether it worked or not."""
     seen, heard_at = before, time.monotonic()
     while job.not_uploaded:
         now = job.staging

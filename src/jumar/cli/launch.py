@@ -11,7 +11,7 @@ import click
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
-    """Start one process a device, watch them, and end them together.
+    """Start one process per device, watch them, and end them together.
 
     \b
     Example:

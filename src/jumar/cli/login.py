@@ -1,4 +1,4 @@
-"""`jumar login`: use another server than the home's own."""
+"""`jumar login`: use a server other than the home's own."""
 
 import sys
 
@@ -14,15 +14,15 @@ from jumar.settings import load
 
 @click.command()
 @click.argument("url", required=False)
-@click.option("--user", help="Sign in with this name and a password that is asked for.")
-@click.option("--register", is_flag=True, help="Ask for a new account with that name first.")
-@click.option("--forget", is_flag=True, help="Go back to the server of this machine's home.")
+@click.option("--user", help="Sign in as this user; asks for the password.")
+@click.option("--register", is_flag=True, help="Register this user first.")
+@click.option("--forget", is_flag=True, help="Go back to this machine's own server.")
 @click.option("--json", "as_json", is_flag=True, help="Print url, name and role.")
 def command(url: str | None, user: str | None, register: bool, forget: bool, as_json: bool) -> None:
     """Use another server.
 
-    Its address and token are kept in login.json in the home, for you only. Without --user a token
-    is asked for; it is never taken from the command line, where others could see it.
+    Its address and token are stored in login.json in the home, readable only by you. Without --user
+    it asks for a token. Secrets are never taken from the command line, where others could see them.
 
     \b
     Examples:
@@ -46,9 +46,9 @@ def command(url: str | None, user: str | None, register: bool, forget: bool, as_
     if as_json:
         print_json({"url": client.url, "name": me.name, "role": me.role})
     else:
-        note(f"signed in to {url} as {me.name} ({me.role}); kept in {path}")
+        note(f"signed in to {url} as {me.name} ({me.role}); stored in {path}")
         if me.role == "pending":
-            note(f"an administrator lets you in with: jumar users approve {me.name}")
+            note(f"waiting for approval; an admin approves you with: jumar users approve {me.name}")
 
 
 def _sign_in(url: str, user: str | None, register: bool) -> str:
@@ -57,7 +57,7 @@ def _sign_in(url: str, user: str | None, register: bool) -> str:
     password = ask(f"Password for {user}", hidden=True)
     with Client(url) as client:
         if register:
-            if sys.stdin.isatty() and ask("The same password again", hidden=True) != password:
-                raise BadInput("the two passwords are not the same")
+            if sys.stdin.isatty() and ask("Password again", hidden=True) != password:
+                raise BadInput("the passwords do not match")
             client.register(user, password)
         return client.sign_in(user, password)

@@ -1,4 +1,4 @@
-"""`jumar login obs`: keep the key of an object store, after asking the server whether it is valid."""
+"""`jumar login obs`: save the key of an object store after checking it with the server."""
 
 from collections.abc import Sequence
 
@@ -13,17 +13,17 @@ from jumar.settings import Settings, load
 
 
 @click.command()
-@click.option("--region", default="", help="Huawei Cloud region, such as cn-north-4.")
-@click.option("--endpoint", default="", metavar="URL", help="Another S3 server instead.")
-@click.option("--s3", "for_s3", is_flag=True, help="For s3:// URLs only, not for obs://.")
-@click.option("--local", is_flag=True, help="Keep it on this machine, whatever server is in use.")
-@click.option("--forget", is_flag=True, help="Forget the key; obs:// is the built-in store again.")
+@click.option("--region", default="", help="Huawei Cloud region, for example cn-north-4.")
+@click.option("--endpoint", default="", metavar="URL", help="Address of another S3 server.")
+@click.option("--s3", "for_s3", is_flag=True, help="Use it only for s3:// URLs, not for obs://.")
+@click.option("--local", is_flag=True, help="Save it on this machine, even if a server is in use.")
+@click.option("--forget", is_flag=True, help="Remove the key; obs:// is the built-in store again.")
 def command(region: str, endpoint: str, for_s3: bool, local: bool, forget: bool) -> None:
-    """Keep the key of OBS or of another S3 server.
+    """Save a key for OBS or another S3 server.
 
-    The keys are asked for, or read from stdin, one a line; never taken from the command line, where
-    others could see them. They are kept in store.json in the home, for you only; after jumar login
-    URL, on that server, for your jobs there (--local: for jumar data on this machine).
+    The key is prompted for, or read from stdin, AK and SK on a line each; never from the command line,
+    where others could see it. It is saved in store.json in the home, readable only by you; after jumar
+    login URL, on that server, for your jobs there (--local: for jumar data on this machine).
 
     \b
     Examples:
@@ -36,10 +36,12 @@ def command(region: str, endpoint: str, for_s3: bool, local: bool, forget: bool)
     kind = "s3" if for_s3 else "obs"
     if forget:
         _forget(settings, server, kind)
-        note(f"forgot the key for {kind}://")
+        note(f"removed the key for {kind}://")
         return
     if not region and not endpoint:
-        raise BadInput("which region?", hint="jumar login obs --region cn-north-4")
+        raise BadInput(
+            "--region or --endpoint is missing", hint="jumar login obs --region cn-north-4"
+        )
     _check_address(region, endpoint)
     access = ask("Access Key ID (AK)").strip()
     secret = ask("Secret Access Key (SK)", hidden=True).strip()
@@ -48,25 +50,25 @@ def command(region: str, endpoint: str, for_s3: bool, local: bool, forget: bool)
     else:
         place, buckets = _keep_there(server, kind, region, endpoint, access, secret)
     note("the credential is valid")
-    note(f"kept for {kind}:// {place}; buckets: {', '.join(buckets) or 'none that it may list'}")
+    note(f"saved for {kind}:// {place}; buckets: {', '.join(buckets) or 'none that it may list'}")
 
 
 def _check_address(region: str, endpoint: str) -> None:
-    """A wrong one is told before the keys are asked for."""
-    from jumar.store.accounts import obs_account
+    """Report a wrong address before prompting for the keys."""
+    from jumar.store.credentials import obs_credential
 
-    obs_account(region, "", "", endpoint)
+    obs_credential(region, "", "", endpoint)
 
 
 def _keep_here(
     settings: Settings, kind: str, region: str, endpoint: str, access: str, secret: str
 ) -> tuple[str, Sequence[str]]:
-    from jumar.store.accounts import accounts_path, obs_account, save_account, validate
+    from jumar.store.credentials import credentials_path, obs_credential, save_credential, validate
 
-    account = obs_account(region, access, secret, endpoint)
-    found = validate(account)
-    path = accounts_path(settings.home)
-    save_account(path, kind, account)
+    credential = obs_credential(region, access, secret, endpoint)
+    found = validate(credential)
+    path = credentials_path(settings.home)
+    save_credential(path, kind, credential)
     return f"in {path}", found
 
 
@@ -81,10 +83,10 @@ def _keep_there(
 
 
 def _forget(settings: Settings, server: Address | None, kind: str) -> None:
-    from jumar.store.accounts import accounts_path, save_account
+    from jumar.store.credentials import credentials_path, save_credential
 
     if server is None:
-        save_account(accounts_path(settings.home), kind, None)
+        save_credential(credentials_path(settings.home), kind, None)
         return
     with Client(server.url, server.token) as client:
         client.forget_store_key(kind)

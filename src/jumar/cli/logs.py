@@ -12,17 +12,17 @@ from jumar.cli.output import json_text, note
 
 @click.command()
 @click.argument("job")
-@click.option("--follow", "-f", is_flag=True, help="Go on until the job is over.")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing until the job ends.")
 @click.option("--tail", "-n", type=click.IntRange(min=0), help="Only the last N lines.")
 @click.option("--rank", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--node", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print pieces of it as JSON, one a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 def command(job: str, follow: bool, tail: int | None, rank: int, node: int, as_json: bool) -> int:
     """Print a job's log, or follow it.
 
-    JOB is an id, the start of one, a name, or USER/NAME. Ctrl-C while following leaves the job alone. In a
-    terminal colours and progress bars are kept and other control sequences are left out; elsewhere
-    the log comes as it is. The pieces of --json are {"text": …}, as they come.
+    JOB is an id, the first letters of one, a name, or USER/NAME. Ctrl-C stops following, not the job.
+    In a terminal, colours and progress bars are kept and other control sequences are removed; elsewhere
+    the log is printed unchanged. With --json each line is {"text": …}.
 
     \b
     Examples:
@@ -40,12 +40,14 @@ def command(job: str, follow: bool, tail: int | None, rank: int, node: int, as_j
                 for block in blocks:
                     sys.stdout.buffer.write(block)
             return 0
-        # A newer job of the same name is not the one to go on with after a cut.
+        # After a reconnect, a newer job of the same name is not the one to follow.
         job_id = client.get(job).id
         try:
             print_log(client, job_id, tail=tail, node=node, rank=rank, write=write)
         except KeyboardInterrupt:
-            note(f"\nleft the log; the job goes on. Come back with: jumar logs -f {job}")
+            note(
+                f"\nstopped following; the job continues. Follow it again with: jumar logs -f {job}"
+            )
             return 130
     return 0
 

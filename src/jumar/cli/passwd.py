@@ -1,4 +1,4 @@
-"""`jumar passwd`: another password."""
+"""`jumar passwd`: change your password."""
 
 import sys
 
@@ -11,13 +11,13 @@ from jumar.errors import BadInput
 
 
 @click.command()
-@click.option("--first", is_flag=True, help="You have no password yet: ask for the new one only.")
+@click.option("--first", is_flag=True, help="You have no password yet; only asks for the new one.")
 def command(first: bool) -> None:
     """Change your password.
 
-    Asks for the old one and for the new one, or reads them from stdin, one per line; never from the
-    command line, where others could see them. All your other sign-ins end; tokens that you have made
-    stay. Whoever has lost a password asks an admin: jumar users reset NAME.
+    Asks for the old and the new password, or reads them from stdin, one per line; never from the
+    command line, where others could see them. Ends all your other sessions; tokens you have created
+    stay valid. If you have lost your password, ask an admin for: jumar users reset NAME.
 
     \b
     Example:
@@ -27,6 +27,6 @@ def command(first: bool) -> None:
         old = "" if first else ask("Old password", hidden=True)
         new = ask("New password", hidden=True)
         if sys.stdin.isatty() and ask("New password again", hidden=True) != new:
-            raise BadInput("the two new passwords are not the same")
+            raise BadInput("the new passwords do not match")
         client.change_password(old, new)
-    note("the password is changed; all your other sign-ins have ended")
+    note("password changed; all your other sessions have ended")

@@ -1,7 +1,7 @@
 """`jumar port`: CUDA training code to Ascend.
 
 stdout is data (the verdict, a diff, JSON), progress goes to stderr. Exit codes: 0 ported, 1 ported
-with places that need work under `--check` or without a proof under `--prove`, 2 bad input."""
+but places need work (`--check`) or the proof failed (`--prove`), 2 bad input."""
 
 import sys
 import time
@@ -23,46 +23,47 @@ _BAR = 30
 @click.command()
 @click.argument("source", metavar="SRC", type=FOLDER)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
-@click.option("-o", "--out", type=FOLDER, metavar="OUT", help="A new folder for the port.")
+@click.option("-o", "--out", type=FOLDER, metavar="OUT", help="New folder for the port.")
 @click.option("--in-place", is_flag=True, help="Change SRC itself.")
 @click.option("--diff", is_flag=True, help="Print a patch; write nothing.")
-@click.option("--check", is_flag=True, help="Write nothing; exit with 1 where work is left.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if work is left.")
 @click.option(
     "--npu-only/--portable",
     default=False,
     help="Plain NPU code, or code for NPU, GPU and CPU. [default: portable]",
 )
+@click.option("--torch", "torch_", default="2.7", metavar="VERSION", help="Target torch version.")
+@click.option("--chip", "chip_", default="a2", metavar="CHIP", help="Target chip: a2, a3 or 950.")
 @click.option(
-    "--torch", "torch_", default="2.7", metavar="VERSION", help="The torch it will run on."
-)
-@click.option("--chip", "chip_", default="a2", metavar="CHIP", help="a2, a3 or 950.")
-@click.option(
-    "--report", type=FOLDER, metavar="DIR", help="Where the reports go. [default: OUT/jumar-report]"
+    "--report",
+    type=FOLDER,
+    metavar="DIR",
+    help="Folder for the reports. [default: OUT/jumar-report]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option(
-    "--select", multiple=True, metavar="CODE", help="Only rules that start with this code."
+    "--select", multiple=True, metavar="CODE", help="Only rules whose code starts with this."
 )
 @click.option(
-    "--ignore", multiple=True, metavar="CODE", help="Not the rules that start with this code."
+    "--ignore", multiple=True, metavar="CODE", help="Skip rules whose code starts with this."
 )
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Files to copy as they are.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Files to copy unchanged.")
 @click.option(
-    "--distributed", default="", metavar="SCRIPT", help="Make this script train on many cards."
+    "--distributed", default="", metavar="SCRIPT", help="Adapt this script to train on many cards."
 )
 @click.option("--modelarts", is_flag=True, help="Add ModelArts arguments and path mapping.")
 @click.option("--xihe", is_flag=True, help="Add Xihe arguments and pip-requirements.txt.")
 @click.option(
     "--prove",
     is_flag=True,
-    help="Run original and port with COMMAND and compare what they compute.",
+    help="Run the original and the port with COMMAND and compare the results.",
 )
 @click.option(
     "--steps",
     type=click.IntRange(1, 10_000),
     default=10,
     show_default=True,
-    help="With --prove: optimizer steps of each run.",
+    help="With --prove: optimizer steps per run.",
 )
 @click.option(
     "--time",
@@ -70,14 +71,14 @@ _BAR = 30
     default="10m",
     show_default=True,
     metavar="TIME",
-    help="With --prove: the longest that a run may take.",
+    help="With --prove: time limit per run.",
 )
 @click.option(
     "--devices",
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="With --prove: simulated NPUs.",
+    help="With --prove: number of simulated NPUs.",
 )
 @click.option(
     "--tolerance",
@@ -158,21 +159,21 @@ def _target(out: Path | None, *, in_place: bool, dry: bool) -> "Target":
     from jumar.port.run import Target
 
     if in_place and out is not None:
-        raise BadInput("--in-place and -o OUT exclude each other")
+        raise BadInput("--in-place and -o OUT cannot be combined")
     if dry and in_place:
-        raise BadInput("--in-place writes, --diff and --check do not")
+        raise BadInput("--in-place cannot be combined with --diff or --check")
     if dry:
         return Target(None)
     if not in_place and out is None:
         raise BadInput(
-            "where shall the port go?",
-            hint="-o OUT writes a new folder, --in-place changes SRC, --diff only shows",
+            "no target for the port",
+            hint="use -o OUT for a new folder, --in-place to change SRC, or --diff to only show it",
         )
     return Target(out, in_place=in_place)
 
 
 def _progress() -> "Progress | None":
-    """A bar on stderr where a person looks, after a second of waiting; else nothing."""
+    """A bar on stderr if it is a terminal, after one second; otherwise nothing."""
     if not sys.stderr.isatty():
         return None
     started = time.monotonic()
@@ -193,7 +194,7 @@ def _tell(outcome: "Outcome", *, diff: bool, as_json: bool) -> None:
     elif diff and outcome.report is not None:
         from jumar.port.report.as_patch import render
 
-        # Files may be in any encoding, so the patch is bytes.
+        # Files may be in any encoding, so the patch is written as bytes.
         sys.stdout.buffer.write(render(outcome.report).encode("utf-8", "surrogateescape"))
     else:
         counted = f"{outcome.changes} edits in {outcome.changed_files} files"

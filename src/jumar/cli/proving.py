@@ -22,16 +22,17 @@ def witness(
     devices: int,
     tolerance: float,
 ) -> "Witness | None":
-    """Who tries the port before it is written; nobody unless a proof is wanted."""
+    """The witness that tries the port before it is written; None without --prove."""
     if not wanted:
         if words:
             raise BadInput(
-                "a command is only for --prove", hint="write: jumar port SRC -o OUT --prove -- …"
+                "a command can only be used with --prove",
+                hint="write: jumar port SRC -o OUT --prove -- …",
             )
         return None
     if not words:
         raise BadInput(
-            "--prove needs the command that trains",
+            "--prove needs a training command",
             hint="put it after --, as in: jumar port SRC -o OUT --prove -- python train.py",
         )
     from jumar.inject.starting import Limits
@@ -63,6 +64,6 @@ def tell_proof(outcome: "Outcome") -> None:
 
 
 def is_unproven(outcome: "Outcome") -> bool:
-    """Whether a proof was wanted and there is none."""
+    """Whether a proof was requested and failed."""
     proof = outcome.report.proof if outcome.report is not None else None
     return proof is not None and not proof.equal

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FORMATS = click.Choice(["lab", "template2", "1.0", "1.2", "2.0"])
 CHIPS = click.Choice(["910", "A2", "A3", "A5"])
 FILE = click.Path(path_type=Path)
-_output = click.option("-o", "--output", type=FILE, metavar="FILE", help="Write there.")
+_output = click.option("-o", "--output", type=FILE, metavar="FILE", help="Write to this file.")
 
 
 @click.group(no_args_is_help=True)
@@ -31,10 +31,10 @@ def command() -> None:
 
 @command.command()
 @click.option("--ids", metavar="LIST", help="Devices, such as 0-7 or 0,2. [default: all]")
-@click.option("--chip", type=CHIPS, help="As if the chip were this one.")
-@click.option("--format", "form", type=FORMATS, help="The format. [default: what fits the chip]")
-@click.option("--server-id", metavar="ID", help="This node's name. [default: its address]")
-@click.option("--super-pod-id", metavar="ID", help="A3: the superpod. [default: asked of npu-smi]")
+@click.option("--chip", type=CHIPS, help="Assume this chip.")
+@click.option("--format", "form", type=FORMATS, help="Format. [default: the one for the chip]")
+@click.option("--server-id", metavar="ID", help="Name of this node. [default: its address]")
+@click.option("--super-pod-id", metavar="ID", help="A3: the superpod. [default: from npu-smi]")
 @_output
 def make(
     ids: str | None,
@@ -44,7 +44,7 @@ def make(
     super_pod_id: str | None,
     output: Path | None,
 ) -> None:
-    """Make the table of this machine.
+    """Make the table for this machine.
 
     \b
     Example:
@@ -67,10 +67,10 @@ def make(
 
 @command.command()
 @click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option("--by-server-id", is_flag=True, help="Order by server_id, as MindSpore wants it.")
+@click.option("--by-server-id", is_flag=True, help="Order by server_id, as MindSpore expects.")
 @_output
 def merge(files: Sequence[Path], by_server_id: bool, output: Path | None) -> None:
-    """Make one table of several nodes' tables, ranks in the order given.
+    """Merge the tables of several nodes into one, with ranks in the order given.
 
     \b
     Example:
@@ -87,12 +87,12 @@ def merge(files: Sequence[Path], by_server_id: bool, output: Path | None) -> Non
 
 @command.command()
 @click.argument("file", type=FILE)
-@click.option("--chip", type=CHIPS, help="Hold it against this chip's rules.")
+@click.option("--chip", type=CHIPS, help="Check it against this chip's rules.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(file: Path, chip: str | None, as_json: bool) -> int:
-    """Say what is wrong with a table.
+    """Check a table.
 
-    Exit code 0 when nothing is, 1 when the collective library would refuse it.
+    Exit code 1 if it has errors, which the collective library would refuse.
 
     \b
     Example:
@@ -164,7 +164,7 @@ def _put(table: "RankTable", form: str, output: Path | None) -> None:
 
 
 def _refuse_faults(table: "RankTable", chip: str | None) -> None:
-    """Pass on warnings; a table that the collective library would refuse is not written."""
+    """Print warnings; refuse a table that the collective library would refuse."""
     from jumar.launch.ascend.ranktable import check as faults_of
 
     findings = faults_of(table, chip)
@@ -172,7 +172,7 @@ def _refuse_faults(table: "RankTable", chip: str | None) -> None:
     if errors:
         raise BadInput(
             "\n".join(f"{error.name}: {error.text}" for error in errors),
-            hint="addresses are in /etc/hccn.conf, or ask: hccn_tool -i N -ip -g"
+            hint="find addresses in /etc/hccn.conf, or with: hccn_tool -i N -ip -g"
             if errors[0].name == "missing-device-ip"
             else None,
         )
@@ -182,7 +182,7 @@ def _refuse_faults(table: "RankTable", chip: str | None) -> None:
 
 @contextmanager
 def _in_words() -> Generator[None]:
-    """The launcher's errors as the command line's; the launcher knows nothing of ours."""
+    """The launcher's errors as the command line's; the launcher cannot import ours."""
     from jumar.launch.ascend.ranktable import RankTableError
 
     try:

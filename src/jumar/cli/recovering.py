@@ -19,7 +19,7 @@ _MOST_NAMED = 20
 
 @contextmanager
 def connected_to_keeper(*, yes: bool) -> Generator[Client]:
-    """A client; a server that no damaged database keeps from starting, if it has to be started.
+    """A client, even if a damaged database keeps the server from starting.
 
     `yes`: the damaged file may be renamed without asking."""
     with connect(before_start=lambda: _free_the_place(yes)).client as client:
@@ -34,24 +34,26 @@ def _free_the_place(yes: bool) -> None:
     if settings.database_url or not is_damaged(path):
         return
     if not yes and not (
-        sys.stdin.isatty() and click.confirm(f"{path} is damaged. Set it aside?", err=True)
+        sys.stdin.isatty() and click.confirm(f"{path} is damaged. Move it aside?", err=True)
     ):
-        raise HomeUnusable(f"{path} is damaged", hint="set it aside and go on: jumar repair --yes")
+        raise HomeUnusable(
+            f"{path} is damaged", hint="move it aside and continue: jumar repair --yes"
+        )
     aside: Path | None = set_aside(path)
-    note(f"{path} is damaged; it is {aside} now")
+    note(f"{path} is damaged; moved it to {aside}")
 
 
 def tell_found(jobs: Sequence[FoundJob]) -> None:
-    """Jobs that were found by their folders."""
+    """Name the jobs that were found by their folders."""
     for job in jobs[:_MOST_NAMED]:
-        word = "only its folder knew of it" if job.is_new else "has gone on since"
+        word = "known only from its folder" if job.is_new else "has progressed since"
         note(f"{job.id}  {visible(job.name)} ({visible(job.user)}), {job.state}: {word}")
     if len(jobs) > _MOST_NAMED:
         note(f"and {len(jobs) - _MOST_NAMED} more")
 
 
 def tell_left(folders: Sequence[LeftFolder]) -> None:
-    """Folders that are left alone."""
+    """Name the folders that are left alone."""
     for left in folders[:_MOST_NAMED]:
         note(f"left alone: {left.folder}: {visible(left.reason)}")
     if len(folders) > _MOST_NAMED:

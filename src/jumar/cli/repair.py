@@ -1,4 +1,4 @@
-"""`jumar repair`: make the list of jobs again from their folders."""
+"""`jumar repair`: rebuild the list of jobs from their folders."""
 
 import sys
 
@@ -10,18 +10,20 @@ from jumar.spec.records import RepairReport
 
 
 @click.command()
-@click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found; with --yes, done.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print what was found, or with --yes what was done."
+)
 def command(yes: bool, as_json: bool) -> None:
-    """Make the list of jobs again from their folders.
+    """Rebuild the list of jobs from their folders.
 
-    For admins, while the server runs or is stopped. For a database that was removed, overwritten or
-    damaged, or that is older than what has happened. What the running server still holds of a lost
-    file is saved first. Then each job whose folder tells more than the list is put into it: running
-    ones hold their cards again. Their users, if unknown, wait for an admin's approval. Jobs that
-    never started have no folder and come back from a backup only: jumar restore.
+    For admins; works whether the server is running or stopped. Use it when the database was removed,
+    overwritten or damaged, or is out of date. It first saves what a running server still holds of a
+    lost file, then adds each job whose folder knows more than the list; running jobs get their cards
+    back. Unknown users become pending until an admin approves them. Jobs that never started have no
+    folder and can only be restored from a backup: jumar restore.
 
-    It shows what it would do and asks; where it cannot ask it only shows, unless --yes is given.
+    It shows what it would do and asks; without a terminal it only shows, unless --yes is given.
 
     \b
     Examples:
@@ -48,17 +50,21 @@ def command(yes: bool, as_json: bool) -> None:
 def _tell(report: RepairReport) -> None:
     if report.problem is not None:
         note(report.problem)
-        saved = "what the server still holds of it is saved" if report.salvaged else "it is lost"
-        note(f"{saved}, and the list is made again from the job folders")
+        saved = (
+            "what the server still holds of it is saved"
+            if report.salvaged
+            else "its content is lost"
+        )
+        note(f"{saved}, and the list is rebuilt from the job folders")
     tell_found(report.jobs)
     if report.users:
-        note(f"unknown users, who wait for approval then: {', '.join(report.users)}")
+        note(f"unknown users, pending until approved: {', '.join(report.users)}")
     tell_left(report.left)
     if report.problem is None and not report.jobs:
-        note("nothing to repair: the list has every job that has a folder")
+        note("nothing to repair: every job with a folder is in the list")
 
 
 def _tell_done(report: RepairReport) -> None:
-    note(f"repaired; {len(report.jobs)} jobs were added from their folders")
+    note(f"repaired; added {len(report.jobs)} jobs from their folders")
     if report.set_aside is not None:
-        note(f"what was in the database's place is {report.set_aside} now")
+        note(f"the old database file is now {report.set_aside}")

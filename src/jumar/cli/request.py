@@ -1,5 +1,5 @@
-"""The flags of `jumar run` as the values of a job spec. Checks only what the shell can get wrong;
-whether the values make a job is for `JobSpec` to say."""
+"""The flags of `jumar run` as the values of a job spec. Checks only what can go wrong in a shell;
+`JobSpec` decides whether the values make a job."""
 
 import os
 import re
@@ -24,7 +24,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.\- ]+|\.\.+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """What was given on the command line; None and empty mean: not given."""
+    """What was given on the command line; None or empty if not given."""
 
     file: Path | None = None
     command: Sequence[str] = ()
@@ -34,14 +34,14 @@ class Flags:
     outputs: Sequence[str] = ()
     distributed: bool = False
     fields: Mapping[str, Any]
-    """Flags that are fields of the spec as they are."""
+    """Flags that are fields of the spec."""
 
 
 def spec_values(flags: Flags, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The job file's fields, with what the flags say laid over them."""
+    """The job file's fields, overridden by the flags."""
     values = _from_file(flags.file) if flags.file else {}
     if flags.code is not None or flags.fields.get("workdir") is not None:
-        # Where the code is: one flag replaces whatever the file says.
+        # Either flag overrides both fields of the file.
         values.pop("code", None)
         values.pop("workdir", None)
     values.update({name: value for name, value in flags.fields.items() if value not in (None, ())})
@@ -49,7 +49,7 @@ def spec_values(flags: Flags, environ: Mapping[str, str]) -> dict[str, Any]:
         values["command"] = list(flags.command)
     if "command" not in values:
         raise BadInput(
-            "there is no command to run",
+            "no command given",
             hint="put it after --, as in: jumar run -- python train.py; or give a job file with -f",
         )
     values.setdefault("name", _name_of(values["command"]))
@@ -109,13 +109,13 @@ def _code(text: str) -> str | dict[str, str]:
     if not text.startswith("git+"):
         folder = Path(text).expanduser().absolute()
         if not folder.is_dir():
-            what = "is not a folder" if folder.exists() else "is not there"
+            what = "is not a folder" if folder.exists() else "does not exist"
             raise BadInput(f"--code: {text} {what}", hint="give a folder, or git+URL@COMMIT")
         return str(folder)
     url, at, commit = text.removeprefix("git+").rpartition("@")
     if not at or "/" in commit:
         raise BadInput(
-            f"--code: {text} names no commit", hint="write it like git+https://HOST/REPO@COMMIT"
+            f"--code: {text} has no commit", hint="write it like git+https://HOST/REPO@COMMIT"
         )
     return {"git": url, "commit": commit}
 
@@ -139,7 +139,8 @@ def _variables(given: Iterable[str], environ: Mapping[str, str]) -> dict[str, st
         name, is_pair, value = text.partition("=")
         if not is_pair and name not in environ:
             raise BadInput(
-                f"--env: {name} is not set here", hint=f"give it a value: --env {name}=…"
+                f"--env: {name} is not set in your environment",
+                hint=f"give it a value: --env {name}=…",
             )
         variables[name] = value if is_pair else environ[name]
     return variables

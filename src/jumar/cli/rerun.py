@@ -1,4 +1,4 @@
-"""`jumar rerun`: the same job once more."""
+"""`jumar rerun`: run a job again."""
 
 import click
 
@@ -8,7 +8,7 @@ from jumar.cli.follow import follow_to_exit_code, tell_queued
 
 @click.command()
 @click.argument("job")
-@click.option("--follow", "-F", is_flag=True, help="Print its log until it is over.")
+@click.option("--follow", "-F", is_flag=True, help="Print its log until it ends.")
 @click.option("--json", "as_json", is_flag=True, help="Print the new job as JSON.")
 def command(job: str, follow: bool, as_json: bool) -> int:
     """Run a job again, as a new job.

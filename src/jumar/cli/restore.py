@@ -1,4 +1,4 @@
-"""`jumar restore`: go back to a backup."""
+"""`jumar restore`: restore a backup."""
 
 import sys
 from pathlib import Path
@@ -12,16 +12,16 @@ from jumar.errors import BadInput
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was restored and found.")
 def command(file: Path, yes: bool, as_json: bool) -> None:
-    """Go back to a backup of the queue and the users.
+    """Restore a backup of the queue and the users.
 
-    For admins, while the server runs or is stopped. The file is checked first, and what is in the
-    list now is kept in a file of its own. All of it is done or nothing. Running jobs go on: they, and
-    all others that have begun since the backup, are found by their folders. Jobs that were submitted
-    since and never started are gone; those that waited then and have no folder wait again. It asks
-    first; where it cannot ask, --yes has to be given.
+    For admins; works whether the server is running or stopped. The file is checked first, and the
+    current list is saved to another file. Either everything is restored or nothing. Running jobs
+    continue: they, and all others that started after the backup, are found by their folders. Jobs that
+    were submitted after the backup and never started are lost; jobs that were queued then and have no
+    folder are queued again. It asks first; without a terminal, --yes is required.
 
     \b
     Examples:
@@ -29,9 +29,9 @@ def command(file: Path, yes: bool, as_json: bool) -> None:
       jumar restore --yes --json jumar-monday.db
     """
     if not file.is_file():
-        raise BadInput(f"there is no file {file}")
+        raise BadInput(f"{file} does not exist")
     if not yes and not sys.stdin.isatty():
-        raise BadInput("it replaces the queue and the users", hint="give --yes to do it unasked")
+        raise BadInput("this replaces the queue and the users", hint="confirm with --yes")
     if not yes:
         click.confirm(f"Replace the queue and the users with {file}?", abort=True, err=True)
     with connected_to_keeper(yes=True) as client:
@@ -43,4 +43,4 @@ def command(file: Path, yes: bool, as_json: bool) -> None:
     tell_found(report.found)
     tell_left(report.left)
     if report.kept is not None:
-        note(f"what was there before is in {report.kept}")
+        note(f"the previous state is saved in {report.kept}")

@@ -1,4 +1,4 @@
-"""Keys for the S3 door in the forms that S3 clients take."""
+"""Keys for the S3 door in the formats that S3 clients read."""
 
 import shlex
 
@@ -8,7 +8,7 @@ TOOLS = ("rclone", "obsutil")
 
 
 def shown_for(tool: str, keys: S3Keys) -> str:
-    """Lines for a shell, or for the program's configuration."""
+    """Shell variables, or the program's configuration."""
     if tool == "rclone":
         return _lines("[jumar]", " = ", _rclone(keys))
     if tool == "obsutil":
@@ -23,7 +23,7 @@ def _env(keys: S3Keys) -> dict[str, str]:
         "AWS_REGION": keys.region,
         "AWS_DEFAULT_REGION": keys.region,
         "AWS_ENDPOINT_URL": keys.endpoint,
-        # s5cmd has a name of its own for it.
+        # s5cmd uses a name of its own.
         "S3_ENDPOINT_URL": keys.endpoint,
     }
 

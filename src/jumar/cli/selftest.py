@@ -1,11 +1,11 @@
-"""`jumar selftest`: try the platform on this machine, with faults, in a home of its own."""
+"""`jumar selftest`: test the platform on this machine with faults, in a home of its own."""
 
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,65 +16,40 @@ if TYPE_CHECKING:
     from jumar.selftest.run import Audience, Progress, Report
 
 _MOST_SHOWN = 5
+_Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _number(flag: str, type_: click.IntRange | type[int], default: int, words: str) -> _Option:
+    return click.option(
+        flag, type=type_, default=default, show_default=True, metavar="N", help=words
+    )
 
 
 @click.command()
-@click.option(
+@_number(
     "--jobs",
-    type=click.IntRange(1, 10000),
-    default=120,
-    show_default=True,
-    metavar="N",
-    help="Jobs of all kinds: quick, failing, retried, stopped, simulated, …",
+    click.IntRange(1, 10000),
+    120,
+    "Number of jobs: quick, failing, retried, stopped, simulated, …",
 )
-@click.option(
-    "--users",
-    type=click.IntRange(1, 200),
-    default=4,
-    show_default=True,
-    metavar="N",
-    help="Users who submit them.",
-)
-@click.option(
-    "--clients",
-    type=click.IntRange(1, 200),
-    default=8,
-    show_default=True,
-    metavar="N",
-    help="Clients who submit at the same time.",
-)
-@click.option(
+@_number("--users", click.IntRange(1, 200), 4, "Number of users who submit them.")
+@_number("--clients", click.IntRange(1, 200), 8, "Number of clients that submit at the same time.")
+@_number(
     "--faults",
-    type=click.IntRange(0, 1000),
-    default=8,
-    show_default=True,
-    metavar="N",
-    help="Kills, restarts and freezes; what runs out comes on top.",
+    click.IntRange(0, 1000),
+    8,
+    "Kills, restarts and freezes; exhaustion faults are added to these.",
 )
-@click.option(
-    "--seed",
-    type=int,
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Chooses jobs and the order of faults.",
-)
-@click.option(
-    "--minutes",
-    type=click.IntRange(1, 24 * 60),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="A job that is not over by then is stuck.",
-)
+@_number("--seed", int, 1, "Determines the jobs and the order of faults.")
+@_number("--minutes", click.IntRange(1, 24 * 60), 20, "A job that has not ended by then is stuck.")
 @click.option(
     "--database",
     type=click.Choice(["sqlite", "postgres"]),
     default="sqlite",
     show_default=True,
-    help="Where its queue is kept; PostgreSQL is one of its own.",
+    help="Database for its queue; starts a PostgreSQL of its own.",
 )
-@click.option("--keep", is_flag=True, help="Keep its folder, also when all went well.")
+@click.option("--keep", is_flag=True, help="Keep its folder even if every promise held.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(
     jobs: int,
@@ -87,15 +62,15 @@ def command(
     keep: bool,
     as_json: bool,
 ) -> int:
-    """Try the platform on this machine, with faults.
+    """Test the platform on this machine by injecting faults.
 
-    Starts a server in a home of its own, with cpu and sim devices of its own, and never touches the
-    one you use. Several users submit jobs while server, warm process, guards, supervisors and
-    database are killed, descriptors and disk run out and the clock is set back. In the end each job
-    must have run once, with its whole log, and nothing may be left. Exit code 1 when a promise was
-    broken; its folder is then kept.
+    Starts a separate server with its own home and its own cpu and sim devices; it never touches the
+    one you use. Several users submit jobs while processes of the platform and its database are killed,
+    descriptors and disk space run out, and the clock is set back. In the end each job must have run
+    once, with a complete log, and nothing may be left behind. Exit code 1 if a promise was broken; the
+    folder is then kept.
 
-    Root fills a small disk of its own; setting the clock back takes libfaketime.
+    Filling the disk requires root; setting the clock back requires libfaketime.
 
     \b
     Examples:
@@ -138,7 +113,7 @@ def _ended_by_sigterm() -> Generator[None]:
 
 @contextmanager
 def _audience() -> Generator["Audience"]:
-    """A bar and the faults in a terminal, the faults alone elsewhere."""
+    """In a terminal a progress bar and the faults, elsewhere only the faults."""
     from jumar.selftest.run import Audience
 
     if not sys.stderr.isatty():
@@ -154,7 +129,7 @@ def _audience() -> Generator["Audience"]:
 
         def show(progress: "Progress") -> None:
             words = (
-                f"{progress.accepted}/{progress.jobs} accepted, {progress.begun} begun, "
+                f"{progress.accepted}/{progress.jobs} accepted, {progress.begun} started, "
                 f"{progress.faults}/{progress.total_faults} faults"
             )
             done = progress.accepted + progress.begun
@@ -175,7 +150,7 @@ def _tell(report: "Report") -> None:
         ("held" if promise.held else "BROKEN", promise.name, promise.words)
         for promise in report.promises
     ]
-    print_table(("VERDICT", "PROMISE", "IN WORDS"), rows)
+    print_table(("VERDICT", "PROMISE", "MEANING"), rows)
     for promise in report.promises:
         if promise.held:
             continue
@@ -183,6 +158,6 @@ def _tell(report: "Report") -> None:
         for words in promise.broken[:_MOST_SHOWN]:
             print(f"  {words}")
         if len(promise.broken) > _MOST_SHOWN:
-            print(f"  and {len(promise.broken) - _MOST_SHOWN} more; --json has all of them")
+            print(f"  and {len(promise.broken) - _MOST_SHOWN} more; see all with --json")
     if report.folder is not None:
-        note(f"\nkept to look at: {report.folder} (server.log, jobs, ledger)")
+        note(f"\nkept: {report.folder} (server.log, jobs, ledger)")

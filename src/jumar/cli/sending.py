@@ -1,7 +1,8 @@
-"""Sending a folder of code, with a word about what stays behind and how far it is."""
+"""Sending a folder of code, saying what stays behind and how far it is."""
 
 import sys
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 from jumar.cli.output import note
 from jumar.client import Client
@@ -9,13 +10,12 @@ from jumar.client import Client
 _QUIET_BELOW = 8 << 20
 
 
-def send_code(client: Client, folder: Path) -> str:
-    """The digest of the folder's archive, which the server has now."""
-    progress = _progress if sys.stderr.isatty() else None
-    uploaded = client.upload(folder, on_progress=progress)
-    for entry in uploaded.listing.left_out:
+def with_code_sent(client: Client, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The job's values; a folder of code in them is sent and replaced by its archive."""
+    sent = client.with_code_sent(values, on_progress=_progress if sys.stderr.isatty() else None)
+    for entry in sent.left_out:
         note(f"left out: {entry}")
-    return uploaded.digest
+    return sent.values
 
 
 def _progress(done: int, total: int) -> None:

@@ -10,14 +10,14 @@ _HEADER = ("KIND", "USER", "GROUP", "SHARE", "USED", "COUNTS", "7 DAYS", "RUNNIN
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; use is in card-seconds.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with use in card-seconds.")
 def command(as_json: bool) -> None:
     """Show who used what and who is next.
 
-    SHARE is the part that is a user's, USED the part they had. COUNTS is what
-    they used in card-hours, where old use counts less and running jobs count
-    as much as they are expected to take. Who has used least for their share is
-    next.
+    SHARE is the part a user is entitled to, USED the part they got. COUNTS is
+    their use in card-hours: older use counts less, and running jobs count for
+    as long as they are expected to take. Whoever has used least relative to
+    their share is next.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`jumar show`: all about one job."""
+"""`jumar show`: everything about one job."""
 
 import sys
 
@@ -22,10 +22,10 @@ _FAILED = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.LOST})
 @click.argument("job")
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 def command(job: str, as_json: bool) -> None:
-    """Show all about one job.
+    """Show everything about one job.
 
-    JOB is an id, the start of one, or a name (then your newest). USER/NAME is another user's, for
-    admins.
+    JOB is an id, the first letters of one, or a name (your newest job of that name). USER/NAME is
+    another user's job, for admins.
 
     \b
     Examples:
@@ -43,7 +43,7 @@ def command(job: str, as_json: bool) -> None:
 
 
 def _print(job: JobRecord) -> None:
-    """One fact a line: no frame, nothing broken."""
+    """One fact per line: no frame, no wrapping."""
     for name, value in (
         ("id", job.id),
         ("name", job.name),

@@ -21,7 +21,7 @@ def command() -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the whole job as JSON.")
 def check(file: Path, as_json: bool) -> None:
-    """Say whether FILE is a job, or name the line and the field that is wrong.
+    """Check that FILE is a valid job; errors name the line and the field.
 
     \b
     Example:

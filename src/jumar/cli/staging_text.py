@@ -1,71 +1,50 @@
 """How far a job's data has been carried, in words."""
 
 from jumar.cli.output import ago
-from jumar.spec.amounts import bytes_text
-from jumar.spec.records import Carried, JobRecord, StagingRecord
+from jumar.spec.records import Carried, JobRecord
+from jumar.spec.staging import carried_values, data_rows
+
+_AWAY = "the store cannot be reached ({error})"
+_KEPT = "they are kept in {directory} and sent again"
+_PROGRESS = "{files} of {total_files} files, {bytes} of {total_bytes}, {rate}/s"
+_WORDS = {
+    "data.brought": "inputs",
+    "data.results": "results",
+    "data.progress": _PROGRESS,
+    "data.all": "{files} of {total_files} files, {bytes}",
+    "data.all_cached": "{files} of {total_files} files, {bytes} ({cached} from the cache)",
+    "data.sent": "sent",
+    "data.last_sent": "last sent",
+    "data.not_sent": "not sent yet",
+    "data.not_sent_now": f"not sent: {{error}}; {_KEPT} every few minutes",
+    "data.asking": "sending; asking the store what it already has",
+    "data.away": f"{_AWAY}; trying again",
+    "data.away_kept": f"{_AWAY}; {_KEPT}",
+}
 
 
 def staging_facts(job: JobRecord) -> list[tuple[str, str]]:
     """A line for what was brought and one for what is sent, where there is any."""
-    record = job.staging
-    if record is None:
-        return []
-    found: list[tuple[str, str]] = []
-    if record.phase == "bringing" and record.error:
-        found.append(("inputs", f"{away_text(record.error)}; it is tried again"))
-    elif record.inputs is not None and record.inputs.total_files:
-        found.append(("brought", _carried(record.inputs)))
-    results = _results(job, record)
-    if results:
-        found.append(("results", results))
-    return found
+    found: dict[str, str] = {}
+    for row in data_rows(job):
+        words = _WORDS[row.words].format(**row.values, directory=job.directory)
+        when = f" {ago(row.at)}" if row.at is not None else ""
+        found[_WORDS[row.label]] = words + when
+    if job.not_uploaded:
+        why = f": {job.staging.error}" if job.staging and job.staging.error else ""
+        kept = _KEPT.format(directory=job.directory)
+        found["results"] = (
+            f"not yet uploaded{why}; {kept} every few minutes, "
+            f"or now with: jumar jobs upload {job.id}"
+        )
+    return list(found.items())
 
 
 def away_text(error: str) -> str:
-    """That a store is waited for."""
-    return f"the store cannot be reached ({error})"
+    """That the store cannot be reached."""
+    return _AWAY.format(error=error)
 
 
 def progress_text(part: Carried) -> str:
     """`312 of 5,000 files, 1.2 GB of 20.0 GB, 85.0 MB/s`."""
-    return (
-        f"{part.files:,} of {part.total_files:,} files, {bytes_text(part.bytes)} of "
-        f"{bytes_text(part.total_bytes)}, {bytes_text(part.bytes_per_s)}/s"
-    )
-
-
-def _carried(part: Carried) -> str:
-    if part.files < part.total_files:
-        return progress_text(part)
-    words = f"{part.files:,} file{'' if part.files == 1 else 's'}, {bytes_text(part.bytes)}"
-    return (
-        f"{words} ({bytes_text(part.cached_bytes)} from the cache)" if part.cached_bytes else words
-    )
-
-
-def _results(job: JobRecord, record: StagingRecord) -> str:
-    if job.not_uploaded:
-        why = f": {record.error}" if record.error else ""
-        return (
-            f"not yet uploaded{why}; {_kept(job)} every few minutes, "
-            f"or now with: jumar jobs upload {job.id}"
-        )
-    if record.phase == "sending":
-        return _sending(job, record)
-    if record.phase == "running" and record.error:
-        return f"not sent just now: {record.error}; {_kept(job)} every few minutes"
-    if record.sent_at is not None:
-        return f"{'sent' if record.phase == 'done' else 'last sent'} {ago(record.sent_at)}"
-    return "not sent yet" if record.phase == "running" else ""
-
-
-def _sending(job: JobRecord, record: StagingRecord) -> str:
-    if record.error:
-        return f"{away_text(record.error)}; {_kept(job)}"
-    if record.outputs is None or not record.outputs.total_files:
-        return "sending; asking the store what it has"
-    return f"sending {progress_text(record.outputs)}"
-
-
-def _kept(job: JobRecord) -> str:
-    return f"they are kept in {job.directory} and sent again"
+    return _PROGRESS.format(**carried_values(part))

@@ -15,7 +15,7 @@ from jumar.words.reasons import state_name
 def command(jobs: tuple[str, ...], why: str | None, as_json: bool) -> None:
     """Stop jobs.
 
-    A queued job leaves the line; a running one is asked to end and killed after its grace time.
+    A queued job leaves the queue; a running one gets SIGTERM, and SIGKILL after its grace period.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`jumar store`: the built-in store: its layout, what is public, keys for it, its two forms."""
+"""`jumar store`: the built-in store's layout, public prefixes, keys, and two forms."""
 
 import sys
 
@@ -8,12 +8,12 @@ from jumar.cli.data import drawn_when
 from jumar.cli.output import note, print_json
 from jumar.cli.s3_keys import TOOLS, shown_for
 from jumar.settings import load
-from jumar.spec.amounts import bytes_text
+from jumar.spec.amounts import bytes_text, files_text
 
 
 @click.group(no_args_is_help=True)
 def command() -> None:
-    """Lay out buckets, open them to readers, give keys, move the built-in store.
+    """Lay out buckets, publish them, print keys, migrate the built-in store.
 
     \b
     Example:
@@ -24,15 +24,15 @@ def command() -> None:
 @command.command()
 @click.argument("url")
 def layout(url: str) -> None:
-    """Make a bucket with the folders that the usual recipes expect.
+    """Create a bucket with the folders that common recipes expect.
 
     \b
     Example:
       jumar store layout obs://lab
     """
-    from jumar.store.accounts import load_config
+    from jumar.store.credentials import load_config
     from jumar.store.layout import make_layout
-    from jumar.store.url import parse_url
+    from jumar.store.places import parse_url
 
     place = parse_url(url)
     for folder in make_layout(place, load_config(load().home)):
@@ -42,37 +42,37 @@ def layout(url: str) -> None:
 @command.command()
 @click.argument("url")
 def publish(url: str) -> None:
-    """Let everybody read what is under a prefix.
+    """Let anyone read what is under a prefix.
 
     \b
     Example:
       jumar store publish obs://lab/dataset/
     """
-    from jumar.store.accounts import load_config
+    from jumar.store.credentials import load_config
     from jumar.store.places import open_place
     from jumar.store.public import publish as publish_place
 
     config = load_config(load().home)
     publish_place(open_place(url, config), config)
-    note(f"everybody may read what is under {url}")
+    note(f"anyone can read what is under {url}")
 
 
 @command.command()
 @click.argument("url")
 def unpublish(url: str) -> None:
-    """Take back that everybody may read what is under a prefix.
+    """Stop letting anyone read what is under a prefix.
 
     \b
     Example:
       jumar store unpublish obs://lab/dataset/
     """
-    from jumar.store.accounts import load_config
+    from jumar.store.credentials import load_config
     from jumar.store.places import open_place
     from jumar.store.public import unpublish as unpublish_place
 
     config = load_config(load().home)
     unpublish_place(open_place(url, config), config)
-    note(f"only users may read what is under {url}")
+    note(f"only users can read what is under {url}")
 
 
 @command.command()
@@ -82,15 +82,15 @@ def unpublish(url: str) -> None:
     type=click.Choice(["env", *TOOLS]),
     default="env",
     show_default=True,
-    help="In the form that this program takes.",
+    help="Output format: shell variables, or a program's configuration.",
 )
-@click.option("--renew", is_flag=True, help="Make new keys; the old ones count no more.")
+@click.option("--renew", is_flag=True, help="Generate new keys; old keys stop working.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def keys(tool: str, renew: bool, as_json: bool) -> None:
     """Print your own keys (AK and SK) for the S3 door.
 
-    env: lines for a shell, which boto3, s5cmd, the AWS tools and s3fs read. rclone: a section of its
-    configuration. obsutil: a configuration file. Whoever has the keys can do what you can: keep them.
+    env: shell variables for boto3, s5cmd, the AWS tools and s3fs. rclone: a section of its
+    configuration. obsutil: a configuration file. Keep them secret: whoever has them can act as you.
 
     \b
     Examples:
@@ -114,8 +114,8 @@ def keys(tool: str, renew: bool, as_json: bool) -> None:
 def migrate(form: str, port: int | None, as_json: bool) -> None:
     """Move the built-in store behind the S3 door, or back into a folder.
 
-    All is copied and compared, then obs:// means the new form; the old one stays until you remove it.
-    Cut off in the middle, nothing has changed; run it again and it goes on. The server must be down.
+    Everything is copied and compared, then obs:// switches to the new form; the old one stays until you
+    remove it. If interrupted, nothing has changed; run it again to continue. The server must be down.
 
     \b
     Example:
@@ -130,7 +130,7 @@ def migrate(form: str, port: int | None, as_json: bool) -> None:
     prepare_home(home)
     move = migrate_to_door if form == "s3" else migrate_to_folder
     progress = Progress()
-    # The server, and with it the jobs it would start, must not write to the form that is left.
+    # The server, and with it the jobs it would start, must not write to the old form.
     with locked(home), drawn_when(progress, shown=sys.stderr.isatty()):
         end_left_behind(home)
         report = move(home, Door(home, port or USUAL_PORT), progress)
@@ -138,9 +138,9 @@ def migrate(form: str, port: int | None, as_json: bool) -> None:
         print_json(report)
         return
     note(
-        f"moved {report.buckets} buckets: copied {report.copied} ({bytes_text(report.bytes)}), "
-        f"left {report.skipped} that were there"
+        f"moved {report.buckets} buckets: copied {files_text(report.copied)} "
+        f"({bytes_text(report.bytes)}), skipped {report.skipped} unchanged"
     )
-    note(f"the old form stays in {report.old}; when you are sure, remove it")
+    note(f"the old data is still in {report.old}; remove it when you are sure")
     if form == "s3":
-        note("obs:// now needs the door, which opens with the server: jumar up")
+        note("obs:// now needs the S3 door, which starts with the server: jumar up")

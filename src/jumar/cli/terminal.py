@@ -1,7 +1,7 @@
 """Other people's text on a terminal: shown, never obeyed.
 
-A terminal takes some characters as commands: move, clear, set the title, write the clipboard, type
-an answer as if the user had. Names, reasons and last lines of logs show them as escapes. Logs keep
+A terminal treats some characters as commands: move, clear, set the title, write to the clipboard,
+reply as if the user had typed. Names, reasons and last lines of logs show them as escapes. Logs keep
 what training programs draw with (colours, and lines that rewrite themselves) and nothing else."""
 
 import re

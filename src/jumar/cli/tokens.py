@@ -1,4 +1,4 @@
-"""`jumar tokens`: secrets that let scripts and other machines in."""
+"""`jumar tokens`: secrets with which scripts and other machines sign in."""
 
 import click
 
@@ -9,16 +9,16 @@ from jumar.client import Client
 from jumar.errors import BadInput, NotFound
 from jumar.spec.records import TokenRecord
 
-_USER = click.option("--user", help="Of this user; for admins.  [default: you]")
+_USER = click.option("--user", help="Tokens of this user; for admins.  [default: you]")
 
 
 @click.group(invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """List, make and revoke tokens.
+    """List, create and revoke tokens.
 
-    A token lets a script or another machine in as you (JUMAR_TOKEN, or "jumar login URL"). Sign-ins
-    are in the list too, as sessions; they end after 30 days.
+    With a token a script or another machine signs in as you (JUMAR_TOKEN, or "jumar login URL").
+    Sessions are listed too; they expire after 30 days.
 
     \b
     Examples:
@@ -34,7 +34,7 @@ def command(ctx: click.Context) -> None:
 @_USER
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def list_(user: str | None, as_json: bool) -> None:
-    """List tokens and sessions, never their secrets.
+    """List tokens and sessions, without their secrets.
 
     \b
     Examples:
@@ -46,10 +46,12 @@ def list_(user: str | None, as_json: bool) -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--expires", metavar="TIME", help="How long it is good: 30d, 12h.  [default: ever]")
+@click.option(
+    "--expires", metavar="TIME", help="How long it is valid: 30d, 12h.  [default: forever]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the token and its id as JSON.")
 def create(name: str, expires: str | None, as_json: bool) -> None:
-    """Make a token called NAME and print it, once.
+    """Create a token called NAME and print it once.
 
     \b
     Example:
@@ -62,7 +64,7 @@ def create(name: str, expires: str | None, as_json: bool) -> None:
         print_json(made)
         return
     print(made.token)
-    note(f"keep it, it is not shown again; take it back with: jumar tokens revoke {made.id}")
+    note(f"save it now, it is not shown again; revoke it with: jumar tokens revoke {made.id}")
 
 
 @command.command()
@@ -70,7 +72,7 @@ def create(name: str, expires: str | None, as_json: bool) -> None:
 @_USER
 @click.option("--json", "as_json", is_flag=True, help="Print the revoked tokens as a JSON list.")
 def revoke(tokens: tuple[str, ...], user: str | None, as_json: bool) -> None:
-    """Take tokens back or end sessions, by id or by name.
+    """Revoke tokens or end sessions, by id or name.
 
     \b
     Examples:
@@ -90,7 +92,7 @@ def revoke(tokens: tuple[str, ...], user: str | None, as_json: bool) -> None:
 
 
 def _revoke_all(client: Client, tokens: list[TokenRecord]) -> None:
-    # The one that this command itself came with goes last.
+    # The one that this command itself uses goes last.
     for token in sorted(tokens, key=lambda token: token.current):
         client.revoke_token(token.id)
 
@@ -101,7 +103,7 @@ def _find(known: tuple[TokenRecord, ...], wanted: str) -> TokenRecord:
         raise NotFound(f"no token {wanted!r}", hint="list them with: jumar tokens list")
     if len(found) > 1:
         ids = ", ".join(token.id for token in found)
-        raise BadInput(f"several tokens are called {wanted!r}", hint=f"say which: {ids}")
+        raise BadInput(f"several tokens are called {wanted!r}", hint=f"choose one by its id: {ids}")
     return found[0]
 
 
@@ -122,7 +124,7 @@ def _list(user: str | None, *, as_json: bool) -> None:
         )
         for token in tokens
     ]
-    print_table(("ID", "NAME", "KIND", "MADE", "USED", "EXPIRES"), rows)
+    print_table(("ID", "NAME", "KIND", "CREATED", "LAST USED", "EXPIRES"), rows)
 
 
 def _end(token: TokenRecord) -> str:

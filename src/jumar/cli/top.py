@@ -24,13 +24,13 @@ HEADER = ("CARD", "NAME", "HEALTH", "MEMORY", "USE", "JOB", "ID", "USER", "FOR",
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Print once and leave.")
+@click.option("--once", is_flag=True, help="Print once and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print the cards as a JSON list, once.")
 def command(once: bool, as_json: bool) -> None:
     """Show the cards and who holds them.
 
-    Live until Ctrl-C in a terminal; once where stdout is no terminal. Needs no server: without one
-    the cards of this machine are shown, and no job has a name. Processes that no job started are
+    Live until Ctrl-C in a terminal; once if stdout is not a terminal. Needs no server: without one
+    it shows the cards of this machine, without job names. Processes that no job started are
     marked foreign.
 
     \b
@@ -46,7 +46,7 @@ def command(once: bool, as_json: bool) -> None:
 
 
 def _look(*, warn: bool) -> "tuple[CardView, ...]":
-    """The cards now: this machine's and the server's, as far as they are the same ones."""
+    """The cards now: this machine's and the server's, where they are the same."""
     from jumar.devices import cards, simulated_cards
     from jumar.devices.overview import overview
     from jumar.settings import load
@@ -59,24 +59,24 @@ def _look(*, warn: bool) -> "tuple[CardView, ...]":
 
 
 def _uses(*, warn: bool) -> "tuple[Sequence[CardUse] | None, bool]":
-    """What the server gave out (None when none answers), and whether it is on this machine."""
+    """What the server has assigned (None if none answers), and whether it is on this machine."""
     from jumar.client import Client
     from jumar.client.config import find
-    from jumar.errors import NotAllowed, NotSignedIn, ServerUnreachable
+    from jumar.errors import NotAllowed, NotSignedIn, Unavailable
     from jumar.server.home import server_process
     from jumar.settings import load
 
     settings = load()
     address = find(settings)
-    # Looking must not start a server.
+    # Looking at cards must not start a server.
     if address is None or (address.embedded and server_process(settings.home) is None):
         return None, True
     try:
         with Client(address.url, address.token) as client:
             return client.cards(), address.embedded or urlsplit(address.url).hostname in _LOOPBACK
-    except (ServerUnreachable, NotAllowed, NotSignedIn) as error:
+    except (Unavailable, NotAllowed, NotSignedIn) as error:
         if warn:
-            note(f"job names are not known: {error}")
+            note(f"job names are unknown: {error}")
         return None, True
 
 
@@ -123,11 +123,11 @@ def _live() -> None:
     from rich.console import Console
     from rich.live import Live
 
-    # Names are other people's: brackets in them are no styles.
+    # Names come from other people: brackets in them are not styles.
     console = Console(no_color=not wants_colour(sys.stdout), markup=False, emoji=False)
     live = Live(_screen(_look(warn=False)), console=console, screen=True, auto_refresh=False)
     try:
-        # Not as a context: Ctrl-C while it starts would leave the terminal on the other screen.
+        # Not a context manager: Ctrl-C during its start would leave the terminal on the other screen.
         live.start(refresh=True)
         while True:
             time.sleep(_PAUSE_S)
@@ -142,7 +142,7 @@ def _screen(found: "Sequence[CardView]") -> "RenderableType":
     taken = sum(card.is_taken for card in found)
     when = time.strftime("%H:%M:%S")
     table = Table(
-        title=f"jumar top  {when}  {taken} of {len(found)} in use  (Ctrl-C ends)",
+        title=f"jumar top  {when}  {taken} of {len(found)} in use  (Ctrl-C to quit)",
         title_justify="left",
         box=None,
         expand=True,

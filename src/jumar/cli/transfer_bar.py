@@ -1,4 +1,4 @@
-"""A progress bar of a transfer: files, bytes, rate, time left."""
+"""A progress bar for transfers: files, bytes, rate, time left."""
 
 import threading
 from collections.abc import Generator
@@ -21,7 +21,7 @@ _EVERY_S = 0.2
 
 @contextmanager
 def drawn(progress: Progress) -> Generator[None]:
-    """Draw it on stderr until the work is done."""
+    """Show it on stderr until the work is done."""
     bar = Bar(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -19,7 +19,7 @@ _ANSWER_LIMIT_S = 120.0
 
 
 @click.command()
-@click.option("--detach", "-d", is_flag=True, help="Return once it answers; it goes on by itself.")
+@click.option("--detach", "-d", is_flag=True, help="Run in the background; return once it answers.")
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
@@ -46,8 +46,8 @@ def command(
 ) -> None:
     """Start the server.
 
-    One that runs already is left alone. login_url opens the pages signed in, once. Once the built-in
-    store is behind the S3 door, every start opens it again where it was.
+    Does nothing if it is already running. login_url signs you in on the web pages and works once.
+    Once the built-in store is behind the S3 door, every start opens the door at the same address.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def command(
     info = process.running(settings)
     if info is not None:
         _refuse_other_door(info, s3_port)
-        _tell(settings, info, as_json, "the server runs already")
+        _tell(settings, info, as_json, "the server is already running")
     elif detach:
         _tell(settings, process.start_detached(settings), as_json, "the server is up")
     else:
@@ -76,7 +76,7 @@ def _refuse_other_door(info: ServerInfo, s3_port: int | None) -> None:
     if s3_port not in (None, info.s3_port):
         door = f"its S3 door on port {info.s3_port}" if info.s3_port else "no S3 door"
         raise Conflict(
-            f"the server runs already, with {door}",
+            f"the server is already running, with {door}",
             hint=f"jumar down, then: jumar up --s3 {s3_port}",
         )
 
@@ -88,7 +88,9 @@ def _tell_when_up(settings: Settings, as_json: bool) -> None:
     while time.monotonic() < give_up_at:
         info = process.running(settings)
         if info is not None:
-            _tell(settings, info, as_json, "the server is up; Ctrl-C ends it, running jobs go on")
+            _tell(
+                settings, info, as_json, "the server is up; Ctrl-C stops it, running jobs continue"
+            )
             return
         time.sleep(0.05)
 
@@ -106,7 +108,7 @@ def _tell(settings: Settings, info: ServerInfo, as_json: bool, words: str) -> No
         note(f"the S3 door is on port {info.s3_port}; your keys: jumar store keys")
     if info.trouble:
         note(f"warning: {info.trouble}")
-    note("open it signed in, once:")
+    note("sign in with this link, which works once:")
     print(login_url, flush=True)
 
 
@@ -114,7 +116,7 @@ def own_login_url(settings: Settings) -> str:
     """An address that opens the pages of the home's own server as its admin."""
     address = read_address(settings.home / EMBEDDED_FILE)
     if address is None:
-        raise HomeUnusable(f"{settings.home / EMBEDDED_FILE} is not there")
+        raise HomeUnusable(f"{settings.home / EMBEDDED_FILE} does not exist")
     with Client(address.url, address.token) as client:
         return client.login_url()
 

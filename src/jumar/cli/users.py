@@ -13,9 +13,9 @@ _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the user 
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List users and let them in.
+    """List and approve users.
 
-    For admins. Whoever registers on the page is pending until an admin approves.
+    For admins. New users are pending until an admin approves them.
 
     \b
     Examples:
@@ -30,17 +30,19 @@ def command(ctx: click.Context, as_json: bool) -> None:
         print_json(users)
     else:
         print_table(
-            ("NAME", "ROLE", "SINCE"),
+            ("NAME", "ROLE", "CREATED"),
             [(user.name, user.role, ago(user.created_at)) for user in users],
         )
 
 
 @command.command()
 @click.argument("name")
-@click.option("--admin", is_flag=True, help="Let the user see and stop all jobs.")
+@click.option(
+    "--admin", is_flag=True, help="Make the user an admin, who can see and stop all jobs."
+)
 @_AS_JSON
 def approve(name: str, admin: bool, as_json: bool) -> None:
-    """Let a user in.
+    """Approve a user.
 
     \b
     Example:
@@ -49,7 +51,7 @@ def approve(name: str, admin: bool, as_json: bool) -> None:
     with connected() as client:
         known = {user.name: user for user in client.users()}
         if name in known and known[name].role == "admin" and not admin:
-            # To let somebody in is no reason to take rights from them.
+            # Approving somebody must not take rights away from them.
             _tell(known[name], as_json)
             return
         _tell(client.set_role(name, "admin" if admin else "member"), as_json)
@@ -59,9 +61,9 @@ def approve(name: str, admin: bool, as_json: bool) -> None:
 @click.argument("name")
 @_AS_JSON
 def suspend(name: str, as_json: bool) -> None:
-    """Make a user pending again.
+    """Suspend a user.
 
-    Their sign-ins and tokens work no more until they are approved again; their jobs go on.
+    Their sessions and tokens stop working until they are approved again; their jobs continue.
 
     \b
     Example:
@@ -73,12 +75,12 @@ def suspend(name: str, as_json: bool) -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print name, password and its end as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print name, password and expiry as JSON.")
 def reset(name: str, as_json: bool) -> None:
-    """Give out a new password for a user.
+    """Reset a user's password.
 
-    Prints it, once. It is good for a day: within that time the user signs in with it and chooses
-    another with "jumar passwd". All sessions, tokens and S3 keys of the user end now.
+    Prints a temporary password, once. It is valid for a day: within that time the user signs in and
+    sets a new one with "jumar passwd". All their sessions, tokens and S3 keys stop working now.
 
     \b
     Example:
@@ -90,7 +92,7 @@ def reset(name: str, as_json: bool) -> None:
         print_json(given)
         return
     print(given.password)
-    note(f"{name} signs in with it within a day, then: jumar passwd")
+    note(f"{name} has a day to sign in with it and run: jumar passwd")
 
 
 def _tell(user: UserRecord, as_json: bool) -> None:
@@ -98,4 +100,4 @@ def _tell(user: UserRecord, as_json: bool) -> None:
         print_json(user)
     else:
         words = {"admin": "an administrator", "member": "a member"}
-        note(f"{user.name} is {words.get(user.role, 'waiting for approval')} now")
+        note(f"{user.name} is now {words.get(user.role, 'waiting for approval')}")

@@ -1,4 +1,4 @@
-"""Why a followed job waits, on stderr: said once, and only of a job that has really waited."""
+"""Says on stderr why a followed job waits: once, and only if it really has to wait."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from jumar.words.catalogue import language
 from jumar.words.reasons import waiting_sentence
 
 _NOTICED_S = 1.0
-"""A shorter wait is part of starting; nobody need hear of it."""
+"""A shorter wait is part of starting, and not worth a word."""
 _SLOW_START_S = 30.0
 """A job whose turn has come waits for nothing but the machine: a busy one may take a while."""
 

@@ -35,5 +35,5 @@ def place_of(job: str) -> tuple[str, str | None]:
     if not slash:
         return f"/jobs/{part(job)}", None
     if not owner or not name:
-        raise BadInput(f"{job!r} is no job", hint="write USER/NAME, such as ann/train")
+        raise BadInput(f"{job!r} does not name a job", hint="write USER/NAME, such as ann/train")
     return f"/jobs/{part(name)}", owner

@@ -51,6 +51,15 @@ class Uploaded:
     listing: "Listing"
 
 
+@dataclass(frozen=True, slots=True)
+class WithCodeSent:
+    """A spec whose code the server has."""
+
+    values: dict[str, Any]
+    left_out: tuple[str, ...] = ()
+    """What of the folder was not sent, and why."""
+
+
 class Client(PeopleCalls):
     """A server of jumar, as seen by one user."""
 
@@ -98,7 +107,7 @@ class Client(PeopleCalls):
 
         A cut connection is no danger: the same submit sent again is the same job. With a `key` of
         your own that is also true of another call, whatever became of the first."""
-        values = self._with_code_sent(spec, code, on_progress)
+        values = self.with_code_sent(spec, code, on_progress).values
         return decode(JobRecord, self._post("/jobs", values, key=key or secrets.token_hex(16)))
 
     def plan(
@@ -109,7 +118,7 @@ class Client(PeopleCalls):
         on_progress: "Progress | None" = None,
     ) -> Plan:
         """What the server would do with the job. A folder is sent, so that it can be looked at."""
-        values = self._with_code_sent(spec, code, on_progress)
+        values = self.with_code_sent(spec, code, on_progress).values
         answer = self._json(Call(method="POST", path="/plans", body=values, repeatable=True))
         return decode(Plan, answer)
 
@@ -191,7 +200,7 @@ class Client(PeopleCalls):
     # logs
 
     def log_files(self, job: str) -> tuple[LogFile, ...]:
-        """The logs a job has, one a rank."""
+        """The logs a job has, one per rank."""
         call = _job_call("GET", job, "/logs", repeatable=True)
         return decode(tuple[LogFile, ...], self._json(call))
 
@@ -208,7 +217,9 @@ class Client(PeopleCalls):
                 raise ServerUnreachable(f"the log of {job} broke off: {error}") from error
             # A connection that is closed early looks like the end; what is missing tells.
             if response.length:
-                raise ServerUnreachable(f"the log of {job} broke off: {response.length} bytes lack")
+                raise ServerUnreachable(
+                    f"the log of {job} broke off: {response.length} bytes are missing"
+                )
 
     def follow(
         self,
@@ -235,20 +246,22 @@ class Client(PeopleCalls):
 
     # code
 
-    def _with_code_sent(
+    def with_code_sent(
         self,
         spec: "JobSpec | Mapping[str, Any]",
-        code: Path | None,
-        on_progress: "Progress | None",
-    ) -> dict[str, Any]:
-        """The spec as JSON values, with a folder of this machine replaced by its archive."""
+        code: Path | None = None,
+        on_progress: "Progress | None" = None,
+    ) -> "WithCodeSent":
+        """The spec, with a folder of this machine sent and replaced by its archive."""
         values = dict(spec) if isinstance(spec, Mapping) else spec.dump()
         given = values.get("code")
         if code is None and isinstance(given, str):
             code = Path(given).expanduser()
-        if code is not None:
-            values["code"] = {"archive": self.upload(code, on_progress=on_progress).digest}
-        return values
+        if code is None:
+            return WithCodeSent(values)
+        uploaded = self.upload(code, on_progress=on_progress)
+        values["code"] = {"archive": uploaded.digest}
+        return WithCodeSent(values, uploaded.listing.left_out)
 
     def upload(self, folder: Path, *, on_progress: "Progress | None" = None) -> Uploaded:
         """Send a folder unless the server has it."""

@@ -5,14 +5,13 @@ In this order: what the caller gives, `JUMAR_SERVER` (or `server` in config.toml
 `client.json`."""
 
 import json
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from jumar.errors import HomeUnusable, ServerUnreachable
 from jumar.settings import Settings
+from jumar.wholefile import write_whole
 
 EMBEDDED_FILE = "client.json"
 LOGIN_FILE = "login.json"
@@ -59,11 +58,7 @@ def store_login(settings: Settings, url: str, token: str) -> Path:
     path = settings.home / LOGIN_FILE
     try:
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # mkstemp makes files that only their owner can read.
-        descriptor, aside = tempfile.mkstemp(prefix=".login-", dir=settings.home)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"url": url.rstrip("/"), "token": token}, file)
-        os.replace(aside, path)
+        write_whole(path, json.dumps({"url": url.rstrip("/"), "token": token}), private=True)
     except OSError as error:
         raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
     return path

@@ -17,14 +17,15 @@ from urllib.parse import urlencode, urlsplit
 from jumar.errors import (
     BadInput,
     Conflict,
-    HomeUnusable,
     JumarError,
     NotAllowed,
     NotFound,
     NotSignedIn,
+    ServerFailed,
     ServerUnreachable,
     StorageFull,
     TooManyAttempts,
+    from_json,
 )
 
 CONNECT_LIMIT_S = 10.0
@@ -33,16 +34,10 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _MOST_ERROR_BYTES = 1 << 16
 _BLOCK = 1 << 18
 
-_ERRORS: dict[int, type[JumarError]] = {
-    401: NotSignedIn,
-    403: NotAllowed,
-    404: NotFound,
-    409: Conflict,
-    413: BadInput,
-    422: BadInput,
-    500: HomeUnusable,
-    503: ServerUnreachable,
-    507: StorageFull,
+# For answers without a code that is known here: of a HEAD, of a proxy in between, of another version.
+_BY_STATUS: dict[int, type[JumarError]] = {
+    kind.status: kind
+    for kind in (NotSignedIn, NotAllowed, NotFound, Conflict, ServerUnreachable, StorageFull)
 }
 
 Query = Mapping[str, str | int | list[str] | None]
@@ -263,13 +258,12 @@ def _whole(response: HTTPResponse) -> bytes:
 
 def _error_of(call: Call, response: HTTPResponse) -> JumarError:
     status = response.status
-    kind = _ERRORS.get(status, HomeUnusable if status >= 500 else BadInput)
+    unknown = _BY_STATUS.get(status, ServerFailed if status >= 500 else BadInput)
     try:
         told = json.loads(response.read(_MOST_ERROR_BYTES))["error"]
-        if status == TooManyAttempts.status:
-            wait_s = int(response.headers.get("Retry-After", "1"))
-            return TooManyAttempts(str(told["message"]), hint=told.get("hint"), wait_s=wait_s)
-        return kind(str(told["message"]), hint=told.get("hint"))
-    except (OSError, HTTPException, ValueError, KeyError, TypeError):
-        # Not an answer of ours: a proxy in between, another program on that port, or a HEAD.
-        return kind(f"{call.method} {call.path}: the server answered {status} {response.reason}")
+        error = from_json(told, unknown=unknown)
+        if isinstance(error, TooManyAttempts):
+            error.wait_s = int(response.headers.get("Retry-After", "1"))
+        return error
+    except (OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError):
+        return unknown(f"{call.method} {call.path}: the server answered {status} {response.reason}")

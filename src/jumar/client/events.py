@@ -11,7 +11,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any
 
 from jumar.client.connection import Call, Connection, error_words
-from jumar.errors import NotAllowed, ServerUnreachable
+from jumar.errors import NotAllowed, ServerUnreachable, Unavailable, from_json
 from jumar.spec.states import JobState
 
 SILENCE_LIMIT_S = 45.0
@@ -73,8 +73,8 @@ def follow(
 ) -> Iterator[FollowEvent]:
     """Events of the stream at `path`, the last of them `End`.
 
-    ServerUnreachable once the server has been away for `patience_s`, NotAllowed once the user may no
-    longer follow."""
+    ServerUnreachable once the server has been away for `patience_s`, NotAllowed or NotSignedIn once the
+    user may no longer follow."""
     position: int | None = None
     lost_since: float | None = None
     pause_s = _FIRST_PAUSE_S
@@ -88,7 +88,7 @@ def follow(
                 yield event
                 if isinstance(event, End):
                     return
-        except (OSError, HTTPException, ServerUnreachable) as error:
+        except (OSError, HTTPException, Unavailable) as error:
             why = error_words(error)
         now = time.monotonic()
         if heard or lost_since is None:
@@ -160,7 +160,7 @@ def _event(message: _Message) -> LogChunk | StateChange | End | None:
         if message.event == "end":
             return End(JobState(values["state"]))
         if message.event == "refused":
-            raise NotAllowed(str(values["message"]), hint=values.get("hint"))
+            raise from_json(values, unknown=NotAllowed)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ServerUnreachable(f"the stream is not one of jumar's: {error}") from error
     return None

@@ -61,16 +61,14 @@ class Package:
     listing: Listing
 
 
-def pack(
-    folder: Path, on_progress: Progress | None = None, *, most_bytes: int = MOST_BYTES
-) -> Package:
+def pack(folder: Path, *, most_bytes: int = MOST_BYTES) -> Package:
     """Pack `folder`, in memory when small."""
     listing = list_folder(folder)
     if listing.size > most_bytes:
         raise _too_large(folder, listing, most_bytes)
     file = cast("IO[bytes]", SpooledTemporaryFile(max_size=_IN_MEMORY))  # noqa: SIM115 - given away
     try:
-        _write(folder, listing, file, on_progress)
+        _write(folder, listing, file)
         size = file.tell()
         if size > most_bytes:
             raise _too_large(folder, listing, most_bytes)
@@ -154,8 +152,7 @@ def _too_large(folder: Path, listing: Listing, most_bytes: int) -> BadInput:
     )
 
 
-def _write(folder: Path, listing: Listing, file: IO[bytes], on_progress: Progress | None) -> None:
-    done, total = 0, listing.size
+def _write(folder: Path, listing: Listing, file: IO[bytes]) -> None:
     with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for entry in listing.entries:
             try:
@@ -164,9 +161,6 @@ def _write(folder: Path, listing: Listing, file: IO[bytes], on_progress: Progres
                 # tarfile says OSError as well when a file shrank between the listing and now.
                 words = error.strerror or "it changed while it was read"
                 raise BadInput(f"cannot pack {folder / entry.path}: {words}") from error
-            done += entry.size
-            if on_progress is not None:
-                on_progress(done, total)
 
 
 def _add(archive: tarfile.TarFile, folder: Path, entry: Entry) -> None:

@@ -56,7 +56,7 @@ class SqliteFile:
         """DatabaseLost unless what is on disk is what is open; DatabaseAway if that cannot be seen."""
         problem = self.problem()
         if problem is not None:
-            raise DatabaseLost(f"{problem}: nothing can be written down", hint=_HINT)
+            raise DatabaseLost(f"{problem}: nothing can be saved", hint=_HINT)
 
     def problem(self) -> str | None:
         """What happened to the file, in words."""

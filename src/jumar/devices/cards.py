@@ -1,4 +1,4 @@
-"""What jobs may hold on a machine, and how its cards are right now."""
+"""What jobs may hold on a machine, and the current state of its cards."""
 
 import os
 
@@ -27,9 +27,9 @@ def inventory(
 
 
 def cards(machine: Machine | None = None, *, surroundings: bool = True) -> tuple[Card, ...]:
-    """The real cards as they are now, and whose their processes are.
+    """The real cards in their current state, and who owns the processes on them.
 
-    `surroundings` adds addresses, NUMA nodes and near CPUs, which do not change."""
+    `surroundings` adds addresses, NUMA nodes and nearby CPUs, which do not change."""
     here = machine or Machine()
     npus = npu_cards(here)
     if surroundings:
@@ -38,7 +38,7 @@ def cards(machine: Machine | None = None, *, surroundings: bool = True) -> tuple
 
 
 def simulated_cards(count: int) -> tuple[Card, ...]:
-    """Cards that exist only in name, to rehearse jobs on."""
+    """Cards without hardware, to rehearse jobs on."""
     return tuple(
         Card(DeviceKind.SIM, number, "simulated", health="OK", logical_id=number)
         for number in range(count)

@@ -1,7 +1,7 @@
 """Cards through the driver's own library, asked in a process of its own with a time limit.
 
-Gives nothing, so that npu-smi is asked instead, unless the library tells each chip's physical id,
-name and memory."""
+Returns nothing, so that npu-smi is asked instead, unless the library reports each chip's physical
+id, name and memory."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ _FOLDERS = (
 
 
 def find_library(machine: Machine) -> Path | None:
-    """Where libdcmi.so lies."""
+    """The path of libdcmi.so."""
     own = machine.environ.get("LD_LIBRARY_PATH", "").split(":") if machine.is_real else []
     folders = [Path(folder) for folder in own if folder.startswith("/")]
     folders += [machine.root / folder for folder in _FOLDERS]
@@ -35,14 +35,14 @@ def find_library(machine: Machine) -> Path | None:
 
 
 def dcmi_cards(machine: Machine) -> tuple[Card, ...]:
-    """One card a chip, or none."""
+    """One card per chip, or none."""
     library = find_library(machine)
     if library is None:
         return ()
-    # -I: the user's PYTHON* variables and working directory have no say in the probe.
+    # -I: the user's PYTHON* variables and working directory must not affect the probe.
     answer = machine.ask([sys.executable, "-I", str(_PROBE), str(library)], timeout_s=LIMIT_S)
     if not answer.ok:
-        _log.info("DCMI does not answer: %s", answer.trouble or answer.output[-200:].strip())
+        _log.info("DCMI does not respond: %s", answer.trouble or answer.output[-200:].strip())
         return ()
     chips = _decode(answer.output)
     if not chips or not all(map(_is_complete, chips)):
@@ -52,7 +52,7 @@ def dcmi_cards(machine: Machine) -> tuple[Card, ...]:
 
 
 def _decode(text: str) -> list[dict[str, Any]]:
-    # The library may print warnings of its own before the probe's one line.
+    # The library may print its own warnings before the probe's only line.
     try:
         chips: Any = json.loads(text[text.index("[{") :])
     except ValueError:

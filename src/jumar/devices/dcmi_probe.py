@@ -1,8 +1,8 @@
-"""Asks the driver's management library about each chip and prints what it says as JSON.
+"""Ask the driver's management library about each chip and print the answers as JSON.
 
-Run as a program of its own, `python dcmi_probe.py LIBRARY`: a broken driver may hang or crash the
+Run as a separate program, `python dcmi_probe.py LIBRARY`: a broken driver may hang or crash the
 process that calls it. Imports nothing of ours. The layout of the structures follows the public
-header of DCMI's first interface, (card, device) pairs; newer chips without it are npu-smi's."""
+header of DCMI's first interface, (card, device) pairs; newer chips without it are left to npu-smi."""
 
 import ctypes
 import json
@@ -18,7 +18,7 @@ MB = 1 << 20
 
 
 class ChipInfo(ctypes.Structure):
-    """What the chip is called."""
+    """The chip's names."""
 
     _fields_ = [
         ("chip_type", ctypes.c_char * 32),
@@ -79,23 +79,23 @@ class ProcessInfo(ctypes.Structure):
 
 
 class Library:
-    """The library, each call answering None when it is missing or fails."""
+    """The library; a call returns None when its function is missing or fails."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
 
     def call(self, name: str, *arguments: Any) -> bool:
-        """Whether the function is there and succeeded."""
+        """Whether the function exists and succeeded."""
         function = getattr(self._library, name, None)
         return function is not None and function(*arguments) == 0
 
     def number(self, name: str, card: int, device: int, kind: Any = ctypes.c_int) -> int | None:
-        """A function that gives one number."""
+        """Call a function that returns one number."""
         value = kind()
         return value.value if self.call(name, card, device, ctypes.byref(value)) else None
 
     def record(self, name: str, card: int, device: int, kind: Any) -> Any:
-        """A function that fills a structure."""
+        """Call a function that fills a structure."""
         value = kind()
         return value if self.call(name, card, device, ctypes.byref(value)) else None
 
@@ -131,10 +131,10 @@ def physical_id(library: Library, card: int, device: int) -> int | None:
 
 
 def memory_mb(library: Library, card: int, device: int) -> tuple[int, int] | None:
-    """Used and total, of HBM where there is any."""
+    """Used and total memory; of HBM if the chip has any."""
     hbm = library.record("dcmi_get_device_hbm_info", card, device, HbmInfo)
     if hbm is not None and hbm.memory_size:
-        # MB by the documents; some drivers answer in KB, and no chip has four million MB.
+        # MB according to the documents; some drivers report KB, and no chip has four million MB.
         unit = 1024 if hbm.memory_size > 4 * MB else 1
         return hbm.memory_usage // unit, hbm.memory_size // unit
     other = library.record("dcmi_get_device_memory_info_v3", card, device, MemoryInfo)
@@ -144,7 +144,7 @@ def memory_mb(library: Library, card: int, device: int) -> tuple[int, int] | Non
 
 
 def bus_id(library: Library, card: int, device: int) -> str | None:
-    """As the kernel writes it."""
+    """The PCI address as the kernel writes it."""
     pcie = library.record("dcmi_get_device_pcie_info_v2", card, device, PcieInfo)
     if pcie is None:
         return None
@@ -161,7 +161,7 @@ def affinity(library: Library, card: int, device: int) -> str | None:
 
 
 def processes(library: Library, card: int, device: int) -> list[list[int]]:
-    """Process numbers and their memory in MB."""
+    """Process ids and their memory in MB."""
     table, count = (ProcessInfo * MOST_PROCESSES)(), ctypes.c_int(MOST_PROCESSES)
     if not library.call("dcmi_get_device_resource_info", card, device, table, ctypes.byref(count)):
         return []
@@ -170,7 +170,7 @@ def processes(library: Library, card: int, device: int) -> list[list[int]]:
 
 
 def chip(library: Library, card: int, device: int) -> dict[str, Any]:
-    """All that is known of one chip."""
+    """Everything known about one chip."""
     info = library.record("dcmi_get_device_chip_info", card, device, ChipInfo)
     health = library.number("dcmi_get_device_health", card, device, ctypes.c_uint)
     power = library.number("dcmi_get_device_power_info", card, device)
@@ -195,7 +195,7 @@ def chip(library: Library, card: int, device: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """0 with JSON on stdout, or 1 when the library cannot be used."""
+    """Return 0 with JSON on stdout, or 1 if the library cannot be used."""
     library = Library(sys.argv[1])
     if not library.call("dcmi_init"):
         return 1

@@ -1,7 +1,7 @@
-"""Which generation a chip is of, from its name and the layout it was shown in.
+"""The generation of a chip, from its name and the layout of the table that lists it.
 
 The generations, as rank tables and core binding tell them apart: `310`, `310B`, `310P`, `910` (the
-first one, also sold as 910A and 910B), `A2` (910B1 and later), `A3` (two dies a board), `A5`."""
+first one, also sold as 910A and 910B), `A2` (910B1 and later), `A3` (two dies per board), `A5`."""
 
 import re
 

@@ -1,6 +1,6 @@
-"""A machine as the readers see it: a root folder and a way to ask tools, both exchangeable.
+"""A machine as the readers see it: a root folder and a way to run tools, both replaceable.
 
-Tests give a folder with a made-up /dev and /sys and stub tools; everybody else the real thing."""
+Tests use a folder with a fake /dev and /sys and stub tools; everything else uses the real machine."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where to look and how to ask."""
+    """Where to look and how to run tools."""
 
     root: Path = Path("/")
     ask: Ask = ask
@@ -38,11 +38,11 @@ class Machine:
 
     @property
     def is_real(self) -> bool:
-        """Whether this is the machine we run on, not a made-up one."""
+        """Whether this is the machine we run on, not a fake one."""
         return self.root == Path("/")
 
     def tool(self, name: str) -> str | None:
-        """The path of a tool; on the real machine PATH comes first."""
+        """The path of a tool; on the real machine, PATH is searched first."""
         if self.is_real and (found := shutil.which(name, path=self.environ.get("PATH", ""))):
             return found
         for folder in _TOOL_FOLDERS:
@@ -52,7 +52,7 @@ class Machine:
         return None
 
     def text(self, path: str, most_bytes: int = 1 << 20) -> str | None:
-        """A file under the root; None when it cannot be read."""
+        """The text of a file under the root; None if it cannot be read."""
         try:
             with (self.root / path).open("rb") as file:
                 return file.read(most_bytes).decode("utf-8", "replace")

@@ -1,14 +1,13 @@
-"""Device files and the PCI bus: which cards the kernel shows, with no tool and no driver library.
+"""Device files and the PCI bus: which cards the kernel shows, without any tool or driver library.
 
-Says that a card is there and where, never how it feels."""
+Tells that a card exists and where, never its state."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-ASCEND_VENDOR = 0x19E5
-NVIDIA_VENDOR = 0x10DE
-# The vendors' network, storage and display chips carry the same vendor id.
+_HUAWEI = "0x19e5"
+# Huawei's network, storage and display chips carry the same vendor id.
 _ACCELERATOR_CLASSES = ("0x1200", "0x0b40", "0x0302", "0x0300")
 _NOT_ASCEND = re.compile(r"0x(?!d)[0-9a-f]{4}")
 _DAVINCI = re.compile(r"davinci(\d{1,6})")
@@ -34,27 +33,27 @@ def nvidia_ids(root: Path = Path("/")) -> tuple[int, ...]:
     return _numbered(root / "dev", _NVIDIA)
 
 
-def accelerators(vendor: int, root: Path = Path("/")) -> tuple[PciDevice, ...]:
-    """The vendor's accelerators on the PCI bus, by address."""
+def accelerators(root: Path = Path("/")) -> tuple[PciDevice, ...]:
+    """The NPUs on the PCI bus, by address."""
     folder = root / "sys/bus/pci/devices"
     found: list[PciDevice] = []
     for name in _names(folder):
         place = folder / name
         model = _first_line(place / "device").lower()
         kind = _first_line(place / "class").lower()
-        if _first_line(place / "vendor").lower() != f"{vendor:#06x}":
+        if _first_line(place / "vendor").lower() != _HUAWEI:
             continue
         if kind and not kind.startswith(_ACCELERATOR_CLASSES):
             continue
-        # Huawei's management controllers show a display class; all its NPUs have models 0xd….
-        if vendor == ASCEND_VENDOR and _NOT_ASCEND.fullmatch(model):
+        # Management controllers show a display class; all NPUs have models 0xd….
+        if _NOT_ASCEND.fullmatch(model):
             continue
         found.append(PciDevice(name.upper(), model, numa_node(name, root)))
     return tuple(found)
 
 
 def numa_node(bus_id: str, root: Path = Path("/")) -> int | None:
-    """The NUMA node the card hangs on; None when the machine does not say."""
+    """The card's NUMA node; None if the machine does not report one."""
     text = _first_line(root / "sys/bus/pci/devices" / bus_id.lower() / "numa_node")
     return int(text) if text.isdecimal() else None
 

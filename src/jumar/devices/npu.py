@@ -1,7 +1,7 @@
-"""The NPUs of a machine, from the best source there is: DCMI, npu-smi, else the device files.
+"""The NPUs of a machine, from the best available source: DCMI, npu-smi, or the device files.
 
 A card's id is the physical one, N of /dev/davinciN: Phy-ID on A3, the Device column on 310 and
-310P, the NPU id elsewhere. This is assumed, not measured: no NPU was at hand."""
+310P, the NPU id elsewhere. This is an assumption: no NPU was available to verify it."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,14 +36,14 @@ _PCI_GENERATIONS = {"0xd802": "A2", "0xd803": "A3", "0xd806": "A5"}
 
 
 def npu_cards(machine: Machine) -> tuple[Card, ...]:
-    """One card a chip, ascending ids; empty when there is none."""
+    """One card per chip, by ascending id; empty if there is none."""
     cards = dcmi_cards(machine) or _smi_cards(machine) or _node_cards(machine)
     ordered = sorted(cards, key=lambda card: card.id)
     return tuple(replace(card, logical_id=place) for place, card in enumerate(ordered))
 
 
 def with_surroundings(cards: tuple[Card, ...], machine: Machine) -> tuple[Card, ...]:
-    """The cards with device address, NUMA node and the CPUs near them."""
+    """The cards with their device address, NUMA node and nearby CPUs."""
     ports = read_conf(machine.text("etc/hccn.conf") or "")
     topology = _topology(machine) if any(not card.cpu_affinity for card in cards) else None
     return tuple(
@@ -58,7 +58,7 @@ def with_surroundings(cards: tuple[Card, ...], machine: Machine) -> tuple[Card, 
 
 
 def device_addresses(ids: Iterable[int], machine: Machine) -> dict[int, str]:
-    """The network address of each device that has one: from hccn.conf, else asked of hccn_tool."""
+    """The network address of each device that has one: from hccn.conf, otherwise from hccn_tool."""
     ports = read_conf(machine.text("etc/hccn.conf") or "")
     found: dict[int, str] = {}
     for number in ids:
@@ -70,7 +70,7 @@ def device_addresses(ids: Iterable[int], machine: Machine) -> dict[int, str]:
 
 
 def smi_to_cards(info: SmiInfo, mapped: Sequence[MappedChip] = ()) -> tuple[Card, ...]:
-    """The chips of a table as cards; a chip that is shown twice under one Phy-ID is one card."""
+    """The chips of a table as cards; a chip listed twice with one Phy-ID is one card."""
     by_place: dict[tuple[int, int | None], MappedChip] = {
         (chip.npu_id, chip.chip_id): chip for chip in mapped
     }
@@ -98,7 +98,7 @@ def _smi_cards(machine: Machine) -> tuple[Card, ...]:
 
 
 def _is_ambiguous(chips: Sequence[SmiChip]) -> bool:
-    """Whether the table does not tell physical ids although boards have several chips."""
+    """Whether the table has no physical ids although boards have several chips."""
     boards = {chip.npu_id for chip in chips}
     untold = any(chip.phy_id is None and chip.device_id is None for chip in chips)
     return untold and len(boards) < len(chips)
@@ -158,8 +158,8 @@ def _card(number: int, chip: SmiChip, has_phy_ids: bool) -> Card:
 
 
 def _memory(chip: SmiChip) -> Usage | None:
-    """HBM where there is any, else the other memory; 0 of 0 of that one tells nothing of HBM that
-    is not told."""
+    """HBM if the chip has any, otherwise the other memory; 0 of 0 there says nothing about HBM that
+    the table leaves out."""
     has_hbm = chip.hbm is not None and chip.hbm.total > 0
     has_other = chip.memory is not None and chip.memory.total > 0
     return chip.memory if has_other and not has_hbm else chip.hbm
@@ -169,9 +169,7 @@ def _node_cards(machine: Machine) -> tuple[Card, ...]:
     numbers = nodes.davinci_ids(machine.root)
     if not numbers:
         return ()
-    models = {
-        device.device.lower() for device in nodes.accelerators(nodes.ASCEND_VENDOR, machine.root)
-    }
+    models = {device.device.lower() for device in nodes.accelerators(machine.root)}
     model = models.pop() if len(models) == 1 else ""
     name = _PCI_NAMES.get(model, "")
     generation = _PCI_GENERATIONS.get(model) or generation_of(name)

@@ -1,6 +1,6 @@
 """The NVIDIA cards, through nvidia-ml-py. Never from text.
 
-Without the package or the driver there are the device files: that a card is there, no more."""
+Without the package or the driver, only the device files are left: they show that a card exists."""
 
 import importlib
 import logging
@@ -17,7 +17,7 @@ _MB = 1 << 20
 
 
 def nvidia_cards(machine: Machine) -> tuple[Card, ...]:
-    """One card a GPU; empty when there is none."""
+    """One card per GPU; empty if there is none."""
     numbers = nodes.nvidia_ids(machine.root)
     if not numbers:
         return ()
@@ -37,12 +37,12 @@ def _asked(machine: Machine) -> tuple[Card, ...]:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        _log.warning("the NVIDIA driver does not answer: %s", error)
+        _log.warning("the NVIDIA driver does not respond: %s", error)
         return ()
     try:
         return tuple(_card(nvml, place, machine) for place in range(nvml.nvmlDeviceGetCount()))
     except nvml.NVMLError as error:
-        _log.warning("the NVIDIA driver does not answer: %s", error)
+        _log.warning("the NVIDIA driver does not respond: %s", error)
         return ()
     finally:
         nvml.nvmlShutdown()
@@ -52,7 +52,7 @@ def _card(nvml: Any, place: int, machine: Machine) -> Card:
     handle = nvml.nvmlDeviceGetHandleByIndex(place)
 
     def told(function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the driver says, None where the card has no such sensor."""
+        """The driver's answer; None if the card has no such sensor."""
         try:
             return function(handle, *arguments)
         except nvml.NVMLError:

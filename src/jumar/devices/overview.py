@@ -1,4 +1,4 @@
-"""Cards and holders side by side: what the machine shows and what the platform gave out."""
+"""Cards and their holders: what the machine shows and what the platform has assigned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ class SeenProcess:
     memory_mb: int | None
     job_id: str | None
     foreign: bool
-    """Whether the platform did not start it, as far as can be seen."""
+    """Whether the platform did not start it, as far as we can tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardView:
-    """One card as it is, who holds it and who sits on it."""
+    """One card: its state, who holds it and who uses it."""
 
     kind: str
     id: int
@@ -42,12 +42,12 @@ class CardView:
 
     @property
     def is_taken(self) -> bool:
-        """Whether a job holds it or somebody else sits on it."""
+        """Whether a job holds it or somebody else uses it."""
         return self.job_id is not None or bool(self.processes)
 
 
 def overview(cards: Sequence[Card], uses: Sequence[CardUse]) -> tuple[CardView, ...]:
-    """Every card of either list; `uses` is empty when no server was asked."""
+    """Every card in either list; `uses` is empty if no server was asked."""
     used = {(use.kind, use.id): use for use in uses}
     seen = {(str(card.kind), card.id): card for card in cards}
     keys = list(dict.fromkeys([*seen, *used]))
@@ -78,7 +78,7 @@ def _view(card: Card | None, use: CardUse | None, key: tuple[str, int]) -> CardV
 
 
 def _seen(process: CardProcess, holder: str | None) -> SeenProcess:
-    # Without a user the process could not be looked into: on a held card it is likely the job's.
+    # A process without a user could not be inspected: on a held card it is most likely the job's.
     unseen = process.user is None and holder is not None
     return SeenProcess(
         pid=process.pid,

@@ -1,6 +1,6 @@
-"""Whose a process on a card is: the user by uid, the job by `JUMAR_JOB_ID` in its environment.
+"""Who owns a process on a card: the user by uid, the job by `JUMAR_JOB_ID` in its environment.
 
-A process that cannot be looked into (another user's, or one outside our container) stays unknown."""
+A process that cannot be inspected (another user's, or one outside our container) stays unknown."""
 
 import os
 import pwd
@@ -15,7 +15,7 @@ _COMM_LENGTH = 15
 
 
 def with_owners(cards: tuple[Card, ...], root: Path = Path("/")) -> tuple[Card, ...]:
-    """The cards with user and job filled in for each process that can be seen."""
+    """The cards with user and job filled in for each process that can be inspected."""
     return tuple(
         replace(card, processes=tuple(_owned(process, root) for process in card.processes))
         for card in cards
@@ -39,7 +39,7 @@ def _owned(process: CardProcess, root: Path) -> CardProcess:
 
 
 def _place(process: CardProcess, root: Path) -> Path | None:
-    """The process's folder in /proc; None when the number is another process's in our namespace."""
+    """The process's folder in /proc; None if that pid is a different process in our namespace."""
     for pid in (process.container_pid, process.pid):
         place = root / "proc" / str(pid)
         if pid and _is_same_name(process.name, _read(place / "comm")):
@@ -50,7 +50,7 @@ def _place(process: CardProcess, root: Path) -> Path | None:
 def _is_same_name(told: str, comm: bytes) -> bool:
     if not comm:
         return False
-    # Host numbers shown inside a container would otherwise hit an unrelated process.
+    # Pids of the host, shown inside a container, would otherwise match an unrelated process.
     program = os.path.basename(told.split(" ")[0]).encode()[:_COMM_LENGTH]
     return not program or program == comm.strip()[:_COMM_LENGTH]
 

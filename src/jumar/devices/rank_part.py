@@ -29,7 +29,7 @@ _RANGE = re.compile(r"(\d{1,4})(?:\s*-\s*(\d{1,4}))?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRequest:
-    """What the person asks for; None means: as it is here."""
+    """What the user asks for; None means: whatever this machine has."""
 
     ids: tuple[int, ...] | None = None
     chip: str | None = None
@@ -40,7 +40,7 @@ class PartRequest:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The table of one machine and the chip it was made for, where that is known."""
+    """The table of one machine, and the chip it was made for if known."""
 
     table: RankTable
     chip: str | None
@@ -57,7 +57,7 @@ def parse_ids(text: str) -> tuple[int, ...]:
             raise BadInput(f"{text!r} is not a list of device ids", hint="write 0-7 or 0,2,5")
         ids = [n for m in matches if m for n in range(int(m[1]), int(m[2] or m[1]) + 1)]
     if not ids or len(set(ids)) != len(ids):
-        raise BadInput(f"{text!r} names no device, or one twice", hint="write 0-7 or 0,2,5")
+        raise BadInput(f"{text!r} lists no device, or lists one twice", hint="write 0-7 or 0,2,5")
     return tuple(sorted(ids))
 
 
@@ -68,13 +68,13 @@ def part_here(request: PartRequest, machine: Machine | None = None) -> Part:
     ids = request.ids if request.ids is not None else tuple(sorted(cards))
     if not ids:
         raise NotFound(
-            "no NPU is to be seen on this machine",
+            "no NPU found on this machine",
             hint="name the devices with --ids 0-7, or see: jumar doctor",
         )
     missing = [number for number in ids if cards and number not in cards]
     if missing:
         seen = ", ".join(map(str, sorted(cards)))
-        raise BadInput(f"there is no NPU {missing[0]} here", hint=f"seen: {seen}")
+        raise BadInput(f"this machine has no NPU {missing[0]}", hint=f"it has: {seen}")
     chip = request.chip or next((card.generation for card in cards.values()), None)
     pods = _super_pod_reports([cards[n] for n in ids if n in cards], here) if chip == "A3" else {}
     pod_id = request.super_pod_id or _pod_id(pods.values())
@@ -90,9 +90,9 @@ def part_here(request: PartRequest, machine: Machine | None = None) -> Part:
 
 
 def rank_facts(cards: Sequence[Card], machine: Machine | None = None) -> list[dict[str, Any]]:
-    """What a launcher must be told of NPUs to write the table of a job on them; JSON values.
+    """What a launcher must know about NPUs to write a job's rank table; JSON values.
 
-    Addresses are asked for only where the chip cannot do without."""
+    Addresses are looked up only for chips that cannot do without them."""
     here = machine or Machine()
     chip = next((card.generation for card in cards if card.generation), None)
     pods = _super_pod_reports(cards, here) if chip == "A3" else {}
@@ -118,7 +118,7 @@ def _addresses(cards: Iterable[Card], machine: Machine) -> dict[int, str]:
     for card in cards:
         told = device_addresses([card.id], machine)
         if not told:
-            # A tool that is silent about one would keep the caller waiting for each.
+            # A tool that hangs for one device would hang for each of them.
             return found
         found.update(told)
     return found
@@ -152,7 +152,7 @@ def _super_pod_reports(cards: Iterable[Card], machine: Machine) -> dict[int, Rep
         try:
             report = read_reports(answer.output)[0]
         except CannotRead:
-            # Not in a superpod, or a driver that does not know the question.
+            # Not in a superpod, or a driver that does not support the query.
             return {}
         if report.text("sdid") is None or report.text("super pod id") is None:
             return {}
@@ -165,7 +165,7 @@ def _pod_id(reports: Iterable[Report]) -> str | None:
 
 
 def _levels(machine: Machine) -> dict[int, tuple[Mapping[str, Any], ...]]:
-    """A5: the addresses that the driver wrote down for each local device."""
+    """A5: the addresses that the driver recorded for each local device."""
     text = machine.text(_ROOT_INFO)
     if text is None:
         return {}

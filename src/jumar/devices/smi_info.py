@@ -1,4 +1,4 @@
-"""`npu-smi info` to records: one a chip, with the processes on it. Text in, records out."""
+"""`npu-smi info` to records: one per chip, with its processes. Text in, records out."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _MB = {"kb": 1 / 1024, "mb": 1.0, "gb": 1024.0, "b": 1 / (1 << 20)}
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """So much of so much; MB, or pages."""
+    """Used and total; MB or pages."""
 
     used: int
     total: int
@@ -43,7 +43,7 @@ class SmiProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmiChip:
-    """One chip as the table tells it. None: no such column, or NA in it."""
+    """One chip as the table shows it. None: no such column, or NA in it."""
 
     npu_id: int
     chip_id: int | None
@@ -73,20 +73,20 @@ class SmiInfo:
 
 
 def read_info(text: str) -> SmiInfo:
-    """The table's chips; CannotRead when there is no table of chips in the text."""
+    """The table's chips; raises CannotRead if the text has no table of chips."""
     reader = _Reader()
     for line in unfold(lines_of(text)):
         reader.take(line)
     if not reader.saw_header:
         raise CannotRead(
-            f"npu-smi did not show a table of chips: {first_words(text) or 'no output'}",
-            hint="see what is wrong with: jumar doctor",
+            f"npu-smi showed no table of chips: {first_words(text) or 'no output'}",
+            hint="find out why: jumar doctor",
         )
     return reader.result()
 
 
 class _Reader:
-    """Follows the drawing line by line: title, header of chips, chips, header of processes, …"""
+    """Follows the table line by line: title, header of chips, chips, header of processes, …"""
 
     def __init__(self) -> None:
         self.saw_header = False
@@ -100,7 +100,7 @@ class _Reader:
         self._processes: dict[tuple[int, int | None, int], SmiProcess] = {}
 
     def take(self, line: str) -> None:
-        # People quote tables: the drawing may stand behind a comment sign or an indent.
+        # People quote tables: the table may be indented or stand behind a comment sign.
         drawn = _DRAWN.fullmatch(line)
         if drawn is None:
             return
@@ -139,7 +139,7 @@ class _Reader:
         cells = split_cells(line)
         values = self._chip_header[len(self._pending)].read(cells)
         if self._pending and not _fits(values):
-            # The chip's other line is missing: this one begins the next chip.
+            # The chip's other line is missing: this one starts the next chip.
             self._close_chip()
             values = self._chip_header[0].read(cells)
         if not _fits(values):
@@ -149,7 +149,7 @@ class _Reader:
             self._close_chip()
 
     def _close_chip(self) -> None:
-        """Keep the chip that the lines so far tell of, if they tell which one it is."""
+        """Keep the chip that the lines so far describe, if they identify it."""
         lines, self._pending = self._pending, []
         untold = {key for header in self._chip_header[len(lines) :] for key in header.units()}
         if not lines or untold & _ID_KEYS:
@@ -158,7 +158,7 @@ class _Reader:
         units = {key: unit for part in self._chip_header for key, unit in part.units().items()}
         chip = _chip(merged, units)
         if chip is not None:
-            # The same chip twice: the table was shown twice, and the later one is fresher.
+            # The same chip twice: the table was printed twice, and the later one is newer.
             self._chips[chip.npu_id, chip.chip_id, chip.phy_id] = chip
 
     def _take_process(self, line: str) -> None:
@@ -184,15 +184,15 @@ class _Reader:
 
 def _is_header(keys: set[str], line: str) -> bool:
     known = len(keys & _CHIP_KEYS)
-    # Every line of values has a number in it; names of unknown columns may have one too.
+    # Every line of values contains a digit; names of unknown columns may, too.
     return known >= 2 or (known == 1 and not any(char.isdigit() for char in line))
 
 
 def _fits(values: Mapping[str, str] | None) -> bool:
-    """Whether the values can be what their columns say; a lost line shifts all after it."""
+    """Whether the values suit their columns; a lost line shifts all those after it."""
     if values is None or _BUS_ID.fullmatch(values.get("health", "")):
         return False
-    # Anything may stand under Bus-Id where the chip is on no PCI bus, but not a state of health.
+    # Bus-Id may hold anything if the chip is not on a PCI bus, but never a health state.
     return values.get("busid", "").lower() not in _HEALTH_WORDS
 
 
@@ -226,7 +226,7 @@ def _chip(values: Mapping[str, str], units: Mapping[str, str]) -> SmiChip | None
 
 
 def _first(values: Mapping[str, str], *starts: str) -> float | None:
-    """The first number under a column whose name starts so."""
+    """The first number in a column whose name starts with one of `starts`."""
     found = (
         number(text) for start in starts for key, text in values.items() if key.startswith(start)
     )

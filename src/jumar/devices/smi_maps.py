@@ -1,4 +1,4 @@
-"""`npu-smi info -m` (which chip has which id) and `-t topo` (who is near whom and near which CPUs)."""
+"""`npu-smi info -m` (which chip has which id) and `-t topo` (distances between chips and to CPUs)."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from jumar.devices.text import CannotRead, first_words, identity, lines_of
 from jumar.launch.ranks import topology
 from jumar.launch.ranks.topology import Topology
 
-# Also of columns that nobody here asks for, as the slot on A5: each moves the values behind it.
+# Includes columns that nothing here needs, such as the slot on A5: each shifts the values after it.
 _MAP_NAMES = re.compile(
     r"\w+\s?(?:Logic\s?|Phy(?:sical)?[- ]?)?ID(?!\w)|\w+\s?Name(?!\w)", re.IGNORECASE
 )
@@ -58,7 +58,7 @@ def _mapped(columns: list[str], line: str) -> MappedChip | None:
 
 
 def read_topology(text: str) -> Topology:
-    """The matrix; CannotRead when the chip has none to show."""
+    """The matrix; raises CannotRead if the chip has none."""
     found = topology.read_topology("\n".join(lines_of(text)))
     if found is None:
         raise CannotRead(f"no topology: {first_words(text) or 'no output'}")

@@ -1,17 +1,14 @@
-"""`npu-smi info -t board|common|usages|health` and `-l`: lines of `name : value`, in records.
-
-`usages` writes the chip's number after its values, the others before them."""
+"""`npu-smi info -t board|health|…`: lines of `name : value`, in records."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from jumar.devices.text import CannotRead, first_words, identity, lines_of, number, word
+from jumar.devices.text import CannotRead, first_words, identity, lines_of, word
 
 _LINE = re.compile(r"\s*([A-Za-z][^:]{0,60}?)\s*:(?:\s+|(?=\S))(.*?)\s*")
 _UNIT = re.compile(r"\([^)]*\)")
 _COUNTS = frozenset({"total count", "card count"})
-_OF_THE_BOARD = frozenset({"npu id", "chip count", "product name"})
 
 Pair = tuple[str, str]
 
@@ -23,19 +20,15 @@ class Report:
     npu_id: int | None
     chip_id: int | None
     values: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By name in lower case without unit: `hbm usage rate`."""
+    """By lower-case name without its unit: `hbm usage rate`."""
 
     def text(self, name: str) -> str | None:
-        """One value; None when it is not there or NA."""
+        """One value; None if it is missing or NA."""
         return word(self.values.get(name))
-
-    def number(self, name: str) -> float | None:
-        """One value as a number."""
-        return number(self.values.get(name))
 
     @property
     def is_mcu(self) -> bool:
-        """Whether this is the board's microcontroller, not a chip that computes."""
+        """Whether this is the board's microcontroller, not a compute chip."""
         return self.values.get("chip name", "").lower() == "mcu"
 
 
@@ -57,55 +50,14 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Common:
-    """`-t common`: one chip's load, temperature and power."""
-
-    npu_id: int | None
-    chip_id: int | None
-    memory_usage_pct: float | None
-    hbm_usage_pct: float | None
-    aicore_pct: float | None
-    aicore_count: int | None
-    aicore_mhz: int | None
-    temperature_c: float | None
-    power_w: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usages:
-    """`-t usages`: one chip's capacity and load."""
-
-    npu_id: int | None
-    chip_id: int | None
-    memory_total_mb: int | None
-    memory_usage_pct: float | None
-    hbm_total_mb: int | None
-    hbm_usage_pct: float | None
-    aicore_pct: float | None
-    aivector_pct: float | None
-    aicpu_pct: float | None
-    ctrlcpu_pct: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """`-t health`: one chip's state and what it complains of."""
+    """`-t health`: one chip's state and its error."""
 
     npu_id: int | None
     chip_id: int | None
     status: str | None
     error_code: str | None
     error_text: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """`-l`: one board and how many chips it has."""
-
-    npu_id: int
-    chip_count: int | None
-    product_name: str | None
-    serial_number: str | None
 
 
 def read_reports(text: str) -> tuple[Report, ...]:
@@ -121,12 +73,12 @@ def read_reports(text: str) -> tuple[Report, ...]:
         for report in _board_reports(part)
     ]
     if not reports:
-        raise CannotRead(f"npu-smi gave no values: {first_words(text) or 'no output'}")
+        raise CannotRead(f"npu-smi reported no values: {first_words(text) or 'no output'}")
     return tuple(reports)
 
 
 def read_board(text: str) -> Board:
-    """The board, or the chip when one was asked for."""
+    """The board, or the chip if one was asked for."""
     report = _with_any(read_reports(text), "software version", "chip name", "firmware version")
     return Board(
         npu_id=report.npu_id,
@@ -143,45 +95,8 @@ def read_board(text: str) -> Board:
     )
 
 
-def read_common(text: str) -> tuple[Common, ...]:
-    """One record a chip; the microcontroller is left out."""
-    return tuple(
-        Common(
-            npu_id=report.npu_id,
-            chip_id=report.chip_id,
-            memory_usage_pct=_either(report, "memory usage rate", "ddr usage rate"),
-            hbm_usage_pct=report.number("hbm usage rate"),
-            aicore_pct=_either(report, "aicore usage rate", "npu utilization", "npu util"),
-            aicore_count=identity(report.text("aicore count")),
-            aicore_mhz=identity(report.text("aicore curfreq") or report.text("aicore freq")),
-            temperature_c=report.number("temperature"),
-            power_w=_either(report, "npu real-time power", "power dissipation", "power"),
-        )
-        for report in _chips(read_reports(text))
-    )
-
-
-def read_usages(text: str) -> tuple[Usages, ...]:
-    """One record a chip."""
-    return tuple(
-        Usages(
-            npu_id=report.npu_id,
-            chip_id=report.chip_id,
-            memory_total_mb=identity(report.text("ddr capacity") or report.text("memory capacity")),
-            memory_usage_pct=_either(report, "ddr usage rate", "memory usage rate"),
-            hbm_total_mb=identity(report.text("hbm capacity")),
-            hbm_usage_pct=report.number("hbm usage rate"),
-            aicore_pct=_either(report, "aicore usage rate", "npu utilization", "npu util"),
-            aivector_pct=report.number("aivector usage rate"),
-            aicpu_pct=report.number("aicpu usage rate"),
-            ctrlcpu_pct=report.number("ctrlcpu usage rate"),
-        )
-        for report in _chips(read_reports(text))
-    )
-
-
 def read_health(text: str) -> tuple[Health, ...]:
-    """One record a chip."""
+    """One record per chip."""
     return tuple(
         Health(
             npu_id=report.npu_id,
@@ -194,25 +109,8 @@ def read_health(text: str) -> tuple[Health, ...]:
     )
 
 
-def read_list(text: str) -> tuple[Listed, ...]:
-    """The boards of `-l`."""
-    boards = tuple(
-        Listed(
-            npu_id=report.npu_id,
-            chip_count=identity(report.text("chip count")),
-            product_name=report.text("product name"),
-            serial_number=report.text("serial number"),
-        )
-        for report in read_reports(text)
-        if report.npu_id is not None
-    )
-    if not boards:
-        raise CannotRead(f"npu-smi -l named no board: {first_words(text)}")
-    return boards
-
-
 def _cut(pairs: list[Pair], starts: Callable[[str, str], bool]) -> list[list[Pair]]:
-    """The pairs in parts, each beginning where `starts` says so."""
+    """The pairs in parts; each starts at a pair for which `starts` is true."""
     parts: list[list[Pair]] = [[]]
     for name, value in pairs:
         if starts(name, value):
@@ -237,16 +135,8 @@ def _chip_parts(pairs: list[Pair]) -> list[list[Pair]]:
     names = [name for name, _ in pairs]
     if "chip id" not in names:
         return _cut_at_repeats(pairs)
-    head = [name for name in names[: names.index("chip id")] if name not in _OF_THE_BOARD]
-    if not head:
-        return [part for part in _cut(pairs, lambda name, _: name == "chip id") if _has_chip(part)]
-    # The number stands after the values: read it backwards.
-    backwards = _cut(pairs[::-1], lambda name, _: name == "chip id")
-    return [part[::-1] for part in backwards[::-1] if _has_chip(part)]
-
-
-def _has_chip(pairs: list[Pair]) -> bool:
-    return any(name == "chip id" for name, _ in pairs)
+    # Values before the first chip's number describe the board.
+    return _cut(pairs[names.index("chip id") :], lambda name, _: name == "chip id")
 
 
 def _cut_at_repeats(pairs: list[Pair]) -> list[list[Pair]]:
@@ -269,7 +159,7 @@ def _report(npu_id: int | None, pairs: list[Pair]) -> Report:
 def _chips(reports: Iterable[Report]) -> list[Report]:
     found = [report for report in reports if not report.is_mcu and _has_metrics(report)]
     if not found:
-        raise CannotRead("npu-smi gave no values of a chip")
+        raise CannotRead("npu-smi reported no values of a chip")
     return found
 
 
@@ -282,7 +172,3 @@ def _with_any(reports: Iterable[Report], *names: str) -> Report:
         if any(name in report.values for name in names):
             return report
     raise CannotRead("npu-smi did not describe a board")
-
-
-def _either(report: Report, *names: str) -> float | None:
-    return next((value for name in names if (value := report.number(name)) is not None), None)

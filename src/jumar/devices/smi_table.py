@@ -1,13 +1,13 @@
-"""The drawn tables of `npu-smi info`: which text belongs to which column name.
+"""The tables of `npu-smi info`: which text belongs to which column.
 
-Columns are found by the words of the header, never by their place. One cell of the drawing may
-hold several columns, one chip several lines."""
+Columns are found by their names in the header, never by position. One cell may hold several
+columns, and one chip may take several lines."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Names of more than one word; a single blank inside them does not end the column.
+# Names of more than one word; a single space inside them does not end the column.
 _NAMES = (
     r"Process\s?id\s?in\s?container|Process\s?(?:id|name|memory)|NPU\s?Util(?:ization)?(?:\s?Rate)?"
     r"|NPU\s?ID|Chip\s?ID|Hugepages?-Usage|Memory-Usage|HBM-Usage"
@@ -25,7 +25,7 @@ _EDGE_REST = re.compile(r"[-=][-=+]*|\+")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One name of a header and where it starts in its cell."""
+    """One name in a header, and where it starts in its cell."""
 
     key: str
     unit: str
@@ -44,7 +44,7 @@ class HeaderLine:
     cells: tuple[tuple[Column, ...], ...]
 
     def read(self, cells: list[str]) -> dict[str, str] | None:
-        """The values of one line by column key; None when the line has another shape."""
+        """The values of one line by column key; None if the line has a different shape."""
         if len(cells) == len(self.cells):
             values: dict[str, str] = {}
             for columns, cell in zip(self.cells, cells, strict=True):
@@ -57,14 +57,14 @@ class HeaderLine:
         return {column.key: match[0] for column, match in zip(columns, found, strict=True)}
 
     def units(self) -> dict[str, str]:
-        """The unit in brackets of each column, in lower case."""
+        """The unit of each column (in brackets), in lower case."""
         return {column.key: column.unit for cell in self.cells for column in cell}
 
 
 def unfold(lines: list[str]) -> list[str]:
-    """The lines of a drawing that a narrow terminal broke, whole again.
+    """The lines of a table that a narrow terminal wrapped, joined again.
 
-    The top edge shows the terminal's width and into how many parts each line was broken."""
+    The top border shows the terminal's width and how many parts each line was split into."""
     top = next((at for at, line in enumerate(lines) if _TOP_EDGE.fullmatch(line)), len(lines))
     width = len(lines[top]) if top < len(lines) else 0
     parts = 1
@@ -134,7 +134,7 @@ def _assign(columns: tuple[Column, ...], cell: str) -> dict[str, str]:
     if len(found) == len(columns):
         return {column.key: match[0] for column, match in zip(columns, found, strict=True)}
     if len(found) > len(columns):
-        # A name with blanks in it: the last column takes the rest.
+        # A name with spaces in it: the last column takes the rest.
         values = {column.key: match[0] for column, match in zip(columns, found, strict=False)}
         values[columns[-1].key] = cell[found[len(columns) - 1].start() :].strip()
         return values
@@ -147,7 +147,7 @@ def _assign(columns: tuple[Column, ...], cell: str) -> dict[str, str]:
 
 
 def _nearest(columns: list[Column], found: list[re.Match[str]]) -> dict[str, str]:
-    """By order when none is missing, else each value to the nearest column start still free."""
+    """By order if none is missing; otherwise each value goes to the nearest free column start."""
     if len(found) >= len(columns):
         return {column.key: match[0] for column, match in zip(columns, found, strict=False)}
     values: dict[str, str] = {}

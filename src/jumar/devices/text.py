@@ -1,34 +1,32 @@
-"""What all readers of tool output share: clean lines, numbers, and the one way to give up."""
+"""Shared by all readers of tool output: clean lines, numbers, and one error for giving up."""
 
 import re
 
-from jumar.errors import JumarError
+from jumar.errors import Unavailable
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _NUMBER = re.compile(r"([-+]?\d{1,15}(?:\.\d{1,9})?)\s*(?:%|W|C|MB|MHz)?", re.IGNORECASE)
 _NOTHING = frozenset({"", "-", "--", "na", "n/a", "none", "null", "unknown", "not supported"})
 
 
-class CannotRead(JumarError):
-    """A tool answered with something that is not the report it was asked for."""
-
-    status = 503
+class CannotRead(Unavailable):
+    """A tool's output is not the report it was asked for."""
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines without line ends, terminal colours and NUL bytes; tabs become spaces."""
+    """The lines without line endings, terminal colours and NUL bytes; tabs become spaces."""
     clean = _ESCAPES.sub("", text).replace("\0", "").expandtabs()
     return [line.strip("\r") for line in re.split(r"\r?\n", clean)]
 
 
 def number(text: str | None) -> float | None:
-    """The number that the whole text is, units apart; None for NA, `-` and other words."""
+    """The whole text as a number, unit aside; None for NA, `-` and other words."""
     match = _NUMBER.fullmatch((text or "").strip())
     return float(match[1]) if match else None
 
 
 def whole(text: str | None) -> int | None:
-    """As `number`, for ids and sizes."""
+    """Like `number`, for ids and sizes."""
     value = number(text)
     return int(value) if value is not None else None
 
@@ -40,12 +38,12 @@ def identity(text: str | None) -> int | None:
 
 
 def word(text: str | None) -> str | None:
-    """The text; None when it says that there is nothing to say."""
+    """The text; None if it stands for no value."""
     clean = (text or "").strip()
     return None if clean.lower() in _NOTHING - {"unknown"} else clean
 
 
 def first_words(text: str, most: int = 120) -> str:
-    """The start of an answer, on one line, to quote in an error."""
+    """The start of the output, on one line, to quote in an error."""
     flat = " ".join(text.split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"

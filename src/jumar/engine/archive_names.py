@@ -19,6 +19,7 @@ from pathlib import Path
 from jumar.errors import BadInput, EngineFailed
 from jumar.launch.prepare.code import member_parts
 from jumar.launch.verdict.outcome import SetupFailed
+from jumar.wholefile import whole_file
 
 logger = logging.getLogger(__name__)
 
@@ -106,9 +107,8 @@ def _read_and_keep(archive: Path, index: Path) -> None:
         keep_names(archive, index)
     except BadArchive as error:
         # Reading it once more would cost as much and tell the same.
-        aside = index.with_name(f".{index.name}-{secrets.token_hex(8)}")
-        aside.write_bytes(_REFUSED + error.message.encode("utf-8", "replace")[:_MOST_WORDS])
-        aside.rename(index)
+        with whole_file(index) as file:
+            file.write(_REFUSED + error.message.encode("utf-8", "replace")[:_MOST_WORDS])
 
 
 def _read_in_child(archive: Path, target: Path) -> None:

@@ -1,7 +1,7 @@
-"""Run all checks at once and gather what they say, within one time limit.
+"""Run all checks in parallel and gather their findings, within one time limit.
 
 Checks run in daemon threads: one that hangs in the kernel (a dead file system, a stuck driver) is
-reported and left behind; it can hold up neither the report nor the end of the process."""
+reported and abandoned; it delays neither the report nor the end of the process."""
 
 import logging
 import queue
@@ -32,7 +32,7 @@ CHECKS: tuple[Check, ...] = tuple(check for module in _MODULES for check in modu
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One finding, and which check it is of."""
+    """One finding and the check it comes from."""
 
     check: str
     family: str
@@ -43,7 +43,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that was found, in the order of the checks."""
+    """All findings, in the order of the checks."""
 
     results: tuple[Result, ...]
 
@@ -58,12 +58,12 @@ class Report:
 
 
 def choose(names: Sequence[str]) -> tuple[Check, ...]:
-    """The checks with these names or families; all when none is named."""
+    """The checks with these names or families; all if none is named."""
     known = {check.name for check in CHECKS} | {check.family for check in CHECKS}
     for name in names:
         if name not in known:
             raise BadInput(
-                f"no check is called {name!r}",
+                f"there is no check {name!r}",
                 hint=f"checks: {', '.join(check.name for check in CHECKS)}",
             )
     return tuple(
@@ -72,7 +72,7 @@ def choose(names: Sequence[str]) -> tuple[Check, ...]:
 
 
 def examine(patient: Patient, checks: Sequence[Check] = CHECKS) -> Report:
-    """What the checks find. Never raises and never takes much longer than `limits.all_s`."""
+    """Run the checks. Never raises and never takes much longer than `limits.all_s`."""
     answers: queue.SimpleQueue[tuple[int, list[Finding]]] = queue.SimpleQueue()
     for place, check in enumerate(checks):
         threading.Thread(
@@ -86,7 +86,9 @@ def examine(patient: Patient, checks: Sequence[Check] = CHECKS) -> Report:
         except queue.Empty:
             break
         found[place] = findings
-    late = [unknown(f"no answer within {patient.limits.all_s:g} s", "look by hand: it may hang")]
+    late = [
+        unknown(f"no answer within {patient.limits.all_s:g} s", "check it by hand: it may hang")
+    ]
     return Report(
         tuple(
             Result(check.name, check.family, finding.verdict, finding.seen, finding.fix)
@@ -106,5 +108,5 @@ def _run(
         findings = list(check.run(patient))
     except Exception as error:
         log.debug("check %s broke", check.name, exc_info=True)
-        findings = [unknown(f"the check itself broke: {type(error).__name__}: {error}")]
+        findings = [unknown(f"the check itself failed: {type(error).__name__}: {error}")]
     answers.put((place, findings))

@@ -1,4 +1,4 @@
-"""What a check answers: a verdict, what was seen, and the one line that fixes it."""
+"""What a check returns: a verdict, what was found, and the one line that fixes it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from jumar.host.patient import Patient
 
 
 class Verdict(StrEnum):
-    """How it looks. `unknown` means that it could not be seen, not that it is bad."""
+    """The result. `unknown` means that it could not be checked, not that it is bad."""
 
     OK = "ok"
     WARN = "warn"
@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One answer of one check."""
+    """One result of one check."""
 
     verdict: Verdict
     seen: str
@@ -43,7 +43,7 @@ def ok(seen: str) -> Finding:
 
 
 def warn(seen: str, fix: str) -> Finding:
-    """It may hurt."""
+    """It may cause trouble."""
     return Finding(Verdict.WARN, seen, fix)
 
 
@@ -53,7 +53,7 @@ def fail(seen: str, fix: str) -> Finding:
 
 
 def unknown(seen: str, fix: str | None = None) -> Finding:
-    """It could not be seen."""
+    """It could not be checked."""
     return Finding(Verdict.UNKNOWN, seen, fix)
 
 

@@ -1,7 +1,7 @@
-"""Do the versions found in one place fit together? Each pair is judged and said in words.
+"""Do the versions found in one place fit together? Each pair gets a verdict and a sentence.
 
-Judges only what the tables name: a pair they do not name is unknown. A release newer than its
-table's partner is marked as `newer`, so that callers may be milder with it."""
+Only pairs that the tables list are judged; others are unknown. A release newer than its partner in
+the table is marked as `newer`, so that callers may be more lenient."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Fit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """One pair and what is known about it."""
+    """One pair and what the tables say about it."""
 
     pair: str
     fit: Fit
@@ -29,12 +29,12 @@ class Judgement:
     fix: str | None = None
     source: str | None = None
     newer: bool = False
-    """A clash only because CANN is newer than the release the table names."""
+    """A clash only because CANN is newer than the release in the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """Versions that sit together; None means not there."""
+    """Versions installed together; None means not installed."""
 
     python: Version
     torch: Version | None = None
@@ -53,7 +53,7 @@ class Installed:
         cann: Version | None,
         compiler: Version | None = None,
     ) -> "Installed":
-        """From package names (normalised, as `torch-npu`) and their versions."""
+        """From package names (normalised, such as `torch-npu`) and their versions."""
         return cls(
             python=python,
             torch=parse_or_none(packages.get("torch")),
@@ -80,7 +80,7 @@ def _judge_torch(installed: Installed, matrix: Matrix) -> Iterator[Judgement]:
         yield Judgement(
             pair="torch_npu",
             fit=Fit.UNKNOWN,
-            text=f"torch_npu {installed.torch_npu} is in no table known here",
+            text=f"torch_npu {installed.torch_npu} is not listed in jumar's tables",
             fix="look it up in the COMPATIBILITY page of torch_npu, or see: jumar env plan",
         )
         return
@@ -93,12 +93,12 @@ def _torch(torch: Version | None, row: TorchRow) -> Judgement:
     pair = "torch and torch_npu"
     fix = f"pip install torch=={row.torch} torch_npu=={row.torch_npu}"
     if torch is None:
-        text = f"torch_npu {row.torch_npu} is here without torch"
+        text = f"torch_npu {row.torch_npu} is installed without torch"
         return Judgement(pair=pair, fit=Fit.CLASHES, text=text, fix=fix, source=row.source)
     if torch == row.torch:
         text = f"torch {torch} and torch_npu {row.torch_npu}"
         return Judgement(pair=pair, fit=Fit.FITS, text=text, source=row.source)
-    text = f"torch_npu {row.torch_npu} is made for torch {row.torch}, and torch is {torch}"
+    text = f"torch_npu {row.torch_npu} requires torch {row.torch}, but torch is {torch}"
     return Judgement(pair=pair, fit=Fit.CLASHES, text=text, fix=fix, source=row.source)
 
 
@@ -108,7 +108,7 @@ def _torch_python(python: Version, row: TorchRow) -> Judgement:
         return Judgement(
             pair="Python and torch_npu",
             fit=Fit.UNKNOWN,
-            text=f"no table names the Pythons of torch_npu {row.torch_npu}",
+            text=f"no table lists the Python versions of torch_npu {row.torch_npu}",
             source=row.source,
         )
     return _python("torch_npu", row.torch_npu, python, takes, row.pythons, row.source)
@@ -129,8 +129,8 @@ def _python(
     return Judgement(
         pair=f"Python and {package}",
         fit=Fit.CLASHES,
-        text=f"{package} {version} is made for Python {named}, and this is Python {python}",
-        fix=f"make an environment with Python {pythons[-1]}: jumar env create --python {pythons[-1]}",
+        text=f"{package} {version} requires Python {named}, but this is Python {python}",
+        fix=f"create an environment with Python {pythons[-1]}: jumar env create --python {pythons[-1]}",
         source=source,
     )
 
@@ -138,15 +138,15 @@ def _python(
 def _torch_cann(cann: Version | None, row: TorchRow, matrix: Matrix) -> Judgement:
     pair = "torch_npu and CANN"
     if row.cann is None:
-        text = f"no table names the CANN release of torch_npu {row.torch_npu}"
+        text = f"no table lists the CANN release of torch_npu {row.torch_npu}"
         return Judgement(pair=pair, fit=Fit.UNKNOWN, text=text, source=row.source)
     if cann is None:
-        text = f"torch_npu {row.torch_npu} is made for CANN {row.cann}; no CANN was found here"
+        text = (
+            f"torch_npu {row.torch_npu} requires CANN {row.cann}; no CANN was found on this machine"
+        )
         return Judgement(pair=pair, fit=Fit.UNKNOWN, text=text, source=row.source)
     if row.basis is Basis.DOUBTFUL:
-        text = (
-            f"the table of torch_npu {row.torch_npu} seems to mean CANN {row.cann}; here is {cann}"
-        )
+        text = f"the table of torch_npu {row.torch_npu} seems to mean CANN {row.cann}; this machine has {cann}"
         return Judgement(pair=pair, fit=Fit.UNKNOWN, text=text, source=row.source)
     if row.takes_cann(cann):
         text = f"torch_npu {row.torch_npu} and CANN {cann}"
@@ -156,10 +156,10 @@ def _torch_cann(cann: Version | None, row: TorchRow, matrix: Matrix) -> Judgemen
 
 def _other_cann(cann: Version, row: TorchRow, matrix: Matrix) -> Judgement:
     pair = "torch_npu and CANN"
-    text = f"torch_npu {row.torch_npu} is made for CANN {row.cann}, and here is {cann}"
+    text = f"torch_npu {row.torch_npu} requires CANN {row.cann}, but this machine has {cann}"
     if not any(other.takes_cann(cann) for other in matrix.torch):
-        text += ", which no table names"
-        fix = f"ask the vendor's table about CANN {cann}, or install CANN {row.cann}"
+        text += ", which no table lists"
+        fix = f"look up CANN {cann} in the vendor's table, or install CANN {row.cann}"
         return Judgement(pair=pair, fit=Fit.UNKNOWN, text=text, fix=fix, source=row.source)
     partner = best_torch_row(matrix, torch=row.torch, cann=cann)
     fix = (
@@ -174,13 +174,13 @@ def _other_cann(cann: Version, row: TorchRow, matrix: Matrix) -> Judgement:
 def _with_edition(text: str, cann: Version) -> str:
     if cann.release == cann:
         return text
-    return f"{text} (an early edition of {cann.release}, which is what the table names)"
+    return f"{text} (a pre-release of {cann.release}, which the table lists)"
 
 
 def best_torch_row(
     matrix: Matrix, *, torch: Version | None = None, cann: Version | None = None
 ) -> TorchRow | None:
-    """The row to choose: the vendor's own before copies, then the newest torch and torch_npu."""
+    """The best row: the vendor's own before copies, then the newest torch and torch_npu."""
     rows = [
         row
         for row in matrix.torch
@@ -198,14 +198,14 @@ def _torchvision(torch: Version, torchvision: Version, matrix: Matrix) -> Judgem
     pair = "torch and torchvision"
     text = f"torch {torch} and torchvision {torchvision}"
     if torch not in matrix.torchvision:
-        return Judgement(pair=pair, fit=Fit.UNKNOWN, text=f"{text}: no table names this torch")
+        return Judgement(pair=pair, fit=Fit.UNKNOWN, text=f"{text}: no table lists this torch")
     wanted, source = matrix.torchvision[torch]
     if wanted == torchvision:
         return Judgement(pair=pair, fit=Fit.FITS, text=text, source=source)
     return Judgement(
         pair=pair,
         fit=Fit.CLASHES,
-        text=f"torch {torch} goes with torchvision {wanted}, and torchvision is {torchvision}",
+        text=f"torch {torch} requires torchvision {wanted}, but torchvision is {torchvision}",
         fix=f"pip install torchvision=={wanted}",
         source=source,
     )
@@ -219,7 +219,7 @@ def _judge_mindspore(installed: Installed, matrix: Matrix) -> Iterator[Judgement
         yield Judgement(
             pair="mindspore",
             fit=Fit.UNKNOWN,
-            text=f"MindSpore {installed.mindspore} is in no table known here",
+            text=f"MindSpore {installed.mindspore} is not listed in jumar's tables",
             fix="look it up in MindSpore's release list",
         )
         return
@@ -234,19 +234,19 @@ def _mindspore_cann(installed: Installed, row: MindSporeRow, matrix: Matrix) -> 
     wanted = cann_words(row)
     cann = installed.cann
     if cann is None or not row.says_anything_about_cann:
-        text = f"MindSpore {row.mindspore} is made for {wanted}; no CANN was found here"
+        text = f"MindSpore {row.mindspore} requires {wanted}; no CANN was found on this machine"
         return Judgement(pair=pair, fit=Fit.UNKNOWN, text=text, source=row.source)
     if row.takes_cann(cann, installed.compiler):
         text = _with_edition(f"MindSpore {row.mindspore} and CANN {cann}", cann)
         return Judgement(pair=pair, fit=Fit.FITS, text=text, source=row.source)
-    text = f"MindSpore {row.mindspore} is made for {wanted}, and here is CANN {cann}"
+    text = f"MindSpore {row.mindspore} requires {wanted}, but this machine has CANN {cann}"
     partners = [other for other in matrix.mindspore if other.takes_cann(cann, installed.compiler)]
     if not partners:
         return Judgement(
             pair=pair,
             fit=Fit.UNKNOWN,
-            text=f"{text}, which no table names",
-            fix=f"install {wanted}, or look in MindSpore's release list for CANN {cann}",
+            text=f"{text}, which no table lists",
+            fix=f"install {wanted}, or look up CANN {cann} in MindSpore's release list",
             source=row.source,
         )
     newest = max(partners, key=lambda other: other.mindspore)
@@ -260,7 +260,7 @@ def _mindspore_cann(installed: Installed, row: MindSporeRow, matrix: Matrix) -> 
 
 
 def cann_words(row: MindSporeRow) -> str:
-    """The CANN releases of a row, for people."""
+    """The CANN releases of a row, in words."""
     if row.cann is not None:
         return f"CANN {row.cann}"
     return f"a CANN whose compiler is {', '.join(row.compiler)}"

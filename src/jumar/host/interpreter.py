@@ -1,8 +1,8 @@
-"""The Python that jobs will run with, looked at from outside.
+"""The Python that jobs will run with, inspected from outside.
 
-Versions come from the names of package metadata folders, read by a small program inside that
-Python: nothing is imported, and Pythons from 3.6 on can be asked. `try_imports` does import, in a
-process of its own with a time limit."""
+Versions come from the names of package metadata folders, read by a small program in that Python:
+nothing is imported, and it works from Python 3.6 on. `try_imports` does import, in a separate
+process with a time limit."""
 
 import json
 import shutil
@@ -62,23 +62,23 @@ class Interpreter:
     version: Version
     bits: int
     packages: Mapping[str, str]
-    """Normalised names, as `torch-npu`, to versions."""
+    """Normalised names, such as `torch-npu`, to versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What came of importing packages there."""
+    """The result of importing packages there."""
 
     versions: Mapping[str, str]
     failed: str | None = None
     error: str | None = None
     npus: int | None = None
-    """How many NPUs torch sees; None when torch has no `npu` or was not imported."""
+    """How many NPUs torch sees; None if torch has no `npu` or was not imported."""
     npu_error: str | None = None
 
 
 def resolve_python(python: str | None, environ: Mapping[str, str]) -> str:
-    """The interpreter to look at: the one given, else that of the active environment or PATH."""
+    """The interpreter to check: the given one, otherwise that of the active environment or PATH."""
     wanted = python or "python3"
     found = shutil.which(wanted, path=environ.get("PATH", ""))
     if found is None:
@@ -92,12 +92,12 @@ def resolve_python(python: str | None, environ: Mapping[str, str]) -> str:
 def inspect(
     executable: str, environ: Mapping[str, str], *, limit_s: float = INSPECT_LIMIT_S
 ) -> Interpreter:
-    """Ask an interpreter who it is and what it has, or raise BadInput in words."""
+    """Ask an interpreter for its version and packages; raise BadInput if it does not work."""
     answer = ask([executable, "-c", _INSPECT], timeout_s=limit_s, environ=environ)
     told = _told(answer)
     if told is None:
         raise BadInput(
-            f"{executable} does not work as a Python: {_last_words(answer)}",
+            f"{executable} does not work as a Python interpreter: {_last_words(answer)}",
             hint="give another interpreter: --python /path/to/bin/python",
         )
     return Interpreter(
@@ -111,7 +111,7 @@ def inspect(
 def try_imports(
     executable: str, modules: Sequence[str], environ: Mapping[str, str], *, limit_s: float
 ) -> Imported:
-    """Import the modules one after the other in a process of their own."""
+    """Import the modules one after the other in a separate process."""
     answer = ask([executable, "-c", _IMPORT, *modules], timeout_s=limit_s, environ=environ)
     told = _told(answer)
     if told is None:
@@ -140,6 +140,6 @@ def _last_words(answer: Answer) -> str:
     if answer.trouble is not None:
         return answer.trouble
     if answer.code is not None and answer.code < 0:
-        return f"ended by signal {-answer.code}"
+        return f"killed by signal {-answer.code}"
     lines = answer.output.split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "no answer")

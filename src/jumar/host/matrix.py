@@ -1,7 +1,7 @@
-"""Which versions fit together, as the vendors' own tables say. Nothing here is guessed.
+"""Which versions fit together according to the vendors' own tables. Nothing here is guessed.
 
-The tables lie in `data/`, with the source of every row. A pairing that no row names is unknown,
-not wrong; only a row that names another partner makes a clash."""
+The tables are in `data/`, with the source of every row. A pair that no row lists is unknown, not
+wrong; only a row with a different partner makes a clash."""
 
 import csv
 from collections.abc import Iterator
@@ -16,19 +16,19 @@ _FIRST_CANN_NAMED_BY_COMPILER = Version.parse("8.2")
 
 
 class Basis(StrEnum):
-    """How far a row can be trusted."""
+    """How reliable a row is."""
 
     VENDOR = "vendor"
     COPY = "copy"
     """A later copy of the vendor's table in somebody's fork."""
     DOUBTFUL = "doubtful"
     INDEX = "index"
-    """The wheel exists; no table names its CANN."""
+    """The wheel exists; no table lists its CANN."""
 
 
 @dataclass(frozen=True, slots=True)
 class TorchRow:
-    """One torch_npu release and what it is made for."""
+    """One torch_npu release and what it requires."""
 
     torch: Version
     torch_npu: Version
@@ -36,16 +36,16 @@ class TorchRow:
     python_min: Version | None
     python_max: Version | None
     wheels: tuple[Version, ...]
-    """Pythons that a wheel was published for; empty when that is not known."""
+    """Python versions with a published wheel; empty if unknown."""
     basis: Basis
     source: str
 
     def takes_cann(self, cann: Version) -> bool:
-        """Whether the row names this CANN release, in any edition."""
+        """Whether the row lists this CANN release, or a pre-release of it."""
         return self.cann is not None and names_cann(self.cann, cann)
 
     def takes_python(self, python: Version) -> bool | None:
-        """Whether this Python can be used; None when the row does not say."""
+        """Whether this Python can be used; None if the row does not say."""
         minor = minor_of(python)
         if self.wheels and minor not in self.wheels:
             return False
@@ -55,7 +55,7 @@ class TorchRow:
 
     @property
     def pythons(self) -> tuple[Version, ...]:
-        """The Pythons it can be used with, oldest first."""
+        """The Python versions it supports, oldest first."""
         if self.wheels:
             named = self.wheels
         elif self.python_min is None or self.python_max is None:
@@ -68,7 +68,7 @@ class TorchRow:
 
 @dataclass(frozen=True, slots=True)
 class MindSporeRow:
-    """One MindSpore release and what it is made for."""
+    """One MindSpore release and what it requires."""
 
     mindspore: Version
     cann: str | None
@@ -78,7 +78,7 @@ class MindSporeRow:
     source: str
 
     def takes_cann(self, cann: Version | None, compiler: Version | None = None) -> bool:
-        """Whether the release list or MindSpore's own check names this CANN."""
+        """Whether the release list or MindSpore's own check accepts this CANN."""
         if cann is not None:
             if self.cann is not None and names_cann(self.cann, cann):
                 return True
@@ -88,7 +88,7 @@ class MindSporeRow:
 
     @property
     def says_anything_about_cann(self) -> bool:
-        """Whether there is something to compare with."""
+        """Whether the row says anything about CANN."""
         return self.cann is not None or bool(self.compiler)
 
 
@@ -111,7 +111,7 @@ class Matrix:
 
 
 def names_cann(listed: str, cann: Version) -> bool:
-    """Whether a table's `8.0.RC3`, `8.1.RC1.beta1` or `9.1.X` means this CANN, in any edition."""
+    """Whether a table's `8.0.RC3`, `8.1.RC1.beta1` or `9.1.X` means this CANN or a pre-release of it."""
     if listed.endswith(".X"):
         return cann.starts_with(Version.parse(listed.removesuffix(".X")))
     return cann.release == Version.parse(listed).release

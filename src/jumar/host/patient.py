@@ -1,6 +1,6 @@
-"""The doctor's patient, one machine: a root folder, an environment, a user, and tools asked with a limit.
+"""The doctor's patient, one machine: a root folder, an environment, a user, and tools run with a limit.
 
-Everything a check sees goes through here, so that a folder can stand for a machine in tests."""
+Checks see the machine only through this, so that tests can use a folder in its place."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class DiskUsage(Protocol):
-    """Bytes of one file system."""
+    """Size and free space of one file system, in bytes."""
 
     @property
     def total(self) -> int: ...
@@ -31,23 +31,23 @@ class Limits:
     """How long the doctor waits, in seconds."""
 
     probe_s: float = 10.0
-    """For one question to one tool."""
+    """For one call of one tool."""
     import_s: float = 60.0
-    """For one import of torch, which may come over a slow file system."""
+    """For one import of torch, possibly from a slow file system."""
     all_s: float = 150.0
-    """For everything together."""
+    """For all checks together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Patient:
-    """What checks may look at."""
+    """What checks may see."""
 
     root: Path = Path("/")
     environ: Mapping[str, str]
     uid: int
     groups: frozenset[int]
     python: str | None = None
-    """The interpreter to judge; None means `python3` on PATH."""
+    """The interpreter to check; None means `python3` on PATH."""
     home: Path
     """Where the platform keeps its jobs."""
     limits: Limits = field(default_factory=Limits)
@@ -59,7 +59,7 @@ class Patient:
 
     @classmethod
     def this(cls, home: Path, python: str | None = None) -> "Patient":
-        """The one this process runs on, seen as its user."""
+        """The machine this process runs on, as its user sees it."""
         return cls(
             environ=dict(os.environ),
             uid=os.geteuid(),
@@ -69,15 +69,15 @@ class Patient:
         )
 
     def path(self, absolute: str) -> Path:
-        """A path of the patient."""
+        """A path on the machine."""
         return self.root / absolute.lstrip("/")
 
     def has(self, absolute: str) -> bool:
-        """Whether something is there, as far as this user can see."""
+        """Whether the path exists, as far as this user can see."""
         return os.path.exists(self.path(absolute))
 
     def text(self, absolute: str) -> str | None:
-        """A small file's text; None when it cannot be read."""
+        """The text of a small file; None if it cannot be read."""
         try:
             with self.path(absolute).open(encoding="utf-8", errors="replace") as file:
                 return file.read(1 << 20)
@@ -89,7 +89,7 @@ class Patient:
         return Machine(self.root, environ=self.environ).tool(name)
 
     def ask(self, tool: str, *arguments: str) -> Answer | None:
-        """What a tool says; None when there is no such tool. The same question is asked once."""
+        """What a tool says; None if it does not exist. The same call is made only once."""
         path = self.find_tool(tool)
         if path is None:
             return None
@@ -100,7 +100,7 @@ class Patient:
         return self.once((path, *arguments), run)
 
     def once(self, key: object, compute: Callable[[], T]) -> T:
-        """What `compute` gave the first time; checks that run at the same time share it."""
+        """The first result of `compute`, shared by checks that run in parallel."""
         with self._lock:
             future = self._answers.get(key)
             is_first = future is None

@@ -1,4 +1,4 @@
-"""The CANN of this machine as the version tables see it: home, release, compiler number."""
+"""The CANN of this machine as the version tables see it: home, release, compiler version."""
 
 import re
 from collections.abc import Mapping
@@ -22,17 +22,17 @@ class Software:
 
     @property
     def home(self) -> Path | None:
-        """Where it is."""
+        """Its folder."""
         return self.cann.home if self.cann else None
 
     @property
     def version(self) -> Version | None:
-        """Its release; None when there is none or it does not say."""
+        """Its release; None if there is no CANN or it does not say."""
         return parse_or_none(self.cann.version) if self.cann else None
 
     @property
     def compiler(self) -> Version | None:
-        """The number that MindSpore's own check reads."""
+        """The compiler version that MindSpore's own check reads."""
         if self.cann is None:
             return None
         for name in _COMPILER_FILES:
@@ -47,12 +47,12 @@ class Software:
 
 
 def software_here(root: Path, environ: Mapping[str, str]) -> Software:
-    """The CANN that a person on this machine would mean."""
+    """The CANN that a user of this machine would mean."""
     return Software(find_cann(root, environ))
 
 
 def all_cann(root: Path, environ: Mapping[str, str]) -> tuple[Cann, ...]:
-    """Every CANN in the usual places, newest first; links to the same folder count once."""
+    """Every CANN in the usual locations, newest first; links to the same folder count once."""
     found: dict[Path, Cann] = {}
     for place in _places(root, environ):
         inside = "/" + str(place.relative_to(root))
@@ -66,7 +66,7 @@ def all_cann(root: Path, environ: Mapping[str, str]) -> tuple[Cann, ...]:
 
 
 def bases(root: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The folders that installers of CANN use."""
+    """The folders that CANN installers use."""
     home = environ.get("HOME", "")
     return tuple(
         root / name.replace("~", home).lstrip("/")

@@ -1,6 +1,6 @@
-"""What several checks look at, looked at once: cards, npu-smi, the interpreter, CANN."""
+"""What several checks need, looked up once: cards, npu-smi, the interpreter, CANN."""
 
-from jumar.devices.nodes import ASCEND_VENDOR, PciDevice, accelerators, davinci_ids
+from jumar.devices.nodes import PciDevice, accelerators, davinci_ids
 from jumar.devices.smi_info import SmiInfo, read_info
 from jumar.devices.text import CannotRead
 from jumar.errors import BadInput
@@ -19,7 +19,7 @@ _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 def pci_cards(patient: Patient) -> tuple[PciDevice, ...]:
     """Ascend accelerators on the PCI bus."""
-    return patient.once("pci", lambda: accelerators(ASCEND_VENDOR, patient.root))
+    return patient.once("pci", lambda: accelerators(patient.root))
 
 
 def nodes(patient: Patient) -> tuple[int, ...]:
@@ -38,7 +38,7 @@ def in_container(patient: Patient) -> bool:
 
 
 def smi_info(patient: Patient) -> SmiInfo | None:
-    """The table of `npu-smi info`; None when there is none, whatever the reason."""
+    """The table of `npu-smi info`; None if there is none for whatever reason."""
 
     def read() -> SmiInfo | None:
         answer = patient.ask("npu-smi", "info")
@@ -53,17 +53,17 @@ def smi_info(patient: Patient) -> SmiInfo | None:
 
 
 def software(patient: Patient) -> Software:
-    """The CANN a person here would mean."""
+    """The CANN that a user of this machine would mean."""
     return patient.once("software", lambda: software_here(patient.root, patient.environ))
 
 
 def installed_cann(patient: Patient) -> tuple[Cann, ...]:
-    """Every CANN in the usual places, newest first."""
+    """Every CANN in the usual locations, newest first."""
     return patient.once("all-cann", lambda: all_cann(patient.root, patient.environ))
 
 
 def interpreter(patient: Patient) -> Interpreter | BadInput:
-    """The Python to judge, or why it cannot be asked."""
+    """The Python to check, or why it cannot be inspected."""
 
     def look() -> Interpreter | BadInput:
         try:

@@ -1,8 +1,8 @@
 """Version numbers as Ascend software writes them: `8.0.RC3`, `7.0.RC1.alpha003`, `2.1.0.post8`.
 
 One total order for CANN releases and Python packages. Unlike PEP 440, `8.0.0.beta1` comes after
-`8.0.RC3`: a CANN candidate is a release of its own, and alpha and beta are editions of whatever
-stands before them. Local parts (`+cpu`) are kept and never compared."""
+`8.0.RC3`: a CANN candidate is a separate release, and alpha and beta are pre-releases of what
+precedes them. Local parts (`+cpu`) are kept and never compared."""
 
 import re
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ _END = (_Rank.END, 0)
 
 @dataclass(frozen=True, order=True)
 class Version:
-    """A version that compares; `str()` gives it back as it was written."""
+    """A comparable version; `str()` returns it as it was written."""
 
     parts: tuple[tuple[int, int], ...]
     text: str = field(compare=False)
@@ -50,7 +50,7 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """Read a version, or raise BadInput in words."""
+        """Parse a version, or raise BadInput."""
         written = text.strip()
         public, _, local = written.lower().partition("+")
         match = _NUMBERS.match(public)
@@ -81,7 +81,7 @@ class Version:
 
     @property
     def release(self) -> "Version":
-        """Without a trailing edition: `7.0.RC1` of `7.0.RC1.alpha003`; itself when it has none."""
+        """Without a trailing alpha or beta: `7.0.RC1` of `7.0.RC1.alpha003`; otherwise itself."""
         kept = self.parts[:-1]
         while kept and kept[-1][0] in _EDITIONS:
             kept = kept[:-1]
@@ -90,7 +90,7 @@ class Version:
         return Version((*kept, _END), _spelled(kept))
 
     def starts_with(self, prefix: "Version") -> bool:
-        """Whether `prefix` names this version in fewer parts, as `2.7` names `2.7.1.post2`."""
+        """Whether `prefix` is a shorter form of this version, like `2.7` for `2.7.1.post2`."""
         head = prefix.parts[:-1]
         return self.parts[: len(head)] == head
 
@@ -107,7 +107,7 @@ def _not_a_version(text: str) -> BadInput:
 
 
 def parse_or_none(text: str | None) -> Version | None:
-    """The version that `text` holds, or None when there is none to read."""
+    """The version in `text`, or None if there is none."""
     if not text:
         return None
     try:

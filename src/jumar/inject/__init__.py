@@ -1,4 +1,4 @@
 """Modules that the user's own script imports inside a job. Standard library, Python 3.8+.
 
-`sim_path` is a folder for PYTHONPATH, used only where simulated NPUs were asked for; the rest is run
-or imported by name."""
+`sim_path` is a folder for PYTHONPATH, used only when simulated NPUs are requested; the rest is run or
+imported by name."""

@@ -1,8 +1,8 @@
 """Runs a CUDA script on NPUs without editing it: `python -m jumar.inject.autoport train.py …`.
 
-The script runs as `python train.py …` would, in an environment in which it and its children read cuda
-as npu: by the plug-in's own `transfer_to_npu`, real or simulated. Where there is no torch_npu the
-script runs as it is, with a word on stderr."""
+The script runs as with `python train.py …`, in an environment in which it and its children use npu for
+cuda, through the plug-in's own `transfer_to_npu`, real or simulated. Without torch_npu the script runs
+unchanged, with a message on stderr."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
         sys.stderr.write(_USAGE + "\n")
         return 0 if given and given[0] in ("-h", "--help") else 2
     if given[0] != "-m" and not os.path.exists(given[0]):
-        sys.stderr.write(f"autoport: there is no file {given[0]}\n")
+        sys.stderr.write(f"autoport: {given[0]} does not exist\n")
         return 2
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, *given], auto_port(os.environ))

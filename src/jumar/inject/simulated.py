@@ -1,4 +1,4 @@
-"""The environment of a process that shall see simulated NPUs.
+"""The environment of a process with simulated NPUs.
 
 A job or a command gets these variables and one entry at the front of PYTHONPATH; nothing else is
 needed, and without them nothing of this is ever imported."""
@@ -21,7 +21,7 @@ def environment(
     steps: int = 0,
     time_s: float = 0,
 ) -> Dict[str, str]:
-    """`environ` with simulated NPUs; what is not given keeps the value that it has there."""
+    """`environ` with simulated NPUs; options that are not given keep their values."""
     changed = first_on_path(environ, SIM_PATH)
     changed["JUMAR_SIM_DEVICES"] = str(devices)
     if mode is not None:

@@ -1,5 +1,5 @@
-"""The environment of a process in which jumar does something before the script's own first line:
-run-time porting, and the notes that a proof compares."""
+"""The environment of a process in which jumar acts before the script's first line: run-time porting,
+and the notes that a proof compares."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ def first_on_path(environ: Mapping[str, str], folder: Path) -> Dict[str, str]:
 
 
 def auto_port(environ: Mapping[str, str]) -> Dict[str, str]:
-    """`environ` with cuda read as npu."""
+    """`environ` in which cuda means npu."""
     return {**first_on_path(environ, START_PATH), "JUMAR_AUTO_PORT": "1"}
 
 
@@ -31,20 +31,20 @@ class Limits(NamedTuple):
 
 
 def noted(environ: Mapping[str, str], *, notes: Path, root: Path, limits: Limits) -> Dict[str, str]:
-    """`environ` with notes of what the source in `root` computes, written into the folder `notes`."""
+    """`environ` that writes notes of what the source in `root` computes to the folder `notes`."""
     return {
         **first_on_path(environ, START_PATH),
         "JUMAR_PROOF": str(notes),
         "JUMAR_PROOF_ROOT": str(root),
         "JUMAR_PROOF_STEPS": str(limits.steps),
         "JUMAR_PROOF_TIME_S": str(limits.time_s),
-        # The order of sets, the same in every run.
+        # The same order of sets in every run.
         "PYTHONHASHSEED": "0",
     }
 
 
 def cuda_on_cpu(environ: Mapping[str, str], *, devices: int) -> Dict[str, str]:
-    """`environ` of a noted run in which cuda means the CPU; no plug-in and no card is seen."""
+    """`environ` of a noted run in which cuda means the CPU; plug-ins and cards are hidden."""
     return {
         **environ,
         "JUMAR_PROOF_CPU": "1",

@@ -9,16 +9,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from jumar.engine.archive_names import index_path, keep_names
-from jumar.errors import BadInput, NotFound, StorageFull
+from jumar.errors import BadInput, CodeNotFound, StorageFull, TooLarge
 
 MOST_BYTES = 2 << 30
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-
-
-class CodeTooLarge(BadInput):
-    """More code than the platform keeps."""
-
-    status = 413
 
 
 class CodeArchives:
@@ -28,10 +22,10 @@ class CodeArchives:
         self._folder = folder
 
     def find(self, digest: str) -> Path:
-        """Where the archive is; NotFound if it was never uploaded."""
+        """Where the archive is; CodeNotFound if it was never uploaded."""
         path = self.path(digest)
         if not path.is_file():
-            raise NotFound(
+            raise CodeNotFound(
                 f"no uploaded code {digest[:12]}…",
                 hint=f"upload it first: PUT /api/v1/code/{digest}",
             )
@@ -79,7 +73,7 @@ class Incoming:
         """Take the next bytes."""
         self._size += len(chunk)
         if self._size > MOST_BYTES:
-            raise CodeTooLarge(
+            raise TooLarge(
                 f"the code is larger than {MOST_BYTES >> 30} GiB",
                 hint="leave data out of it (.jumarignore) and give it as an input",
             )

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from jumar.database.access import Database, make_sqlite, sqlite_engine
 from jumar.database.tables import jobs, login_codes, metadata
 from jumar.database.words import in_words
-from jumar.errors import BadInput, HomeUnusable, JumarError
+from jumar.errors import BadInput, HomeUnusable
 from jumar.jobs import ledger
 
 _ROWS = 1000
@@ -89,7 +89,7 @@ def _opened(path: Path) -> Generator[Connection]:
             yield connection
     except SQLAlchemyError as error:
         words = in_words(error)
-        raise JumarError(f"{path.name}: {words}", hint=words.hint) from error
+        raise BadInput(f"{path.name}: {words}", hint=words.hint) from error
     finally:
         engine.dispose()
 

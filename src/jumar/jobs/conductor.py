@@ -25,7 +25,8 @@ from jumar.jobs.roster import ActiveJob, Roster, Snapshot, pool_of
 from jumar.jobs.rows import JobRow, Standing, because
 from jumar.jobs.scheduling.records import Start
 from jumar.jobs.scheduling.schedule import schedule
-from jumar.launch.jobdir.files import JobDir, Journal
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.journal import Journal
 from jumar.spec.causes import Cause, Values
 from jumar.spec.devices import CardRef
 from jumar.spec.job import ArchivedCode

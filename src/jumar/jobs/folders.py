@@ -7,17 +7,15 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from jumar.jobs.ledger import ID_LENGTH
+from jumar.engine.files import JobFiles
 from jumar.jobs.lifecycle import job_after
-from jumar.launch.jobdir import files as jobdir
 from jumar.launch.jobdir.census import Census
-from jumar.launch.jobdir.files import Ending, JobDir
+from jumar.launch.jobdir.endings import Ending, read_ending
+from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.untrusted import Unusable, read_object
 from jumar.spec.causes import known
 from jumar.spec.devices import LOCAL_NODE, CardRef
@@ -26,10 +24,7 @@ from jumar.spec.records import AttemptRecord, LeftFolder
 from jumar.spec.states import AttemptState, JobState
 from jumar.spec.text import storable
 
-_ID = re.compile(rf"[a-z][a-z0-9]{{{ID_LENGTH - 1}}}")
-_NUMBER = re.compile(r"[1-9][0-9]{0,2}")
 _ARCHIVE = re.compile(r"([0-9a-f]{64})\.tar")
-_MOST_ENTRIES = 10_000
 
 
 class _Strict(BaseModel):
@@ -101,59 +96,44 @@ class Folder:
         return JobState(ended)
 
 
-def job_ids(folder: Path) -> list[str]:
-    """The folders that are named like jobs."""
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(e.name for e in entries if _ID.fullmatch(e.name) and e.is_dir())
-    except FileNotFoundError:
-        return []
-
-
-def read_folders(folder: Path, ids: Iterable[str]) -> tuple[list[Folder], list[LeftFolder]]:
+def read_folders(files: JobFiles, ids: Iterable[str]) -> tuple[list[Folder], list[LeftFolder]]:
     """The jobs, and the folders that tell of none."""
     found: list[Folder] = []
     left: list[LeftFolder] = []
     census = Census()
     for job_id in ids:
         try:
-            found.append(_read(folder / job_id, census))
+            found.append(_read(job_id, files.attempts(job_id), census))
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
-            left.append(LeftFolder(folder=str(folder / job_id), reason=f"{place}: {first['msg']}"))
+            left.append(_left(files, job_id, f"{place}: {first['msg']}"))
         except (OSError, ValueError, Unusable) as error:
-            left.append(LeftFolder(folder=str(folder / job_id), reason=storable(str(error))))
+            left.append(_left(files, job_id, storable(str(error))))
     return found, left
 
 
-def _read(path: Path, census: Census) -> Folder:
-    values = read_object(JobDir(str(path), 0).job)
-    told = _JobFile.model_validate(values)
-    if told.job_id != path.name:
-        raise ValueError(f"its job.json is of another job, {told.job_id[:64]!r}")
-    numbers = _numbers(path / "attempts")
-    if not numbers:
+def _left(files: JobFiles, job_id: str, reason: str) -> LeftFolder:
+    return LeftFolder(folder=str(files.directory(job_id)), reason=reason)
+
+
+def _read(job_id: str, directories: list[JobDir], census: Census) -> Folder:
+    if not directories:
         raise ValueError("it has no attempts")
-    attempts = tuple(_attempt(JobDir(str(path), number), census) for number in numbers)
-    last = JobDir(str(path), numbers[-1])
+    last = directories[-1]
+    values = read_object(last.job)
+    told = _JobFile.model_validate(values)
+    if told.job_id != job_id:
+        raise ValueError(f"its job.json is of another job, {told.job_id[:64]!r}")
+    attempts = tuple(_attempt(directory, census) for directory in directories)
     given = told.spec if told.spec is not None else _older_spec(values, last)
     return Folder(
-        id=path.name,
+        id=job_id,
         user=told.user,
         spec=JobSpec.model_validate(given),
         attempts=attempts,
         is_live=census.is_kept(last),
     )
-
-
-def _numbers(path: Path) -> list[int]:
-    try:
-        with os.scandir(path) as entries:
-            names = [entry.name for entry in islice(entries, _MOST_ENTRIES)]
-    except FileNotFoundError:
-        return []
-    return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
 
 def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
@@ -164,12 +144,12 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
         state=_going(directory),
         cards=tuple(CardRef(LOCAL_NODE, card) for card in request.cards),
         created_at=created_at,
-        started_at=_written_at(directory.ranks),
+        started_at=_written_at(directory.ranks) or _written_at(directory.older_ranks),
     )
     # An attempt has ended when its processes have: a job can write the result itself.
     if census.is_kept(directory):
         return record
-    ending = jobdir.read_ending(directory)
+    ending = read_ending(directory)
     if ending is None:
         reason = "no process of it is left, and it wrote no result"
         ending = Ending("lost", "no-result", reason)
@@ -180,7 +160,7 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
         cards=record.cards,
         created_at=created_at,
         started_at=ending.started_at,
-        finished_at=ending.finished_at or _written_at(directory.result),
+        finished_at=ending.finished_at or _written_at(directory.said),
         exit_code=ending.exit_code,
         cause=cause,
         values=values,
@@ -190,7 +170,7 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
 
 
 def _going(directory: JobDir) -> AttemptState:
-    """Of an attempt that has a guard or a supervisor; how far it is, is for the engine to see."""
+    """Of an attempt that has a keeper or a supervisor; how far it is, is for the engine to see."""
     if os.path.lexists(directory.stop):
         return AttemptState.STOPPING
     return AttemptState.RUNNING

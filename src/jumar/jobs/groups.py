@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from jumar.database.access import Database
 from jumar.database.tables import group_members, groups, users
-from jumar.errors import BadInput, Conflict, NotFound
+from jumar.errors import BadInput, Conflict, GroupNotFound, NameTaken, NotFound, UserNotFound
 from jumar.jobs.scheduling.turns import DEFAULT_GROUP, Member, Shares
 from jumar.spec.records import GroupMember, GroupRecord
 
@@ -59,7 +59,7 @@ class Groups:
 
         def change(connection: Connection) -> None:
             if _has(connection, name):
-                raise Conflict(f"there is a group {name!r} already")
+                raise NameTaken(f"a group named {name!r} already exists")
             values = {"name": name, "share": share, "created_at": time.time()}
             connection.execute(insert(groups).values(**values))
 
@@ -98,7 +98,7 @@ class Groups:
             _check_group(connection, name)
             known = connection.execute(select(users.c.name).where(users.c.name == user)).first()
             if known is None:
-                raise NotFound(f"no user {user[:64]!r}", hint="list them with: jumar users")
+                raise UserNotFound(f"no user {user[:64]!r}", hint="list them with: jumar users")
             before = _shares(connection).member(user)
             kept = before.share if before.group == name else 1.0
             connection.execute(delete(group_members).where(group_members.c.user == user))
@@ -162,8 +162,8 @@ def _check_group(connection: Connection, name: str) -> None:
         raise _no_group(name)
 
 
-def _no_group(name: str) -> NotFound:
-    return NotFound(f"no group {name[:64]!r}", hint="list them with: jumar groups list")
+def _no_group(name: str) -> GroupNotFound:
+    return GroupNotFound(f"no group {name[:64]!r}", hint="list them with: jumar groups list")
 
 
 def _check_share(share: float) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from jumar.database.tables import attempts, jobs
 from jumar.engine.base import Observation
-from jumar.errors import NotFound, TooManyJobs
+from jumar.errors import JobNotFound, TooManyJobs
 from jumar.jobs import use
 from jumar.jobs.lifecycle import check_step, job_after
 from jumar.jobs.rows import JobRow, Standing, attempt_record, because, cards_json, job_row
@@ -119,7 +119,7 @@ def find_job(connection: Connection, job_id: str) -> JobRow:
     """The job with just this id; `naming` knows which one somebody means."""
     row = connection.execute(select(jobs).where(jobs.c.id == job_id)).first()
     if row is None:
-        raise NotFound(f"no job {job_id[:64]!r}", hint="list them with: jumar jobs --all")
+        raise JobNotFound(f"no job {job_id[:64]!r}", hint="list them with: jumar jobs --all")
     return job_row(row)
 
 

@@ -1,6 +1,6 @@
 """Which state may follow which: the one place where a step is allowed or refused."""
 
-from jumar.errors import Conflict
+from jumar.errors import Conflict, JobEnded
 from jumar.spec.states import FINAL, AttemptState, JobState
 
 STEPS: dict[JobState, frozenset[JobState]] = {
@@ -28,7 +28,8 @@ _AFTER: dict[AttemptState, tuple[JobState, bool]] = {
 def check_step(job_id: str, before: JobState, after: JobState) -> None:
     """Refuse a step that the table does not have."""
     if after not in STEPS[before]:
-        raise Conflict(f"job {job_id} is {before} and cannot become {after}")
+        kind = JobEnded if before in FINAL else Conflict
+        raise kind(f"job {job_id} is {before} and cannot become {after}")
 
 
 def job_after(ended: AttemptState, *, is_stopping: bool, retries_left: int) -> JobState:

@@ -6,7 +6,7 @@ of their user, only for who may see all jobs."""
 from sqlalchemy import ColumnElement, Connection, select
 
 from jumar.database.tables import jobs
-from jumar.errors import BadInput, NotFound
+from jumar.errors import BadInput, JobNotFound
 from jumar.jobs.ledger import ID_LENGTH
 
 _SHORTEST_PREFIX = 3
@@ -66,5 +66,5 @@ def _others_hint(connection: Connection, job: str) -> str | None:
     return "others have jobs of this name: " + ", ".join(f"{user}/{job}" for user in found)
 
 
-def _no_job(job: str, *, hint: str | None = None) -> NotFound:
-    return NotFound(f"no job {job[:200]!r}", hint=hint or "list them with: jumar jobs --all")
+def _no_job(job: str, *, hint: str | None = None) -> JobNotFound:
+    return JobNotFound(f"no job {job[:200]!r}", hint=hint or "list them with: jumar jobs --all")

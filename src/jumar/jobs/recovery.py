@@ -19,11 +19,12 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from jumar.database.access import Database, make_sqlite, sqlite_engine
 from jumar.database.tables import attempts, jobs, users
 from jumar.engine.base import Engine, HasCards
+from jumar.engine.files import JobFiles
 from jumar.errors import DatabaseLost, JumarError
 from jumar.jobs import ledger
 from jumar.jobs.backup import prepare_backup, put_rows, remove_sqlite, write_backup
 from jumar.jobs.conductor import Conductor
-from jumar.jobs.folders import Folder, job_ids, read_folders
+from jumar.jobs.folders import Folder, read_folders
 from jumar.jobs.results import staging_of
 from jumar.jobs.rows import Standing, because, cards_json
 from jumar.spec.causes import known
@@ -65,6 +66,7 @@ class Recovery:
         database: Database,
         conductor: Conductor,
         engine: Engine,
+        files: JobFiles,
         home: Path,
         on_restored: Callable[[], None],
     ) -> None:
@@ -73,7 +75,7 @@ class Recovery:
         self._conductor = conductor
         self._engine = engine
         self._home = home
-        self._folder = home / "jobs"
+        self._files = files
         self._on_restored = on_restored
         self.unlisted: str | None = None
         """What the list lacks since the start, in words."""
@@ -86,10 +88,10 @@ class Recovery:
             remove_sqlite(left)
         with self._database.read() as connection:
             known = {row.id for row in connection.execute(select(jobs.c.id))}
-        unlisted = [job_id for job_id in job_ids(self._folder) if job_id not in known]
+        unlisted = [job_id for job_id in self._files.job_ids() if job_id not in known]
         if not unlisted:
             return
-        found, _ = read_folders(self._folder, unlisted)
+        found, _ = read_folders(self._files, unlisted)
         live = [folder for folder in found if folder.is_live]
         if live:
             self._database.write(lambda c: self._apply(c, _differences(c, live)))
@@ -117,8 +119,8 @@ class Recovery:
         prepare_backup(path)
         with self._conductor.held():
             kept = self._keep_what_is_there()
-            ids = job_ids(self._folder)
-            found, left = read_folders(self._folder, ids)
+            ids = self._files.job_ids()
+            found, left = read_folders(self._files, ids)
 
             def change(connection: Connection) -> tuple[RestoreReport, Standing]:
                 put_rows(path, connection)
@@ -143,7 +145,7 @@ class Recovery:
 
     def repair(self, *, dry: bool) -> RepairReport:
         """Put a lost file back, and into the list what only the job folders know."""
-        found, left = read_folders(self._folder, job_ids(self._folder))
+        found, left = read_folders(self._files, self._files.job_ids())
         with self._conductor.held(), self.scratch() as prepared:
             problem = self._problem()
             salvaged = problem is not None and self._prepare(prepared)
@@ -283,7 +285,8 @@ class Recovery:
     def _has_unsent(self, folder: Folder) -> bool:
         if not folder.spec.sends_results:
             return False
-        record = staging_of(self._engine, folder.id, folder.last.number, folder.spec, self._folder)
+        directory = self._files.directory(folder.id)
+        record = staging_of(self._engine, folder.id, folder.last.number, folder.spec, directory)
         return record is not None and record.has_unsent
 
 

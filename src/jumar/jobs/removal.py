@@ -5,40 +5,36 @@ it may hold millions of files. After a crash in between, the next start puts bac
 that is still written down, and goes on deleting the others."""
 
 import logging
-import os
 import queue
-import shutil
-import stat
 import threading
-from pathlib import Path
 
 from sqlalchemy import Connection
 
 from jumar.database.access import Database
-from jumar.errors import Conflict, HomeUnusable, JumarError
+from jumar.engine.files import JobFiles
+from jumar.errors import JobNotEnded, JumarError, NotUploaded
 from jumar.jobs import ledger
 from jumar.jobs.roster import Roster
 from jumar.jobs.rows import JobRow
 
 log = logging.getLogger(__name__)
-_ASIDE = ".removed-"
 
 
 class Removals:
     """Thread-safe."""
 
-    def __init__(self, database: Database, folder: Path, roster: Roster) -> None:
+    def __init__(self, database: Database, files: JobFiles, roster: Roster) -> None:
         self._database = database
-        self._folder = folder
+        self._files = files
         self._roster = roster
-        self._doomed: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        self._doomed: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._delete_forever, name="removals", daemon=True)
 
     def start(self) -> None:
         """Go on with what an earlier life has left."""
-        for left in self._folder.glob(f"{_ASIDE}*"):
+        for left in self._files.aside():
             try:
-                self._settle(left.name.removeprefix(_ASIDE))
+                self._settle(left)
             except JumarError as error:
                 log.warning("%s", error)
         self._thread.start()
@@ -52,7 +48,7 @@ class Removals:
 
         with self._database.read() as connection:
             _check_removable(ledger.find_job(connection, job_id))
-        _rename(self._folder / job_id, self._aside(job_id))
+        self._files.set_aside(job_id)
         try:
             self._database.write(delete, then=lambda _: self._roster.forget())
         finally:
@@ -64,57 +60,27 @@ class Removals:
         with self._database.read() as connection:
             is_kept = ledger.has_job(connection, job_id)
         if is_kept:
-            _rename(self._aside(job_id), self._folder / job_id)
+            self._files.put_back(job_id)
         else:
-            self._doomed.put(self._aside(job_id))
-
-    def _aside(self, job_id: str) -> Path:
-        return self._folder / f"{_ASIDE}{job_id}"
+            self._doomed.put(job_id)
 
     def _delete_forever(self) -> None:
         while True:
-            path = self._doomed.get()
+            job_id = self._doomed.get()
             try:
-                _delete(path)
+                self._files.delete(job_id)
             except OSError as error:
-                log.warning("%s is left to the next start: %s", path, error)
+                log.warning("the files of job %s are left to the next start: %s", job_id, error)
 
 
 def _check_removable(row: JobRow) -> None:
     if not row.state.is_final:
-        raise Conflict(
+        raise JobNotEnded(
             f"job {row.id} is {row.state}: only jobs that have ended are removed",
             hint=f"end it first: jumar stop {row.id}",
         )
     if row.not_uploaded:
-        raise Conflict(
+        raise NotUploaded(
             f"results of job {row.id} are not yet uploaded: its folder is all there is of them",
             hint=f"send them first: jumar jobs upload {row.id}",
         )
-
-
-def _rename(path: Path, target: Path) -> None:
-    try:
-        path.rename(target)
-    except FileNotFoundError:
-        # A job that never started has no folder; and another removal may have been quicker.
-        return
-    except OSError as error:
-        raise HomeUnusable(f"cannot rename {path} to {target}: {error.strerror}") from error
-
-
-def _delete(path: Path) -> None:
-    if path.is_symlink():
-        # Somebody moved the folder to another disk: what is there is theirs to delete.
-        path.unlink()
-        return
-    shutil.rmtree(path, ignore_errors=True)
-    if path.exists():
-        # A job may have taken the right to write to its folders from itself.
-        path.chmod(stat.S_IRWXU)
-        for place, folders, _ in os.walk(path):
-            for below in (Path(place, folder) for folder in folders):
-                # Where a link leads to is not the job's.
-                if not below.is_symlink():
-                    below.chmod(stat.S_IRWXU)
-        shutil.rmtree(path)

@@ -33,7 +33,7 @@ class Results:
         due = time.monotonic() + (0.0 if soon else RESEND_EVERY_S)
         with self._lock:
             for row in rows:
-                self._waiting[row.id] = (last_attempt(row, self._folder), due)
+                self._waiting[row.id] = (last_attempt(row, self._folder / row.id), due)
 
     def look(self) -> list[str]:
         """The jobs whose results have arrived meanwhile; sends others again when it is time."""
@@ -70,22 +70,22 @@ class Results:
 
 
 def staging_of(
-    engine: Engine, job_id: str, number: int, spec: JobSpec, folder: Path
+    engine: Engine, job_id: str, number: int, spec: JobSpec, directory: Path
 ) -> StagingRecord | None:
     """How far the data of an attempt was carried that the list does not have yet."""
     attempt = Attempt(
-        job_id=job_id, number=number, user="", spec=spec, directory=folder / job_id, cards=()
+        job_id=job_id, number=number, user="", spec=spec, directory=directory, cards=()
     )
     return engine.staging(attempt) if isinstance(engine, CarriesData) else None
 
 
-def last_attempt(row: JobRow, folder: Path) -> Attempt:
+def last_attempt(row: JobRow, directory: Path) -> Attempt:
     """The last attempt of a job, as far as its files need it."""
     return Attempt(
         job_id=row.id,
         number=row.attempt,
         user=row.user,
         spec=row.spec,
-        directory=folder / row.id,
+        directory=directory,
         cards=(),
     )

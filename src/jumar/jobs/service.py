@@ -1,16 +1,25 @@
 """What the platform does with jobs, as its server offers it: submit, list, show, stop, run again, remove."""
 
-import os
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from io import FileIO
 from pathlib import Path
 
 from sqlalchemy import Connection
 
 from jumar.database.access import Database
 from jumar.engine.base import CarriesData, Engine, HasCards
-from jumar.errors import BadInput, Conflict, JumarError, NotFound, StorageFull, SubmitRefused
+from jumar.engine.files import OffersFiles
+from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.errors import (
+    BadInput,
+    Conflict,
+    JobNotEnded,
+    JumarError,
+    StorageFull,
+    SubmitRefused,
+)
 from jumar.jobs import ledger, listing, naming, use
 from jumar.jobs.archives import CodeArchives, Incoming
 from jumar.jobs.conductor import TICK_S, Conductor
@@ -26,7 +35,6 @@ from jumar.jobs.scheduling.forecast import explain
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
 from jumar.jobs.scheduling.use import DAY_S
 from jumar.jobs.share import report
-from jumar.launch.jobdir.files import JobDir
 from jumar.spec.causes import Cause
 from jumar.spec.job import ArchivedCode, JobSpec
 from jumar.spec.records import (
@@ -71,7 +79,8 @@ class JobService:
         jobs running, `queue_limit` for jobs waiting."""
         self._database = database
         self._engine = engine
-        self._folder = home / "jobs"
+        folder = home / "jobs"
+        self._files = engine.files if isinstance(engine, OffersFiles) else SharedFiles(folder)
         self._user_limit = user_limit or None
         self._running_limit = running_limit or None
         self._queue_limit = queue_limit or None
@@ -81,17 +90,18 @@ class JobService:
             database=database,
             engine=engine,
             archives=self._archives,
-            folder=self._folder,
+            folder=folder,
             user_limit=self._user_limit,
             running_limit=self._running_limit,
             tick_s=tick_s,
         )
         self.groups = Groups(database, self._conductor.roster.share_out)
-        self._removals = Removals(database, self._folder, self._conductor.roster)
+        self._removals = Removals(database, self._files, self._conductor.roster)
         self.recovery = Recovery(
             database=database,
             conductor=self._conductor,
             engine=engine,
+            files=self._files,
             home=home,
             on_restored=self._load_shares,
         )
@@ -227,11 +237,11 @@ class JobService:
                 hint="outputs that are obs:// or s3:// addresses are uploaded",
             )
         if not row.state.is_final:
-            raise Conflict(
+            raise JobNotEnded(
                 f"job {row.id} is {row.state}: its results are sent while it runs and at its end"
             )
         if row.not_uploaded and isinstance(self._engine, CarriesData):
-            self._engine.send_results(last_attempt(row, self._folder))
+            self._engine.send_results(last_attempt(row, self._files.directory(row.id)))
         return self.get(row.id)
 
     def remove(self, job: str) -> None:
@@ -247,7 +257,7 @@ class JobService:
             return None
         if not isinstance(self._engine, CarriesData):
             return None
-        return self._engine.staging(last_attempt(row, self._folder))
+        return self._engine.staging(last_attempt(row, self._files.directory(row.id)))
 
     def find(
         self, job: str, *, user: str, owner: str | None = None, sees_all: bool = False
@@ -333,22 +343,11 @@ class JobService:
 
     def log_files(self, job: str) -> tuple[LogFile, ...]:
         """The logs of a job, by node and rank."""
-        logs = self._folder / self._row(job).id / "logs"
-        found: list[LogFile] = []
-        for path in logs.glob("node*/rank*.log"):
-            node, rank = path.parent.name[4:], path.stem[4:]
-            if node.isdigit() and rank.isdigit():
-                size = path.stat().st_size
-                found.append(LogFile(node=int(node), rank=int(rank), size=size))
-        return tuple(sorted(found, key=lambda file: (file.node, file.rank)))
+        return self._files.logs(self._row(job).id)
 
-    def log_path(self, job: str, node: int, rank: int) -> Path:
-        """Where a rank's log is."""
-        row = self._row(job)
-        path = self._folder / row.id / "logs" / f"node{node:d}" / f"rank{rank:d}.log"
-        if not path.is_file():
-            raise NotFound(f"job {row.id} has no log of rank {rank} on node {node} yet")
-        return path
+    def open_log(self, job: str, node: int, rank: int) -> FileIO:
+        """A rank's log; NotFound while it does not exist."""
+        return self._files.open_log(self._row(job).id, node, rank)
 
     def has_code(self, digest: str) -> bool:
         """Whether this code was uploaded before."""
@@ -389,12 +388,10 @@ class JobService:
     def _record(
         self, row: JobRow, attempts: tuple[AttemptRecord, ...] = (), waiting: Waiting | None = None
     ) -> JobRecord:
-        directory = self._folder / row.id
-        trial = JobDir(str(directory), row.attempt).trial
         return row.record(
             attempts=attempts,
             waiting=waiting,
-            directory=directory,
+            directory=self._files.directory(row.id),
             staging=self._staging(row),
-            trial=trial if os.path.exists(trial) else None,
+            trial=self._files.trial(row.id),
         )

@@ -1,7 +1,8 @@
 """The launcher as a program: `python -m jumar.launch` and `jumar-launch.pyz`.
 
-`JOBDIR --attempt N` runs one attempt of a job: a cold start of what the engine forks otherwise.
-Anything else is a command line of `jumar launch`."""
+`JOBDIR --attempt N [--node K] [--control DIR]` runs one attempt of a job on one node: a cold start of what
+the engine forks otherwise. The platform's files of the attempt are in DIR, if not in the job directory.
+With `--dry-run` it only says what would be started. Anything else is a command line of `jumar launch`."""
 
 import os
 import sys
@@ -12,9 +13,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run one command line and give the exit code."""
     _open_closed_files()
     arguments = sys.argv[1:] if arguments is None else arguments
-    if len(arguments) == 3 and arguments[1] == "--attempt" and arguments[2].isdigit():
-        return _attempt(arguments[0], int(arguments[2]))
-    from jumar.launch.node.standalone import main as launch
+    if list(arguments[1:2]) == ["--attempt"]:
+        return _attempt(arguments)
+    from jumar.launch.node.command_line import main as launch
 
     return launch(arguments)
 
@@ -30,16 +31,25 @@ def _open_closed_files() -> None:
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
-def _attempt(directory: str, number: int) -> int:
+def _attempt(arguments: Sequence[str]) -> int:
     from jumar.launch.jobdir.files import JobDir
     from jumar.launch.jobdir.untrusted import Unusable
-    from jumar.launch.node.keeper import run_attempt
+    from jumar.launch.options import BadUsage, parse_job
 
-    if os.getpgrp() != os.getpid():
-        os.setsid()
     try:
-        return run_attempt(JobDir(os.path.abspath(directory), number))
-    except (OSError, Unusable) as error:
+        asked = parse_job(arguments)
+        directory = JobDir(asked.directory, asked.attempt, asked.node, asked.control)
+        if asked.dry_run:
+            from jumar.launch.node.attempt import describe_attempt
+
+            sys.stdout.write(describe_attempt(directory))
+            return 0
+        from jumar.launch.node.keeper import run_attempt
+
+        if os.getpgrp() != os.getpid():
+            os.setsid()
+        return run_attempt(directory)
+    except (BadUsage, OSError, Unusable) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 

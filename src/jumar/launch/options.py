@@ -12,11 +12,13 @@ KINDS = ("npu", "gpu", "sim", "cpu")
 _DEVICES = re.compile(r"(?:(npu|gpu|sim|cpu)(?::(\d{1,5}))?|(\d{1,5})|(auto|all))", re.I)
 _USAGE = "jumar launch [options] (SCRIPT.py | -m MODULE | PROGRAM) [arguments]"
 _EPILOG = """\
-exit codes: 0 all ranks are done; 75 all saved and want to be run again; 120 a node was lost;
+exit codes: 0 all ranks are done; 75 all have saved and want to be run again; 120 a node was lost;
 121 the nodes did not come together; 125 the launcher itself was killed; 126, 127 the program
 cannot be started; 128+N the first failing rank was killed by signal N; else that rank's own code.
 
-torchrun's variables (PET_NNODES, PET_NPROC_PER_NODE, ...) stand for options that are not given."""
+torchrun's variables (PET_NNODES, PET_NPROC_PER_NODE, ...) stand for options that are not given.
+
+an attempt of a job: jumar launch JOBDIR --attempt N [--node K] [--dry-run]"""
 _VARIABLES = {
     "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "--shutdown-timeout",
     "PET_SHUTDOWN_TIMEOUT": "--shutdown-timeout",
@@ -86,6 +88,17 @@ class Options(NamedTuple):
     dry_run: bool
 
 
+class JobOptions(NamedTuple):
+    """Which attempt of which job to run, and on which of its nodes."""
+
+    directory: str
+    attempt: int
+    node: int
+    control: Optional[str]
+    """Where the platform's files of the attempt are, if not in the job directory."""
+    dry_run: bool
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadUsage(message)
@@ -101,6 +114,19 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
         if stand_ins:
             error.hint += f"; options also come from {', '.join(stand_ins)}"
         raise
+
+
+def parse_job(arguments: Sequence[str]) -> JobOptions:
+    """The command line of one attempt of a job; raises BadUsage."""
+    parser = _Parser(prog="jumar launch JOBDIR", allow_abbrev=False)
+    parser.add_argument("directory")
+    parser.add_argument("--attempt", type=_count, required=True, metavar="N")
+    parser.add_argument("--node", type=_count, default=0, metavar="K")
+    parser.add_argument("--control", type=os.path.abspath, metavar="DIR")
+    parser.add_argument("--dry-run", action="store_true")
+    given = parser.parse_args(arguments)
+    directory = os.path.abspath(given.directory)
+    return JobOptions(directory, given.attempt, given.node, given.control, given.dry_run)
 
 
 def _stand_ins(environ: Mapping[str, str]) -> Dict[str, str]:
@@ -120,7 +146,7 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
     given = _parser().parse_args(arguments)
     words = given.command[1:] if given.command[:1] == ["--"] else given.command
     if not words:
-        raise BadUsage("there is nothing to run")
+        raise BadUsage("nothing to run was given")
     kind, count = given.devices
     if given.module and given.no_python:
         raise BadUsage("--module and --no-python exclude each other")
@@ -181,7 +207,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="jumar launch",
         usage=_USAGE,
-        description="Start one process a device, watch them, and end them together.",
+        description="Start one process per device, watch them, and end them together.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -226,7 +252,7 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
 def _add_supervision(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("supervision").add_argument
     add("--grace", *_both("shutdown-timeout"), type=_seconds, default=30.0, metavar="S",
-        help="from the asking to end until ranks are killed (30)")  # fmt: skip
+        help="grace period between SIGTERM and SIGKILL (30)")  # fmt: skip
     add("--restarts", *_both("max-restarts"), type=_count, default=0, metavar="N",
         help="start all ranks again, at most N times, when one fails (0)")  # fmt: skip
     add("--straggler", type=_seconds, default=30.0, metavar="S",
@@ -325,7 +351,9 @@ def _address(given: argparse.Namespace, nodes: int) -> Tuple[str, int]:
     if nodes == 1:
         return host or "127.0.0.1", port
     if not host:
-        raise BadUsage("where is node 0?", "give --rdzv HOST:PORT, the same on every node")
+        raise BadUsage(
+            "the address of node 0 is missing", "give --rdzv HOST:PORT, the same on every node"
+        )
     return host, port or 29400
 
 

@@ -1,6 +1,5 @@
 """Who may use the platform: users, roles, passwords and one-time login codes; `tokens` has the rest."""
 
-import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -10,13 +9,21 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from jumar.database.access import Database
 from jumar.database.tables import login_codes, tokens, users
-from jumar.errors import BadInput, Conflict, NotAllowed, NotFound, NotSignedIn
+from jumar.errors import (
+    BadInput,
+    Conflict,
+    NameTaken,
+    NotAllowed,
+    NotSignedIn,
+    UserNotFound,
+    WrongPassword,
+)
 from jumar.people.passwords import check_password, matches, scramble
 from jumar.people.tokens import SESSION_S, Proof, Tokens, digest
+from jumar.spec.names import USER_NAME_RULE, is_user_name
 from jumar.spec.records import GivenPassword, UserRecord
 
 Role = Literal["admin", "member", "pending"]
-_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
 _LOGIN_CODE_S = 3600
 _GIVEN_PASSWORD_S = 24 * 3600
 
@@ -62,10 +69,8 @@ class Accounts:
 
     def register(self, name: str, password: str) -> UserRecord:
         """A new user, who waits for an administrator."""
-        if not _NAME.fullmatch(name):
-            raise BadInput(
-                f"{name[:64]!r} is not a user name", hint="use letters, digits, '.', '_' and '-'"
-            )
+        if not is_user_name(name):
+            raise BadInput(f"{name[:64]!r} is not a user name", hint=USER_NAME_RULE)
         check_password(password)
         stored = scramble(password)
         self._database.write(lambda c: _insert_user(c, name, "pending", stored))
@@ -76,7 +81,7 @@ class Accounts:
         stored = self._stored(name)
         # An unknown name takes as long as a wrong password.
         if not matches(password, stored.password if stored.is_good else None):
-            raise NotSignedIn("wrong name or password")
+            raise WrongPassword("wrong name or password")
         made = self.tokens.new(
             name, label, kind="session", lasts_s=SESSION_S, proof=_unchanged(name, stored)
         )
@@ -88,11 +93,11 @@ class Accounts:
         check_password(new)
         before = self._stored(name)
         if before.password and not old:
-            raise NotAllowed("you have a password: give it too", hint="leave out --first")
+            raise NotAllowed("you already have a password: enter it too", hint="leave out --first")
         if before.password and not (before.is_good and matches(old, before.password)):
             raise NotAllowed(
                 "the old password is wrong",
-                hint="an administrator gives out a new one with: jumar users reset NAME",
+                hint="if you forgot it, an administrator can run: jumar users reset NAME",
             )
         stored = scramble(new)
 
@@ -109,7 +114,7 @@ class Accounts:
         """A password for a user to begin anew with, good for a day. All that proved the old self
         ends: sessions, tokens, login links. The home's own commands stay signed in: who reads
         their file is the home's owner, password or not."""
-        if not _NAME.fullmatch(name):
+        if not is_user_name(name):
             raise _nobody(name)
         password, until = secrets.token_urlsafe(12), time.time() + _GIVEN_PASSWORD_S
         stored = scramble(password)
@@ -202,7 +207,7 @@ class Accounts:
         return made.token
 
     def _stored(self, name: str) -> "_Stored":
-        if not _NAME.fullmatch(name):
+        if not is_user_name(name):
             return _Stored(None, None)
         with self._database.read() as connection:
             return _stored(connection, name)
@@ -220,7 +225,7 @@ def _make_admin(connection: Connection, name: str) -> None:
 def _insert_user(connection: Connection, name: str, role: str, password: str | None) -> None:
     taken = connection.execute(select(users.c.name).where(users.c.name == name)).first()
     if taken is not None:
-        raise Conflict(f"the name {name!r} is taken")
+        raise NameTaken(f"the user name {name!r} is taken")
     connection.execute(
         insert(users).values(name=name, role=role, password=password, created_at=time.time())
     )
@@ -245,17 +250,17 @@ def _unchanged(name: str, before: _Stored) -> Proof:
 
     def check(connection: Connection) -> None:
         if _stored(connection, name) != before:
-            raise NotSignedIn("the password was changed meanwhile")
+            raise NotSignedIn("the password was changed in the meantime")
 
     return check
 
 
 def _code_is_over() -> NotSignedIn:
     return NotSignedIn(
-        "this login link was used already or is too old",
+        "this login link has expired or was already used",
         hint="get a new one with: jumar up --detach",
     )
 
 
-def _nobody(name: str) -> NotFound:
-    return NotFound(f"no user {name[:64]!r}", hint="list them with: jumar users")
+def _nobody(name: str) -> UserNotFound:
+    return UserNotFound(f"no user {name[:64]!r}", hint="list them with: jumar users")

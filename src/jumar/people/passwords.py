@@ -14,7 +14,7 @@ _NOBODYS = f"{bytes(16).hex()}${bytes(64).hex()}"
 def check_password(password: str) -> None:
     """Refuse what cannot be a password."""
     if not SHORTEST <= len(password) <= LONGEST:
-        raise BadInput(f"a password has {SHORTEST} to {LONGEST} characters")
+        raise BadInput(f"a password must have {SHORTEST} to {LONGEST} characters")
 
 
 def scramble(password: str, salt: bytes | None = None) -> str:

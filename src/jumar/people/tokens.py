@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Delete, Row, delete, insert, select, update
 
 from jumar.database.access import Database
 from jumar.database.tables import tokens, users
-from jumar.errors import BadInput, Conflict, NotFound, NotSignedIn
+from jumar.errors import BadInput, Conflict, NotSignedIn, TokenNotFound
 from jumar.spec.records import NewToken, TokenRecord, UserRecord
 
 SESSION_S = 30 * 24 * 3600
@@ -67,7 +67,7 @@ class Tokens:
         label = label.strip()
         if not label or len(label) > _LONGEST_LABEL or not label.isprintable():
             raise BadInput(
-                f"a token's name is 1 to {_LONGEST_LABEL} printable characters",
+                f"a token's name must have 1 to {_LONGEST_LABEL} printable characters",
                 hint="say what it is for: jumar tokens create ci",
             )
         now = time.time()
@@ -114,11 +114,6 @@ class Tokens:
         held = self._held(secret)
         return None if held is None else held.user
 
-    def record_of(self, secret: str) -> TokenRecord | None:
-        """The token as lists show it."""
-        held = self._held(secret)
-        return None if held is None else held.token
-
     def of(self, user: str, current: str = "") -> tuple[TokenRecord, ...]:
         """The tokens of `user` that are still good, newest first; `current` is the asker's own."""
         now = time.time()
@@ -137,7 +132,7 @@ class Tokens:
 
     def revoke_by_id(self, token_id: str, *, user: str | None) -> None:
         """Take back a token of `user`, or of anybody where that is None."""
-        unknown = NotFound(f"no token {token_id[:16]!r}", hint="list them with: jumar tokens")
+        unknown = TokenNotFound(f"no token {token_id[:16]!r}", hint="list them with: jumar tokens")
         if not (token_id.isascii() and token_id.isalnum()):
             raise unknown
         which = [tokens.c.id == token_id, *([] if user is None else [tokens.c.user == user])]
@@ -148,8 +143,8 @@ class Tokens:
                 raise unknown
             if found.kind == "server":
                 raise Conflict(
-                    "this token is the server's own: the commands of its account use it",
-                    hint="where it has leaked, remove client.json in the server's home and start it again",
+                    "this token belongs to the server itself: commands on its machine use it",
+                    hint="if it has leaked, remove client.json from the server's home and restart the server",
                 )
             connection.execute(delete(tokens).where(*which))
 
@@ -209,7 +204,7 @@ def still_held(secret: str) -> Proof:
     def check(connection: Connection) -> None:
         query = select(tokens.c.id).where(tokens.c.digest == digest(secret))
         if connection.execute(query).first() is None:
-            raise NotSignedIn("this token was taken back", hint="sign in with: jumar login")
+            raise NotSignedIn("this token was revoked", hint="sign in with: jumar login")
 
     return check
 

@@ -1,8 +1,8 @@
 """CUDA training code to Ascend: text in, text out.
 
-`port_text` ports one Python text, `port_tree` a folder. The standard `ast` is used to understand,
-edits by position to change, so whatever is not edited stays as it was, byte for byte. Names are
-resolved, never spelled. This room knows nothing of jobs, servers or the terminal."""
+`port_text` ports one Python text, `port_tree` a folder. The standard `ast` is used to understand
+code, and edits by position to change it, so everything else stays as it was, byte for byte. Names
+are resolved, never matched by spelling. This room knows nothing of jobs, servers or the terminal."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    # Imported when asked for: a run that takes an earlier result again needs none of the rules.
+    # Imported on demand: a run that reuses an earlier result needs none of the rules.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"jumar.port.{_HOMES.get(name, 'records')}"), name)

@@ -1,6 +1,6 @@
-"""Code that knows NPUs already: in an `if` chain with a branch for them, CUDA's branch and the rest stay.
+"""Code that already supports NPUs: in an `if` chain with a branch for them, CUDA's branch and the rest stay.
 
-`if device == "cuda": … elif device == "npu": …` and the like, however the question is put."""
+`if device == "cuda": … elif device == "npu": …` and the like, however it is phrased."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ _CUDA = re.compile(r"cuda", re.IGNORECASE)
 
 
 def left_alone(file: PythonFile) -> list[tuple[int, int]]:
-    """The spans of tests and bodies that are for CUDA, beside a branch that is for NPUs."""
+    """The spans of tests and bodies for CUDA, next to a branch for NPUs."""
     text = file.source.text
     if "cuda" not in text or not _NPU.search(text):
         return []
@@ -24,7 +24,7 @@ def left_alone(file: PythonFile) -> list[tuple[int, int]]:
         chain = list(_chain(node))
         asked = [file.text(branch.test) for branch in chain]
         if chain[-1].orelse and any(_NPU.search(q) and not _CUDA.search(q) for q in asked):
-            # What is left over when NPUs were asked for is for CUDA.
+            # Once NPUs are handled, what remains is for CUDA.
             spans.append((file.span(chain[-1].orelse[0])[0], file.span(chain[-1].orelse[-1])[1]))
         for branch, question in zip(chain, asked, strict=True):
             others = [other for other in asked if other is not question]

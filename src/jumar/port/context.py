@@ -1,4 +1,4 @@
-"""One Python file as rules see it: its text, its tree, and what its names stand for."""
+"""One Python file as rules see it: its text, its tree, and what its names refer to."""
 
 import ast
 import re
@@ -13,19 +13,19 @@ from jumar.port.project import OWN, Project
 from jumar.port.records import Effort, Kind, Piece, Proposal, Remark, Severity, Words
 from jumar.port.source import Source
 
-# Before 3.12 the parser guesses where the parts of an f-string are.
+# Before 3.12, the parser guesses where the parts of an f-string are.
 _EXACT_IN_F_STRINGS = sys.version_info >= (3, 12)
 
 
 OLD_ASYNC = "Async"
 """How the tree spells an argument called `async`, which no longer parses."""
 _READ_SETTINGS = frozenset({"mmcv", "mmengine"})
-"""Packages that settings written in Python import for themselves."""
+"""Packages that settings written in Python may import."""
 _TORCH = re.compile(r"\btorch\.\w|\.cuda\(")
 
 
 class Unplaced(Exception):
-    """The place of a node inside an f-string is not known; the rule leaves it alone."""
+    """The position of a node inside an f-string is unknown; the rule leaves it alone."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,17 +47,17 @@ class PythonFile:
     # --- names
 
     def name(self, node: ast.AST) -> str | None:
-        """The dotted name that an expression stands for."""
+        """The dotted name that an expression refers to."""
         if node not in self._qualified:
             self._qualified[node] = self.names.qualified(node)
         return self._qualified[node]
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        """The node right around."""
+        """The parent node."""
         return self.names.parents.get(node)
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes around, from the nearest outwards."""
+        """The ancestors of a node, nearest first."""
         current = self.names.parents.get(node)
         while current is not None:
             yield current
@@ -118,7 +118,7 @@ class PythonFile:
         return bound if isinstance(bound, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
 
     def parameter(self, call: ast.Call, position: int) -> str:
-        """Name of the parameter that an argument goes to, for the repository's own functions."""
+        """Name of the parameter that an argument is passed to, for the repository's own functions."""
         function, skipped = self.function_named(call.func), 0
         if function is None:
             function, skipped = self._method_called(call.func), 1
@@ -144,7 +144,7 @@ class PythonFile:
 
     @property
     def is_configuration(self) -> bool:
-        """Whether the file only assigns settings, without torch or any package that may want it."""
+        """Whether the file only assigns settings, without torch or any package that may use it."""
         if self._is_configuration is None:
             self._is_configuration = not (
                 _TORCH.search(self.source.text)
@@ -181,7 +181,7 @@ class PythonFile:
         return self._spans[node]
 
     def text(self, node: ast.AST) -> str:
-        """A node as it is written."""
+        """A node's source text."""
         start, end = self.span(node)
         return self.source.text[start:end]
 
@@ -208,17 +208,17 @@ class PythonFile:
         raise Unplaced(self.path)
 
     def change(self, node: ast.AST, *pieces: Piece, needs: tuple[str, ...] = ()) -> Proposal:
-        """Propose pieces that belong to one node."""
+        """Propose edits that belong to one node."""
         start, end = self.span(node)
         return Proposal(start, end, pieces, frozenset(needs))
 
     def replace(self, node: ast.AST, text: str, *needs: str) -> Proposal:
-        """Propose another text for a whole node."""
+        """Propose a new text for a whole node."""
         start, end = self.span(node)
         return Proposal(start, end, (Piece(start, end, text),), frozenset(needs))
 
     def insert(self, offset: int, text: str) -> Piece:
-        """A piece that only adds."""
+        """A piece that only inserts."""
         return Piece(offset, offset, text)
 
     def remark(
@@ -232,7 +232,7 @@ class PythonFile:
         effort: Effort = Effort.MINUTES,
         kind: Kind = Kind.DEVICE,
     ) -> Remark:
-        """Say something about a node without changing it."""
+        """Report something about a node without changing it."""
         start, end = self.span(node)
         return Remark(start, end, severity, effort, kind, subject, why, advice)
 

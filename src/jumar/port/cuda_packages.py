@@ -1,6 +1,6 @@
 """Third-party packages that are tied to CUDA, and what to use on NPUs instead.
 
-One record a package: how much stands in the way, and the way out."""
+One record per package: how severe it is, and what to do."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ def package(
     code: str, module: str, severity: Severity, effort: Effort, advice_en: str, advice_zh: str,
     why_en: str = "", why_zh: str = "",
 ) -> Package:  # fmt: skip
-    """One record; without words of its own, the package simply does not run on NPUs."""
+    """One record; without its own reason, the package simply does not run on NPUs."""
     return Package(
         code,
         module,
@@ -40,7 +40,7 @@ def package(
 def _alike(
     code: str, severity: Severity, effort: Effort, advice_en: str, advice_zh: str, *modules: str
 ) -> tuple[Package, ...]:
-    """Packages for which the same is to be done."""
+    """Packages with the same advice."""
     return tuple(package(code, m, severity, effort, advice_en, advice_zh) for m in modules)
 
 
@@ -48,17 +48,17 @@ _WORK, _LIMIT = Severity.WORK, Severity.LIMIT
 _MINUTES, _HOURS, _REWRITE = Effort.MINUTES, Effort.HOURS, Effort.REWRITE
 
 _ON_CPU_AND_CUDA = {
-    "caffe2": ("write the model with torch.nn", "请用 torch.nn 重写模型"),
-    "dgl": ("keep graphs and their messages on the CPU, or write them with torch operators",
+    "caffe2": ("rewrite the model with torch.nn", "请用 torch.nn 重写模型"),
+    "dgl": ("keep graphs and message passing on the CPU, or rewrite them with torch operators",
             "请将图与消息传递放在 CPU 上，或用 torch 算子实现"),
     "fbgemm_gpu": ("use torch.nn.EmbeddingBag", "请改用 torch.nn.EmbeddingBag"),
     "tensor_parallel": ("shard the model with torch.distributed", "请用 torch.distributed 切分模型"),
-    "torchdrug": ("write its layers and its engine with torch", "请用 torch 重写其网络层与训练引擎"),
+    "torchdrug": ("rewrite its layers and its engine with torch", "请用 torch 重写其网络层与训练引擎"),
     "torchrec": ("use Ascend's RecSDK, or torch.nn.EmbeddingBag",
                  "请改用昇腾 RecSDK 或 torch.nn.EmbeddingBag"),
 }  # fmt: skip
 
-# One record a paragraph: what it is, then the words.
+# One record per paragraph: what it is, then the texts.
 # fmt: off
 PACKAGES: tuple[Package, ...] = (
     package(
@@ -68,7 +68,7 @@ PACKAGES: tuple[Package, ...] = (
     ),
     package(
         "JP602", "xformers", _WORK, _HOURS,
-        "use torch.nn.functional.scaled_dot_product_attention in place of memory_efficient_attention",
+        "use torch.nn.functional.scaled_dot_product_attention instead of memory_efficient_attention",
         "请用 torch.nn.functional.scaled_dot_product_attention 代替 memory_efficient_attention",
     ),
     package(
@@ -82,7 +82,7 @@ PACKAGES: tuple[Package, ...] = (
         "JP603", "apex", _LIMIT, _MINUTES,
         "install Ascend's build of apex, or use torch.amp, torch.optim and torch.nn.LayerNorm",
         "请安装昇腾版 apex，或改用 torch.amp、torch.optim 与 torch.nn.LayerNorm",
-        "The apex of the package index is built on CUDA.",
+        "The apex on the package index is built on CUDA.",
         "官方 apex 依赖 CUDA。",
     ),
     package(
@@ -92,41 +92,41 @@ PACKAGES: tuple[Package, ...] = (
     ),
     package(
         "JP605", "triton", _WORK, _REWRITE,
-        "install triton-ascend, which runs many kernels unchanged, or write the kernel with torch operators",
+        "install triton-ascend, which runs many kernels unchanged, or rewrite the kernel with torch operators",
         "可安装 triton-ascend（多数 kernel 可直接运行），或用 torch 算子重写",
-        "The triton of the package index compiles for NVIDIA cards.",
+        "The triton on the package index compiles for NVIDIA cards.",
         "官方 triton 只能为 NVIDIA 卡编译。",
     ),
     *(
         package(
             "JP606", module, _WORK, _MINUTES,
-            "read npu-smi info, or torch.npu.mem_get_info and torch.npu.utilization",
+            "use npu-smi info, or torch.npu.mem_get_info and torch.npu.utilization",
             "请使用 npu-smi info，或 torch.npu.mem_get_info 与 torch.npu.utilization",
-            f"{module} sees NVIDIA cards only.",
+            f"{module} only sees NVIDIA cards.",
             f"{module} 只能查看 NVIDIA 卡。",
         )
         for module in ("pynvml", "GPUtil")
     ),
     package(
         "JP607", "nvtx", _WORK, _MINUTES,
-        "use torch.profiler.record_function as a context, or torch_npu.npu.mstx",
+        "use torch.profiler.record_function as a context manager, or torch_npu.npu.mstx",
         "请改用 torch.profiler.record_function（with 语句）或 torch_npu.npu.mstx",
     ),
     package(
         "JP608", "nvidia.dali", _WORK, _HOURS,
-        "read with torch.utils.data.DataLoader and torchvision transforms",
+        "load data with torch.utils.data.DataLoader and torchvision transforms",
         "请改用 torch.utils.data.DataLoader 与 torchvision transforms",
     ),
     package(
         "JP609", "mmcv.ops", _LIMIT, _MINUTES,
         "build mmcv from source on the NPU machine (MMCV_WITH_OPS=1 FORCE_NPU=1)",
         "请在 NPU 机器上从源码编译 mmcv（MMCV_WITH_OPS=1 FORCE_NPU=1）",
-        "The compiled operators of mmcv come for CUDA.",
+        "The compiled operators of mmcv are built for CUDA.",
         "mmcv 预编译算子面向 CUDA。",
     ),
     package(
         "JP609", "detectron2.engine", _WORK, _HOURS,
-        "set cfg.MODEL.DEVICE to npu, and start the process group with hccl in place of its launch",
+        "set cfg.MODEL.DEVICE to npu, and start the process group with hccl instead of its launch function",
         "请将 cfg.MODEL.DEVICE 设为 npu，并用 hccl 建立进程组以代替其 launch",
         "detectron2 chooses CUDA and NCCL by itself.",
         "detectron2 默认使用 CUDA 与 NCCL。",
@@ -152,7 +152,7 @@ PACKAGES: tuple[Package, ...] = (
     ),
     package(
         "JP612", "deepspeed", _LIMIT, _MINUTES,
-        "use deepspeed 0.13 or later, which knows the npu accelerator; fused and sparse operators are not there",
+        "use deepspeed 0.13 or later, which supports NPUs; fused and sparse operators are missing",
         "请使用 deepspeed 0.13 及以上（已支持 npu）；部分融合/稀疏算子不可用",
         "deepspeed's CUDA operators do not run on NPUs.",
         "deepspeed 的 CUDA 算子无法在 NPU 上运行。",
@@ -170,7 +170,7 @@ PACKAGES: tuple[Package, ...] = (
     ),
     *_alike(
         "JP615", _WORK, _REWRITE,
-        "write the kernel with torch operators or Ascend C",
+        "rewrite the kernel with torch operators or in Ascend C",
         "请用 torch 算子或 Ascend C 重写 kernel",
         "numba.cuda", "pycuda",
     ),
@@ -198,19 +198,19 @@ PACKAGES: tuple[Package, ...] = (
         "JP618", "torch_scatter", _WORK, _HOURS,
         "use torch.scatter_reduce, index_add or the vendor's build",
         "请用 torch.scatter_reduce、index_add，或昇腾编译版本",
-        "torch_scatter's kernels come for the CPU and CUDA only.",
+        "torch_scatter's kernels exist for the CPU and CUDA only.",
         "torch_scatter 只有 CPU 与 CUDA 实现。",
     ),
     package(
         "JP618", "torch_sparse", _WORK, _HOURS,
         "keep these steps on the CPU, or use dense operators",
         "请在 CPU 上执行，或使用稠密算子",
-        "torch_sparse's kernels come for the CPU and CUDA only.",
+        "torch_sparse's kernels exist for the CPU and CUDA only.",
         "torch_sparse 只有 CPU 与 CUDA 实现。",
     ),
     package(
         "JP619", "tinycudann", _WORK, _REWRITE,
-        "write the encoding and the MLP with torch.nn",
+        "rewrite the encoding and the MLP with torch.nn",
         "请用 torch.nn 重写编码与 MLP",
     ),
     *_alike(
@@ -221,12 +221,12 @@ PACKAGES: tuple[Package, ...] = (
     ),
     package(
         "JP619", "kaolin", _WORK, _REWRITE,
-        "replace its operators with torch ones",
+        "replace its operators with torch operators",
         "请用 torch 算子替换",
     ),
     package(
         "JP620", "liger_kernel", _WORK, _HOURS,
-        "turn it off; its kernels are triton's",
+        "turn it off; its kernels are written in triton",
         "请关闭；其 kernel 基于 triton",
     ),
     package(
@@ -262,7 +262,7 @@ PACKAGES: tuple[Package, ...] = (
     ),
     package(
         "JP624", "vllm", _LIMIT, _MINUTES,
-        "install vllm-ascend beside it",
+        "install vllm-ascend as well",
         "请同时安装 vllm-ascend",
         "vllm alone runs on CUDA.",
         "单独的 vllm 依赖 CUDA。",
@@ -279,7 +279,7 @@ PACKAGES: tuple[Package, ...] = (
     ),
     *_alike(
         "JP627", _WORK, _REWRITE,
-        "write its kernels with torch operators or in Ascend C",
+        "rewrite its kernels with torch operators or in Ascend C",
         "请用 torch 算子或 Ascend C 重写其算子",
         "diff_gaussian_rasterization", "fused_ssim", "gsplat", "natten", "nerfacc",
         "pointnet2_ops", "simple_knn", "torchqrnn",
@@ -289,7 +289,7 @@ PACKAGES: tuple[Package, ...] = (
             "JP628", module, _WORK, _HOURS,
             advice_en,
             advice_zh,
-            f"{module} computes on the CPU and CUDA only.",
+            f"{module} runs on the CPU and CUDA only.",
             f"{module} 只支持 CPU 与 CUDA。",
         )
         for module, (advice_en, advice_zh) in _ON_CPU_AND_CUDA.items()
@@ -298,7 +298,7 @@ PACKAGES: tuple[Package, ...] = (
         "JP629", "ctranslate2", _LIMIT, _HOURS,
         "run this part on the CPU, or with transformers",
         "请在 CPU 上运行此部分，或改用 transformers",
-        "ctranslate2 computes on the CPU and CUDA only.",
+        "ctranslate2 runs on the CPU and CUDA only.",
         "ctranslate2 只支持 CPU 与 CUDA。",
     ),
     package(

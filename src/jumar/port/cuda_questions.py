@@ -1,8 +1,8 @@
-"""Questions for CUDA that are about CUDA itself, not about the card: they stay as they are.
+"""Checks for CUDA that are about CUDA itself, not about the card: they stay as they are.
 
-Whether to compile its sources, whether to import what was compiled, whether a package that only
-CUDA has can be used: `is_xformers_available() and torch.cuda.is_available()`, of which generation the
-card is, whether faiss may use it."""
+Whether to compile its sources, whether to import the result, whether a CUDA-only package can be
+used (`is_xformers_available() and torch.cuda.is_available()`), which generation the card is,
+whether faiss may use it."""
 
 import ast
 import re
@@ -22,12 +22,12 @@ _COMPILERS = frozenset(
 _PACKAGE_QUESTION = re.compile(r"is_(?P<module>[a-z0-9_]+?)(?:_\d+)?_available")
 CAPABILITY = "torch.cuda.get_device_capability"
 QUESTIONS = frozenset({"is_available", "get_device_capability"})
-"""What of `torch.cuda` may be such a question."""
+"""The functions of `torch.cuda` that may be such a check."""
 _SHORT_NAMES = {"bnb": "bitsandbytes"}
 
 
 def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
-    """Whether a question is for CUDA and would be wrong to ask for a card."""
+    """Whether a check is about CUDA itself and would be wrong for any accelerator."""
     if _BUILDS.search(file.source.text):
         return True
     function = file.enclosing_function(node)
@@ -45,12 +45,12 @@ def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
 
 
 def asked_with_package(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the same condition also asks for a package that has no NPU counterpart."""
+    """Whether the same condition also checks for a package without an NPU counterpart."""
     return any(_asks_for_package(part, file) for part in _asked_together(node, file))
 
 
 def asks_for_generation(node: ast.AST, file: PythonFile) -> bool:
-    """Whether one condition asks for CUDA and then for its generation; NPUs say no to both.
+    """Whether one condition checks for CUDA and then for its generation; both are false on NPUs.
 
     `node` is either of the two functions."""
     for around in file.ancestors(node):
@@ -63,7 +63,7 @@ def asks_for_generation(node: ast.AST, file: PythonFile) -> bool:
 
 
 def _is_for_faiss(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the answer goes to faiss alone, itself or through a variable."""
+    """Whether the result is used only for faiss, directly or through a variable."""
     call = file.parent(node)
     if not isinstance(call, ast.Call):
         return False
@@ -97,7 +97,7 @@ def _chooses_imports(node: ast.AST, file: PythonFile) -> bool:
 
 
 def _asked_together(node: ast.AST, file: PythonFile) -> list[ast.expr]:
-    """What must hold as well: parts of the same `and`, and what branches above have ruled out."""
+    """What must also hold: parts of the same `and`, and what branches above have ruled out."""
     asked, parts = node, list[ast.expr]()
     for around in file.ancestors(node):
         if isinstance(around, ast.BoolOp) and isinstance(around.op, ast.And):
@@ -105,7 +105,7 @@ def _asked_together(node: ast.AST, file: PythonFile) -> list[ast.expr]:
         elif isinstance(around, ast.If) and asked is around.test:
             return [*parts, *_ruled_out_above(around, file)]
         elif isinstance(around, ast.IfExp):
-            # What is chosen here, mostly a device, is ported; its condition goes with it.
+            # The chosen value, usually a device, is ported, and its condition with it.
             return []
         elif not isinstance(around, (ast.Call, ast.Compare, ast.UnaryOp)):
             break
@@ -127,7 +127,7 @@ def _asks_for_package(part: ast.expr, file: PythonFile) -> bool:
         match = _PACKAGE_QUESTION.fullmatch(called)
         module = match["module"] if match else ""
         package = _cuda_only(_SHORT_NAMES.get(module, module))
-        # `is_cuda_available` asks for a card, in whatever words.
+        # `is_cuda_available` checks for a card, whatever it is called.
         return package is not None and package.code != NAMED_FOR_CUDA
     if isinstance(part, ast.Compare):
         return any(isinstance(op, ast.IsNot) for op in part.ops) and _is_package(part.left, file)
@@ -135,7 +135,7 @@ def _asks_for_package(part: ast.expr, file: PythonFile) -> bool:
 
 
 def _is_package(part: ast.expr, file: PythonFile) -> bool:
-    """Whether a name is a package, or a flag that says that it could be imported."""
+    """Whether a name is a package, or a flag that it could be imported."""
     if not isinstance(part, ast.Name):
         return False
     bound = file.names.values(part.id, file.scope(part))

@@ -1,4 +1,4 @@
-"""What a requirement asks for: distributions that are tied to CUDA, by the names that lists spell."""
+"""What a requirement asks for: distributions tied to CUDA, by the names in requirement lists."""
 
 import re
 from dataclasses import dataclass, replace
@@ -59,12 +59,12 @@ _MODULES: dict[str, str] = {
     "torchdrug": "torchdrug",
     "torchrec": "torchrec",
 }
-"""Distribution names, as requirement files spell them, to the modules they bring."""
+"""Distribution names, as in requirement files, to the modules they install."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tied:
-    """Why a requirement needs another choice."""
+    """Why a requirement needs a different choice."""
 
     subject: str
     why: Words
@@ -73,12 +73,12 @@ class Tied:
     effort: Effort
 
     def when_optional(self) -> "Tied":
-        """The same of a requirement that a project can be installed without."""
+        """The same for an optional requirement."""
         return replace(self, severity=Severity.INFO, effort=Effort.NONE)
 
 
 def tied(requirement: str) -> Tied | None:
-    """What there is to say of one requirement; None for most."""
+    """What to report about one requirement; None for most."""
     match = _NAME.match(requirement)
     name = match["name"].lower() if match else ""
     base = re.sub(r"-cu(?:da)?\d+\w*$", "", name)
@@ -89,9 +89,9 @@ def tied(requirement: str) -> Tied | None:
     if _CUDA_BUILD.search(requirement) or _GPU_BUILD.match(requirement):
         return Tied(
             name or requirement.strip(),
-            Words("This asks for a build for CUDA.", "该依赖指定了 CUDA 版本。"),
+            Words("This asks for a CUDA build.", "该依赖指定了 CUDA 版本。"),
             Words(
-                "install the CPU build beside torch_npu, or leave the line out",
+                "install the CPU build with torch_npu, or remove the line",
                 "请安装 CPU 版本并配合 torch_npu，或删除该行",
             ),
             Severity.LIMIT,

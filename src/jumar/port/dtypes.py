@@ -1,7 +1,7 @@
-"""The element type of a tensor, where the source shows it; None where it does not.
+"""The element type of a tensor if the source shows it, otherwise None.
 
-Only what is written counts: a conversion, a `dtype=`, or a name whose last value before was such an
-expression. Methods that keep the type are seen through."""
+Only what is written counts: a conversion, a `dtype=`, or a name whose last value was such an
+expression. Methods that keep the type are looked through."""
 
 import ast
 
@@ -49,7 +49,7 @@ def named(node: ast.AST | None, file: PythonFile) -> str | None:
 
 
 def is_conversion(method: ast.Attribute) -> bool:
-    """Whether a method only moves, shapes or converts a tensor."""
+    """Whether a method only moves, reshapes or converts a tensor."""
     return method.attr in _KEEPS or method.attr in _OF_METHOD or method.attr == "type"
 
 
@@ -66,11 +66,11 @@ def of(node: ast.expr, file: PythonFile, depth: int = 0) -> str | None:
 
 
 def _last_value(name: ast.Name, file: PythonFile) -> ast.Call | None:
-    """What a name was bound to last before it is read, if that surely happened on the way."""
+    """The last value bound to a name before it is read, if that surely happened."""
     bound = file.names.values(name.id, file.scope(name))
     before = [b for b in bound if isinstance(b, ast.expr) and b.lineno < name.lineno]
     if not before or any(b is None for b in bound):
-        # Loops and `with` bind names to what cannot be told.
+        # Loops and `with` bind names to unknown values.
         return None
     last = max(before, key=lambda value: value.lineno)
     statement = file.parent(last)

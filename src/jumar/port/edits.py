@@ -1,4 +1,4 @@
-"""Apply proposals to a text: all pieces of one or none, never two on the same place."""
+"""Apply proposals to a text: all pieces of one or none, never two at the same place."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
@@ -9,14 +9,14 @@ from jumar.port.records import Piece, Proposal
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A proposal that found its place, with the code of its rule."""
+    """An accepted proposal, with the code of its rule."""
 
     code: str
     proposal: Proposal
 
 
 def accept(proposals: Iterable[tuple[str, Proposal]]) -> list[Accepted]:
-    """Keep, in order of priority, the proposals that do not touch one already kept."""
+    """Keep, by priority, the proposals that do not overlap one already kept."""
     taken: list[tuple[int, int]] = []
     kept: list[Accepted] = []
     for code, proposal in proposals:
@@ -30,7 +30,7 @@ def accept(proposals: Iterable[tuple[str, Proposal]]) -> list[Accepted]:
 
 
 def _is_taken(span: tuple[int, int], taken: list[tuple[int, int]]) -> bool:
-    """Whether a span clashes; what is taken is sorted and apart, so only neighbours can."""
+    """Whether a span overlaps; taken spans are sorted and disjoint, so only neighbours can."""
     place = bisect_left(taken, span)
     return any(_clash(span, other) for other in taken[max(0, place - 2) : place + 2])
 
@@ -44,7 +44,7 @@ def _clash(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 def apply(text: str, pieces: Iterable[Piece]) -> str:
-    """The text with all pieces in place."""
+    """The text with all pieces applied."""
     parts: list[str] = []
     position = 0
     for piece in sorted(pieces, key=lambda p: (p.start, p.end)):

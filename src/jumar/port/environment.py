@@ -1,4 +1,4 @@
-"""Environment variables of CUDA and NCCL and what they are on NPUs."""
+"""Environment variables of CUDA and NCCL and their NPU counterparts."""
 
 import re
 
@@ -10,21 +10,22 @@ COUNTERPARTS = {
     "PYTORCH_CUDA_ALLOC_CONF": "PYTORCH_NPU_ALLOC_CONF",
     "NCCL_SOCKET_IFNAME": "HCCL_SOCKET_IFNAME",
 }
-"""Variables whose values mean the same under the other name."""
+"""Variables whose values mean the same with the other name."""
 
 COMMAND_IN_TEXT = re.compile(
     r"(?:(?<=[\"'])|(?<=&& )|(?<=; ))(?P<name>"
     + "|".join(COUNTERPARTS)
     + r")=(?P<value>\{[^{}\"']*\}|[\w,$%]+)(?=\s+(?:python[\d.]*|torchrun|accelerate|deepspeed|bash|sh)\b)"
 )
-"""A shell command inside a quoted text: the variable is set for a program that is known to train."""
+"""A shell command inside a string: the variable is set for a known training program."""
 
 EVERY_CARD = re.compile(r"(?P<head>--nproc[-_]per[-_]node(?:=|\s+))gpu\b")
-"""A process for each card, as torchrun is asked for it; `auto` is the same on every accelerator."""
+"""One process per card, as torchrun calls it; `auto` does the same on every accelerator."""
 
 _WITHOUT_EFFECT = {
     "NCCL_DEBUG": Words(
-        "for HCCL's log set ASCEND_GLOBAL_LOG_LEVEL", "查看 HCCL 日志请设置 ASCEND_GLOBAL_LOG_LEVEL"
+        "for HCCL's log, set ASCEND_GLOBAL_LOG_LEVEL",
+        "查看 HCCL 日志请设置 ASCEND_GLOBAL_LOG_LEVEL",
     ),
     "NCCL_TIMEOUT": Words(
         "set HCCL_CONNECT_TIMEOUT and HCCL_EXEC_TIMEOUT, in seconds",
@@ -37,7 +38,7 @@ SLURM_GPUS_WORDS = (
     Words(
         "Slurm sets this for GPUs only, not for NPUs.", "Slurm 只为 GPU 设置该变量，NPU 不会设置。"
     ),
-    Words("give the NPUs of a node in its place", "请改为给出每个节点的 NPU"),
+    Words("give the number of NPUs per node instead", "请改为指定每个节点的 NPU 数量"),
 )
 _PREFIXES = ("NCCL_", "TORCH_NCCL_")
 
@@ -47,9 +48,7 @@ def remark_words(name: str) -> tuple[Words, Words] | None:
     if not name.startswith(_PREFIXES):
         return None
     why = Words(f"{name} has no effect on HCCL.", f"{name} 对 HCCL 无效。")
-    nothing = Words(
-        "nothing to do; it may stay for NVIDIA cards", "无需处理，可保留给 NVIDIA 卡使用"
-    )
+    nothing = Words("nothing to do; keep it for NVIDIA cards", "无需处理，可保留给 NVIDIA 卡使用")
     return why, _WITHOUT_EFFECT.get(name, nothing)
 
 

@@ -1,7 +1,7 @@
 """The difference of two texts by lines, for texts that differ in few places.
 
-Ports change lines where they stand and insert a few, so looking ahead a little is enough and takes
-a fraction of a general difference's time. Correct for any two texts, only less tight."""
+Ports change lines in place and insert a few, so a short look-ahead is enough and takes a fraction
+of the time of a general diff. Correct for any two texts, just less compact."""
 
 import re
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def blocks(a: list[str], b: list[str]) -> Iterator[Block]:
 
 
 def _tight(a: list[str], b: list[str], block: Block) -> Iterator[Block]:
-    """A block without the single lines between changes that stayed the same."""
+    """A block split at single unchanged lines between changes."""
     size = block.a2 - block.a1
     if size != block.b2 - block.b1:
         yield block
@@ -64,7 +64,7 @@ def line_before(a: list[str], b: list[str], line: int) -> int:
 
 
 def _next_match(a: list[str], b: list[str], i: int, j: int) -> tuple[int, int]:
-    """How many lines to pass on each side until both go on alike."""
+    """How many lines to skip on each side until both match again."""
     for total in range(1, 2 * _LOOK_AHEAD):
         for di in range(max(0, total - _LOOK_AHEAD), min(total, _LOOK_AHEAD) + 1):
             dj = total - di
@@ -98,7 +98,7 @@ def added(path: str, text: str) -> str:
 
 
 def _name(path: str) -> str:
-    """A path as git writes it: quoted where a tab or a quote would end it."""
+    """A path as git writes it: quoted if a tab or a quote would end it."""
     if not _TO_QUOTE.search(path):
         return path
     return '"' + _TO_QUOTE.sub(lambda match: _ESCAPES.get(match[0], _octal(match[0])), path) + '"'
@@ -109,12 +109,12 @@ def _octal(character: str) -> str:
 
 
 def _end(path: str) -> str:
-    """What tells patch that a name with spaces goes on to the end of the line."""
+    """Tells patch that a name with spaces extends to the end of the line."""
     return "\t" if " " in path and not _TO_QUOTE.search(path) else ""
 
 
 def _lines(text: str) -> list[str]:
-    """Lines as git counts them: a form feed inside a line ends nothing."""
+    """Lines as git counts them: a form feed does not end a line."""
     parts = text.split("\n")
     rows = [f"{part}\n" for part in parts[:-1]]
     return rows + ([parts[-1]] if parts[-1] else [])

@@ -1,7 +1,7 @@
-"""Device literals: which strings name a CUDA device, where they stand, and what replaces them.
+"""Device literals: which strings name a CUDA device, where they are used, and what replaces them.
 
-A string counts only where the place says that it is a device: an argument, parameter, variable or
-key called so, a torch function's device argument, a comparison with a device. Prose, paths, keys
+A string counts only where its context makes it a device: an argument, parameter, variable or key
+with such a name, a torch function's device argument, a comparison with a device. Prose, paths, keys
 and names of implementations stay."""
 
 import ast
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from jumar.port import places
+from jumar.port import device_roles
 from jumar.port.context import PythonFile
 from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Proposal
@@ -33,13 +33,13 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A string in the source that is written as a device."""
+    """A string in the source that looks like a device."""
 
     node: ast.Constant | ast.JoinedStr
     form: Form
     prefix: str
     word: tuple[int, int]
-    """Where `cuda` itself stands in the text."""
+    """Where `cuda` itself is in the text."""
 
 
 def literal(node: ast.AST, file: PythonFile) -> Literal | None:
@@ -51,7 +51,7 @@ def literal(node: ast.AST, file: PythonFile) -> Literal | None:
     start, end = file.span(node)
     written = file.source.text[start:end]
     match = _SPELLED.match(written)
-    # Two strings written side by side, or an escape, do not end where they should.
+    # Adjacent strings, or an escape, do not end where they should.
     if match is None or not written.endswith(match["quote"]):
         return None
     body = written[match.end("quote") : -len(match["quote"])]
@@ -79,7 +79,7 @@ def _form(node: ast.AST) -> Form | None:
 
 
 def outermost(found: Literal, file: PythonFile) -> ast.expr:
-    """The whole expression that a literal is the device of: formatted, added to, or chosen."""
+    """The whole expression that a literal is the device of: formatted, concatenated, or chosen."""
     node: ast.expr = found.node
     while True:
         parent = file.parent(node)
@@ -104,19 +104,19 @@ def _extends(parent: ast.AST | None, node: ast.expr, file: PythonFile) -> bool:
     return False
 
 
-def role(found: Literal, file: PythonFile) -> places.Role | None:
-    """What the place of a literal makes of it; None leaves it alone."""
+def role(found: Literal, file: PythonFile) -> device_roles.Role | None:
+    """The role that its context gives a literal; None leaves it alone."""
     outer = outermost(found, file)
     if isinstance(outer, (ast.BoolOp, ast.IfExp)) and "current_accelerator" in file.text(outer):
         return None
     holder = file.parent(outer)
     if _names_npu(outer) or any(_names_npu(other) for other in _beside(outer, holder)):
         return None
-    return places.role(outer, file, certain=found.form is not Form.BARE)
+    return device_roles.role(outer, file, certain=found.form is not Form.BARE)
 
 
 def _beside(node: ast.expr, holder: ast.AST | None) -> list[ast.expr]:
-    """What is listed with a device: elements, or the keys beside a key."""
+    """What is listed with a device: elements of a list, or the other keys."""
     if isinstance(holder, (ast.List, ast.Tuple, ast.Set)):
         return holder.elts
     if isinstance(holder, ast.Dict) and node in holder.keys:
@@ -125,7 +125,7 @@ def _beside(node: ast.expr, holder: ast.AST | None) -> list[ast.expr]:
 
 
 def _names_npu(node: ast.AST) -> bool:
-    """Whether NPUs are named beside the literal already, by an earlier port or by the author."""
+    """Whether NPUs are already listed with the literal, by an earlier port or by the author."""
     return any(
         isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value.startswith("npu")
         for n in ast.walk(node)
@@ -133,11 +133,11 @@ def _names_npu(node: ast.AST) -> bool:
 
 
 def npu(found: Literal, file: PythonFile) -> Proposal:
-    """The seeds' plain form: `cuda` becomes `npu` inside the quotes."""
+    """The plain form: `cuda` becomes `npu` inside the quotes."""
     return file.change(found.node, Piece(*found.word, "npu"), needs=(TORCH_NPU,))
 
 
-def portable(found: Literal, file: PythonFile, place: places.Role) -> Proposal:
+def portable(found: Literal, file: PythonFile, used_as: device_roles.Role) -> Proposal:
     """The same device on whichever accelerator the machine has.
 
     A configuration names one device: it becomes the NPU's."""
@@ -149,7 +149,9 @@ def portable(found: Literal, file: PythonFile, place: places.Role) -> Proposal:
     if found.form is Form.BARE or (isinstance(node, ast.JoinedStr) and len(node.values) == 1):
         if isinstance(node, ast.JoinedStr) and ":" in file.text(node):
             return file.change(node, Piece(*found.word, f"{{{name}.type}}"), needs=(ACCELERATOR,))
-        text = name if place is places.Role.OBJECT and _alone(node, file) else f"{name}.type"
+        text = (
+            name if used_as is device_roles.Role.OBJECT and _alone(node, file) else f"{name}.type"
+        )
         return file.replace(node, text, ACCELERATOR)
     word = Piece(*found.word, f"{{{name}.type}}")
     if found.form is Form.F_STRING:

@@ -1,7 +1,7 @@
-"""What a name stands for: imports, aliases and assignments, scope by scope.
+"""What a name refers to: imports, aliases and assignments, scope by scope.
 
-One walk over the tree notes every binding, every parent and the nodes that rules ask for. Nothing
-is executed; a name whose meaning cannot be told is None, and rules leave it alone."""
+One walk over the tree records every binding, every parent and the nodes that rules ask for. Nothing
+is executed; a name that cannot be resolved is None, and rules leave it alone."""
 
 import ast
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Bound = str | ast.AST | None
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LEAVES = frozenset({ast.Load, ast.Store, ast.Del, int, str, type(None)})
-"""Values in a node that hold nothing to look at."""
+"""Values in a node without children to visit."""
 MAX_HOPS = 20
 
 
@@ -28,7 +28,7 @@ class Scope:
     """Names declared `global` or `nonlocal` here."""
 
     def bind(self, name: str, value: Bound) -> None:
-        """Note one more meaning of a name."""
+        """Record one more binding of a name."""
         home: Scope = self
         if name in self.outer:
             while home.parent is not None:
@@ -48,11 +48,11 @@ class Scope:
 
 @dataclass(slots=True, eq=False)
 class Names:
-    """The bindings of one module and the questions that rules ask about them."""
+    """The bindings of one module, and queries on them."""
 
     module: Scope
     package: str
-    """Dotted package that relative imports start from; empty when unknown."""
+    """Dotted package that relative imports start from; empty if unknown."""
     scopes: dict[ast.AST, Scope]
     parents: dict[ast.AST, ast.AST]
     found: dict[type[ast.AST], list[ast.AST]]
@@ -60,7 +60,7 @@ class Names:
     external: Callable[[str], str | None] = lambda dotted: dotted
     """Follows a dotted name of the repository to what it re-exports."""
     leading: frozenset[str] = frozenset()
-    """Names that may stand for something imported, here or through an alias."""
+    """Names that may refer to something imported, here or through an alias."""
     _memo: dict[tuple[int, str], str | None] = field(
         default_factory=dict[tuple[int, str], "str | None"]
     )
@@ -76,7 +76,7 @@ class Names:
         return self.module
 
     def qualified(self, node: ast.AST, scope: Scope | None = None, hops: int = 0) -> str | None:
-        """The dotted name that an expression stands for, such as `torch.cuda.amp`."""
+        """The dotted name that an expression refers to, such as `torch.cuda.amp`."""
         attributes: list[str] = []
         while node.__class__ is ast.Attribute:
             assert isinstance(node, ast.Attribute)
@@ -92,18 +92,18 @@ class Names:
         return self.external(".".join([base, *reversed(attributes)]))
 
     def may_lead(self, name: str) -> bool:
-        """Whether a name can stand for something imported at all; most names cannot."""
+        """Whether a name can refer to something imported at all; most cannot."""
         return name in self.leading or bool(self.stars) or name == "torch"
 
     def of_name(self, name: str, scope: Scope, hops: int = 0) -> str | None:
-        """The dotted name that a plain name stands for in a scope."""
+        """The dotted name that a plain name refers to in a scope."""
         home = scope.find(name)
         if home is None:
-            # A snippet may leave the import out, or get it through a star; nothing else is called so.
+            # A snippet may omit the import or use a star import; nothing else has this name.
             return "torch" if name == "torch" else self._from_stars(name)
         key = id(home), name
         if key not in self._memo:
-            # A name assigned from itself must not be followed for ever.
+            # A name assigned from itself must not be followed forever.
             self._memo[key] = None
             self._memo[key] = self._meaning(home, name, hops)
         return self._memo[key]
@@ -119,7 +119,7 @@ class Names:
                 dotted = None
             if dotted is not None and dotted not in meanings:
                 meanings.append(dotted)
-        # `try: from torch… except: …` gives several; the one that is torch's counts.
+        # `try: from torch… except: …` gives several; the one from torch counts.
         return next((m for m in meanings if m.partition(".")[0] == "torch"), None) or (
             meanings[0] if meanings else None
         )
@@ -132,7 +132,7 @@ class Names:
         return None
 
     def knows(self, package: str) -> bool:
-        """Whether anything in the module stands for a package or a part of it."""
+        """Whether anything in the module refers to a package or a part of it."""
         dotted = f"{package}."
         for scope in self.scopes.values():
             for bound in scope.names.values():
@@ -142,13 +142,13 @@ class Names:
         return any(self.external(f"{module}.{package}") == package for module in self.stars)
 
     def values(self, name: str, scope: Scope) -> list[Bound]:
-        """All that a name was ever bound to in the scope that holds it."""
+        """Everything that a name was ever bound to in the scope that holds it."""
         home = scope.find(name)
         return home.names[name] if home is not None else []
 
 
 def collect(tree: ast.Module, package: str, wanted: frozenset[type[ast.AST]]) -> Names:
-    """Walk a module once and note its bindings, parents and wanted nodes."""
+    """Walk a module once and record its bindings, parents and wanted nodes."""
     module = Scope(tree, None)
     names = Names(module, package, {tree: module}, {}, {kind: [] for kind in wanted}, [])
     parents, scopes, found = names.parents, names.scopes, names.found
@@ -182,7 +182,7 @@ def collect(tree: ast.Module, package: str, wanted: frozenset[type[ast.AST]]) ->
 
 
 def _finish(names: Names) -> None:
-    # The stack hands out the last first; readers expect the order of the text.
+    # The stack returns the last first; readers expect the order of the text.
     for nodes in names.found.values():
         nodes.reverse()
     leading: set[str] = set()

@@ -1,7 +1,7 @@
 """Which names of `torch.cuda` the NPU plug-in has, and under which name.
 
-From the vendor's native-API documentation (CC-BY-4.0); names that it does not have are told with a
-way out instead of being written."""
+From the vendor's native-API documentation (CC-BY-4.0); names that it does not have are reported
+with advice instead of being rewritten."""
 
 from jumar.port.records import Words
 
@@ -106,11 +106,11 @@ _NO_COUNTERPART = Words(
 
 WAY_OUT = {
     "nvtx": Words(
-        "use torch.profiler.record_function as a context, or torch_npu.npu.mstx",
+        "use torch.profiler.record_function as a context manager, or torch_npu.npu.mstx",
         "请改用 torch.profiler.record_function（with 语句）或 torch_npu.npu.mstx",
     ),
     "cudart": Words(
-        "profile with torch_npu.profiler instead of cudaProfilerStart and Stop",
+        "profile with torch_npu.profiler instead of cudaProfilerStart and cudaProfilerStop",
         "请用 torch_npu.profiler 代替 cudaProfilerStart/Stop",
     ),
     "profiler": Words("use torch_npu.profiler", "请改用 torch_npu.profiler"),
@@ -118,7 +118,7 @@ WAY_OUT = {
         "use torch.distributed with the hccl backend", "请使用 torch.distributed 与 hccl 后端"
     ),
     "comm": Words(
-        "use the collectives of torch.distributed, one process a card",
+        "use the collectives of torch.distributed, one process per card",
         "请使用 torch.distributed 的集合通信，每卡一个进程",
     ),
     "get_arch_list": Words(
@@ -130,11 +130,11 @@ WAY_OUT = {
         "torch.npu.NPUGraph 仅支持推理场景；训练时请不要使用图捕获",
     ),
     "OutOfMemoryError": Words("catch torch.OutOfMemoryError", "请捕获 torch.OutOfMemoryError"),
-    "list_gpu_processes": Words("read npu-smi info", "请使用 npu-smi info"),
-    "memory_usage": Words("read npu-smi info", "请使用 npu-smi info"),
-    "temperature": Words("read npu-smi info", "请使用 npu-smi info"),
-    "power_draw": Words("read npu-smi info", "请使用 npu-smi info"),
-    "clock_rate": Words("read npu-smi info", "请使用 npu-smi info"),
+    "list_gpu_processes": Words("use npu-smi info", "请使用 npu-smi info"),
+    "memory_usage": Words("use npu-smi info", "请使用 npu-smi info"),
+    "temperature": Words("use npu-smi info", "请使用 npu-smi info"),
+    "power_draw": Words("use npu-smi info", "请使用 npu-smi info"),
+    "clock_rate": Words("use npu-smi info", "请使用 npu-smi info"),
 }
 
 

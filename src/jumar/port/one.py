@@ -20,12 +20,12 @@ _YAML = frozenset({".yml", ".yaml"})
 _MANIFESTS = {"pyproject.toml": requirements.of_project, "setup.cfg": requirements.of_setup}
 _IN_CHINESE = {CANNOT_BE_READ: "无法读取", NOT_A_PLAIN_FILE: "不是普通文件"}
 _WIDE_TRACES = re.compile(rb"t\0o\0r\0c\0h|c\0u\0d\0a")
-"""The same in UTF-16, which is told of instead of read."""
+"""The same in UTF-16, which is reported instead of read."""
 _PLAIN_TRACES = re.compile(rb"cuda|CUDA|nccl|NCCL|nvidia|gpu|GPU|lightning|" + features.TRACES)
 
 
 def port_file(root: Path, found: Found, options: Options, project: Project) -> FileResult | None:
-    """Port one file; None when there is nothing to say about it."""
+    """Port one file; None if there is nothing to report."""
     if found.problem:
         return _problem(found, "JP005", found.problem, _IN_CHINESE[found.problem])
     if found.kind is FileKind.OTHER or found.is_link:
@@ -143,18 +143,18 @@ def _finding(
 def _problem(found: Found, code: str, en: str, zh: str) -> FileResult:
     why = Words(f"{found.path} {en}.", f"{found.path} {zh}。")
     advice = Words(
-        "it was copied as it is, or left out where it cannot be", "已原样复制，无法复制的已跳过"
+        "it was copied unchanged, or skipped if it cannot be copied", "已原样复制，无法复制的已跳过"
     )
     return FileResult(found.path, findings=(_finding(code, Severity.LIMIT, why, advice),))
 
 
 def _too_large(found: Found, size: int) -> FileResult:
     why = Words(
-        f"The file has {size / 1e6:.0f} MB and was not read as Python.",
+        f"The file is {size / 1e6:.0f} MB and was not parsed as Python.",
         f"文件大小为 {size / 1e6:.0f} MB，未按 Python 解析。",
     )
     advice = Words(
-        "it was copied as it is; a file of this size is usually generated: port its generator",
+        "it was copied unchanged; a file of this size is usually generated: port its generator",
         "已原样复制；该文件多为自动生成，请迁移其生成脚本",
     )
     return FileResult(found.path, findings=(_finding("JP006", Severity.LIMIT, why, advice),))
@@ -163,7 +163,7 @@ def _too_large(found: Found, size: int) -> FileResult:
 def _cuda_source(found: Found) -> FileResult:
     why = Words("CUDA C++ sources do not compile for NPUs.", "CUDA C++ 源码无法在 NPU 上编译。")
     advice = Words(
-        "use an equivalent of torch or torch_npu, or write the operator in Ascend C",
+        "use an equivalent in torch or torch_npu, or rewrite the operator in Ascend C",
         "请改用 torch 或 torch_npu 的等价算子，或用 Ascend C 重写",
     )
     return FileResult(

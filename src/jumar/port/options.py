@@ -1,4 +1,4 @@
-"""What the user asked for: the form of the output, the torch version, the chip, the rules."""
+"""The user's choices: the form of the output, the torch version, the chip, the rules."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OwnRule:
-    """A rule of the project's own: a resolved name that is replaced or reported."""
+    """A project's own rule: a resolved name that is replaced or reported."""
 
     code: str
     name: str
@@ -38,13 +38,13 @@ class Options:
     torch: tuple[int, int] = (2, 7)
     chip: str = "a2"
     select: tuple[str, ...] = ()
-    """Codes or their beginnings; empty means all."""
+    """Codes or their prefixes; empty means all."""
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    """Paths below the source that are copied as they are, as globs."""
+    """Paths below the source that are copied unchanged, as globs."""
     own_rules: tuple[OwnRule, ...] = ()
     distributed: str = ""
-    """The script that is made to train on many cards, relative to the source; empty for none."""
+    """The script to adapt to many cards, relative to the source; empty for none."""
     modelarts: bool = False
     xihe: bool = False
 
@@ -72,12 +72,12 @@ def torch_version(text: str) -> tuple[int, int]:
         raise BadInput(f"{text!r} is not a torch version", hint="such as --torch 2.7")
     version = int(match[1]), int(match[2])
     if version < (1, 8):
-        raise BadInput(f"torch {text} has no plug-in for NPUs", hint="the oldest is 1.8")
+        raise BadInput(f"there is no NPU plug-in for torch {text}", hint="the oldest is 1.8")
     return version
 
 
 def chip(text: str) -> str:
-    """Read a chip's name as the catalogue spells it."""
+    """Parse a chip's name as the catalogue spells it."""
     names = {"a2": "a2", "a3": "a3", "a5": "950", "950": "950", "910b": "a2", "910c": "a3"}
     name = names.get(text.lower())
     if name is None:

@@ -1,7 +1,7 @@
-"""What an import brings, and which package tied to CUDA that belongs to.
+"""What an import brings in, and which CUDA-only package it belongs to.
 
-What is neither in the table (`cuda_packages.py`) nor named for CUDA (`knn_cuda`) is not known to be
-tied to it and is not reported."""
+Packages that are neither in the table (`cuda_packages.py`) nor named for CUDA (`knn_cuda`) are not
+known to be tied to it and are not reported."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ _PARTLY_COMPILED = frozenset({"detectron2.layers", "torchvision.ops"})
 
 
 def imported(node: ast.AST) -> list[str]:
-    """The dotted names that an import from elsewhere brings."""
+    """The dotted names that an import from elsewhere brings in."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     assert isinstance(node, ast.ImportFrom)
@@ -41,9 +41,9 @@ def _named_for_cuda(module: str) -> Package:
         module,
         Severity.WORK,
         Effort.HOURS,
-        "use an equivalent of torch or torch_npu, or write the operator in Ascend C",
+        "use an equivalent in torch or torch_npu, or rewrite the operator in Ascend C",
         "请改用 torch 或 torch_npu 的等价算子，或用 Ascend C 重写",
-        f"{module} is named for CUDA: compiled kernels, which NPUs cannot run.",
+        f"{module} has CUDA in its name: its compiled kernels do not run on NPUs.",
         f"{module} 是 CUDA 编译的算子，NPU 无法运行。",
     )
 

@@ -1,4 +1,4 @@
-"""The few lines that ported code may need once a file, and where they go.
+"""The few lines that ported code may need once per file, and where they go.
 
 Portable code asks torch for the accelerator of the machine; for a torch without
 `torch.accelerator` the same names come from a small helper module. NPU-only code imports the
@@ -17,7 +17,7 @@ from jumar.port.source import Source
 ACCELERATOR = "ACCELERATOR"
 DEVICE_MODULE = "DEVICE_MODULE"
 DIST_BACKEND = "DIST_BACKEND"
-"""Only the helper module has it; torch with `torch.accelerator` answers by itself."""
+"""Only the helper module needs it; with `torch.accelerator`, torch knows it."""
 TORCH = "torch"
 TORCH_NPU = "torch_npu"
 TF_BRIDGE = "npu_bridge"
@@ -59,7 +59,7 @@ def pieces(
     source: Source,
     options: Options,
 ) -> Iterator[tuple[Piece, str]]:
-    """The insertions that make the needed names known, each with the need it serves.
+    """The insertions that define the needed names, each with the need it serves.
 
     `needs` are (name, offset of the place that uses it)."""
     first: dict[str, int] = {}
@@ -83,12 +83,12 @@ def pieces(
     if torch is None or torch in tree.body:
         yield _place(lines, tree, source, line), ACCELERATOR
     else:
-        # A script that goes on without torch must not ask it for anything then.
+        # A script that also runs without torch must not use torch in that case.
         yield _below(torch, [text for text in lines if text], source), ACCELERATOR
 
 
 def _torch_above(tree: ast.Module, line: int) -> ast.stmt | None:
-    """The one import that makes torch known above a line, be it in a block such as `try`."""
+    """The one import of torch above a line, even in a block such as `try`."""
     imports = [s for s in _top_level(tree.body) if _binds_torch(s) and _end(s) < line]
     plain = [s for s in imports if s in tree.body]
     if plain:
@@ -97,7 +97,7 @@ def _torch_above(tree: ast.Module, line: int) -> ast.stmt | None:
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that importing a module may run, those of blocks included."""
+    """The statements that importing a module may run, including those in blocks."""
     for statement in body:
         yield statement
         if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
@@ -158,7 +158,7 @@ def _lines(
 
 
 def _place(lines: list[str], tree: ast.Module, source: Source, use: int) -> Piece:
-    """After the last import above the line of the first use; else before the first statement."""
+    """After the last import above the first use; otherwise before the first statement."""
     anchor: ast.stmt | None = None
     first: ast.stmt | None = None
     for position, statement in enumerate(tree.body):
@@ -179,7 +179,7 @@ def _place(lines: list[str], tree: ast.Module, source: Source, use: int) -> Piec
 
 
 def _below(statement: ast.stmt, lines: list[str], source: Source) -> Piece:
-    """The lines under a statement, as far to the right as it stands."""
+    """The lines after a statement, with its indentation."""
     end = source.starts[_end(statement) - 1] + len(source.line_text(_end(statement)))
     indent = source.line_text(statement.lineno)[: statement.col_offset]
     margin = indent if indent.isspace() else ""

@@ -14,12 +14,12 @@ OWN = "::"
 """Marks a name that is defined in the repository itself: `::utils/net.py::Net`."""
 MAX_FOLLOWED_BYTES = 2_000_000
 MAX_KEPT_TREES = 60
-"""Trees that wait to be ported themselves; more would cost too much memory."""
+"""Trees kept until their file is ported; more would cost too much memory."""
 
 
 @dataclass(slots=True)
 class Surface:
-    """What importing a module can give: its top-level names and star imports."""
+    """What importing a module can provide: its top-level names and star imports."""
 
     names: dict[str, Bound] = field(default_factory=dict[str, Bound])
     stars: list[str] = field(default_factory=list[str])
@@ -44,7 +44,7 @@ class Project:
         self._found: dict[tuple[str, str], str | None] = {}
 
     def look_around(self) -> None:
-        """Note what rules must know of all files at once, before the first one is ported."""
+        """Record what rules must know about all files before the first one is ported."""
         found: set[str] = set()
         for path in self._files:
             try:
@@ -56,12 +56,12 @@ class Project:
         self.cuda_classes = frozenset(found)
 
     def take_tree(self, path: str, text: str) -> ast.Module | None:
-        """The tree of a module that was followed into earlier; each is handed out once."""
+        """The tree of a module that was parsed earlier; each is handed out once."""
         kept = self._trees.pop(path, None)
         return kept[1] if kept is not None and kept[0] == text else None
 
     def learn(self, path: str, tree: ast.Module) -> None:
-        """Remember what a module offers while its tree is at hand."""
+        """Remember what a module provides while its tree is available."""
         if path in self._files and path not in self._surfaces:
             surface = self._surfaces[path] = Surface()
             _top_level(tree.body, surface, self.package_of(path))
@@ -79,7 +79,7 @@ class Project:
         return str(folder)
 
     def follow(self, dotted: str, path: str, hops: int = 0) -> str | None:
-        """What a dotted name means in a file: followed through re-exports as far as they go."""
+        """What a dotted name means in a file, followed through re-exports as far as possible."""
         top = dotted.partition(".")[0]
         if top not in self._tops or top == "torch" or hops > 10:
             return dotted
@@ -107,7 +107,7 @@ class Project:
         return None
 
     def definition(self, qualified: str | None) -> Bound:
-        """The class or function that a followed name was defined by, if it is the repository's."""
+        """The class or function that defines a followed name, if it is the repository's."""
         if qualified is None or not qualified.startswith(OWN):
             return None
         module, _, name = qualified[len(OWN) :].partition(OWN)
@@ -154,7 +154,7 @@ class Project:
                 if len(self._trees) < MAX_KEPT_TREES:
                     self._trees[path] = text, tree
         except (OSError, Undecodable, SyntaxError, ValueError, RecursionError, MemoryError):
-            # Such a file is reported when it is ported itself; here it only gives no names.
+            # Such a file is reported when it is ported; here it just provides no names.
             return surface
         return surface
 

@@ -1,6 +1,6 @@
 """The project's own settings for a port: `jumar-port.toml`, or `[tool.jumar.port]` of pyproject.
 
-`select`, `ignore`, `exclude` are lists; `[[rule]]` tables are rules of the project's own."""
+`select`, `ignore`, `exclude` are lists; `[[rule]]` tables are the project's own rules."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +50,7 @@ def _speaks_of_ports(path: Path) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    # Imported here: most repositories say nothing about ports.
+    # Imported here: most repositories have no such settings.
     import tomllib
 
     try:
@@ -72,7 +72,7 @@ def _settings(table: dict[str, Any], path: Path) -> ProjectSettings:
 def _texts(value: object, place: str) -> tuple[str, ...]:
     entries = cast("list[object]", value) if isinstance(value, list) else None
     if entries is None or not all(isinstance(entry, str) for entry in entries):
-        raise BadInput(f"{place} is not a list of texts")
+        raise BadInput(f"{place} is not a list of strings")
     return tuple(str(entry) for entry in entries)
 
 
@@ -80,8 +80,8 @@ def _rule(entry: object, path: Path) -> OwnRule:
     table = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
     unknown = set(table) - _RULE_KEYS
     if unknown or "code" not in table or "name" not in table:
-        wrong = f"unknown {sorted(unknown)}" if unknown else "`code` and `name` are needed"
-        raise BadInput(f"{path}: a [[rule]] cannot be read: {wrong}")
+        wrong = f"unknown {sorted(unknown)}" if unknown else "`code` and `name` are required"
+        raise BadInput(f"{path}: invalid [[rule]]: {wrong}")
     values = {key: str(value) for key, value in table.items()}
     if values.get("severity", "limit") not in set(Severity):
         raise BadInput(

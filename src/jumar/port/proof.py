@@ -1,7 +1,7 @@
-"""Whether the port computes what the original computed: two runs compared, told as a certificate.
+"""Whether the port computes the same as the original: two runs compared, giving a certificate.
 
 This room only compares; whoever runs the two (the original on the CPU, the port on simulated NPUs)
-hands over what each of them noted, in the order in which it happened."""
+passes in what each run recorded, in order."""
 
 import math
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ TOLERANCE = 1e-5
 
 
 class Kind(StrEnum):
-    """What a number is of."""
+    """What a number describes."""
 
     OUTPUT = "output"
     LOSS = "loss"
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
     NOT_DETERMINISTIC = "not-deterministic"
     NO_STEPS = "no-steps"
     NO_DEVICE = "no-device"
-    """The port trained on the CPU, so nothing was tried."""
+    """The port trained on the CPU, so nothing was tested."""
     ORIGINAL_FAILED = "original-failed"
     PORT_FAILED = "port-failed"
     BOTH_FAILED = "both-failed"
@@ -36,14 +36,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Some figures that a run left behind, and the line of the script that made them."""
+    """Some figures that a run recorded, and the line of the script that produced them."""
 
     kind: Kind
     what: str
     values: tuple[float, ...] = ()
-    """A loss; the sum and the norm of a parameter or of what a module gave back."""
+    """A loss; the sum and the norm of a parameter or of a module's output."""
     digest: str = ""
-    """Of every bit of a parameter."""
+    """Over every bit of a parameter."""
     where: str = ""
     """`file:line`."""
     source: str = ""
@@ -51,7 +51,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a run broke."""
+    """How a run failed."""
 
     what: str
     where: str = ""
@@ -62,7 +62,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one run of a training script left behind."""
+    """What one run of a training script recorded."""
 
     device: str
     command: tuple[str, ...]
@@ -70,7 +70,7 @@ class RunResult:
     used: frozenset[str] = frozenset()
     """The kinds of device that losses and parameters were on."""
     cut: bool = False
-    """Ended by the time limit, so it may have come less far."""
+    """Stopped by the time limit, so it may have fewer steps."""
     failure: Failure | None = None
     seconds: float = 0.0
 
@@ -82,7 +82,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A place where the two runs part."""
+    """A place where the two runs diverge."""
 
     what: str
     original: str
@@ -117,12 +117,12 @@ class Certificate:
     parameters: int
     losses: tuple[LossPair, ...]
     largest: float
-    """The largest relative difference that was seen."""
+    """The largest relative difference found."""
     bitwise: bool
-    """All that was compared is equal to the last bit."""
+    """Everything that was compared is equal to the last bit."""
     difference: Difference | None = None
     origin: Difference | None = None
-    """The first module whose output differs, where that comes before the difference."""
+    """The first module whose output differs, if that comes before the difference."""
     failure: Failure | None = None
     seconds: tuple[float, float] = (0.0, 0.0)
 
@@ -131,17 +131,22 @@ class Certificate:
         """Whether the port is proven to compute the same."""
         return self.verdict is Verdict.PROVEN
 
+    @property
+    def is_the_ports_fault(self) -> bool:
+        """Whether the port went wrong where the original did not."""
+        return self.verdict in (Verdict.DIFFERS, Verdict.PORT_FAILED)
+
 
 def compare(original: RunResult, ported: RunResult, *, tolerance: float = TOLERANCE) -> Certificate:
-    """Compare two runs in the order of what they did: losses, and parameters after each step."""
+    """Compare two runs in order: losses, and parameters after each step."""
     found = _Comparison(tolerance)
     for rank, (left, right) in enumerate(zip(original.ranks, ported.ranks, strict=False)):
         found.walk(rank, left, right, may_be_short=original.cut or ported.cut)
     failure = ported.failure or original.failure
     if len(original.ranks) != len(ported.ranks) and found.difference is None and not failure:
         counts = str(len(original.ranks)), str(len(ported.ranks))
-        found.difference = Difference("number of processes that trained", *counts)
-    # Where a run broke, the other one went on: how far it came is no difference of its own.
+        found.difference = Difference("number of training processes", *counts)
+    # If one run failed, the other went on: how far it got is not a difference.
     difference = None if failure and found.ended_early else found.difference
     return Certificate(
         verdict=_verdict(original, ported, difference, found),
@@ -163,7 +168,7 @@ def compare(original: RunResult, ported: RunResult, *, tolerance: float = TOLERA
 
 
 def with_second_original(first: Certificate, original: RunResult, again: RunResult) -> Certificate:
-    """Where the original differs from itself, its difference from the port says nothing."""
+    """If the original differs from itself, its difference from the port means nothing."""
     if compare(original, again, tolerance=first.tolerance).verdict is not Verdict.DIFFERS:
         return first
     return replace(first, verdict=Verdict.NOT_DETERMINISTIC)
@@ -186,7 +191,7 @@ def _verdict(
 
 
 class _Comparison:
-    """Goes along two lists of marks and keeps what it saw."""
+    """Walks along two lists of marks and keeps what it finds."""
 
     def __init__(self, tolerance: float) -> None:
         self.tolerance = tolerance
@@ -207,7 +212,7 @@ class _Comparison:
         steps = losses = 0
         for mine, theirs in zip(a, b, strict=False):
             if (mine.kind, mine.what) != (theirs.kind, theirs.what):
-                self._part(rank, "what happens", _words(mine), _words(theirs), mine, theirs)
+                self._part(rank, "order of events", _words(mine), _words(theirs), mine, theirs)
                 break
             if mine.kind is Kind.STEP:
                 steps += 1
@@ -250,7 +255,7 @@ class _Comparison:
             )
 
     def _locate(self, rank: int, left: tuple[Mark, ...], right: tuple[Mark, ...]) -> None:
-        """Find the first module that gave back something else: the cause is there or above."""
+        """Find the first module with a different output: the cause is there or above."""
         outputs = (_outputs(left), _outputs(right))
         for mine, theirs in zip(*outputs, strict=False):
             if mine.what != theirs.what:
@@ -297,9 +302,9 @@ def _shown(mark: Mark) -> str:
 
 
 def gap(left: tuple[float, ...], right: tuple[float, ...]) -> float:
-    """The largest difference of figures that belong together, measured by the largest of them.
+    """The largest difference between corresponding figures, relative to the largest of them.
 
-    So the sum of a parameter, which may be next to nothing, is measured by its norm."""
+    So the sum of a parameter, which may be close to zero, is compared relative to its norm."""
     scale = max((abs(v) for v in (*left, *right) if math.isfinite(v)), default=0.0)
     worst = 0.0
     for one, other in zip(left, right, strict=False):

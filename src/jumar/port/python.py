@@ -39,13 +39,13 @@ TRACES = re.compile(
 _TYPOGRAPHIC = "“”‘’"
 _QUOTES = str.maketrans(_TYPOGRAPHIC, "\"\"''")
 _ASYNC = re.compile(r"\basync(?=\s*=[^=])")
-"""An argument's name in code for torch 0.3; a word of Python since 3.7."""
+"""An argument's name in code for torch 0.3; a keyword since Python 3.7."""
 _ALWAYS = frozenset({ast.Attribute, ast.ImportFrom, ast.Import})
 
 
 @dataclass(frozen=True, slots=True)
 class PortedText:
-    """What became of one text."""
+    """The result for one text."""
 
     text: str
     changes: tuple[Change, ...] = ()
@@ -53,7 +53,7 @@ class PortedText:
     uses: tuple[ApiUse, ...] = ()
     imports: tuple[str, ...] = ()
     helpers: tuple[str, ...] = ()
-    """Helper modules that the text imports now."""
+    """Helper modules that the text now imports."""
 
 
 def port_text(
@@ -63,7 +63,7 @@ def port_text(
     path: str = "script.py",
     project: Project | None = None,
 ) -> PortedText:
-    """Port one Python text; the text comes back as it is where nothing is to be done."""
+    """Port one Python text; it is returned unchanged if there is nothing to do."""
     options = options or Options()
     project = project or Project(Path(), [path])
     source = Source(text, "utf-8")
@@ -89,16 +89,16 @@ def port_text(
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A tree, and whether it was read without mending the text first."""
+    """A tree, and whether the text was parsed without repairs."""
 
     module: ast.Module
     text: str
-    """What was parsed, character for character as long as the original."""
+    """The text that was parsed, with the same length as the original."""
     clean: bool
 
 
 def parse(text: str) -> Parsed:
-    """Parse a text; typographic quotes, as word processors make them, are read as plain ones, and
+    """Parse a text; typographic quotes from word processors are read as plain ones, and
     arguments called `async` as `Async`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
@@ -150,7 +150,7 @@ def _port(
         else:
             remarks.append((code, outcome))
     accepted = edits.accept(proposals)
-    # An import that was replaced needs no word about its package any more.
+    # Once an import is replaced, its package needs no report.
     done = {(one.proposal.start, one.proposal.end) for one in accepted}
     remarks = _once_a_package(
         (code, r)
@@ -178,12 +178,12 @@ def _port(
 
 
 def _once(one: Finding) -> tuple[str, int, str]:
-    """What makes a finding the same as another: a line is told once of each thing."""
+    """The identity of a finding: each thing is reported once per line."""
     return one.code, one.line, one.subject
 
 
 def _once_a_package(remarks: Iterable[tuple[str, Remark]]) -> list[tuple[str, Remark]]:
-    """A package is told of where it is first imported; the other imports say nothing new."""
+    """A package is reported where it is first imported; other imports add nothing new."""
     first: dict[tuple[str, str], int] = {}
     remarks = list(remarks)
     for code, remark in remarks:
@@ -217,7 +217,7 @@ def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Propo
 
 
 def sound(after: str) -> bool:
-    """Whether the result can be read as the original could."""
+    """Whether the result parses as well as the original."""
     try:
         parse(after)
     except (SyntaxError, ValueError):
@@ -273,9 +273,9 @@ def _unreadable(source: Source, error: Exception, options: Options) -> PortedTex
         Effort.MINUTES,
         Kind.FILE,
         "syntax",
-        Words(f"Python 3 cannot read this file: {why}", f"Python 3 无法解析该文件：{why}"),
+        Words(f"Python 3 cannot parse this file: {why}", f"Python 3 无法解析该文件：{why}"),
         Words(
-            "The file was copied as it is; correct it, or leave it if it is a template or Python 2.",
+            "The file was copied unchanged; fix it, or ignore this if it is a template or Python 2.",
             "文件已原样复制；请修正语法，若是模板或 Python 2 代码可忽略。",
         ),
     )
@@ -293,8 +293,8 @@ def _old_word(text: str) -> Remark:
         Effort.MINUTES,
         Kind.FILE,
         "async",
-        Words("async is a word of Python since 3.7.", "async 自 Python 3.7 起为关键字。"),
-        Words("give this argument another name", "请为该参数改名"),
+        Words("async is a keyword since Python 3.7.", "async 自 Python 3.7 起为关键字。"),
+        Words("rename this argument", "请为该参数改名"),
     )
 
 
@@ -308,7 +308,7 @@ def _typographic(source: Source) -> tuple[str, Remark]:
         Kind.FILE,
         "quotes",
         Words(
-            "The file has typographic quotes, which Python cannot read.",
+            "The file has typographic quotes, which Python cannot parse.",
             "文件中有中文引号，Python 无法解析。",
         ),
         Words("Write plain quotes: \" and '.", "请改为英文引号。"),
@@ -324,11 +324,11 @@ def _would_not_parse(source: Source) -> tuple[str, Remark]:
         Kind.FILE,
         "edit",
         Words(
-            "The edits of this file would not have parsed, so none was made.",
+            "The edited file would not have parsed, so no edits were made.",
             "该文件的修改结果无法解析，因此未作任何修改。",
         ),
         Words(
-            "Port this file by hand, and please report it with the file.",
+            "Port this file by hand, and please report the problem with the file.",
             "请手工迁移该文件，并反馈此问题。",
         ),
     )
@@ -345,7 +345,7 @@ def _unplaced(file: PythonFile, node: ast.AST) -> Remark:
         Kind.DEVICE,
         "f-string",
         Words(
-            "A device stands inside an f-string whose parts cannot be placed exactly.",
+            "A device is inside an f-string whose parts cannot be located exactly.",
             "f-string 中含有设备相关代码，无法精确定位。",
         ),
         Words(

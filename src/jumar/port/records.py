@@ -1,4 +1,4 @@
-"""What porting yields, as data: edits, changes, findings, results."""
+"""The results of porting as data: edits, changes, findings."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,7 +13,7 @@ class Words(NamedTuple):
 
 
 class Severity(StrEnum):
-    """How much a finding stands in the way."""
+    """How severe a finding is."""
 
     INFO = "info"
     LIMIT = "limit"
@@ -21,7 +21,7 @@ class Severity(StrEnum):
 
 
 class Effort(StrEnum):
-    """How long a person needs for it."""
+    """How long a person needs to fix it."""
 
     NONE = "none"
     MINUTES = "minutes"
@@ -30,7 +30,7 @@ class Effort(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a finding is about; decides in which of the vendor's files it is listed."""
+    """What a finding is about; decides which of the vendor's files lists it."""
 
     FILE = "file"
     UNSUPPORTED = "unsupported"
@@ -52,7 +52,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a rule wants changed at one place: all pieces are done or none."""
+    """What a rule wants to change at one place: all pieces or none."""
 
     start: int
     end: int
@@ -63,7 +63,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a rule has to say about one place that it does not change."""
+    """What a rule reports about one place without changing it."""
 
     start: int
     end: int
@@ -91,7 +91,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A place that needs a person's eye, as the report shows it."""
+    """A place for a person to look at, as the report shows it."""
 
     code: str
     severity: Severity
@@ -117,7 +117,7 @@ class ApiUse:
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """What became of one file; `ported` is None when it stays byte-identical."""
+    """The result for one file; `ported` is None if it stays byte-identical."""
 
     path: str
     changes: tuple[Change, ...] = ()

@@ -1,12 +1,12 @@
 """One port from the folder to the reports: what the command line and other rooms call.
 
-A run into a folder that an earlier run wrote from the same source with the same choices, with
-nothing changed since on either side, is over after looking at the files' times."""
+If an earlier run wrote the same source with the same options into the same folder, and nothing has
+changed since on either side, the run ends after checking the files' times."""
 
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from jumar.port.tree import TreeResult
 
 Progress = Callable[[int, int], None]
-RULES_EDITION = 16
-"""Raised whenever a rule changes what it does, so that earlier results are not taken again."""
+RULES_EDITION = 17
+"""Raised whenever a rule or its texts change, so that earlier results are not reused."""
 Witness = Callable[["TreeResult"], "Evidence"]
-"""Tries a port before it is written, and says what came of it."""
+"""Tries a port before it is written, and returns the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run tells its caller."""
+    """What a run returns to its caller."""
 
     verdict: str
     changes: int
@@ -47,7 +47,7 @@ class Outcome:
     seconds: float
     report_dir: Path | None
     report: "Report | None"
-    """None when an earlier result was taken again."""
+    """None if an earlier result was reused."""
     earlier: str = ""
     """The earlier result's report, as JSON."""
 
@@ -60,7 +60,7 @@ class Outcome:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether places are left that need a person's work."""
+        """Whether any places still need manual work."""
         return self.work > 0
 
 
@@ -73,7 +73,7 @@ def port_repository(
     progress: Progress | None = None,
     witness: Witness | None = None,
 ) -> Outcome:
-    """Port a repository and write what was asked for; what a witness saw goes into the reports."""
+    """Port a repository and write what was asked for; a witness's evidence goes into the reports."""
     started = time.perf_counter()
     found = scan(source, options.exclude)
     options = _with_project_file(source, options)
@@ -82,10 +82,10 @@ def port_repository(
     key = _key(source, options, found)
     reports = report_dir or (target.folder / REPORT_FOLDER if target.folder is not None else None)
     if target.folder is not None and report_dir is None and witness is None:
-        earlier = _taken_again(target.folder, key, started)
+        earlier = _reused(target.folder, key, started)
         if earlier is not None:
             return earlier
-    # Imported here: a result that is taken again needs neither rules nor reports.
+    # Imported here: reusing a result needs neither rules nor reports.
     from jumar.port.adapt import apply as adaptations
     from jumar.port.report.summary import make
     from jumar.port.tree import port_tree
@@ -127,7 +127,7 @@ def _refuse_unknown_codes(options: Options) -> None:
         if not any(code.startswith(wanted) for code in known):
             raise BadInput(
                 f"no rule starts with {wanted!r}",
-                hint="codes are such as JP101, or JP7 for a group",
+                hint="use a code such as JP101, or JP7 for a group",
             )
 
 
@@ -139,21 +139,30 @@ def _write(
     report_dir: Path | None,
     key: str,
 ) -> None:
-    from jumar.port.report import files
-
     manifest: dict[str, Any] = {"key": key, "source": str(result.root.resolve())}
     if target.folder is not None:
-        inside = list(files.every(report))
+        inside = list(_report_files(report))
         write.write_tree(result, target.folder, inside if report_dir is None else [], manifest)
         if report_dir is not None:
             write.write_reports(report_dir, inside)
         return
     # The reports read the source, so they are made before it is changed.
-    texts = list(files.every(report)) if reports is not None else []
+    texts = list(_report_files(report)) if reports is not None else []
     if target.in_place:
         write.write_in_place(result)
     if reports is not None:
         write.write_reports(reports, texts)
+
+
+def _report_files(report: "Report") -> Iterator[tuple[str, str]]:
+    """Name and text of each file of the report."""
+    from jumar.port.report import as_html, as_json, as_patch, as_sarif, vendor
+
+    yield "report.html", as_html.render(report)
+    yield "report.json", as_json.render(report)
+    yield "report.sarif", as_sarif.render(report)
+    yield "port.patch", as_patch.render(report)
+    yield from vendor.files(report)
 
 
 def _key(source: Path, options: Options, found: list[Found]) -> str:
@@ -165,7 +174,7 @@ def _key(source: Path, options: Options, found: list[Found]) -> str:
     return digest.hexdigest()
 
 
-def _taken_again(folder: Path, key: str, started: float) -> Outcome | None:
+def _reused(folder: Path, key: str, started: float) -> Outcome | None:
     manifest = write.read_manifest(folder / REPORT_FOLDER)
     if manifest is None or manifest.get("key") != key:
         return None

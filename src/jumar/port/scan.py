@@ -1,4 +1,4 @@
-"""Find the files of a repository and say what each one is; never follows a link to a folder."""
+"""Find the files of a repository and the kind of each; never follows a link to a folder."""
 
 import fnmatch
 import os
@@ -81,14 +81,14 @@ class Found:
 def scan(root: Path, exclude: tuple[str, ...] = ()) -> list[Found]:
     """All files below a folder, sorted; folders that are links are listed, not entered."""
     if not root.exists():
-        raise BadInput(f"no such folder: {root}", hint="give the folder of your training code")
+        raise BadInput(f"no such folder: {root}", hint="pass the folder of your training code")
     if not root.is_dir():
-        raise BadInput(f"{root} is not a folder", hint="give the folder, not a file in it")
+        raise BadInput(f"{root} is not a folder", hint="pass the folder, not a file in it")
     try:
         return sorted(_walk(str(root), "", exclude), key=lambda f: f.path)
     except PermissionError as error:
         raise BadInput(
-            f"cannot read {error.filename}", hint="check who may read the folder"
+            f"cannot read {error.filename}", hint="check the permissions of the folder"
         ) from error
 
 
@@ -98,7 +98,7 @@ def _walk(folder: str, prefix: str, exclude: tuple[str, ...]) -> Iterator[Found]
         for entry in entries:
             path = prefix + entry.name
             if entry.name == _GIT:
-                # In a worktree or a submodule it is a file, and a copy would answer for the source.
+                # In a worktree or a submodule it is a file, and a copy would point to the source.
                 continue
             if entry.is_symlink():
                 yield Found(path, FileKind.OTHER, 0, 0, is_link=True)
@@ -108,7 +108,7 @@ def _walk(folder: str, prefix: str, exclude: tuple[str, ...]) -> Iterator[Found]
             elif entry.is_file():
                 yield _found(entry, path, exclude)
             else:
-                # A pipe would block whoever reads it; a device or a socket is nobody's code.
+                # A pipe would block its reader; a device or a socket is not code.
                 yield Found(path, FileKind.OTHER, 0, 0, problem=NOT_A_PLAIN_FILE)
     for path, below in folders:
         try:

@@ -1,6 +1,6 @@
 """A file's bytes as text and back, so that what is not edited returns byte for byte.
 
-The byte-order mark, the declared encoding and the line ends are kept. Positions of the `ast`
+The byte-order mark, the declared encoding and the line endings are kept. Positions of the `ast`
 (line, byte column) become offsets into the text here."""
 
 import codecs
@@ -14,7 +14,7 @@ _FALLBACKS = ("gb18030",)
 
 
 class Undecodable(ValueError):
-    """The bytes are not text in any encoding that was declared or is likely."""
+    """The bytes are not text in the declared encoding or any likely one."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Source:
     encoding: str
     bom: bytes = b""
     declared: bool = True
-    """False where the encoding was guessed: Python itself would refuse the file."""
+    """False if the encoding was guessed: Python itself would reject the file."""
     _starts: list[int] = field(default_factory=list[int])
 
     def encode(self, text: str) -> bytes:
@@ -87,7 +87,7 @@ def read(data: bytes, *, python: bool) -> Source:
             break
         return Source(text, name, bom, declared=position == 0)
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise Undecodable("UTF-16, which Python does not read")
+        raise Undecodable("UTF-16, which Python does not accept")
     raise Undecodable(f"not text in {encoding} or {', '.join(_FALLBACKS)}")
 
 

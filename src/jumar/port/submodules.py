@@ -1,4 +1,4 @@
-"""Submodules that are not checked out are told of: their code was not there to be ported."""
+"""Submodules that are not checked out are reported: their code could not be ported."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _PATH = re.compile(r"^\s*path\s*=\s*(?P<path>\S.*?)/?\s*$")
 
 
 def missing(root: Path, paths: Iterable[str], options: Options) -> list[FileResult]:
-    """What there is to say about the submodules of a repository."""
+    """Findings about the submodules of a repository."""
     paths = list(paths)
     if _LIST not in paths or not options.wants(CODE):
         return []

@@ -1,6 +1,6 @@
-"""Comments that keep a rule away: `# jumar: ignore`, `# jumar: ignore[JP101]`, `ignore-file`.
+"""Comments that silence rules: `# jumar: ignore`, `# jumar: ignore[JP101]`, `ignore-file`.
 
-The comment silences the lines of the statement part it stands on; `ignore-file` the whole file."""
+The comment silences the lines of its part of a statement; `ignore-file` the whole file."""
 
 import re
 
@@ -12,12 +12,12 @@ _FILE = re.compile(r"^\s*#\s*jumar:\s*ignore-file\s*$", re.MULTILINE)
 
 
 def whole_file(text: str) -> bool:
-    """Whether a comment asks to leave the file alone."""
+    """Whether a comment asks to skip the file."""
     return "ignore-file" in text and _FILE.search(text) is not None
 
 
 def lines(text: str) -> dict[int, frozenset[str]]:
-    """Per line number the codes that are silenced there; an empty set means all."""
+    """The codes silenced on each line; an empty set means all."""
     if "jumar" not in text:
         return {}
     silenced: dict[int, frozenset[str]] = {}
@@ -32,7 +32,7 @@ def lines(text: str) -> dict[int, frozenset[str]]:
 def silences(
     silenced: dict[int, frozenset[str]], code: str, source: Source, outcome: Proposal | Remark
 ) -> bool:
-    """Whether a comment on the lines of an outcome keeps its rule away."""
+    """Whether a comment on the lines of an outcome silences its rule."""
     if not silenced:
         return False
     first = source.line_of(outcome.start)

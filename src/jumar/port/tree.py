@@ -1,6 +1,6 @@
-"""Port a folder: scan, port each file (in parallel when it pays), gather what became of it.
+"""Port a folder: scan, port each file (in parallel if it pays off), gather the results.
 
-Nothing is written here; `write.py` does that, aside and renamed."""
+Nothing is written here; `write.py` does that, atomically."""
 
 import gc
 import os
@@ -18,20 +18,20 @@ from jumar.port.records import FileResult
 from jumar.port.scan import FileKind, Found, scan
 
 PARALLEL_BYTES = 1_500_000
-"""Below this much Python, starting processes costs more than it brings."""
+"""Below this much Python, starting processes costs more than it saves."""
 _CHUNK_BYTES = 300_000
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class TreeResult:
-    """What became of a repository."""
+    """The result for a repository."""
 
     root: Path
     options: Options
     files: tuple[Found, ...]
     results: tuple[FileResult, ...]
-    """Only files with something to say; the others stay as they are."""
+    """Only files with changes or findings; the others stay as they are."""
 
     @property
     def python_files(self) -> int:
@@ -43,7 +43,7 @@ class TreeResult:
         added = {path: data for r in self.results for path, data in r.extra}
         wanted = {pair for r in self.results for pair in r.helpers}
         if any("/" not in f.path and f.path.endswith(".py") for f in self.files):
-            # Scripts of the top folder may import modules of folders that are no packages.
+            # Scripts in the top folder may import modules from folders that are not packages.
             wanted |= {(".", module) for _, module in wanted}
         for root, module in wanted:
             path = os.path.normpath(os.path.join(root, f"{module}.py"))
@@ -71,7 +71,7 @@ def port_tree(
 
 
 def _silent(done: int, total: int) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 def _in_this_process(
@@ -88,7 +88,7 @@ def _in_this_process(
 
 
 class _PausedCollection:
-    """Syntax trees hold no cycles worth looking for; the collector would visit them all again."""
+    """Syntax trees have no cycles worth collecting; the collector would visit them all again."""
 
     def __enter__(self) -> None:
         self._was_on = gc.isenabled()
@@ -102,7 +102,7 @@ class _PausedCollection:
 def _in_processes(
     root: Path, work: list[Found], options: Options, project: Project, tell: Progress, count: int
 ) -> list[FileResult]:
-    # Imported here: half of a small run's time would go into these imports.
+    # Imported here: these imports would take half of a small run's time.
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
 
@@ -114,7 +114,7 @@ def _in_processes(
     with ProcessPoolExecutor(
         count, mp_context=context, initializer=_prepare_worker, initargs=(stop,)
     ) as pool:
-        # A worker that is interrupted before it ignores that may die with a lock that others wait for.
+        # A worker interrupted before it ignores the signal may die holding a lock that others wait for.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         tasks = {
             pool.submit(_port_chunk, root, chunk, options, project): len(chunk)
@@ -127,7 +127,7 @@ def _in_processes(
                 done += tasks[task]
                 tell(done, len(work))
         except BaseException:
-            # Chunks that workers hold already cannot be cancelled; they end at their next file.
+            # Chunks that workers already hold cannot be cancelled; they end at their next file.
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -139,7 +139,7 @@ class _Stop(Protocol):
 
 
 _stops: list[_Stop] = []
-"""In a worker: the sign that the parent has given up."""
+"""In a worker: the signal that the parent has given up."""
 
 
 def _prepare_worker(stop: _Stop) -> None:

@@ -1,7 +1,7 @@
-"""Write a port to a new folder, or over its own source: aside and renamed, all or nothing.
+"""Write a port to a new folder or over its own source: written aside and renamed, all or nothing.
 
-The source is only read, except in place; a second run into the same folder replaces what an earlier
-run wrote there and nothing else."""
+The source is only read, except in place; a second run into the same folder replaces only what an
+earlier run wrote there."""
 
 import json
 import os
@@ -26,13 +26,11 @@ def check_target(source: Path, target: Path) -> None:
     if inner == outer:
         raise BadInput(f"{target} is the source itself", hint="use --in-place to change it")
     if inner.is_relative_to(outer):
-        raise BadInput(f"{target} lies inside {source}", hint="choose a folder beside it")
+        raise BadInput(f"{target} is inside {source}", hint="choose a folder next to it")
     if outer.is_relative_to(inner):
-        raise BadInput(
-            f"{source} lies inside {target}", hint="choose another folder for the output"
-        )
+        raise BadInput(f"{source} is inside {target}", hint="choose another folder for the output")
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise BadInput(f"{target} is there and is not a folder")
+        raise BadInput(f"{target} exists and is not a folder")
     if not target.exists() or not any(target.iterdir()):
         return
     manifest = read_manifest(target / REPORT_FOLDER)
@@ -50,7 +48,7 @@ def check_target(source: Path, target: Path) -> None:
 
 
 def read_manifest(report: Path) -> dict[str, Any] | None:
-    """What an earlier run wrote, if one did."""
+    """What an earlier run wrote, if there was one."""
     try:
         return cast("dict[str, Any]", json.loads((report / MANIFEST).read_text("utf-8")))
     except (OSError, ValueError):
@@ -58,7 +56,7 @@ def read_manifest(report: Path) -> dict[str, Any] | None:
 
 
 def changed_since(target: Path, manifest: dict[str, Any]) -> str:
-    """The first file of an earlier output that was edited since; empty when none was."""
+    """The first file of an earlier output that was edited since; empty if none was."""
     for path, (size, mtime_ns) in manifest["written"].items():
         try:
             status = os.lstat(target / path)
@@ -72,13 +70,13 @@ def changed_since(target: Path, manifest: dict[str, Any]) -> str:
 def write_tree(
     result: "TreeResult", target: Path, reports: Iterable[tuple[str, str]], manifest: dict[str, Any]
 ) -> None:
-    """Write the port and its reports beside the target, then rename it into place."""
+    """Write the port and its reports next to the target, then rename them into place."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     except OSError as error:
         raise BadInput(
-            f"cannot write {target}: {error.strerror}", hint="choose a folder that you may write to"
+            f"cannot write {target}: {error.strerror}", hint="choose a folder with write permission"
         ) from error
     try:
         write_copy(result, aside, ported=True)
@@ -105,7 +103,7 @@ def _swap(aside: Path, target: Path) -> None:
 
 
 def write_copy(result: "TreeResult", folder: Path, *, ported: bool) -> None:
-    """Fill a folder with the files of the source, as they are or ported."""
+    """Fill a folder with the files of the source, original or ported."""
     changed = {r.path: r.ported for r in result.results if ported and r.ported is not None}
     made: set[str] = set()
     for found in result.files:
@@ -133,7 +131,7 @@ def _copy(source: Path, place: Path) -> None:
     try:
         shutil.copy2(source, place)
     except PermissionError:
-        # Reported as unreadable already; the rest of the repository is still worth having.
+        # Already reported as unreadable; the rest of the repository is still useful.
         place.unlink(missing_ok=True)
 
 
@@ -148,7 +146,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def write_in_place(result: "TreeResult") -> int:
-    """Replace each changed file by its port; every one is written aside and renamed."""
+    """Replace each changed file with its port; each is written aside and renamed."""
     todo = [(r.path, r.ported) for r in result.results if r.ported is not None]
     staged: list[tuple[str, Path]] = []
     try:

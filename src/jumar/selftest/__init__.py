@@ -1,3 +1,3 @@
-"""The platform tried on this machine: a home and a server of its own, many jobs, many faults.
+"""Tests the platform on this machine: its own home and server, many jobs, many faults.
 
-Knows the platform as its users do, through `jumar.Client` and the processes it starts."""
+Uses the platform as its users do, through `jumar.Client` and the command line."""

@@ -1,4 +1,4 @@
-"""The people of a self-test: users who are let in, and clients who submit and stop, come what may."""
+"""The users of a self-test, and clients that keep submitting and stopping whatever happens."""
 
 import random
 import secrets
@@ -20,7 +20,7 @@ _CALL_PATIENCE_S = 5.0
 
 
 class GaveUp(Exception):
-    """The time is over."""
+    """Time ran out."""
 
 
 @dataclass
@@ -30,11 +30,11 @@ class Outcome:
     accepted: dict[str, str] = field(default_factory=dict[str, str])
     refused: dict[str, str] = field(default_factory=dict[str, str])
     errors: Counter[str] = field(default_factory=Counter[str])
-    """Answers that were no use, by kind: each was asked again."""
+    """Errors by kind; each call was retried."""
 
 
 def let_in(machine: Machine, count: int, deadline: float) -> tuple[str, ...]:
-    """Users who register, are approved and sign in; their tokens."""
+    """Register users, approve them and sign them in; returns their tokens."""
     tokens: list[str] = []
     with machine.admin() as admin:
         for number in range(count):
@@ -49,7 +49,7 @@ def _register(client: Client, name: str, password: str) -> None:
     try:
         client.register(name, password)
     except Conflict:
-        return  # an earlier try got through
+        return  # an earlier attempt got through
 
 
 class Crowd:
@@ -93,13 +93,13 @@ class Crowd:
             thread.start()
 
     def open(self, share: float) -> None:
-        """Let so much of all jobs be submitted, so that each fault finds some that run."""
+        """Let this share of the jobs be submitted, so that every fault meets running ones."""
         with self._gate:
             self._opened = max(self._opened, share)
             self._gate.notify_all()
 
     def leave(self) -> None:
-        """Stop asking; returns when nobody does any more, which takes one answer at most."""
+        """Stop all clients; returns once each has had its current answer."""
         self._left.set()
         self.open(1.0)
         for thread in self._threads:
@@ -163,7 +163,7 @@ def _patiently(
     errors: Counter[str],
     left: threading.Event | None = None,
 ) -> T:
-    """Ask until it is answered well. A server may be away, full or busy; it may not stay so."""
+    """Retry until it works. A server may be down, full or busy, but not forever."""
     while True:
         try:
             return call()

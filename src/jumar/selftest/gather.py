@@ -1,6 +1,6 @@
-"""What is there when all is over: read through the API, from the ledger and from the machine.
+"""What is there at the end: read from the API, the ledger and the machine.
 
-Ends the server on the way, since what outlives it is evidence too."""
+Stops the server on the way, since what outlives it is evidence too."""
 
 from collections.abc import Sequence
 
@@ -17,8 +17,8 @@ from jumar.spec.records import JobRecord
 
 _GONE_LIMIT_S = 90.0
 _ANSWER_LIMIT_S = 120.0
-# Below jobs/ID/attempts/N: the keys of a user, and what was being written when somebody died.
-_NOT_NEEDED = ("store.json", "result.json.new")
+# Below jobs/ID/attempts/N: a user's keys, and files that were being written during a kill.
+_NOT_NEEDED = ("store.json", "result.json.new", "node0/result.json.new")
 
 
 def gather(
@@ -52,7 +52,7 @@ def gather(
         victims=frozenset(one.victim for one in done if one.victim is not None),
         deaths=tuple(deaths),
         orphans=orphans,
-        # Jobs that run on, as they should, have processes; that they run is told already.
+        # Jobs that are still running have processes; "none stuck" reports those.
         left_processes=_left_processes(machine, complaint) if is_over else (),
         left_files=_left_files(machine, records),
     )
@@ -69,7 +69,7 @@ def _logs(client: Client, records: Sequence[JobRecord]) -> dict[tuple[str, int],
 
 
 def _orphans(machine: Machine, going: set[str]) -> tuple[str, ...]:
-    """Processes of jobs that are over. The last of them may still be on their way out."""
+    """Processes of jobs that have ended. The last ones may still be exiting."""
     found: list[str] = []
 
     def none() -> bool:
@@ -96,7 +96,7 @@ def _left_files(machine: Machine, records: Sequence[JobRecord]) -> tuple[str, ..
         path
         for name in _NOT_NEEDED
         for path in (machine.home / "jobs").glob(f"*/attempts/*/{name}")
-        if path.parts[-4] in over
+        if path.relative_to(machine.home / "jobs").parts[0] in over
     ]
     found += (machine.home / "jobs").glob(".removed-*")
     return tuple(f"left in the home: {path.relative_to(machine.home)}" for path in sorted(found))

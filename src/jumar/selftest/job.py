@@ -1,8 +1,8 @@
-"""The program that every job of a self-test runs, by its path and alone.
+"""The program that every job of a self-test runs, as a single file.
 
-It tells outside of the home what really ran: one line in the ledger when it begins and one when it
-ends, and a lock on each card it was given. A lock belongs to the process and all that it has
-started, so whoever finds one taken has met somebody who should not be there any more."""
+It records outside the home what really ran: one line in the ledger when it begins and one when it
+ends, and a lock on each card it was given. A lock is shared by the process and everything it has
+started, so whoever finds one taken has found a process that should be gone."""
 
 import errno
 import fcntl
@@ -90,7 +90,7 @@ def _rest(kind: str, attempt: int) -> int:
 
 
 def _leave_child(seconds: float) -> None:
-    """A process that has turned its back on the job, as a daemon does."""
+    """A process that has detached itself from the job, like a daemon."""
     if os.fork() == 0:
         os.setsid()
         time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""What really ran, as the jobs themselves have told it outside of the home."""
+"""What really ran, as the jobs themselves recorded it outside the home."""
 
 import json
 from dataclasses import dataclass

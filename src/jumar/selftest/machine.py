@@ -1,6 +1,6 @@
-"""What a self-test has for itself: a folder, a home on a small disk, a clock, a port, a server.
+"""What a self-test has to itself: a folder, a home on a small disk, a clock, a port, a server.
 
-Nothing of the user's own home or server is read or touched."""
+The user's own home and server are neither read nor touched."""
 
 import json
 import os
@@ -25,6 +25,7 @@ from jumar.launch.processes.process import Identity
 from jumar.selftest import postgres, processes
 from jumar.selftest.plan import Fault
 from jumar.selftest.postgres import Postgres
+from jumar.wholefile import write_whole
 
 CPU_SLOTS, SIM_CARDS = 4, 4
 _COMMAND = [sys.executable, "-P", "-c", "from jumar.cli import main; main()"]
@@ -45,7 +46,7 @@ class Abilities:
 
 
 class Machine:
-    """The server is started and killed by name here; all else that is done to it is in `trouble`."""
+    """Starts, stops and kills the server; the other faults are in `trouble`."""
 
     def __init__(self, *, jobs: int, database: str) -> None:
         self.run_id = secrets.token_hex(8)
@@ -77,7 +78,7 @@ class Machine:
             lacking.add(Fault.POSTGRES)
         if self._faketime is None:
             lacking.add(Fault.CLOCK)
-            notes.append("the clock is not set back: libfaketime is not installed")
+            notes.append("skipping the clock fault: libfaketime is not installed")
         return Abilities(frozenset(Fault) - lacking, tuple(notes))
 
     @property
@@ -87,7 +88,7 @@ class Machine:
 
     @property
     def program(self) -> list[str]:
-        """What jobs run; -I and -S, since it needs nothing but the standard library."""
+        """What jobs run; with -I and -S, since it only needs the standard library."""
         job = Path(__file__).with_name("job.py")
         return [sys.executable, "-I", "-S", str(job), str(self.folder)]
 
@@ -101,7 +102,7 @@ class Machine:
             )
 
     def stop(self) -> str | None:
-        """End the server as people do; what went wrong."""
+        """Stop the server as people do; returns what went wrong."""
         done = self._jumar("down")
         return done.stderr.strip() if done.returncode != 0 else None
 
@@ -122,26 +123,24 @@ class Machine:
         processes.kill(identity)
         gone = processes.wait_until(lambda: not process.is_alive(identity), _GONE_LIMIT_S)
         if not gone:
-            raise HomeUnusable(f"the server (process {identity.pid}) does not end")
+            raise HomeUnusable(f"the server (process {identity.pid}) did not end")
         return identity.pid
 
     @contextmanager
     def admin(self, patience_s: float = 60.0) -> Generator[Client]:
-        """A client with the rights of whoever started the server."""
+        """A client with the rights of the user who started the server."""
         address = read_address(self.home / EMBEDDED_FILE)
         if address is None:
-            raise ServerUnreachable(f"{self.home / EMBEDDED_FILE} is not there")
+            raise ServerUnreachable(f"{self.home / EMBEDDED_FILE} does not exist")
         with Client(address.url, address.token, patience_s=patience_s) as client:
             yield client
 
     def set_clock(self, seconds: int) -> None:
-        """How far the platform's clock is from the machine's, from now on."""
-        aside = self._clock.with_suffix(".new")
-        aside.write_text(f"{seconds:+d}\n")
-        aside.replace(self._clock)
+        """Set the offset of the platform's clock from the machine's."""
+        write_whole(self._clock, f"{seconds:+d}\n")
 
     def remove(self, *, keep_folder: bool) -> None:
-        """End all that was started; with `keep_folder` what it left can still be looked at."""
+        """End everything that was started; `keep_folder` keeps its files for inspection."""
         self.set_clock(0)
         processes.kill_all(self.run_id)
         if self.postgres is not None:
@@ -203,7 +202,7 @@ class Machine:
         return kept
 
     def _mount(self, *, megabytes: int) -> None:
-        why = "only root may mount one"
+        why = "only root can mount one"
         if os.geteuid() == 0:
             options = f"size={megabytes}m,mode=0700"
             done = subprocess.run(
@@ -215,13 +214,13 @@ class Machine:
             why = done.stderr.strip()
         if not self._mounted:
             self._notes.append(
-                f"the disk is not filled: it takes a small disk of its own, and {why}"
+                f"skipping the disk fault: it needs a small disk of its own, and {why}"
             )
 
     def _make_postgres(self) -> None:
         why = postgres.missing()
         if why is not None:
-            self._notes.append(f"SQLite is used: {why}")
+            self._notes.append(f"using SQLite: {why}")
             return
         self.postgres = Postgres()
         self.postgres.start()
@@ -250,4 +249,4 @@ def _free_port() -> int:
         with suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
             return port
-    raise HomeUnusable("no free port was found between 15000 and 30000")
+    raise HomeUnusable("no free port between 15000 and 30000")

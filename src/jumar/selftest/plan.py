@@ -1,6 +1,6 @@
-"""What a self-test asks of the platform: how many jobs of which kinds, and which faults, by a seed.
+"""The plan of a self-test: how many jobs of which kinds, and which faults, from a seed.
 
-Pure: the same size and seed are the same plan."""
+Pure: the same size and seed give the same plan."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """How the jobs of one kind are asked for, and what becomes of one that nothing is done to."""
+    """How jobs of one kind are submitted, and how one ends if no fault hits it."""
 
     weight: int
     lines: int
@@ -38,7 +38,7 @@ class Behaviour:
     first_attempt_fails: bool = False
 
 
-# Retries, so that a supervisor that is killed costs some jobs nothing.
+# With retries, some jobs survive a killed supervisor.
 BEHAVIOURS: dict[Kind, Behaviour] = {
     Kind.QUICK: Behaviour(weight=6, lines=5, retries=1),
     Kind.LINES: Behaviour(weight=4, lines=60, pause_ms=50),
@@ -83,7 +83,7 @@ class PlannedJob:
 def plan_jobs(count: int, seed: int) -> tuple[PlannedJob, ...]:
     """Jobs of all kinds, mixed."""
     turn = [kind for kind, behaviour in BEHAVIOURS.items() for _ in range(behaviour.weight)]
-    # Each kind comes up early, so that a small run has all of them.
+    # Each kind comes first once, so that a small run has all of them.
     order = [*BEHAVIOURS, *turn * (count // len(turn) + 1)][:count]
     random.Random(seed).shuffle(order)
     return tuple(PlannedJob(f"job-{number:04}", kind) for number, kind in enumerate(order))
@@ -94,9 +94,9 @@ class Fault(StrEnum):
 
     SERVER = "server"
     SUPERVISOR = "supervisor"
-    GUARD = "guard"
+    KEEPER = "keeper"
     WARM = "warm"
-    BOTH = "guard-and-supervisor"
+    BOTH = "keeper-and-supervisor"
     FREEZE = "freeze"
     POSTGRES = "postgres"
     DESCRIPTORS = "descriptors"
@@ -107,7 +107,7 @@ class Fault(StrEnum):
 KILLS = (
     Fault.SERVER,
     Fault.SUPERVISOR,
-    Fault.GUARD,
+    Fault.KEEPER,
     Fault.POSTGRES,
     Fault.WARM,
     Fault.BOTH,
@@ -117,7 +117,7 @@ _MANY = 10
 
 
 def plan_faults(count: int, seed: int, available: Iterable[Fault]) -> tuple[Fault, ...]:
-    """`count` kills, restarts and freezes in turn, and what runs out (twice in a large run), mixed."""
+    """`count` kills, restarts and freezes, plus exhaustion faults (twice in a large run), shuffled."""
     possible = set(available)
     kills = [fault for fault in KILLS if fault in possible]
     order = (kills * (count // max(1, len(kills)) + 1))[:count]

@@ -1,4 +1,4 @@
-"""A PostgreSQL of the self-test's own, on a unix socket in a folder of its own."""
+"""A PostgreSQL for the self-test alone, on a Unix socket in its own folder."""
 
 import os
 import pwd
@@ -14,13 +14,13 @@ _LIMIT_S = 240
 
 
 def missing() -> str | None:
-    """Why there cannot be one on this machine; None when there can."""
+    """Why this machine cannot run one; None if it can."""
     if _programs() is None:
         return "PostgreSQL (initdb) is not installed"
     if find_spec("psycopg") is None:
         return "psycopg is not installed: pip install 'jumar[postgres]'"
     if os.geteuid() == 0 and (shutil.which("setpriv") is None or not _has_user("postgres")):
-        return "PostgreSQL does not run as root, and there is no setpriv or no user postgres"
+        return "PostgreSQL does not run as root, and setpriv or the user postgres does not exist"
     return None
 
 

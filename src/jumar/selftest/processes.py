@@ -19,7 +19,7 @@ _PAUSE_S = 0.05
 
 
 def marked(run_id: str) -> list[process.Stat]:
-    """Everything that this self-test has started and that still runs."""
+    """Everything that this self-test has started and that is still running."""
     return process.with_environment({MARK: run_id})
 
 
@@ -34,13 +34,13 @@ def of_jobs(run_id: str) -> list[tuple[process.Stat, str]]:
 
 
 def describe(stat: process.Stat) -> str:
-    """For people who have to find it."""
+    """A line by which people can find it."""
     command = _read(stat.pid, "cmdline").replace(b"\0", b" ").decode("utf-8", "replace").strip()
     return f"process {stat.pid} ({stat.name}): {command[:200]}"
 
 
 def warm_of(server: int) -> int | None:
-    """The warm process of a server. Guards look like it, but are not the server's children."""
+    """The warm process of a server. Keepers look like it, but are not the server's children."""
     for stat in process.all_stats():
         if stat.parent == server and not stat.is_dead and _WARM in _read(stat.pid, "cmdline"):
             return stat.pid
@@ -53,35 +53,35 @@ class Running:
 
     job: str
     attempt: int
-    guard: Identity
+    keeper: Identity
     supervisor: Identity
 
 
 def running_attempts(home: Path) -> list[Running]:
     """All attempts whose two processes live."""
     found: list[Running] = []
-    for path in (home / "jobs").glob("*/attempts/*/claim.json"):
-        if path.with_name("result.json").exists():
+    for path in (home / "jobs").glob("*/attempts/*/node0/claim.json"):
+        if path.parent.with_name("result.json").exists():
             continue
         try:
             values: dict[str, Any] = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError):
-            continue  # it is being written or removed just now
+            continue  # it is just being written or removed
         one = Running(
-            path.parts[-4], int(path.parts[-2]), _identity(values["guard"]), _identity(values)
+            path.parts[-5], int(path.parts[-3]), _identity(values["keeper"]), _identity(values)
         )
-        if process.is_alive(one.guard) and process.is_alive(one.supervisor):
+        if process.is_alive(one.keeper) and process.is_alive(one.supervisor):
             found.append(one)
     return found
 
 
 def kill(identity: Identity) -> bool:
-    """SIGKILL to just this process; whether it was there."""
+    """SIGKILL exactly this process; whether it was running."""
     return process.is_alive(identity) and process.send(identity.pid, signal.SIGKILL)
 
 
 def kill_all(run_id: str, limit_s: float = 30.0) -> bool:
-    """End everything of this self-test, however often it starts something new."""
+    """End every process of this self-test, even if new ones keep appearing."""
 
     def none_left() -> bool:
         left = marked(run_id)
@@ -104,7 +104,7 @@ def wait_until(happened: Callable[[], bool], limit_s: float) -> bool:
 
 
 def next_descriptor(pid: int) -> int:
-    """The number that the next file has which a process opens."""
+    """The descriptor that the next file opened by a process will get."""
     taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
     return next(number for number in range(len(taken) + 1) if number not in taken)
 

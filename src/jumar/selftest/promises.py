@@ -1,4 +1,4 @@
-"""Whether the platform kept its word: what was asked and done to it against what came of it.
+"""Whether the platform kept its promises: what was asked of it and done to it, against the outcome.
 
 Pure. Each promise is a function from the evidence to what speaks against it, in words."""
 
@@ -27,22 +27,22 @@ class Evidence:
     refused: Mapping[str, str] = field(default_factory=dict[str, str])
     """Name of a job to why it, or its stop, was never accepted."""
     records: tuple[JobRecord, ...] = ()
-    """What the server lists in the end."""
+    """What the server lists at the end."""
     ledger: tuple[Line, ...] = ()
     logs: Mapping[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
     """Id and rank to what the server shows."""
     faults: frozenset[Fault] = frozenset()
     """Those that happened."""
     victims: frozenset[tuple[str, int]] = frozenset()
-    """Id and attempt whose guard or supervisor was killed."""
+    """Id and attempt whose keeper or supervisor was killed."""
     deaths: tuple[str, ...] = ()
-    """Ends of the server that nobody had asked for."""
+    """Deaths of the server that were not part of the test."""
     orphans: tuple[str, ...] = ()
     """Processes of jobs that outlived their job."""
     left_processes: tuple[str, ...] = ()
     """Processes of the platform that outlived it."""
     left_files: tuple[str, ...] = ()
-    """Files in the home that nobody needs any more."""
+    """Files in the home that are no longer needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def _accepted(evidence: Evidence) -> list[str]:
         if listed[job.name] != 1:
             broken.append(f"{job.name} was accepted and is listed {listed[job.name]} times")
         elif evidence.accepted[job.name] not in ids:
-            broken.append(f"{job.name} is listed under another id than its client was given")
+            broken.append(f"{job.name} is listed under a different id from the one its client got")
     known = {job.name for job in evidence.jobs}
     broken += [f"{name} is listed and was never submitted" for name in listed.keys() - known]
     return broken
@@ -100,7 +100,7 @@ def _ran_once(evidence: Evidence) -> list[str]:
         if attempt.state is not AttemptState.SUCCEEDED:
             continue
         broken += [
-            f"{record.id} attempt {attempt.number} is succeeded, but rank {rank} did not end"
+            f"{record.id} attempt {attempt.number} succeeded, but rank {rank} did not end"
             for rank in range(job.behaviour.ranks)
             if (record.id, attempt.number, rank) not in ended
         ]
@@ -137,11 +137,11 @@ def _wrong_end(job: PlannedJob, record: JobRecord) -> list[str]:
         return []
     tries, most = len(record.attempts), job.behaviour.retries + 1
     if tries > most:
-        return [f"had {tries} attempts, and {most} were allowed"]
+        return [f"had {tries} attempts, {most} were allowed"]
     if record.state in _LOSES and tries < most:
         return [f"is {record.state} after {tries} attempts, though {most} were allowed"]
     if not tries and record.state is not JobState.STOPPED:
-        return [f"is {record.state} without an attempt"]
+        return [f"is {record.state} without any attempt"]
     if tries and record.attempts[-1].state != record.state and not _was_stopped(record):
         return [f"is {record.state}, its last attempt {record.attempts[-1].state}"]
     return []
@@ -159,7 +159,7 @@ def _explained(
     attempt: AttemptRecord,
     met_full_disk: set[tuple[str, int]],
 ) -> bool:
-    """Whether an attempt ended as it had to, after what it does and what was done to it."""
+    """Whether an attempt ended as it should, given what it does and what was done to it."""
     state, key = attempt.state, (record.id, attempt.number)
     if not state.is_final:
         return True  # told under "none stuck"
@@ -174,7 +174,7 @@ def _explained(
 
 
 def _met_full_disk(evidence: Evidence) -> set[tuple[str, int]]:
-    """Attempts that found no room for what they wrote themselves."""
+    """Attempts that had no space left for their own output."""
     return {(line.job, line.attempt) for line in evidence.ledger if line.event == "disk-full"}
 
 
@@ -229,16 +229,16 @@ def _attempts(evidence: Evidence) -> list[tuple[PlannedJob, JobRecord, AttemptRe
 
 _Check = Callable[[Evidence], list[str] | tuple[str, ...]]
 _PROMISES: dict[str, tuple[str, _Check]] = {
-    "accepted": ("every submit is accepted in the end, as one job", _accepted),
-    "once": ("every attempt runs once, and what succeeded has run", _ran_once),
-    "alone": ("no card and no job is held by two at a time", _alone),
-    "verdicts": ("every job ends as it must", _right_verdicts),
-    "logs": ("all logs are whole", _whole_logs),
-    "none stuck": ("every job is over in the end", _none_stuck),
+    "accepted": ("every submission is accepted eventually, as one job", _accepted),
+    "once": ("every attempt runs once, and every success really ran", _ran_once),
+    "alone": ("no card or job is held by two at the same time", _alone),
+    "verdicts": ("every job ends in the right state", _right_verdicts),
+    "logs": ("every log is complete", _whole_logs),
+    "none stuck": ("every job ends", _none_stuck),
     "no orphan": ("no process outlives its job", lambda evidence: evidence.orphans),
-    "server": ("the server ends only when it is made to", lambda evidence: evidence.deaths),
+    "server": ("the server never dies on its own", lambda evidence: evidence.deaths),
     "clean": (
-        "nothing is left of the platform when it is stopped",
+        "nothing is left behind when the platform stops",
         lambda evidence: evidence.left_processes + evidence.left_files,
     ),
 }

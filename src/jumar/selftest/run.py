@@ -35,7 +35,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a self-test has shown."""
+    """The result of a self-test."""
 
     passed: bool
     size: Size
@@ -46,14 +46,14 @@ class Report:
     faults: tuple[Done, ...]
     notes: tuple[str, ...]
     errors: dict[str, int]
-    """Answers that clients were given in vain and asked again for, and how often."""
+    """Errors that clients got and retried, and how often."""
     folder: str | None
-    """What was kept to look at; None when it was removed."""
+    """What was kept for inspection; None if it was removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far it is, for people who watch."""
+    """How far it is."""
 
     jobs: int
     accepted: int
@@ -64,14 +64,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Who is told how it goes."""
+    """Who is told about progress."""
 
     tell: Tell
     progress: Callable[[Progress], None]
 
 
 def run(size: Size, audience: Audience, *, keep: bool = False) -> Report:
-    """Run it and clean up, whatever happens; the folder stays if something broke, or with `keep`."""
+    """Run it and clean up in any case; the folder stays if a promise broke, or with `keep`."""
     began = time.monotonic()
     with _machine(size) as kept:
         trial = _Trial(kept.machine, size, audience, began + size.minutes * 60)
@@ -149,14 +149,14 @@ class _Trial:
         return gather(machine, self.jobs, crowd.outcome, self.done, self._deaths)
 
     def _make_trouble(self, crowd: Crowd) -> None:
-        """The faults, spread over the life of the jobs."""
+        """The faults, spread over the lifetime of the jobs."""
         parts = len(self.faults) + 1
         crowd.open(1 / parts)
         for number, fault in enumerate(self.faults):
             self._wait_for_share((number + 0.5) / parts, crowd)
             if time.monotonic() > self._deadline:
                 return
-            # Some are submitted just while it happens.
+            # Some jobs are submitted while it happens.
             crowd.open((number + 2) / parts)
             self._make_fault(fault)
             self._see_that_it_lives(f"the fault {fault}")
@@ -166,13 +166,13 @@ class _Trial:
     def _make_fault(self, fault: Fault) -> None:
         done = self._trouble.make(fault)
         if done is None:
-            self.notes.append(f"nothing was there for the fault {fault}")
+            self.notes.append(f"skipped the fault {fault}: there was nothing to apply it to")
         else:
             self.done.append(done)
             self._audience.tell(f"{len(self.done)}/{len(self.faults)} {done.words}")
 
     def _wait_for_share(self, share: float, crowd: Crowd) -> None:
-        """Until so much of all was done, or long enough: faults may also hold everything up."""
+        """Wait for this share of the work, with a limit: faults may hold everything up."""
         until = min(time.monotonic() + _LONGEST_WAIT_S, self._deadline)
         while time.monotonic() < until and self._share(crowd) < share:
             self._show(crowd)
@@ -193,18 +193,18 @@ class _Trial:
 
     def _see_that_it_lives(self, since: str) -> None:
         if self._machine.server() is None:
-            self._deaths.append(f"it had ended by itself after {since}; see server.log")
+            self._deaths.append(f"it died on its own after {since}; see server.log")
             self._machine.start()
 
     def _settle(self, crowd: Crowd) -> None:
-        """Until every client has its answers and every job is over, or the time is."""
+        """Wait until every client has its answers and every job has ended, or time runs out."""
         while time.monotonic() < self._deadline:
             self._show(crowd)
             self._see_that_it_lives("the last fault")
             if crowd.is_done and self._all_over():
                 return
             time.sleep(_POLL_S)
-        self.notes.append(f"the time was over after {self._size.minutes} minutes")
+        self.notes.append(f"ran out of time after {self._size.minutes} minutes")
 
     def _all_over(self) -> bool:
         try:

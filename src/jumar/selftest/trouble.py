@@ -1,4 +1,4 @@
-"""The faults, one function each: done to the self-test's own platform, and undone again."""
+"""The faults, one function each: applied to the self-test's own platform, and undone again."""
 
 import contextlib
 import os
@@ -39,18 +39,18 @@ class Done:
 
 
 class Troublemaker:
-    """Makes faults, each whole: when it returns the platform has what it needs again."""
+    """Injects faults; after each, the platform has everything it needs again."""
 
     def __init__(self, machine: Machine, seed: int) -> None:
         self._machine = machine
         self._random = random.Random(seed)
 
     def make(self, fault: Fault) -> Done | None:
-        """Do it; None when there was nothing to do it to."""
+        """Inject one; None if there was nothing to apply it to."""
         deeds: dict[Fault, Callable[[], Done | None]] = {
             Fault.SERVER: self._server,
             Fault.SUPERVISOR: self._supervisor,
-            Fault.GUARD: self._guard,
+            Fault.KEEPER: self._keeper,
             Fault.WARM: self._warm,
             Fault.BOTH: self._both,
             Fault.FREEZE: self._freeze,
@@ -81,11 +81,11 @@ class Troublemaker:
     def _supervisor(self) -> Done | None:
         return self._kill_one(Fault.SUPERVISOR, lambda one: (one.supervisor,))
 
-    def _guard(self) -> Done | None:
-        return self._kill_one(Fault.GUARD, lambda one: (one.guard,))
+    def _keeper(self) -> Done | None:
+        return self._kill_one(Fault.KEEPER, lambda one: (one.keeper,))
 
     def _both(self) -> Done | None:
-        return self._kill_one(Fault.BOTH, lambda one: (one.guard, one.supervisor))
+        return self._kill_one(Fault.BOTH, lambda one: (one.keeper, one.supervisor))
 
     def _kill_one(
         self, fault: Fault, chosen: Callable[[Running], tuple[Identity, ...]]
@@ -123,7 +123,7 @@ class Troublemaker:
             seconds = self._hold()
         finally:
             database.start()
-        return Done(fault=Fault.POSTGRES, words=f"PostgreSQL killed, away for {seconds:.1f} s")
+        return Done(fault=Fault.POSTGRES, words=f"PostgreSQL killed, down for {seconds:.1f} s")
 
     def _descriptors(self) -> Done | None:
         server = self._machine.server()
@@ -148,7 +148,7 @@ class Troublemaker:
                     opened.enter_context(one)
                     one.sendall(_HALF_REQUEST)
                 except OSError:
-                    break  # the server takes no more: that is what this is for
+                    break  # the server accepts no more connections: that is the point
                 count += 1
             yield count
 
@@ -168,7 +168,7 @@ class Troublemaker:
 
 @contextmanager
 def _few_descriptors(pid: int) -> Generator[None]:
-    """This process can open nothing meanwhile, but what it starts has some numbers to work with."""
+    """The process can open nothing in the meantime; processes it starts still can."""
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (processes.next_descriptor(pid), before[1]))
     try:
@@ -179,7 +179,7 @@ def _few_descriptors(pid: int) -> Generator[None]:
 
 
 def _fill(path: Path) -> None:
-    """Take all the room there is, down to the last byte."""
+    """Use up all free space, down to the last byte."""
     with path.open("wb", buffering=0) as file:
         room = os.statvfs(path.parent)
         with contextlib.suppress(OSError):

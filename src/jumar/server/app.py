@@ -7,11 +7,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jumar.errors import JumarError
+from jumar.errors import JumarError, RangeUnsatisfiable
 from jumar.server.api import cards, code, groups, jobs, logs, recovery, s3, stores, tokens, users
 from jumar.server.edge.exchange import error_answer, http_error, invalid_request
 from jumar.server.edge.guard import Guard
-from jumar.server.edge.ranges import RangeUnsatisfiable
 from jumar.server.edge.site import API, Site
 from jumar.server.web import error_page, mount_pages
 from jumar.spec.job import JobSpec

@@ -7,7 +7,6 @@ import errno
 import fcntl
 import json
 import os
-import secrets
 import tempfile
 import time
 from collections.abc import Generator, Mapping
@@ -15,19 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from jumar.errors import HomeUnusable, JumarError, StorageFull
+from jumar.errors import HomeHeld, HomeUnusable, JumarError, StorageFull
 from jumar.launch.processes.process import Identity, identify, is_alive
+from jumar.wholefile import write_whole
 
 _LOCK_WAIT_S = 1.0
-_HINT = "set JUMAR_HOME to a folder that you may write"
-
-
-class HomeHeld(HomeUnusable):
-    """Another server works in this home."""
+_HINT = "set JUMAR_HOME to a folder you can write to"
 
 
 def prepare_home(home: Path) -> None:
-    """Make the home if it is not there, and see that files can be written in it."""
+    """Make the home if it does not exist, and check that files can be written in it."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         home.chmod(0o700)
@@ -71,7 +67,7 @@ def locked(home: Path) -> Generator[None]:
             except BlockingIOError:
                 if time.monotonic() > until:
                     raise HomeHeld(
-                        f"a server already works in {home}", hint="stop it with: jumar down"
+                        f"another server is already using {home}", hint="stop it with: jumar down"
                     ) from None
                 time.sleep(0.05)
         yield
@@ -79,17 +75,10 @@ def locked(home: Path) -> Generator[None]:
 
 def write_private(path: Path, text: str) -> None:
     """Put a file in place at once and whole, for this user's eyes only."""
-    aside = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
+        write_whole(path, text, private=True, durable=True)
     except OSError as error:
         raise in_words(error, path.parent) from error
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def write_json(path: Path, values: Mapping[str, object]) -> None:
@@ -98,7 +87,7 @@ def write_json(path: Path, values: Mapping[str, object]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file's values; nothing when it is not there or not whole."""
+    """A JSON file's values; empty when the file is missing or incomplete."""
     try:
         values = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):

@@ -128,7 +128,7 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.KILLED_BY_SERVER: ((),),
     Cause.MACHINE_RESTARTED: ((),),
     Cause.NODE_LOST: (("nodes",),),
-    Cause.NODES_APART: ((),),
+    Cause.NODES_APART: (("error",),),
     Cause.NEVER_STARTED: (("limit_s",),),
     Cause.DIRECTORY_GONE: (("folder",),),
     Cause.RESULT_UNREADABLE: (("error",),),

@@ -5,7 +5,6 @@ can stand for gigabytes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from jumar.errors import BadInput
+from jumar.spec.faults import fault_words
 from jumar.spec.job import JobSpec
 from jumar.spec.text import flaws
 
@@ -33,7 +33,7 @@ def read_spec_file(path: Path) -> JobSpec:
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
     if len(data) > MOST_BYTES:
-        raise BadInput(f"{path} is larger than {MOST_BYTES} bytes: not a job file")
+        raise BadInput(f"{path} is larger than {MOST_BYTES} bytes, so it is not a job file")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -52,7 +52,8 @@ def parse_spec(text: str, *, source: str, folder: Path) -> JobSpec:
         raise BadInput(f"{source} is not YAML: {_yaml_words(error)}") from error
     if not isinstance(data, dict):
         raise BadInput(
-            f"{source}: a job file is a mapping of fields", hint="see an example: jumar run --help"
+            f"{source}: a job file must be a mapping of fields",
+            hint="see the fields: jumar spec schema",
         )
     values = cast("dict[str, Any]", data)
     # No path can be made of a text with a NUL.
@@ -99,7 +100,7 @@ class _Fault:
     def of(cls, detail: Any, lines: Lines) -> "_Fault":
         # The branch of a union, written <so>, is part of pydantic's path; people only know fields.
         place = tuple(part for part in detail["loc"] if not str(part).startswith("<"))
-        return cls.at(place, _message(detail), lines)
+        return cls.at(place, fault_words(detail), lines)
 
     @classmethod
     def at(cls, place: tuple[str | int, ...], message: str, lines: Lines) -> "_Fault":
@@ -115,24 +116,13 @@ class _Fault:
         )
 
 
-def _message(detail: Any) -> str:
-    if detail["type"] == "extra_forbidden":
-        return "unknown field"
-    if detail["type"] == "missing":
-        return "is missing"
-    if detail["type"] == "string_type" and isinstance(detail["input"], bool | int | float | date):
-        # What YAML takes for something else: yes, 3, 2026-01-31.
-        return "is not text; put it in quotes"
-    return str(detail["msg"]).removeprefix("Value error, ")
-
-
 def _refuse_aliases(text: str, source: str) -> None:
     depth = 0
     for event in _parse(text, Loader=_Loader):
         if isinstance(event, yaml.AliasEvent):
             raise BadInput(
                 f"{source}:{_line(event)}: YAML aliases are not allowed in a job file",
-                hint="write the value out where it is needed",
+                hint="repeat the value where it is needed",
             )
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1

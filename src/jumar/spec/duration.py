@@ -1,4 +1,4 @@
-"""`1h30m` and 5400 are the same length of time."""
+"""Durations: `1h30m` is 5400 seconds."""
 
 import re
 

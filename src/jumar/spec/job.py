@@ -19,7 +19,7 @@ from pydantic import (
 
 from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
 from jumar.spec.duration import format_duration, parse_duration
-from jumar.spec.places import SCHEMES, is_remote
+from jumar.spec.urls import SCHEMES, is_remote
 
 MOST_SECONDS = 366 * 24 * 3600
 # The longest argument or variable that Linux takes.
@@ -73,7 +73,7 @@ Device = Annotated[
         {
             "type": "string",
             "pattern": rf"^({'|'.join(DeviceKind)})(:([1-9][0-9]{{0,2}}|10[01][0-9]|102[0-4]))?$",
-            "description": f"a device kind and how many a node, at most {MOST_DEVICES}",
+            "description": f"kind and count of devices per node, at most {MOST_DEVICES}",
             "examples": ["npu:8", "gpu:1", "sim:2", "cpu"],
         }
     ),
@@ -132,7 +132,7 @@ class GitCode(_Strict):
     def _full_commit(cls, value: str) -> str:
         if not _COMMIT.fullmatch(value):
             raise ValueError(
-                f"{value!r} is not a commit; a branch moves, so give its 40-digit commit"
+                f"{value!r} is not a commit; branches move, so give the full 40-digit commit"
             )
         return value
 
@@ -160,7 +160,7 @@ Code = Annotated[
     Discriminator(
         _form_of_code,
         custom_error_type="code",
-        custom_error_message="write a folder, or {git: ADDRESS, commit: HASH}",
+        custom_error_message="must be a folder, or {git: URL, commit: HASH}",
     ),
     Field(description="a folder, a git repository at a commit, or an uploaded archive"),
 ]
@@ -174,7 +174,7 @@ Command = Annotated[
             "<words>" if isinstance(value, list) else "<line>" if isinstance(value, str) else None
         ),
         custom_error_type="command",
-        custom_error_message="write a list of words, or one line of text",
+        custom_error_message="must be a list of words, or one line of text",
     ),
     Field(
         description="a list is run as it is; a string is run by bash (or sh)",
@@ -198,16 +198,16 @@ class JobSpec(_Strict):
     type: Literal["regular", "distributed"] = "regular"
     nodes: Annotated[int, Field(ge=1, le=4096)] = 1
     ranks: Literal["node", "device"] = Field(
-        default="node", description="start the command once a node, or once a device"
+        default="node", description="start the command once per node or once per device"
     )
     auto_port: bool = Field(
         default=False,
-        description="read cuda as npu while it runs: a CUDA script on npu or sim devices, unedited",
+        description="run a CUDA script unchanged on npu or sim devices: cuda means npu at run time",
     )
     preemptible: bool = False
     priority: Annotated[int, Field(ge=1, le=1000)] = 100
     time_limit: Seconds | None = None
-    grace: Seconds = Field(default=30, description="from the asking to end until it is killed")
+    grace: Seconds = Field(default=30, description="grace period between SIGTERM and SIGKILL")
     segments: Annotated[int, Field(ge=1, le=10000)] = 1
     inputs: Places = Field(default_factory=dict)
     outputs: Places = Field(default_factory=dict)
@@ -217,8 +217,8 @@ class JobSpec(_Strict):
     )
     requirements: Annotated[str, _described(pattern=_INNER_PATH)] | None = Field(
         default=None,
-        description="a requirements file inside the code; pip-requirements.txt beside the boot "
-        "file is found by itself",
+        description="a requirements file inside the code; pip-requirements.txt next to the "
+        "script is found automatically",
     )
     environment: Annotated[dict[str, Text], _described(propertyNames=_NAMES)] = Field(
         default_factory=dict
@@ -242,7 +242,7 @@ class JobSpec(_Strict):
         if not words or not words[0].strip():
             raise ValueError("the command is empty")
         if any("\0" in word for word in words):
-            raise ValueError("the command has a NUL character")
+            raise ValueError("the command contains a NUL character")
         return value
 
     @field_validator("workdir")
@@ -285,14 +285,14 @@ class JobSpec(_Strict):
                 raise ValueError(f"{name!r} cannot be an environment variable")
         return value
 
-    # What must fit a field that stands before it is told at the field itself, which has a line;
-    # `info.data` lacks a field that is wrong in itself.
+    # Checks against an earlier field belong to the later one, so that the error names its line;
+    # `info.data` does not contain a field that is itself invalid.
 
     @field_validator("workdir")
     @classmethod
     def _code_or_workdir(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("code") is not None:
-            raise ValueError("give code or workdir, not both: code is copied, workdir is not")
+            raise ValueError("use code or workdir, not both: code is copied, workdir is not")
         return value
 
     @field_validator("nodes")
@@ -307,7 +307,7 @@ class JobSpec(_Strict):
     def _auto_port_for_npus(cls, value: bool, info: ValidationInfo) -> bool:
         device = info.data.get("device")
         if value and device is not None and device.kind not in (DeviceKind.NPU, DeviceKind.SIM):
-            raise ValueError(f"it needs npu or sim devices, not {device}")
+            raise ValueError(f"needs npu or sim devices, not {device}")
         return value
 
     @field_validator("outputs")
@@ -315,25 +315,25 @@ class JobSpec(_Strict):
     def _no_input_again(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         both = set(info.data.get("inputs", ())) & set(value)
         if both:
-            raise ValueError(f"{min(both)!r} is an input and an output")
+            raise ValueError(f"{min(both)!r} is both an input and an output")
         return value
 
     @property
     def stages_data(self) -> bool:
-        """Whether something has to be carried to or from the node."""
+        """Whether data has to be copied to or from the node."""
         return self.sends_results or any(map(is_remote, self.inputs.values()))
 
     @property
     def sends_results(self) -> bool:
-        """Whether something has to be carried away when it ends."""
+        """Whether results have to be uploaded when it ends."""
         return any(map(is_remote, filter(None, (*self.outputs.values(), self.ckpt))))
 
     def dump(self) -> dict[str, Any]:
-        """As JSON values, defaults left out; secrets are in it."""
+        """As JSON values, without defaults, with secrets."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def masked(self) -> dict[str, Any]:
-        """As JSON values to show to people: what looks like a secret is hidden."""
+        """As JSON values to show to people: what looks like a secret is masked."""
         shown = self.model_dump(mode="json")
         if isinstance(self.code, GitCode):
             shown["code"]["git"] = _SIGN_IN.sub(rf"\1{MASK}@", self.code.git)

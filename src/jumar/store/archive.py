@@ -1,4 +1,4 @@
-"""Unpack archives in a store, safely: no path escapes, no links, no bombs."""
+"""Unpack archives in a store safely: no escaping paths, no links, no zip bombs."""
 
 import bz2
 import gzip
@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from jumar.errors import BadInput
-from jumar.store.base import Place
 from jumar.store.folder import FolderStore, check_path_key, explained
-from jumar.store.transfer.one import copy_entry
+from jumar.store.places import Place
 from jumar.store.transfer.records import Progress
+from jumar.store.transfer.run import copy_entry
 
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _STEP_BYTES = 8 << 20
-# Chinese characters take three bytes in UTF-8; from here on all do.
+# Chinese characters take three bytes in UTF-8, as all do from here on.
 _FIRST_OF_THREE_BYTES = "\u0800"
 _MOST_AT_ONCE = 64 << 20
 _ZIP_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
@@ -39,10 +39,10 @@ class Limits:
     bytes: int = 2 << 40
     files: int = 20_000_000
     ratio: int = 200
-    """How many times larger than the archive, once past `free_bytes`."""
+    """The largest expansion factor, beyond `free_bytes`."""
     free_bytes: int = 100 << 20
     bytes_per_file: int = 20
-    """How much of the archive each file must take, once past `free_files`."""
+    """How many bytes of archive there must be per file, beyond `free_files`."""
     free_files: int = 100_000
 
 
@@ -55,14 +55,14 @@ class UnpackReport:
 
 
 def is_archive(name: str) -> bool:
-    """Whether the name is of an archive that can be unpacked."""
+    """Whether this is the name of an archive that can be unpacked."""
     return name.lower().endswith(_ENDINGS)
 
 
 def unpack(
     source: Place, target: Place, limits: Limits, progress: Progress | None = None
 ) -> UnpackReport:
-    """Unpack the archive `source` into the folder `target`; nothing is written when a name is bad."""
+    """Unpack the archive `source` into the folder `target`; a bad name means nothing is written."""
     if not is_archive(source.key):
         raise BadInput(f"{source.url} is not an archive", hint=f"one of: {' '.join(_ENDINGS)}")
     target.store.make_ready()
@@ -79,9 +79,9 @@ def unpack(
                 return _unpack_zip(path, target, allowed, progress)
             return _unpack_tar(path, target, allowed, progress)
         except _DAMAGED as error:
-            raise BadInput(f"{source.url} is damaged or of an unknown kind: {error}") from error
+            raise BadInput(f"{source.url} is damaged or of an unknown format: {error}") from error
         except OSError as error:
-            # bz2 tells damage so; an error of the system has a number.
+            # bz2 reports damage like this; errors of the system have a number.
             if error.errno is not None:
                 raise explained(error, str(target.url)) from error
             raise BadInput(f"{source.url} is damaged: {error}") from error
@@ -94,7 +94,8 @@ def _local(source: Place, scratch: Path, progress: Progress) -> Path:
     name = source.key.rpartition("/")[2]
     entry = source.store.stat(source.key)
     progress.plan(1, entry.size)
-    copy_entry(source.store, entry, FolderStore(str(scratch), "aside"), name, progress)
+    aside = FolderStore(str(scratch), "aside")
+    copy_entry(source.store, entry, aside, name, progress=progress)
     return scratch / name
 
 
@@ -125,26 +126,26 @@ def _refuse_odd(info: zipfile.ZipInfo, archive: str) -> None:
         raise BadInput(f"{archive}: {info.filename!r} is a link or a device, not a file")
     if info.compress_type not in _ZIP_METHODS:
         raise BadInput(
-            f"{archive}: {info.filename!r} is packed by method {info.compress_type}, unknown here",
-            hint="pack it again, with deflate",
+            f"{archive}: {info.filename!r} uses unsupported compression method {info.compress_type}",
+            hint="repack it with deflate",
         )
 
 
 def _name(info: zipfile.ZipInfo) -> str:
-    """The member's name; Chinese Windows writes GBK where the standard has only cp437."""
+    """The member's name; Chinese Windows writes GBK where the standard says cp437."""
     name = info.filename
     if not info.flag_bits & 0x800:
-        # One that cp437 does not have came from a field for Unicode names.
+        # A name that cp437 cannot encode came from a Unicode field.
         with suppress(UnicodeEncodeError):
             name = _decoded(name.encode("cp437"), windows=info.create_system == 0) or name
-    # Some packers of Windows write its separator, against the standard.
+    # Some Windows tools write backslashes, against the standard.
     return (name if "/" in name else name.replace("\\", "/")).removeprefix("./")
 
 
 def _decoded(name: bytes, *, windows: bool) -> str | None:
-    """A name in UTF-8 or GBK; None when it is neither."""
+    """A name in UTF-8 or GBK; None if it is neither."""
     utf_8, gbk = _decoded_as(name, "utf-8"), _decoded_as(name, "gbk")
-    # Short GBK names, such as '图片', can be UTF-8 too, of letters that no Chinese name has.
+    # Short GBK names such as '图片' are also valid UTF-8, of letters that no Chinese name has.
     if windows and gbk and utf_8 and max(utf_8) < _FIRST_OF_THREE_BYTES:
         return gbk
     return utf_8 or gbk
@@ -158,7 +159,7 @@ def _decoded_as(name: bytes, encoding: str) -> str | None:
 
 
 def _unpack_tar(path: Path, target: Place, allowed: "_Allowed", progress: Progress) -> UnpackReport:
-    # Twice through: first the names, so that a bad one leaves nothing behind.
+    # Two passes: names first, so that a bad one leaves nothing behind.
     names: list[str] = []
     total = 0
     for name, member, _ in _members(path):
@@ -181,7 +182,7 @@ def _members(path: Path) -> Iterator[tuple[str, tarfile.TarInfo, tarfile.TarFile
     with _decompressed(path) as stream:
         archive = tarfile.TarFile(fileobj=cast("IO[bytes]", _Careful(stream)))
         while (member := archive.next()) is not None:
-            # tarfile remembers all members; a million would be a gigabyte.
+            # tarfile keeps all members; a million would take a gigabyte.
             cast("Any", archive).members.clear()
             if member.isdir() or _is_litter(member.name):
                 continue
@@ -191,7 +192,7 @@ def _members(path: Path) -> Iterator[tuple[str, tarfile.TarInfo, tarfile.TarFile
 
 
 def _tar_name(name: str) -> str:
-    """The name, also where it was packed in GBK: tarfile takes all for UTF-8."""
+    """The name, even if it was packed in GBK: tarfile assumes UTF-8."""
     if name.isprintable():
         return name
     return _decoded(name.encode("utf-8", "surrogateescape"), windows=False) or name
@@ -208,7 +209,7 @@ def _decompressed(path: Path) -> IO[bytes]:
 
 
 class _Careful:
-    """What a tar is read from: tarfile takes headers into memory, however large they say they are."""
+    """Limits reads: tarfile loads headers into memory, however large they claim to be."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -222,7 +223,7 @@ class _Careful:
 
 
 def _is_litter(name: str) -> bool:
-    """What macOS puts beside the files: loaders would take it for a class."""
+    """Files that macOS adds: data loaders would take them for a class."""
     return name.startswith("__MACOSX/") or name.rpartition("/")[2] == ".DS_Store"
 
 
@@ -234,16 +235,16 @@ def _check(names: list[str], total: int, allowed: "_Allowed") -> None:
         folder = name.rpartition("/")[0]
         while folder:
             if folder in files:
-                raise BadInput(f"the archive has {folder!r} as a file and as a folder")
+                raise BadInput(f"the archive contains {folder!r} both as a file and as a folder")
             folder = folder.rpartition("/")[0]
 
 
 def _check_amount(count: int, total: int, allowed: "_Allowed") -> None:
     if count > allowed.files:
-        raise BadInput(f"the archive has more than the {allowed.files} files that are allowed")
+        raise BadInput(f"the archive contains more than the allowed {allowed.files} files")
     if total > allowed.bytes:
         raise BadInput(
-            f"the archive unpacks to {total} bytes, more than the {allowed.bytes} that are allowed",
+            f"the archive unpacks to {total} bytes, more than the allowed {allowed.bytes}",
             hint="if you trust it: --most-bytes N",
         )
 
@@ -258,7 +259,7 @@ class _Allowed:
 
 @dataclass
 class _Budget:
-    """What may still be unpacked: headers can lie."""
+    """Counts what is really unpacked: headers can lie."""
 
     allowed: int
     used: int = 0
@@ -276,7 +277,7 @@ def _store(file: IO[bytes], target: Place, name: str, budget: _Budget) -> None:
     if len(data) < _STEP_BYTES:
         target.store.write(key, data)
         return
-    # Too large for memory: by way of a file.
+    # Too large for memory: use a file.
     with tempfile.TemporaryDirectory(prefix="jumar-member-") as scratch:
         with (Path(scratch) / "member").open("wb") as made:
             made.write(data)

@@ -1,7 +1,7 @@
-"""Objects kept on a node between jobs, by content: bounded in size, the longest unused go first.
+"""Objects cached on a node between jobs, by content: bounded in size, least recently used go first.
 
-A cached file is handed out as a hard link where the file system allows, else as a copy. It is
-read-only, and one whose size or time has changed is thrown away and fetched again."""
+A cached file is handed out as a hard link where the file system allows it, else as a copy. It is
+read-only; if its size or time has changed, it is discarded and fetched again."""
 
 import fcntl
 import hashlib
@@ -23,7 +23,7 @@ from jumar.store.transfer.records import Options, Progress
 
 @dataclass(frozen=True, slots=True)
 class ContentCache:
-    """A folder of objects, at most `most_bytes` large when nobody fetches."""
+    """A folder of objects, at most `most_bytes` large while nothing is being fetched."""
 
     folder: Path
     most_bytes: int
@@ -31,7 +31,7 @@ class ContentCache:
     def bring(
         self, store: ObjectStore, entry: Entry, target: str, options: Options, progress: Progress
     ) -> bool:
-        """Put the object at `target`; whether it was in the cache."""
+        """Put the object at `target`; returns whether it was in the cache."""
         name = self._name(store, entry)
         cached = self.folder / name
         hit = _is_sound(cached, entry.size)
@@ -41,7 +41,7 @@ class ContentCache:
             if not _is_sound(cached, entry.size):
                 folder = FolderStore(str(self.folder), "the cache")
                 Download(store, entry, folder, name, options, progress).run()
-            # Another process may make room just now: then it is fetched again.
+            # Another process may be trimming right now: then fetch it again.
             with suppress(FileNotFoundError):
                 cached.chmod(0o444)
                 os.utime(cached, ns=(time.time_ns(), _sealed(cached, cached.stat())))
@@ -51,7 +51,7 @@ class ContentCache:
         return hit
 
     def _name(self, store: ObjectStore, entry: Entry) -> str:
-        # By content within a bucket: another server may call other bytes by the same tag.
+        # By content within a bucket: another server may give the same tag to other bytes.
         what = f"{store.endpoint.url}\0{store.bucket}\0{entry.etag}\0{entry.size}"
         if not names_content(entry.etag):
             what += f"\0{entry.key}\0{entry.mtime}"
@@ -60,7 +60,7 @@ class ContentCache:
 
     @contextmanager
     def held(self, what: str) -> Generator[None]:
-        """One process at a time brings the same thing; the next finds it here."""
+        """One process at a time fetches the same thing; the next finds it here."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = hashlib.sha256(what.encode("utf-8", "surrogateescape")).hexdigest()[:24]
         with (self.folder / f"lock-{name}").open("w") as lock:
@@ -68,7 +68,7 @@ class ContentCache:
             yield
 
     def trim(self) -> int:
-        """Remove what was not used for longest until the rest fits; gives the bytes removed."""
+        """Remove the least recently used files until the rest fits; returns the bytes removed."""
         with self.held("trim"):
             files = [
                 (found.st_atime_ns, found.st_size, found.st_nlink, path)
@@ -81,7 +81,7 @@ class ContentCache:
             for _, size, links, path in sorted(files):
                 if total - removed <= self.most_bytes:
                     break
-                # One that a job still has linked frees nothing.
+                # Removing one that a job still links to frees nothing.
                 if links == 1:
                     path.unlink(missing_ok=True)
                     removed += size
@@ -98,8 +98,8 @@ def _is_sound(cached: Path, size: int) -> bool:
 
 
 def _sealed(cached: Path, found: os.stat_result) -> int:
-    """The time that a file keeps as long as nobody writes to it: its nanoseconds are its name's. A
-    job that runs as root can write to a read-only file; the next job must not get that."""
+    """The modification time of an untouched file: its nanoseconds are derived from its name. A job
+    that runs as root can write to a read-only file; the next job must not get that."""
     second_ns = 10**9
     return found.st_mtime_ns // second_ns * second_ns + int(cached.name[:8], 16) % second_ns
 

@@ -1,8 +1,8 @@
-"""The S3 door: the built-in store behind SeaweedFS, so that any S3 client can talk to it.
+"""The S3 door: the built-in store behind SeaweedFS, so that any S3 client can use it.
 
-`Door` starts SeaweedFS for a home, watches it, starts it again when it dies or hangs, and stops it.
-One process a home has the door (a lock); SeaweedFS outlives one that is killed, and the next `Door`
-takes it over, or replaces it where it was started in another way."""
+`Door` starts SeaweedFS for a home, monitors it, restarts it when it dies or hangs, and stops it. Only
+one process per home has the door (a lock). SeaweedFS survives if that process is killed; the next
+`Door` takes it over, or replaces it if its command line differs."""
 
 import fcntl
 import logging
@@ -19,8 +19,8 @@ from jumar.errors import BadInput, Conflict, EngineFailed, HomeUnusable
 from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
 from jumar.launch.processes.process import Identity, identify, is_alive, send
 from jumar.store import weed
-from jumar.store.accounts import Account
-from jumar.store.explain import NETWORK
+from jumar.store.credentials import Credential
+from jumar.store.errors import NETWORK
 from jumar.store.keys import PLATFORM, user_keys
 from jumar.store.private import write_private
 from jumar.store.rights import Guest, identities
@@ -28,11 +28,11 @@ from jumar.store.rights import Guest, identities
 logger = logging.getLogger(__name__)
 USUAL_PORT = 7480
 READY_LIMIT_S = 60.0
-# Its volumes are closed in a second; then it only waits for connections that nobody uses.
+# It closes its volumes within a second; after that it only waits for idle connections.
 STOP_LIMIT_S = 3.0
 _ANSWER_LIMIT_S = 5.0
 _LOOK_EVERY_S = 1.0
-# A busy machine answers late; a server that says nothing for so long does not come back.
+# A busy machine answers late; a server that is silent for this long does not recover.
 _HUNG_S = 60.0
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -55,15 +55,15 @@ class Door:
         self._reload_due = threading.Event()
 
     @property
-    def account(self) -> Account:
+    def credential(self) -> Credential:
         """The platform's own key for the door."""
-        return self.account_of(PLATFORM)
+        return self.credential_of(PLATFORM)
 
-    def account_of(self, user: str) -> Account:
-        """A user's key for the door, as it is reached from this machine."""
+    def credential_of(self, user: str) -> Credential:
+        """A user's key for the door, with its address as seen from this machine."""
         keys = user_keys(self.home, user)
         endpoint = door_endpoint(self.host, self.port)
-        return Account(
+        return Credential(
             endpoint,
             access_key=keys.access_key,
             secret_key=keys.secret_key,
@@ -72,12 +72,12 @@ class Door:
 
     @property
     def pid(self) -> int:
-        """The process of SeaweedFS now; 0 when there is none."""
+        """The process ID of SeaweedFS; 0 if it is not running."""
         process = self._process
         return process.pid if process is not None and is_alive(process) else 0
 
     def start(self, guests: Iterable[Guest] = ()) -> None:
-        """Start it, or take over the one that runs, and wait until it answers."""
+        """Start SeaweedFS, or take over a running one, and wait until it answers."""
         self._guests = tuple(guests)
         weed.prepare(self.folder)
         self._hold()
@@ -96,7 +96,7 @@ class Door:
         self._watcher.start()
 
     def stop(self) -> None:
-        """End it; the data stays."""
+        """Stop SeaweedFS; the data stays."""
         self._stopping.set()
         if self._watcher is not None:
             self._watcher.join()
@@ -105,17 +105,17 @@ class Door:
         self._release()
 
     def admit(self, guests: Iterable[Guest]) -> None:
-        """Who may come in from now on; their keys are made where they have none."""
+        """Set who has access from now on; missing keys are generated."""
         self._guests = tuple(guests)
         self._write_guests()
         self._reload_due.set()
-        if self._takes(self.account):
+        if self._takes(self.credential):
             self._reload()
 
     def wait_for_key(self, user: str, limit_s: float = 10.0) -> None:
-        """Wait until the user's key, just made, is known inside."""
+        """Wait until SeaweedFS accepts the user's new key."""
         end = time.monotonic() + limit_s
-        while not self._takes(self.account_of(user)):
+        while not self._takes(self.credential_of(user)):
             if time.monotonic() > end:
                 raise EngineFailed(
                     "the S3 door does not answer", hint=f"read {self.folder / 'weed.log'}"
@@ -123,11 +123,11 @@ class Door:
             time.sleep(0.05)
 
     def healthy(self) -> bool:
-        """Whether it answers a signed request now."""
-        return self._takes(self.account)
+        """Whether SeaweedFS answers a signed request now."""
+        return self._takes(self.credential)
 
-    def _takes(self, account: Account) -> bool:
-        client = S3(account.wire(), timeout_s=_ANSWER_LIMIT_S)
+    def _takes(self, credential: Credential) -> bool:
+        client = S3(credential.wire(), timeout_s=_ANSWER_LIMIT_S)
         try:
             client.buckets()
         except (S3Error, *NETWORK):
@@ -143,8 +143,8 @@ class Door:
         lock = _try_lock(self.folder / "lock")
         if lock is None:
             raise Conflict(
-                f"another process runs the S3 door of {self.home}",
-                hint="a server (end it: jumar down) or a move of the store (wait for it)",
+                f"another process is running the S3 door of {self.home}",
+                hint="a server (stop it: jumar down) or a store migration (wait for it)",
             )
         self._lock = lock
 
@@ -154,7 +154,7 @@ class Door:
             self._lock = -1
 
     def _take_over(self) -> bool:
-        """Whether one that a killed process left behind goes on; others are ended."""
+        """Take over a SeaweedFS that a killed process left behind, if it fits; others are stopped."""
         left = weed.running(self.folder)
         wanted = weed.command(self.folder, self.host, self.port)
         same = [process for process, line in left.items() if line == wanted]
@@ -179,7 +179,7 @@ class Door:
             log = self.folder / "weed.log"
             tail = log.read_text("utf-8", "replace")[-800:]
             raise EngineFailed(
-                f"SeaweedFS did not come up on port {self.port}:\n{tail}", hint=f"read {log}"
+                f"SeaweedFS did not start on port {self.port}:\n{tail}", hint=f"read {log}"
             )
 
     def _answers_within(self, limit_s: float) -> bool:
@@ -206,7 +206,7 @@ class Door:
         pause_s, answered_at = _FIRST_PAUSE_S, time.monotonic()
         while not self._stopping.wait(_LOOK_EVERY_S):
             if not self.pid:
-                logger.warning("SeaweedFS is gone; starting it again in %.0f s", pause_s)
+                logger.warning("SeaweedFS has died; restarting it in %.0f s", pause_s)
                 if self._stopping.wait(pause_s):
                     return
                 pause_s, answered_at = min(pause_s * 2, _LONGEST_PAUSE_S), time.monotonic()
@@ -215,7 +215,7 @@ class Door:
                 pause_s, answered_at = _FIRST_PAUSE_S, time.monotonic()
                 self._reload()
             elif time.monotonic() - answered_at > _HUNG_S:
-                logger.warning("SeaweedFS has not answered for %.0f s; ending it", _HUNG_S)
+                logger.warning("SeaweedFS has not answered for %.0f s; stopping it", _HUNG_S)
                 self._end()
 
     def _try_spawn(self) -> None:
@@ -226,7 +226,7 @@ class Door:
             logger.error("SeaweedFS cannot be started: %s", error)
 
     def _reload(self) -> None:
-        """Let it read again who may come in. Only when it answers: the signal ends one that starts."""
+        """Reload the users. Only once it answers: during startup the signal would kill it."""
         if self._reload_due.is_set() and self.pid:
             self._reload_due.clear()
             send(self.pid, signal.SIGHUP)
@@ -242,13 +242,13 @@ class Door:
 
 
 def end_left_behind(home: Path) -> bool:
-    """End the SeaweedFS that a killed server left running; whether there was one."""
+    """Stop the SeaweedFS that a killed server left running; returns whether there was one."""
     folder = home / "door"
     if not folder.is_dir() or not weed.running(folder):
         return False
     lock = _try_lock(folder / "lock")
     if lock is None:
-        # A move of the store works with it.
+        # A store migration is using it.
         return False
     try:
         for process in weed.running(folder):
@@ -260,7 +260,7 @@ def end_left_behind(home: Path) -> bool:
 
 
 def _try_lock(path: Path) -> int | None:
-    """The lock of a door, as an open file; None while another process has it."""
+    """The lock of a door, as an open file; None if another process holds it."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -274,7 +274,7 @@ def _try_lock(path: Path) -> int | None:
 
 
 def end_process(process: Identity) -> None:
-    """End a process, a child or not, and wait until it is gone."""
+    """Stop a process, whether or not it is our child, and wait until it is gone."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if is_alive(process):
             send(process.pid, number)
@@ -286,6 +286,6 @@ def end_process(process: Identity) -> None:
 
 
 def door_endpoint(host: str, port: int) -> str:
-    """The address of a door that listens on `host`, as it is reached from this machine."""
+    """The address, as seen from this machine, of a door that listens on `host`."""
     here = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{here}]:{port}" if ":" in here else f"http://{here}:{port}"

@@ -1,27 +1,92 @@
-"""What can go wrong with a store, beyond the errors that all rooms share."""
+"""What can go wrong with a store, and errors of S3 servers and the network as these errors.
 
-from jumar.errors import JumarError
+Keys and secrets never appear in them."""
+
+from urllib.parse import urlsplit
+
+from jumar.errors import (
+    BadInput,
+    Conflict,
+    JumarError,
+    NotAllowed,
+    NotFound,
+    StorageFull,
+    StoreFailed,
+    Unavailable,
+)
+from jumar.inject.moxing_path.jumar_s3 import S3Error
+
+MOST_SKEW_S = 300
+NETWORK = (OSError,)
+LOGIN = "log in with the right key: jumar login obs --region REGION, or --endpoint URL"
 
 
-class StoreAway(JumarError):
-    """The store does not answer, broke off or is overloaded; trying again may help."""
-
-    status = 503
+class StoreAway(Unavailable):
+    """The store is unreachable, overloaded or broke the connection; trying again may help."""
 
 
-class Damaged(JumarError):
-    """What arrived is not what was sent: size or checksum differ."""
-
-    status = 502
+class Damaged(StoreFailed):
+    """What arrived is not what was sent: the size or the checksum differs."""
 
 
-class BadAnswer(JumarError):
-    """The store answered what no S3 server may; asking again does not help."""
-
-    status = 502
+class BadAnswer(StoreFailed):
+    """The store gave an answer that no S3 server may give; asking again does not help."""
 
 
-class TransferFailed(JumarError):
-    """Some of the files could not be copied; the others were."""
+class TransferFailed(StoreFailed):
+    """Some files could not be copied; the others were."""
 
-    status = 502
+
+def explain_s3(error: S3Error, what: str, endpoint: str) -> JumarError:
+    """The server's error as one of ours."""
+    host = urlsplit(endpoint).netloc
+    if error.code == "NoSuchBucket":
+        return NotFound(f"{what}: the bucket does not exist at {host}", hint="jumar data ls obs://")
+    if error.status == 404:
+        return NotFound(f"{what}: does not exist")
+    if error.status in (401, 403):
+        return _refused(error, what, host)
+    if error.code in ("BadDigest", "XAmzContentChecksumMismatch"):
+        return Damaged(
+            f"{what}: the uploaded data has the wrong checksum",
+            hint="the network corrupts data, or the file is changing; run it again",
+        )
+    if error.code in ("BadListing", "BadAnswer"):
+        return BadAnswer(
+            f"{host} gave an unusable answer for {what}: {error.message}",
+            hint="a copy would be incomplete; is the server's address right (jumar login obs)?",
+        )
+    if error.is_away:
+        return StoreAway(f"{host} answered {error.status} ({error.code}) for {what}")
+    if error.status == 507 or error.code == "InsufficientStorage":
+        return StorageFull(f"{what}: the store is full")
+    if error.status == 409:
+        return Conflict(f"{what}: {error.code}")
+    return BadInput(f"{host} refused {what}: {error.code} ({error.status}) {error.message}".strip())
+
+
+def _refused(error: S3Error, what: str, host: str) -> NotAllowed:
+    if abs(error.skew_s) > MOST_SKEW_S or error.code == "RequestTimeTooSkewed":
+        minutes = abs(error.skew_s) / 60
+        side = "behind" if error.skew_s > 0 else "ahead of"
+        return NotAllowed(
+            f"{host} refused {what}: this machine's clock is {minutes:.0f} minutes {side} the server's",
+            hint="set the clock (timedatectl set-ntp true), then run it again",
+        )
+    words = {
+        "InvalidAccessKeyId": "it does not know this access key",
+        "SignatureDoesNotMatch": "the secret key is wrong",
+    }.get(error.code, f"{error.code} {error.message}".strip())
+    return NotAllowed(f"{host} refused {what}: {words}", hint=LOGIN)
+
+
+def explain_network(error: Exception, what: str, endpoint: str) -> StoreAway:
+    """A connection that failed or broke."""
+    host = urlsplit(endpoint).netloc
+    words = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    # Errors of the system have a number; those without one come from answers that had begun.
+    broke = isinstance(error, ConnectionError) and error.errno is None
+    return StoreAway(
+        f"{host} {'broke the connection' if broke else 'did not answer'} for {what}: {words}",
+        hint="is the store running (built-in: jumar up), and is its address right (jumar login obs)?",
+    )

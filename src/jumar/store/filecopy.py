@@ -1,8 +1,8 @@
-"""One file to another on this machine, the quickest way the kernel has.
+"""Copy one file to another on this machine, in the fastest way that the kernel offers.
 
 A reflink where the file system can (XFS, Btrfs), else copy_file_range, else plain reading and
-writing. This file is also run by itself, with nothing of ours imported, to copy many files on all
-cores: NUL-separated keys come on stdin, what was done with each goes to stdout."""
+writing. This file also runs as a script, without importing anything of jumar, to copy many files on
+all cores: it reads NUL-separated keys from stdin and reports each one on stdout."""
 
 import contextlib
 import errno
@@ -14,7 +14,7 @@ import sys
 _FICLONE = 0x40049409
 _STEP = 1 << 25
 _PLAIN_STEP = 1 << 20
-# The file system, or a pair of them, cannot do it in the kernel.
+# The file system, or the pair of file systems, cannot do it in the kernel.
 _CANNOT = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTTY, errno.EPERM}
 SMALL_BYTES = 1 << 16
 _WORTH_RESERVING = 1 << 26
@@ -22,7 +22,7 @@ _numbers = itertools.count()
 
 
 def copy_file(source: str, target: str, *, link: bool = False) -> int:
-    """Copy a file aside and rename it; gives its size. Time and the x bits come along."""
+    """Copy a file aside and rename it; returns its size. Keeps the modification time and x bits."""
     aside = f"{os.path.dirname(target)}/.jumar-{os.getpid()}-c{next(_numbers)}"
     if link:
         return _link(source, target, aside)
@@ -53,7 +53,7 @@ def copy_file(source: str, target: str, *, link: bool = False) -> int:
 
 
 def copy_bytes(taken: int, made: int, size: int) -> int:
-    """The first `size` bytes of one open file into another; fewer if there are fewer."""
+    """Copy up to `size` bytes of one open file into another; returns how many."""
     if size <= SMALL_BYTES:
         return _write_all(made, os.read(taken, size))
     try:
@@ -76,11 +76,11 @@ def copy_bytes(taken: int, made: int, size: int) -> int:
 
 
 def reserve(made: int, size: int) -> None:
-    """Give an open file its size and its blocks, so that writing it need not look for them.
+    """Allocate the blocks of an open file up front.
 
-    A third of a big copy's time is saved, and a full disk is told before the first byte. Where the
-    file system cannot, the file stays as it is."""
-    # os.posix_fallocate would write a byte to each block instead, over NFS too.
+    It saves a third of a big copy's time, and a full disk shows before the first byte is written.
+    Where the file system does not support it, the file stays as it is."""
+    # Without support, os.posix_fallocate would write a byte to each block instead, even over NFS.
     import ctypes
 
     length = ctypes.c_longlong(size)
@@ -128,14 +128,14 @@ def _link(source: str, target: str, aside: str) -> int:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         os.link(source, aside)
     os.rename(aside, target)
-    # Two names of one file: the rename did nothing.
+    # If both are names of one file, the rename did nothing.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(aside)
     return os.stat(target).st_size
 
 
 def serve(source_root: str, target_root: str, link: bool) -> None:
-    """Copy what stdin names: NUL-separated keys. Answers `key NUL size NUL error NUL` for each."""
+    """Copy the NUL-separated keys on stdin; answers `key NUL size NUL error NUL` for each."""
     keys = os.fsdecode(sys.stdin.buffer.read()).split("\0")[:-1]
     answers: list[str] = []
     for key in keys:

@@ -1,6 +1,6 @@
-"""A folder as a store: keys are paths below it, and nothing gets out of it.
+"""A folder as a store: keys are paths below it, and no key can escape it.
 
-Writes go to a file aside (`.jumar-…`, never listed) and are renamed."""
+Writes go to a temporary file beside the target (`.jumar-…`, never listed), which is then renamed."""
 
 import errno
 import itertools
@@ -22,48 +22,50 @@ logger = logging.getLogger(__name__)
 ASIDE = ".jumar-"
 _MOST_NAME_BYTES = 255
 _UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|\0")
-# Files of cut downloads are not among them: those are taken up again.
+# Not those of interrupted downloads, which are resumed.
 _LEFTOVER = re.compile(r"\.jumar-\d+-c?\d+")
 _OLD_S = 86_400
 _numbers = itertools.count()
 
 
 def check_path_key(key: str) -> str:
-    """`key`, if it can be a path below a folder and means the same there."""
+    """`key`, if it is a valid path below a folder."""
     if _UNSAFE.search(key) or any(
         len(os.fsencode(name)) > _MOST_NAME_BYTES or name.startswith(ASIDE)
         for name in key.split("/")
     ):
         raise BadInput(
             f"the key {key!r} cannot be a path in a folder",
-            hint="folders hold no parts that are empty, '.', '..', longer than 255 bytes, "
+            hint="no part of the path may be empty, '.', '..', longer than 255 bytes, "
             f"or begin with {ASIDE!r}",
         )
     return key
 
 
 def aside_name(path: str) -> str:
-    """A name next to `path` for what is not finished; listings never show it."""
+    """A name next to `path` for an unfinished file; listings never show it."""
     folder = path.rpartition("/")[0]
     return f"{folder}/{ASIDE}{os.getpid()}-{next(_numbers)}"
 
 
 def explained(error: OSError, what: str) -> JumarError:
-    """An error of the operating system in our words."""
+    """An error of the operating system as one of ours."""
     if isinstance(error, FileNotFoundError):
         return NotFound(f"{what}: no such file or folder")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFull(f"{what}: no space left", hint="free some space, then run it again")
     if isinstance(error, PermissionError):
-        return NotAllowed(f"{what}: not allowed on this machine")
+        return NotAllowed(f"{what}: permission denied on this machine")
     if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY):
-        return Conflict(f"{what}: {error.strerror}: a file is where a folder should be, or reverse")
+        return Conflict(
+            f"{what}: {error.strerror}: a file is where a folder should be, or vice versa"
+        )
     return BadInput(f"{what}: {error.strerror or error}")
 
 
 @dataclass(frozen=True, slots=True)
 class FolderStore:
-    """Files under `root`. `confined`: links that lead out of it are refused."""
+    """Files under `root`. If `confined`, links that lead out of it are refused."""
 
     root: str
     name: str
@@ -82,10 +84,10 @@ class FolderStore:
             raise NotAllowed(f"{self.name}: {key!r} leads out of the store")
 
     def make_ready(self) -> None:
-        """Nothing to do: folders come with their first file."""
+        """Nothing to do: folders are created with their first file."""
 
     def walk(self, prefix: str = "") -> Iterator[Entry]:
-        """All files below `prefix`; links are followed, loops are left out."""
+        """All files below `prefix`; follows links, skips loops."""
         start = self.root if not prefix else self.path(prefix.rstrip("/"))
         try:
             here = os.stat(start)
@@ -110,7 +112,7 @@ class FolderStore:
             if item.is_symlink():
                 there = os.stat(item.path)
                 if (there.st_dev, there.st_ino) in above:
-                    logger.warning("%s is a link that leads back up: left out", item.path)
+                    logger.warning("%s is a link to a folder above it: skipped", item.path)
                     continue
             # A link further down may lead back here.
             here = item.stat()
@@ -121,7 +123,7 @@ class FolderStore:
         try:
             return item.is_dir(follow_symlinks=not self.confined)
         except OSError:
-            # A link to itself: its entry is refused below, with a word.
+            # A link to itself: skipped below, with a warning.
             return False
 
     def _scan(self, folder: str) -> list[os.DirEntry[str]]:
@@ -153,7 +155,7 @@ class FolderStore:
         try:
             found = os.stat(path, follow_symlinks=not self.confined)
         except (FileNotFoundError, NotADirectoryError):
-            raise NotFound(f"{self.name}: there is no {key!r}") from None
+            raise NotFound(f"{self.name}: {key!r} does not exist") from None
         except OSError as error:
             raise explained(error, path) from error
         if not stat_module.S_ISREG(found.st_mode):
@@ -171,7 +173,7 @@ class FolderStore:
             raise explained(error, f"{self.name}: {key!r}") from error
 
     def write(self, key: str, data: bytes) -> Entry:
-        """Make or replace a file, all at once."""
+        """Create or replace a file atomically."""
         path = self.path(key)
         aside = aside_name(path)
         try:
@@ -184,7 +186,7 @@ class FolderStore:
         return self.stat(key)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete files, and the folders that get empty by it."""
+        """Delete files, and in a built-in store the folders that become empty."""
         for key in keys:
             path = self.path(key)
             try:
@@ -196,7 +198,7 @@ class FolderStore:
             except OSError as error:
                 raise explained(error, path) from error
             if self.confined:
-                # A store of objects has no empty folders.
+                # An object store has no empty folders.
                 self._prune(path)
 
     def delete_folders(self, prefix: str) -> int:
@@ -228,27 +230,27 @@ class FolderStore:
         return self.stat(to)
 
     def make_folder(self, prefix: str) -> None:
-        """Make an empty folder."""
+        """Create an empty folder."""
         try:
             os.makedirs(self.path(prefix.rstrip("/")), exist_ok=True)
         except OSError as error:
             raise explained(error, f"{self.name}: {prefix!r}") from error
 
     def empty_folders(self) -> Iterator[str]:
-        """The folders that nothing is in."""
+        """The empty folders."""
         for folder, folders, files in os.walk(self.root):
             if folder != self.root and not folders and not files:
                 yield folder[len(self.root) + 1 :] + "/"
 
 
 def discard(aside: str) -> None:
-    """Remove a file that was not finished; it need not be there, nor need its folder."""
+    """Remove an unfinished file; neither it nor its folder need exist."""
     with suppress(OSError):
         os.unlink(aside)
 
 
 def sweep(folder: str) -> None:
-    """Remove what copies that were killed left here a day ago or more."""
+    """Remove what killed copies left here more than a day ago."""
     with suppress(OSError), os.scandir(folder) as items:
         for item in items:
             if _LEFTOVER.fullmatch(item.name) and time.time() - item.stat().st_mtime > _OLD_S:
@@ -256,7 +258,7 @@ def sweep(folder: str) -> None:
 
 
 def open_aside(aside: str, path: str) -> BinaryIO:
-    """A new file next to `path`, and the folders above it where they are missing."""
+    """A new file next to `path`; creates missing folders."""
     try:
         return open(aside, "xb")
     except FileNotFoundError:
@@ -268,11 +270,11 @@ def _file_entry(item: os.DirEntry[str], key: str, *, follow: bool) -> Entry | No
     try:
         found = item.stat(follow_symlinks=follow)
     except FileNotFoundError:
-        logger.warning("%s is gone, or a link to nothing: left out", item.path)
+        logger.warning("%s is gone, or a dangling link: skipped", item.path)
         return None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            logger.warning("%s is a link to itself: left out", item.path)
+            logger.warning("%s is a link to itself: skipped", item.path)
             return None
         raise explained(error, item.path) from error
     if not stat_module.S_ISREG(found.st_mode):

@@ -1,14 +1,14 @@
 """The two forms of the built-in store: a folder, or SeaweedFS behind the S3 door.
 
-`door` in `store.json` says that it is the door; `obs://` and the clients of the door then see the
-same. Data never changes its form silently: a folder with buckets in it has to be moved first."""
+`door` in `store.json` means the door; `obs://` and the clients of the door then see the same data.
+Data never changes form silently: a folder with buckets in it must be migrated first."""
 
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from jumar.errors import Conflict, HomeUnusable
-from jumar.store.accounts import accounts_path, door_of, save_account
+from jumar.store.credentials import credentials_path, door_of, save_credential
 from jumar.store.door import USUAL_PORT, Door
 from jumar.store.private import read_private, write_private
 from jumar.store.rights import Guest
@@ -22,7 +22,7 @@ def is_door(home: Path) -> bool:
 
 
 def open_door(home: Path, host: str, port: int, guests: Iterable[Guest]) -> Door:
-    """The door of a home, open; `obs://` means it from now on. No host or port: the last one."""
+    """Open the door of a home, which `obs://` then means; host and port default to the last ones."""
     if not is_door(home):
         _refuse_folder_with_data(home)
         set_aside_old_objects(home)
@@ -42,36 +42,36 @@ def open_door(home: Path, host: str, port: int, guests: Iterable[Guest]) -> Door
 
 
 def enter_door(door: Door) -> None:
-    """Let `obs://` mean the door, here and at the next start."""
+    """Make `obs://` mean the door, now and after a restart."""
     write_private(_listen_path(door.home), {"host": door.host, "port": door.port})
-    save_account(accounts_path(door.home), "door", door.account)
+    save_credential(credentials_path(door.home), "door", door.credential)
 
 
 def leave_door(home: Path) -> None:
-    """Let `obs://` mean the folder."""
-    save_account(accounts_path(home), "door", None)
+    """Make `obs://` mean the folder."""
+    save_credential(credentials_path(home), "door", None)
 
 
 def set_aside_old_objects(home: Path) -> None:
-    """Objects that a move away from the door left behind must not come back to life."""
+    """Objects left behind by a migration away from the door must not reappear."""
     data = home / "door" / "data"
     if not (home / "door" / _MOVING).exists():
         set_aside(data)
 
 
 def mark_moving(home: Path) -> None:
-    """From here on, what is behind the door belongs to a move that can be taken up again."""
+    """From here on, what is behind the door belongs to a migration that can be resumed."""
     set_aside_old_objects(home)
     write_private(home / "door" / _MOVING, {"began": time.time()})
 
 
 def unmark_moving(home: Path) -> None:
-    """The move is done."""
+    """The migration is done."""
     (home / "door" / _MOVING).unlink(missing_ok=True)
 
 
 def set_aside(folder: Path) -> Path | None:
-    """Rename a folder that is not empty, so that its name is free; gives the new path."""
+    """Rename a folder unless it is empty, so that its name is free; returns the new path."""
     if not folder.is_dir() or not any(folder.iterdir()):
         return None
     stamp = time.strftime("%Y%m%d-%H%M%S")
@@ -89,7 +89,7 @@ def _refuse_folder_with_data(home: Path) -> None:
         raise Conflict(
             f"the built-in store is a folder with buckets in it ({store}), which S3 clients "
             "would not see",
-            hint="move it behind the door first: jumar store migrate --to s3",
+            hint="migrate it first: jumar store migrate --to s3",
         )
 
 

@@ -1,9 +1,8 @@
 """The folders that the usual recipes expect in a bucket."""
 
 from jumar.errors import BadInput
-from jumar.store.accounts import StoreConfig
-from jumar.store.places import make_bucket, open_place
-from jumar.store.url import Url
+from jumar.store.credentials import StoreConfig
+from jumar.store.places import Url, make_bucket, open_place
 
 FOLDERS = (
     "dataset/",
@@ -14,7 +13,7 @@ FOLDERS = (
 
 
 def make_layout(url: Url, config: StoreConfig) -> tuple[str, ...]:
-    """Make the bucket and its folders; what is there stays."""
+    """Create the bucket and its folders; existing ones stay."""
     if url.is_file or url.key.strip("/"):
         raise BadInput(f"{url} is not a bucket", hint="jumar store layout obs://BUCKET")
     make_bucket(url.scheme, url.bucket, config)

@@ -1,15 +1,16 @@
 """Move the built-in store between its two forms: a folder, and SeaweedFS behind the S3 door.
 
-Everything is copied, then all bytes are compared; then `obs://` points to the new form, by one
-rename. Killed before that, nothing has changed and the next run goes on where it was. The old form
-stays where it is until somebody removes it."""
+Everything is copied, then all bytes are compared; then one rename makes `obs://` point to the new
+form. If it is killed before that, nothing has changed and the next run continues. The old form stays
+until someone removes it."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jumar.errors import Conflict
-from jumar.store.accounts import StoreConfig, load_config
+from jumar.spec.amounts import files_text
+from jumar.store.credentials import StoreConfig, load_config
 from jumar.store.door import Door
 from jumar.store.errors import TransferFailed
 from jumar.store.folder import FolderStore
@@ -28,13 +29,13 @@ from jumar.store.transfer.records import Options, Progress, Report
 from jumar.store.transfer.run import transfer
 from jumar.store.transfer.verify import is_same
 
-_HINT = "nothing was switched; let end what writes to the store, then run it again"
+_HINT = "nothing was switched; stop whatever writes to the store, then run it again"
 _COMPARERS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrateReport:
-    """What was moved."""
+    """What was migrated."""
 
     buckets: int
     copied: int
@@ -48,14 +49,14 @@ def migrate_to_door(home: Path, door: Door, progress: Progress) -> MigrateReport
     """Move all buckets of the folder behind the door."""
     if is_door(home):
         raise Conflict(
-            "the built-in store is behind the S3 door already",
-            hint="back into a folder: jumar store migrate --to folder",
+            "the built-in store is already behind the S3 door",
+            hint="to move it back into a folder: jumar store migrate --to folder",
         )
     mark_moving(home)
     door.start()
     try:
         folder = _builtin(home)
-        report = _Move(folder, replace(folder, obs=door.account), progress).run(home / "store")
+        report = _Move(folder, replace(folder, obs=door.credential), progress).run(home / "store")
         enter_door(door)
     finally:
         door.stop()
@@ -67,15 +68,15 @@ def migrate_to_folder(home: Path, door: Door, progress: Progress) -> MigrateRepo
     """Move all buckets behind the door into a folder."""
     if not is_door(home):
         raise Conflict(
-            "the built-in store is a folder already",
-            hint="behind the S3 door: jumar store migrate --to s3",
+            "the built-in store is already a folder",
+            hint="to move it behind the S3 door: jumar store migrate --to s3",
         )
-    # A folder aside, which nobody else writes to: what is in `store` is of an earlier form.
+    # A separate folder that nobody else writes to: `store` may hold an earlier form.
     aside = home / "store-moving"
     door.start()
     try:
         folder = replace(_builtin(home), builtin=aside)
-        report = _Move(replace(folder, obs=door.account), folder, progress).run(door.folder)
+        report = _Move(replace(folder, obs=door.credential), folder, progress).run(door.folder)
     finally:
         door.stop()
     aside.mkdir(mode=0o700, exist_ok=True)
@@ -86,7 +87,7 @@ def migrate_to_folder(home: Path, door: Door, progress: Progress) -> MigrateRepo
 
 
 def _builtin(home: Path) -> StoreConfig:
-    """The folder form, whatever account the home has for `obs://`."""
+    """The folder form, ignoring any credential of the home for `obs://`."""
     return replace(load_config(home, {}), obs=None, s3=None)
 
 
@@ -106,7 +107,7 @@ class _Move:
             set_public(self.target, "obs", name, public_prefixes(self.source, "obs", name))
         return MigrateReport(
             buckets=len(names),
-            # One progress for all of them: it counts on.
+            # One progress counts all of them.
             copied=self.progress.files,
             skipped=sum(report.skipped for report in reports),
             bytes=self.progress.bytes,
@@ -125,18 +126,18 @@ class _Move:
         if report.failed:
             first = report.failed[0]
             raise TransferFailed(
-                f"{len(report.failed)} files of {url} were not moved; {first.key}: {first.reason}",
+                f"not migrated: {files_text(len(report.failed))} in {url}; {first.key}: {first.reason}",
                 hint=_HINT,
             )
         return report
 
     def _compare(self, bucket: str) -> None:
-        """Both sides have the same keys, and all bytes are what the server's tags say."""
+        """Check that both sides have the same keys, and that all bytes match the server's tags."""
         source = open_bucket("obs", bucket, self.source)
         target = open_bucket("obs", bucket, self.target)
         before = {entry.key: entry for entry in source.walk()}
         after = {entry.key: entry for entry in target.walk()}
-        # The target is nobody's yet: what the source does not have is of a run that was cut.
+        # Nobody uses the target yet: extra keys are from an interrupted run.
         target.delete(after.keys() - before.keys())
 
         def differs(key: str) -> bool:
@@ -152,10 +153,10 @@ class _Move:
         with ThreadPoolExecutor(_COMPARERS) as pool:
             wrong = [key for key, bad in zip(before, pool.map(differs, before), strict=True) if bad]
         if wrong:
-            # So that the next run brings them anew.
+            # So that the next run copies them again.
             target.delete(wrong)
             raise TransferFailed(
-                f"obs://{bucket}/: {len(wrong)} files are not the same on both sides, "
-                f"such as {wrong[0]!r}",
+                f"obs://{bucket}/: {len(wrong)} files differ between the two sides, "
+                f"for example {wrong[0]!r}",
                 hint=_HINT,
             )

@@ -1,8 +1,8 @@
-"""A bucket of an S3 server (OBS is one) as a store.
+"""A bucket on an S3 server (such as OBS) as a store.
 
-It goes over our own small client, not over obstore, which has no resumable uploads, fails a whole
-listing for one key such as `a//b`, changes keys with `%` or `#`, refuses servers that answer a range
-with the whole, and takes more time for a small object."""
+It uses our own small client instead of obstore, which has no resumable uploads, fails a whole
+listing because of one key such as `a//b`, alters keys with `%` or `#`, refuses servers that answer a
+range request with the whole object, and is slower for small objects."""
 
 import hashlib
 import logging
@@ -14,7 +14,7 @@ from typing import TypeVar
 from jumar.errors import BadInput, NotFound
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, Found, Page, S3Error, Tag, pages
 from jumar.store.base import Entry, Listing
-from jumar.store.explain import NETWORK, explain_network, explain_s3
+from jumar.store.errors import NETWORK, explain_network, explain_s3
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class ObjectStore:
             self.s3 = S3(endpoint, TIMEOUT_S)
         except ValueError as error:
             raise BadInput(
-                str(error), hint="such as https://obs.cn-north-4.myhuaweicloud.com"
+                str(error), hint="for example https://obs.cn-north-4.myhuaweicloud.com"
             ) from error
         self.endpoint = endpoint
         self.bucket = bucket
@@ -41,27 +41,27 @@ class ObjectStore:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Its name in messages."""
         return self._name
 
     def call(self, what: str, action: Callable[[], T]) -> T:
-        """`action()`, with errors in our words."""
+        """`action()`, with its errors as ours."""
         try:
             return action()
         except S3Error as error:
             raise explain_s3(error, f"{self._name}{what}", self.endpoint.url) from error
         except NETWORK as error:
-            # A broken connection holds half an answer: the next request needs a new one.
+            # A broken connection may hold half an answer: the next request needs a new one.
             self.s3.close()
             raise explain_network(error, f"{self._name}{what}", self.endpoint.url) from error
 
     def make_ready(self) -> None:
-        """Make the bucket where it is missing, on a server that is the platform's own."""
+        """Create the bucket if it is missing and the server is the platform's own."""
         if self._makes_bucket and self.bucket not in self.call("", self.s3.buckets):
             self.call("", lambda: self.s3.create_bucket(self.bucket))
 
     def walk(self, prefix: str = "") -> Iterator[Entry]:
-        """All objects whose keys start with `prefix`, page by page; folder marks are left out."""
+        """All objects whose keys start with `prefix`, page by page, without folder markers."""
         for page in self._pages(prefix, ""):
             for found in page.objects:
                 if not _is_mark(found):
@@ -77,7 +77,7 @@ class ObjectStore:
         return Listing(tuple(entries), tuple(sorted(folders)))
 
     def has_any(self, prefix: str) -> bool:
-        """Whether a folder is there: objects, or its mark; without a prefix, the bucket."""
+        """Whether a folder exists, as objects or as a marker; without a prefix, the bucket."""
         page = self.call(prefix, lambda: self.s3.page(self.bucket, prefix, limit=1))
         return bool(page.objects) or prefix == ""
 
@@ -109,7 +109,7 @@ class ObjectStore:
             return reading.read()
 
     def get_small(self, key: str) -> tuple[bytes, Tag]:
-        """A whole object in memory, and its tag."""
+        """A whole object, and its tag."""
         return self.call(key, lambda: self._get_whole(key))
 
     def _get_whole(self, key: str) -> tuple[bytes, Tag]:
@@ -117,18 +117,18 @@ class ObjectStore:
             return reading.read(), reading.etag
 
     def put_small(self, key: str, data: bytes, md5: bytes | None = None) -> Tag:
-        """A whole object from memory; gives its tag. The server compares the MD5 of what came."""
+        """Write a whole object from memory; returns its tag. The server checks the MD5."""
         self.check(key)
         digest = md5 or hashlib.md5(data).digest()
         return self.call(key, lambda: self.s3.put(self.bucket, key, data, len(data), digest))
 
     def write(self, key: str, data: bytes) -> Entry:
-        """Make or replace an object."""
+        """Create or replace an object."""
         self.put_small(key, data)
         return self.stat(key)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete, a thousand a request."""
+        """Delete these keys, a thousand per request."""
         left = iter(keys)
         while batch := list(islice(left, 1000)):
             for key in batch:
@@ -155,15 +155,15 @@ class ObjectStore:
         return self.stat(to)
 
     def make_folder(self, prefix: str) -> None:
-        """Put the empty object that consoles show as a folder."""
+        """Create the empty object that consoles show as a folder."""
         self.call(prefix, lambda: self.s3.put(self.bucket, prefix, b"", 0))
 
     def delete_folders(self, prefix: str) -> int:
-        """Delete the marks of folders, and the folders that SeaweedFS keeps without one."""
+        """Delete folder markers, and the folders that SeaweedFS keeps without one."""
         marks = list(self._marks(prefix))
         self.delete(marks)
         count = len(marks) + self._delete_shells(prefix)
-        # rclone takes `a/` for `a`, which may be an object beside the folder.
+        # rclone treats `a/` as `a`, which may be an object beside the folder.
         if prefix and not self._is_object(prefix.rstrip("/")):
             self._delete_one(prefix)
         return count
@@ -176,7 +176,7 @@ class ObjectStore:
         return True
 
     def _delete_shells(self, prefix: str) -> int:
-        """A folder whose objects are gone is still listed there; deleting one with objects does nothing."""
+        """SeaweedFS still lists folders whose objects are gone; deleting one that has objects is a no-op."""
         count = 0
         for folder in self.level(prefix).folders:
             count += self._delete_shells(folder) + 1
@@ -184,7 +184,7 @@ class ObjectStore:
         return count
 
     def empty_folders(self) -> Iterator[str]:
-        """The marks of folders, also of those that have got objects meanwhile."""
+        """The folder markers, including those of folders that now have objects."""
         return self._marks("")
 
     def _marks(self, prefix: str) -> Iterator[str]:
@@ -192,14 +192,15 @@ class ObjectStore:
             yield from (found.key for found in page.objects if _is_mark(found))
 
     def check(self, key: str) -> None:
-        """Refuse what no S3 server takes."""
+        """Refuse keys that no S3 server accepts."""
         if not key or "\0" in key or len(key.encode("utf-8", "surrogateescape")) > _MOST_KEY_BYTES:
             raise BadInput(f"{self._name}: {key[:80]!r} cannot be a key: 1 to 1024 bytes, no NUL")
         try:
             key.encode("utf-8")
         except UnicodeEncodeError:
             raise BadInput(
-                f"{self._name}: {key!r} is not UTF-8", hint="rename the file, then run it again"
+                f"{self._name}: {key!r} is not valid UTF-8",
+                hint="rename the file, then run it again",
             ) from None
 
 

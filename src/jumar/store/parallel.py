@@ -1,4 +1,4 @@
-"""The same work for many things, several at a time."""
+"""The same action on many items, several at a time."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 
 def in_threads(action: Callable[[T], R], items: Iterable[T], workers: int) -> list[R]:
-    """`action` of each, in order; after the first error, or Ctrl-C, no other is begun."""
+    """`action` on each, results in order; after the first error or Ctrl-C no other is started."""
     with ThreadPoolExecutor(workers, thread_name_prefix="jumar-part") as pool:
         futures = [pool.submit(action, item) for item in items]
         try:
@@ -24,9 +24,9 @@ def in_threads(action: Callable[[T], R], items: Iterable[T], workers: int) -> li
 def each(
     action: Callable[[T], object], items: Iterable[T], workers: int, stop: threading.Event
 ) -> None:
-    """`action` of each until `stop` is set; the first error, or Ctrl-C, sets it and is raised.
+    """`action` on each until `stop` is set; the first error, or Ctrl-C, sets it and is raised.
 
-    One future a worker, not one an item: there may be millions."""
+    One future per worker, not per item: there may be millions."""
     waiting, lock = iter(items), threading.Lock()
 
     def work() -> None:

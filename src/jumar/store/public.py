@@ -1,19 +1,18 @@
-"""What the whole world may read: prefixes of buckets.
+"""Prefixes of buckets that anyone may read.
 
-On an S3 server that is a statement of ours in the bucket's policy, beside those of others. A folder
-keeps the prefixes in `public.json`; they go along when the store moves behind the S3 door, which
-is where strangers can ask."""
+On an S3 server they are our own statement in the bucket's policy, beside those of others. A folder
+keeps them in `public.json`; they take effect when the store moves behind the S3 door, which is what
+serves the public."""
 
 import json
 import re
 from typing import Any, cast
 
 from jumar.errors import BadInput, NotFound
-from jumar.store.accounts import StoreConfig
-from jumar.store.base import Place
+from jumar.store.credentials import StoreConfig
 from jumar.store.folder import FolderStore, check_path_key
 from jumar.store.objects import ObjectStore
-from jumar.store.places import open_bucket
+from jumar.store.places import Place, open_bucket
 from jumar.store.private import read_private, write_private
 
 PUBLIC_FILE = "public.json"
@@ -22,25 +21,27 @@ _PATTERN = re.compile(r"[*?]|\$\{")
 
 
 def publish(place: Place, config: StoreConfig) -> None:
-    """Let everybody read what is under a prefix."""
+    """Let anyone read what is under a prefix."""
     scheme, bucket = _bucket_of(place)
     if _PATTERN.search(place.prefix):
         raise BadInput(
-            f"{place.url}: policies take * and ? for any letters, and ${{ for a variable",
-            hint="publish the folder above it, or copy it to a plain name",
+            f"{place.url}: in a policy * and ? are wildcards and ${{ starts a variable",
+            hint="publish the folder above it, or copy it to a name without them",
         )
     known = public_prefixes(config, scheme, bucket)
     set_public(config, scheme, bucket, known | {place.prefix})
 
 
 def unpublish(place: Place, config: StoreConfig) -> None:
-    """Take that back, for this prefix and those below it."""
+    """Undo that for this prefix and all below it."""
     scheme, bucket = _bucket_of(place)
     known = public_prefixes(config, scheme, bucket)
     kept = frozenset(prefix for prefix in known if not prefix.startswith(place.prefix))
     if kept == known:
         public = ", ".join(f"{scheme}://{bucket}/{prefix}" for prefix in sorted(known))
-        raise NotFound(f"{place.url} is not public", hint=f"public there: {public or 'nothing'}")
+        raise NotFound(
+            f"{place.url} is not public", hint=f"public in this bucket: {public or 'nothing'}"
+        )
     set_public(config, scheme, bucket, kept)
 
 
@@ -77,9 +78,9 @@ def set_public(config: StoreConfig, scheme: str, bucket: str, prefixes: frozense
 
 def _bucket_of(place: Place) -> tuple[str, str]:
     if place.url.is_file:
-        raise BadInput(f"{place.url} is a folder of this machine, not a store")
+        raise BadInput(f"{place.url} is a folder on this machine, not in a store")
     if isinstance(place.store, FolderStore):
-        # Also refuses a prefix that no key of a folder can have.
+        # Also refuses prefixes that no key in a folder can have.
         place.store.path(f"{place.prefix}x")
     return place.url.scheme, place.url.bucket
 
@@ -96,7 +97,7 @@ def _set_policy(store: ObjectStore, prefixes: frozenset[str]) -> None:
 
 
 def _read_statement(bucket: str, prefixes: frozenset[str]) -> dict[str, Any]:
-    """What S3 servers and OBS take for "anyone may read this"."""
+    """How S3 servers and OBS express "anyone may read this"."""
     return {
         "Sid": _STATEMENT,
         "Effect": "Allow",
@@ -113,8 +114,8 @@ def _statements(store: ObjectStore) -> list[dict[str, Any]]:
     except (ValueError, KeyError, TypeError) as error:
         # rclone answers with a listing.
         raise BadInput(
-            f"{store.endpoint.url} has no policies of buckets, so nothing can be public there",
-            hint="OBS, Amazon S3 and the S3 door have them",
+            f"{store.endpoint.url} does not support bucket policies, so nothing can be public there",
+            hint="OBS, Amazon S3 and the S3 door do",
         ) from error
     return cast("list[dict[str, Any]]", found if isinstance(found, list) else [found])
 

@@ -1,19 +1,19 @@
-"""Deleting what a URL names: one object, or all below it."""
+"""Delete what a URL names: one object, or everything below it."""
 
 from jumar.errors import BadInput
-from jumar.store.base import Place
+from jumar.store.places import Place
 
 
 def remove_one(place: Place) -> None:
-    """Delete one object; NotFound when it is not there."""
+    """Delete one object; NotFound if it does not exist."""
     if not place.key or place.key.endswith("/"):
-        raise BadInput(f"{place.url} is a folder", hint="to delete all that is in it: add -r")
+        raise BadInput(f"{place.url} is a folder", hint="to delete everything in it, add -r")
     place.store.stat(place.key)
     place.store.delete([place.key])
 
 
 def remove_all(place: Place) -> int:
-    """Delete all below, with its folders, or the one object of that name; gives how many."""
+    """Delete everything below, including folders, or the object of that name; returns how many."""
     keys = [entry.key for entry in place.store.walk(place.prefix)]
     place.store.delete(keys)
     folders = place.store.delete_folders(place.prefix)

@@ -1,8 +1,8 @@
-"""Who may do what behind the S3 door, in the form that SeaweedFS takes.
+"""Who may do what behind the S3 door, as a SeaweedFS configuration.
 
-A lab shares: members read, write and make all buckets but the private ones. `private-NAME` is the
-user's own. Administrators do everything; only they delete buckets and open prefixes to the world.
-Who was suspended stays listed, without keys, because SeaweedFS forgets nobody by itself."""
+Members can read, write and create all buckets except private ones. `private-NAME` belongs to that
+user alone. Administrators can do everything; only they can delete buckets and publish prefixes.
+Suspended users stay listed, without keys, because SeaweedFS never forgets a user by itself."""
 
 import json
 import re
@@ -31,19 +31,19 @@ _SHARED_ACTIONS = [
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A user who may come in."""
+    """A user who has access."""
 
     name: str
     is_admin: bool = False
 
 
 def private_bucket(user: str) -> str | None:
-    """The bucket that is the user's alone; None for names that no bucket can have."""
+    """The user's private bucket; None for names that no bucket can have."""
     return f"{PRIVATE}{user}" if _BUCKET_PART.fullmatch(user) else None
 
 
 def identities(home: Path, guests: Iterable[Guest]) -> dict[str, Any]:
-    """The whole configuration: the platform, its guests, and those who are out."""
+    """The whole configuration: the platform, its guests, and former guests."""
     inside = {guest.name: guest for guest in guests}
     out = sorted(key_holders(home) - set(inside) - {PLATFORM})
     return {
@@ -84,7 +84,7 @@ def _policy(guest: Guest) -> dict[str, Any]:
     statements: list[dict[str, Any]] = [everyones]
     own = private_bucket(guest.name)
     if own is not None:
-        # Not all actions: what only administrators do is also not done here.
+        # Not all actions: what is reserved for administrators is not allowed here either.
         mine = [f"arn:aws:s3:::{own}", f"arn:aws:s3:::{own}/*"]
         statements.append({"Effect": "Allow", "Action": _SHARED_ACTIONS, "Resource": mine})
     return {"Version": "2012-10-17", "Statement": statements}

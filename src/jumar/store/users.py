@@ -1,22 +1,22 @@
-"""Whose keys are used for whom: each user's own, on a platform that several share.
+"""Which credentials are used for whom: on a shared platform, each user's own.
 
-The keys of the home are its owner's alone; at the S3 door, where the built-in store is behind one,
-everybody has their own. What is kept here is never given out again, but to the user's own jobs."""
+The home's credentials are its owner's alone; at the S3 door everybody has their own keys. What is
+saved here is given out only to the user's own jobs."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from jumar.spec.records import StoreAccount
-from jumar.store.accounts import (
+from jumar.store.credentials import (
     KINDS,
-    Account,
+    Credential,
     StoreConfig,
-    accounts_path,
     as_json,
     config_of,
+    credentials_path,
     door_of,
-    save_account,
+    save_credential,
 )
 from jumar.store.keys import user_keys
 from jumar.store.private import read_private
@@ -28,18 +28,18 @@ class UserStores:
 
     home: Path
     owner: str = ""
-    """The user who owns the home; empty means: nobody of them."""
+    """The user who owns the home; empty if none of them does."""
 
-    def keep(self, user: str, kind: str, account: Account) -> None:
-        """Use this key for the user's jobs from now on."""
-        save_account(self._path(user), kind, account)
+    def keep(self, user: str, kind: str, credential: Credential) -> None:
+        """Use this credential for the user's jobs from now on."""
+        save_credential(self._path(user), kind, credential)
 
     def forget(self, user: str, kind: str) -> None:
-        """Use no key of the user's any more."""
-        save_account(self._path(user), kind, None)
+        """Stop using the user's credential."""
+        save_credential(self._path(user), kind, None)
 
     def known(self, user: str) -> tuple[StoreAccount, ...]:
-        """Where the user has keys for; not the keys."""
+        """The stores that the user has credentials for, without the secrets."""
         values = read_private(self._path(user))
         return tuple(
             StoreAccount(
@@ -50,7 +50,7 @@ class UserStores:
         )
 
     def job_values(self, user: str) -> dict[str, Any]:
-        """The stores of a job of `user`, in the form of its own file, which moxing reads."""
+        """The stores of a job of `user`, as written to the job's own file, which moxing reads."""
         values = read_private(self._path(user))
         values.pop("door", None)
         door = door_of(self.home)
@@ -61,8 +61,8 @@ class UserStores:
         return {"builtin": str(self.home / "store"), **values}
 
     def job_config(self, user: str) -> StoreConfig:
-        """The stores of a job of `user`, whatever variables this process has."""
+        """The stores of a job of `user`, ignoring the variables of this process."""
         return config_of(self.home, self.job_values(user), self._path(user), {})
 
     def _path(self, user: str) -> Path:
-        return accounts_path(self.home, None if user == self.owner else user)
+        return credentials_path(self.home, None if user == self.owner else user)

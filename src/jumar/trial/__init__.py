@@ -1,1 +1,1 @@
-"""A script run here and now on simulated NPUs: to try it, or to prove a port of it."""
+"""A script run immediately on simulated NPUs: to try it, or to prove its port."""

@@ -1,4 +1,4 @@
-"""Small data in the place of the whole: `--mini data/` or `--mini obs://lab/flowers=5`."""
+"""A small sample in place of the full data: `--mini data/` or `--mini obs://lab/flowers=5`."""
 
 import os
 import shutil
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from jumar.errors import BadInput
-from jumar.store.accounts import StoreConfig
 from jumar.store.archive import is_archive
+from jumar.store.credentials import StoreConfig
 from jumar.store.mini.make import MiniReport, make_mini
 from jumar.store.places import open_place
 
@@ -16,7 +16,7 @@ PER_CLASS = 4
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Data to be cut, as the command names it."""
+    """Data to sample, as the command names it."""
 
     name: str
     per_class: int
@@ -34,14 +34,14 @@ def parse(text: str) -> Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A mini set, and what it kept."""
+    """A mini data set, and what it kept."""
 
     path: Path
     report: MiniReport
 
 
 def cut(wanted: Wanted, scratch: Path, config: StoreConfig, folder: Path) -> Cut:
-    """Make the mini set in `scratch`; a path is looked for from `folder`."""
+    """Create the mini data set in `scratch`; a path is relative to `folder`."""
     source = wanted.name if "://" in wanted.name else str(folder / wanted.name)
     name = PurePosixPath(source).name
     scratch.mkdir(parents=True)
@@ -55,7 +55,7 @@ def cut(wanted: Wanted, scratch: Path, config: StoreConfig, folder: Path) -> Cut
 
 
 def inside(wanted: Wanted, folder: Path) -> str | None:
-    """Where in `folder` the data lies, if it does."""
+    """The path of the data in `folder`, if it is there."""
     if "://" in wanted.name:
         return None
     root = folder.resolve()
@@ -64,12 +64,12 @@ def inside(wanted: Wanted, folder: Path) -> str | None:
 
 
 def renamed(words: tuple[str, ...], wanted: Wanted, target: Path) -> tuple[str, ...]:
-    """The words of a command with the mini set in the place of the whole."""
+    """The words of a command with the mini data set in place of the full one."""
     changed = tuple(_renamed(word, wanted.name.rstrip("/"), str(target)) for word in words)
     if changed == words:
         raise BadInput(
-            f"--mini: no word of the command is {wanted.name}",
-            hint="name the data in the command; with --port, data inside this folder is swapped "
+            f"--mini: the command does not contain {wanted.name}",
+            hint="name the data in the command; with --port, data inside this folder is replaced "
             "in the copy that runs",
         )
     return changed
@@ -81,7 +81,7 @@ def _renamed(word: str, name: str, target: str) -> str:
 
 
 def put(mini: Path, place: Path) -> None:
-    """Lay the mini set where a copy of the source has, or would have, the whole."""
+    """Put the mini data set where a copy of the source has, or would have, the full one."""
     if place.is_symlink():
         place.unlink()
     place.parent.mkdir(parents=True, exist_ok=True)

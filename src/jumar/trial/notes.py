@@ -1,4 +1,4 @@
-"""Reads what the processes of a run noted (`inject/start_path`) as the record that is compared."""
+"""Reads the notes of a run's processes (`inject/start_path`) into the record to compare."""
 
 import json
 import re
@@ -30,7 +30,7 @@ class _Process:
 def read_run(
     notes: Path, root: Path, ended: Ended, *, device: str, command: tuple[str, ...], output: Path
 ) -> RunResult:
-    """What a run of the source in `root` left behind."""
+    """What a run of the source in `root` recorded."""
     processes = [_read(path, root) for path in sorted(notes.glob("*.jsonl"))]
     cut = ended.stopped or any(process.cut for process in processes)
     failure = None
@@ -49,7 +49,7 @@ def read_run(
 
 
 def _by_rank(processes: list[_Process]) -> tuple[tuple[Mark, ...], ...]:
-    """One list a rank: that of the process which trained, where several have the same rank."""
+    """One list per rank: that of the process that trained, if several have the same rank."""
     found: dict[int, list[Mark]] = defaultdict(list)
     for process in processes:
         if len(process.marks) > len(found[process.rank]):
@@ -63,7 +63,7 @@ def _read(path: Path, root: Path) -> _Process:
         try:
             note: dict[str, Any] = json.loads(line)
         except ValueError:
-            # The last line of a process that was killed while it wrote.
+            # The last line of a process that was killed while writing.
             break
         _take(process, note, root)
     return process
@@ -89,7 +89,7 @@ def _error(note: dict[str, Any], where: str, root: Path) -> Failure:
     message: str = note["message"].strip()
     what = f"{note['what']}: {message}"
     if _TRACEBACK in message:
-        # A parent that quotes the traceback of its child: what happened there is what counts.
+        # A parent may quote its child's traceback: the child's error is what counts.
         what = message.rpartition("\n")[2]
         inside = re.findall(rf'File "{re.escape(str(root))}/([^"\n]+)", line (\d+)', message)
         where = ":".join(inside[-1]) if inside else where
@@ -117,7 +117,7 @@ def _tail(output: Path, root: Path) -> str:
 
 
 def _failure(errors: list[Failure], code: int, tail: str) -> Failure:
-    # The innermost place that is known says most: a parent only tells that a child has failed.
+    # The innermost known place says most: a parent only reports that a child failed.
     known = next((error for error in errors if error.where), errors[0] if errors else None)
     if known is None:
         return Failure(f"exit code {code}", tail=tail)

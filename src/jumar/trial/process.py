@@ -1,4 +1,4 @@
-"""One command in a session of its own, to its end or its limit."""
+"""One command in its own session, until it ends or reaches its limit."""
 
 import os
 import shutil
@@ -14,23 +14,23 @@ from typing import IO
 
 from jumar.errors import BadInput
 
-# The script ends by itself at its next step; these are for one that does not come to a step.
+# The script ends by itself at its next step; these are for one that never reaches a step.
 _GRACE_S = 10
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What to run, where, and how far."""
+    """What to run, where, and for how long."""
 
     words: tuple[str, ...]
     environ: Mapping[str, str]
     folder: Path | None = None
     time_s: int = 0
     output: IO[bytes] | None = None
-    """Takes stdout and stderr together; without it both are the caller's."""
+    """Receives stdout and stderr; without it, both are the caller's."""
     stdout: int | None = None
-    """A file descriptor in the place of the caller's stdout."""
+    """A file descriptor to use instead of the caller's stdout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class Ended:
     """How it went."""
 
     code: int
-    """As a shell tells it: 128 and the signal's number where one ended it."""
+    """As in a shell: 128 plus the signal number if a signal ended it."""
     stopped: bool
     """By the time limit."""
     seconds: float
 
 
 def with_own_python(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` with a PATH on which `python` is at least the one jumar runs with."""
+    """`environ` with a PATH on which `python` exists, if only as jumar's own."""
     own = os.path.dirname(sys.executable)
     folders = environ.get("PATH", os.defpath)
     if own not in folders.split(os.pathsep):
@@ -54,7 +54,7 @@ def with_own_python(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def resolved(words: Sequence[str], environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
-    """`words` with a program that is there; one with a slash is looked for in `folder`."""
+    """`words` with the program's full path; one with a slash is relative to `folder`."""
     name = words[0]
     if "/" in name:
         found = name if os.access(folder / name, os.X_OK) else None
@@ -69,7 +69,7 @@ def resolved(words: Sequence[str], environ: Mapping[str, str], folder: Path) -> 
 
 @contextmanager
 def _leaving_on_term() -> Generator[None]:
-    """Being asked to end is no reason to leave the command, or scratch files, behind."""
+    """SIGTERM must not leave the command or scratch files behind."""
 
     def leave(number: int, frame: object) -> None:
         raise SystemExit(128 + number)
@@ -82,14 +82,14 @@ def _leaving_on_term() -> Generator[None]:
 
 
 def run(command: Command) -> Ended:
-    """Run the command; whatever it has started ends with it."""
+    """Run the command; everything it has started ends with it."""
     with _leaving_on_term():
         return _run(command)
 
 
 def _run(command: Command) -> Ended:
     started = time.monotonic()
-    # A session of its own, so that the limit and Ctrl-C reach the children too.
+    # A separate session, so that the limit and Ctrl-C also reach the children.
     process = subprocess.Popen(
         command.words,
         env=command.environ,
@@ -115,7 +115,7 @@ def _run(command: Command) -> Ended:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> int:
-    """Ask the whole session to end, then make it."""
+    """Ask the whole session to end, then kill it."""
     for number in _SIGNALS:
         _signal_group(process.pid, number)
         try:

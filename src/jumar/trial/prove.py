@@ -1,7 +1,7 @@
-"""The proof of a port: the original on the CPU and the port on simulated NPUs, side by side.
+"""The proof of a port: the original on the CPU and the port on simulated NPUs.
 
-Each runs in a copy of its own, with the same seeds, for some steps. The original's text is not
-changed: in its process cuda means the CPU (`inject/start_path`)."""
+Each runs in its own copy, with the same seeds, for some steps. The original's text is not changed:
+in its process, cuda means the CPU (`inject/start_path`)."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from pathlib import Path
 from jumar.errors import BadInput
 from jumar.inject.simulated import environment
 from jumar.inject.starting import Limits, cuda_on_cpu, noted
-from jumar.port import trial as trial_report
+from jumar.port import trial_report
+from jumar.port.command_line import ported as ported_command
 from jumar.port.proof import Certificate, RunResult, Verdict, compare, with_second_original
 from jumar.port.report.summary import Evidence
 from jumar.port.tree import TreeResult
-from jumar.port.words import ported as ported_words
 from jumar.trial.notes import read_run
 from jumar.trial.process import Command, resolved, run, with_own_python
 from jumar.trial.scratch import check_room, make_copy, placed
@@ -29,7 +29,7 @@ _PORTED = "simulated NPU"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What to run, and how far."""
+    """What to run, and for how long."""
 
     words: tuple[str, ...]
     limits: Limits
@@ -56,29 +56,29 @@ def prove(result: TreeResult, wish: Wish, tell: Tell) -> Evidence:
 
 
 def _as_asked(certificate: Certificate, wish: Wish) -> Certificate:
-    """The command as the person wrote it, not as it ran in scratch."""
+    """The command as the user wrote it, not as it ran in the scratch folder."""
     from dataclasses import replace
 
     return replace(certificate, command=wish.words)
 
 
 def _told_for_npu(words: tuple[str, ...], tell: Tell) -> tuple[str, ...]:
-    on_npu = ported_words(words)
+    on_npu = ported_command(words)
     for asked, given in zip(words, on_npu, strict=True):
         if asked != given:
-            tell(f"proof: the port is given {given!r} where the command says {asked!r}")
+            tell(f"proof: the port gets {given!r} instead of {asked!r}")
     return on_npu
 
 
 def _check_script(words: tuple[str, ...], root: Path) -> None:
-    """A script that is not in the source is a mistake that both runs would share."""
+    """A script that is not in the source is a mistake that would affect both runs."""
     for word in words[1:]:
         if word in ("-m", "-c"):
             return
         if word.endswith((".py", ".sh")) and not word.startswith("-"):
             if not (root / word).exists():
                 raise BadInput(
-                    f"there is no {word} in {root}", hint="the command runs inside SRC itself"
+                    f"{word} does not exist in {root}", hint="the command runs inside SRC"
                 )
             return
 
@@ -93,7 +93,7 @@ class _Stage:
     tell: Tell
 
     def run(self, name: str, device: str) -> RunResult:
-        """One run in a copy of its own."""
+        """One run in its own copy."""
         folder, notes, output = (self.scratch / f"{name}{end}" for end in ("", ".notes", ".log"))
         is_port = device == _PORTED
         make_copy(self.result, folder, ported=is_port)
@@ -126,13 +126,13 @@ class _Stage:
         return f"{self.wish.limits.steps} steps or {self.wish.limits.time_s} s"
 
     def _simulated(self, environ: dict[str, str]) -> dict[str, str]:
-        # The measure is the arithmetic of the CPU on both sides.
+        # Both sides use the arithmetic of the CPU.
         environ = {**environ, "JUMAR_SIM_BACKEND": "cpu"}
         report = self.scratch / "trial.json"
         return environment(environ, devices=self.wish.devices, mode="warn", report=report)
 
     def trial(self) -> trial_report.TrialReport | None:
-        """The report of the simulation, where the port came so far as to use it."""
+        """The report of the simulation, if the port got far enough to use it."""
         try:
             document = json.loads((self.scratch / "trial.json").read_text("utf-8"))
         except (OSError, ValueError):

@@ -12,19 +12,19 @@ _SPARE_BYTES = 256 << 20
 
 
 def check_room(result: TreeResult, scratch: Path, *, copies: int) -> None:
-    """Refuse a source that does not fit, before anything is copied."""
+    """Refuse a source that does not fit before anything is copied."""
     wanted = copies * sum(found.size for found in result.files)
     free = shutil.disk_usage(scratch).free
     if wanted + _SPARE_BYTES > free:
         raise BadInput(
-            f"{copies} copies of {result.root} take {wanted >> 20} MiB and {scratch} has "
+            f"{copies} copies of {result.root} need {wanted >> 20} MiB, but {scratch} has "
             f"{free >> 20} MiB left",
-            hint="keep data outside of the source and name it by its full path, or set TMPDIR",
+            hint="keep data outside the source and pass its full path, or set TMPDIR",
         )
 
 
 def make_copy(result: TreeResult, folder: Path, *, ported: bool) -> None:
-    """Fill a new folder; links that lead out of the source lead to the same place."""
+    """Fill a new folder; links that lead out of the source keep their target."""
     folder.mkdir()
     try:
         write_copy(result, folder, ported=ported)
@@ -45,7 +45,7 @@ def _lead_out(root: Path, folder: Path, path: str) -> None:
 def placed(words: tuple[str, ...], source: Path, copy: Path) -> tuple[str, ...]:
     """The words of a command for a copy of the source.
 
-    Paths into the source become those of the copy; relative ones that lead out of it become full."""
+    Paths into the source become those of the copy; relative ones that lead out of it become absolute."""
     return tuple(_placed(word, source.resolve(), copy) for word in words)
 
 

@@ -5,6 +5,8 @@ from jumar.spec.records import AttemptRecord, JobSummary, Waiting, WaitPart
 from jumar.words.catalogue import catalogue, phrase, sentence
 
 _SCHEDULER = -1
+_WHO = "\0"
+"""Stands for who it was until it is known whether the sentence names them."""
 _MOST_NAMES = 3
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
@@ -18,9 +20,15 @@ def cause_sentence(cause: str | None, values: Values, language: str) -> str | No
     """The cause in words; None for one that is not known here, or came without its values."""
     if cause is None or cause not in set(Cause):
         return None
-    forms, who = FORMS[Cause(cause)], _who(values, language)
-    said = sentence(language, "cause", cause, forms, values, who=who)
-    if said is not None and "output" in values:
+    said = sentence(language, "cause", cause, FORMS[Cause(cause)], values, who=_WHO)
+    if said is None:
+        return None
+    who, names_node = _who(values, language)
+    names_node = names_node and _WHO in said
+    said = said.replace(_WHO, who)
+    if "node" in values and not names_node:
+        said = phrase(language, "note", "node", reason=said, node=values["node"])
+    if "output" in values:
         return phrase(language, "note", "output", reason=said, output=values["output"])
     return said
 
@@ -69,14 +77,15 @@ def _part(part: WaitPart, waiting: Waiting, language: str) -> str | None:
     )
 
 
-def _who(values: Values, language: str) -> str:
-    """The program of the job that a sentence is about."""
+def _who(values: Values, language: str) -> tuple[str, bool]:
+    """The program of the job that a sentence is about, and whether that names its node."""
     if "process" in values:
-        return phrase(language, "who", "left", process=values["process"])
+        return phrase(language, "who", "left", process=values["process"]), False
     if values.get("rank") == _SCHEDULER:
-        return phrase(language, "who", "scheduler")
+        return phrase(language, "who", "scheduler"), False
     name = "rank" if "rank" in values else "command"
-    return phrase(language, "who", f"{name}_node" if "node" in values else name, **values)
+    has_node = "node" in values
+    return phrase(language, "who", f"{name}_node" if has_node else name, **values), has_node
 
 
 def _cards(kind: str, language: str) -> str:

@@ -96,7 +96,8 @@ def test_a_plugin_that_needs_cann_is_unverified_where_there_is_none(bench: Bench
     done = bench.create("--with", "uv", "--at", "made")
     assert done.returncode == 0
     assert (
-        "unverified: there is no CANN here, and importing says ImportError: libhccl" in done.stdout
+        "unverified: this machine has no CANN; the import fails with ImportError: libhccl"
+        in done.stdout
     )
 
 
@@ -106,7 +107,7 @@ def test_a_folder_that_is_there_is_left_alone(bench: Bench):
     keep.touch()
     done = bench.create("--with", "uv", "--at", "made")
     assert done.returncode == 2
-    assert "is there already" in done.stderr
+    assert "already exists" in done.stderr
     assert keep.exists()
     assert bench.left_behind == ["made"]
 
@@ -131,7 +132,7 @@ def test_after_a_kill_the_next_run_starts_afresh(bench: Bench):
     with bench.start(*arguments) as process:
         wait_until(lambda: pid_file.exists() and pid_file.read_text() != "")
         second = bench.run(*arguments)
-        assert "another jumar is making" in second.stderr
+        assert "another jumar is creating" in second.stderr
         assert second.returncode == 2
         process.kill()
     wait_until(lambda: not is_running(int(pid_file.read_text())))
@@ -146,14 +147,14 @@ def test_after_a_kill_the_next_run_starts_afresh(bench: Bench):
     ("arguments", "words"),
     [
         (("--torch", "2.7", "--cann", "8.1.RC1"), "no table pairs torch 2.7 with CANN 8.1.RC1"),
-        (("--torch", "2.13"), "no table names its CANN"),
+        (("--torch", "2.13"), "no table lists its CANN"),
         (("--torch", "2.x"), "is not a version number"),
-        (("--mindspore", "2.6"), "no table names the Pythons of mindspore 2.6.0"),
+        (("--mindspore", "2.6"), "no table lists the Python versions of mindspore 2.6.0"),
         (("--torch", "2.14", "--with", "conda"), "conda is not on PATH"),
-        (("--torch", "2.14", "--python", "3.9"), "is made for Python"),
+        (("--torch", "2.14", "--python", "3.9"), "requires Python"),
         (
             ("--torch", "1.11", "--cann", "7.0.RC1", "--python", "3.7", "--with", "venv"),
-            "no Python 3.7",
+            "needs Python 3.7",
         ),
     ],
 )
@@ -176,4 +177,4 @@ def test_a_place_that_cannot_be_written(bench: Bench):
     (bench.folder / "bin").touch()
     done = bench.create("--with", "uv", "--at", "bin/made")
     assert done.returncode == 2
-    assert "cannot make" in done.stderr
+    assert "cannot create" in done.stderr

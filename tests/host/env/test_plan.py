@@ -51,21 +51,21 @@ def test_the_guide_for_torch_1_11_on_an_early_cann():
         requirements(made)
     )
     assert {"pathlib2", "sympy", "attrs", "pyyaml", "absl-py"} <= set(requirements(made))
-    assert any("early edition of 7.0.RC1" in note for note in made.notes)
+    assert any("pre-release of 7.0.RC1" in note for note in made.notes)
     assert any("--find-links" in note for note in made.notes)
 
 
 @pytest.mark.parametrize(
     ("cann", "asked", "fit", "words"),
     [
-        ("8.5.1", {"torch": "2.7"}, Fit.UNKNOWN, "CANN 8.5.1 is in no table"),
+        ("8.5.1", {"torch": "2.7"}, Fit.UNKNOWN, "CANN 8.5.1 is not listed"),
         ("8.1.RC1", {"torch": "2.7"}, Fit.CLASHES, "no table pairs torch 2.7 with CANN 8.1.RC1"),
-        (None, {"torch": "2.99"}, Fit.UNKNOWN, "torch 2.99 is in no table"),
-        ("8.5.0", {"torch": "2.13"}, Fit.UNKNOWN, "no table names its CANN"),
-        ("3.3.0", {}, Fit.UNKNOWN, "no table known here has torch for CANN 3.3.0"),
+        (None, {"torch": "2.99"}, Fit.UNKNOWN, "torch 2.99 is not listed"),
+        ("8.5.0", {"torch": "2.13"}, Fit.UNKNOWN, "no table lists its CANN"),
+        ("3.3.0", {}, Fit.UNKNOWN, "jumar's tables do not list torch for CANN 3.3.0"),
         ("8.1.RC1", {"mindspore": "2.10"}, Fit.CLASHES, "no table pairs mindspore 2.10"),
         (None, {"mindspore": "2.8"}, Fit.UNKNOWN, "a CANN whose compiler is 8.2, 8.3, 8.5"),
-        (None, {"torch": "2.6", "python": "3.13"}, Fit.CLASHES, "made for Python 3.9, 3.10, 3.11"),
+        (None, {"torch": "2.6", "python": "3.13"}, Fit.CLASHES, "requires Python 3.9, 3.10, 3.11"),
         (None, {"torch": "1.5", "python": "3.7"}, Fit.UNKNOWN, "torch 1.5.0"),
     ],
 )
@@ -81,7 +81,7 @@ def test_mindspore_for_its_listed_cann():
     made = plan(cann="8.1.RC1", mindspore="2.6")
     assert (made.fit, made.version) == (Fit.FITS, "2.6.0")
     assert made.python is None
-    assert any("no table names the Pythons" in note for note in made.notes)
+    assert any("no table lists the Python versions" in note for note in made.notes)
 
 
 def test_a_final_mindspore_goes_before_its_candidate():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jumar.store.accounts import StoreConfig
+from jumar.store.credentials import StoreConfig
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from tests.store.mini.making import (
 )
 
 from jumar.errors import BadInput
-from jumar.store.accounts import StoreConfig
+from jumar.store.credentials import StoreConfig
 from jumar.store.places import open_place
 
 

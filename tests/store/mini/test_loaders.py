@@ -33,7 +33,7 @@ from tests.store.mini.making import (
 )
 from torch.utils.data import DataLoader, Dataset
 
-from jumar.store.accounts import StoreConfig
+from jumar.store.credentials import StoreConfig
 
 MINDSPORE = Path(__file__).parents[3] / ".venv-mindspore" / "bin" / "python"
 

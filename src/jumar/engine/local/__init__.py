@@ -1,1 +1,1 @@
-"""Jobs on this machine: one detached supervisor an attempt."""
+"""Jobs on this machine: one detached keeper per attempt."""

@@ -4,16 +4,14 @@ what is told here (numbers, generation, addresses) does not change, so each card
 import logging
 import threading
 from collections.abc import Iterable
-from typing import Any
 
 from jumar.devices.machine import Machine
 from jumar.devices.rank_part import rank_facts
+from jumar.engine.shared.files import CardFacts
 from jumar.errors import JumarError
 from jumar.spec.devices import Card, DeviceKind
 
 logger = logging.getLogger(__name__)
-CardFacts = dict[str, Any]
-"""As JSON values, for `jumar.launch.ascend.facts`."""
 
 
 class CardBook:
@@ -45,7 +43,7 @@ class CardBook:
         try:
             return rank_facts(cards, self._machine)
         except JumarError as error:
-            logger.warning("the rank table will lack addresses: %s", error)
+            logger.warning("addresses will be missing in the rank table: %s", error)
             return [
                 {"id": card.id, "logical_id": card.logical_id, "generation": card.generation}
                 for card in cards

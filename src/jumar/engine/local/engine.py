@@ -1,24 +1,21 @@
-"""`LocalEngine`: jobs on this machine, one detached supervisor an attempt."""
+"""`LocalEngine`: jobs on this machine, one detached keeper per attempt."""
 
 import os
-import signal
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from jumar.engine.base import Attempt, Observation
+from jumar.engine.files import JobFiles
 from jumar.engine.local.card_book import CardBook
-from jumar.engine.local.files import job_dir, write_files
-from jumar.engine.local.observing import Observer
 from jumar.engine.local.planning import make_plan
-from jumar.engine.local.stages import Stages
 from jumar.engine.local.starter import Starter
-from jumar.errors import EngineFailed
-from jumar.launch.jobdir import files as jobdir
-from jumar.launch.jobdir.census import Census, keeps
-from jumar.launch.jobdir.files import Claim, JobDir
-from jumar.launch.jobdir.untrusted import Unusable
-from jumar.launch.processes import process
+from jumar.engine.shared import stopping
+from jumar.engine.shared.files import Roots, write_files
+from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.engine.shared.observing import Observer
+from jumar.engine.shared.stages import Stages
+from jumar.launch.jobdir.claims import is_claimed
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
@@ -42,14 +39,18 @@ class LocalEngine:
         notify: Path | None = None,
         stages: Stages | None = None,
         idle_limit_s: float = IDLE_LIMIT_S,
+        control: Path | None = None,
     ) -> None:
+        """`control`: where the platform's own files of attempts are, if not in the job directories."""
         self._home = home
         self._cards = cards
         self._notify = notify or home / "notify.sock"
         self._book = CardBook()
         self._starter = Starter(home / "launch.log", self._notify)
         self._stages = stages or Stages(UserStores(home))
-        self._observer = Observer(self._starter)
+        self._roots = Roots(control)
+        self.files: JobFiles = SharedFiles(home / "jobs", self._roots)
+        self._observer = Observer(self._roots, self._starter.start)
         self._idle_limit_s = idle_limit_s
 
     @property
@@ -72,19 +73,24 @@ class LocalEngine:
 
     def start(self, attempt: Attempt) -> None:
         """Write the files, then have a supervisor started; a claimed attempt is left alone."""
-        directory = job_dir(attempt)
-        if os.path.lexists(directory.claim) or os.path.lexists(directory.result):
+        directory = self._roots.of(attempt)
+        if is_claimed(directory) or os.path.lexists(directory.said):
             return
         self._observer.begin(attempt)
         write_files(
+            directory,
             attempt,
-            env_cache=self._home / "envs",
+            env_cache=self._user_folder(attempt.user) / "envs",
             notify=self._notify,
             facts=self._book.facts(attempt.spec.device.kind, attempt.card_ids, self.cards()),
-            staging=self._stages.prepare(attempt),
+            staging=self._stages.prepare(attempt, directory),
             idle_limit_s=self._idle_limit_s,
         )
         self._starter.start(directory)
+
+    def _user_folder(self, user: str) -> Path:
+        """What jobs leave for later ones, each user's apart: a job may write what the next one runs."""
+        return self._home if user == self._stages.stores.owner else self._home / "users" / user
 
     def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:
         """How the attempts stand now."""
@@ -96,7 +102,7 @@ class LocalEngine:
         if not seen.state.is_final or not attempt.spec.sends_results:
             return seen
         try:
-            record = self._stages.read(attempt)
+            record = self._stages.read(self._roots.of(attempt))
         except OSError:
             # Not known now: what may be unsent is looked after until it is known.
             return replace(seen, not_uploaded=True)
@@ -104,60 +110,23 @@ class LocalEngine:
 
     def staging(self, attempt: Attempt) -> StagingRecord | None:
         """As the attempt's status file tells it."""
-        return self._stages.read(attempt)
+        return self._stages.read(self._roots.of(attempt))
 
     def send_results(self, attempt: Attempt) -> None:
         """Have another process send them; one that does already goes on alone."""
-        self._starter.run_aside(self._stages.resend(attempt), job_dir(attempt).staging_log(0))
+        directory = self._roots.of(attempt)
+        self._starter.run_aside(self._stages.resend(attempt, directory), directory.staging_log(0))
 
     def stop(self, attempt: Attempt, why: AttemptState) -> None:
         """Ask by file, and by a signal so that it is seen at once."""
         if why not in _REASONS:
             raise ValueError(f"{why} is not a way to stop an attempt")
-        directory, trouble = job_dir(attempt), None
-        try:
-            os.makedirs(directory.attempt, exist_ok=True)
-            if jobdir.is_plain(directory):
-                jobdir.ask_to_stop(directory, why.value)
-        except OSError as error:
-            trouble = error
-        if not _signal_supervisor(directory) and trouble is not None:
-            raise EngineFailed(f"cannot ask job {attempt.job_id} to stop: {trouble}") from trouble
+        stopping.stop(self._roots.of(attempt), why.value)
 
     def kill(self, attempt: Attempt) -> None:
-        """SIGKILL to guard and supervisor; without them the next look ends what is left."""
-        directory = job_dir(attempt)
-        try:
-            claim = _claim(directory)
-            for one in () if claim is None else (claim.guard, claim.supervisor):
-                if keeps(one, directory):
-                    process.send(one.pid, signal.SIGKILL)
-            for pid in Census().keepers(directory):
-                process.send(pid, signal.SIGKILL)
-        except OSError as error:
-            raise EngineFailed(f"cannot end job {attempt.job_id}: {error}") from error
+        """At once; the next look ends what is left."""
+        stopping.kill(self._roots.of(attempt))
 
     def close(self) -> None:
         """Let the helper end when its last attempt has."""
         self._starter.close()
-
-
-def _signal_supervisor(directory: JobDir) -> bool:
-    """Whether it was sent a signal; one that was not sees the file by itself, half a second later."""
-    try:
-        claim = _claim(directory)
-        # The claim may name anybody; only a process that keeps this attempt is sent a signal.
-        if claim is not None and keeps(claim.supervisor, directory):
-            return process.send(claim.supervisor.pid, signal.SIGTERM)
-        # The job has removed or changed the claim.
-        sent = [process.send(pid, signal.SIGTERM) for pid in Census().keepers(directory)]
-        return any(sent)
-    except OSError:
-        return False
-
-
-def _claim(directory: JobDir) -> Claim | None:
-    try:
-        return jobdir.read_claim(directory)
-    except Unusable:
-        return None

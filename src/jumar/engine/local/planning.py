@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from jumar.engine.archive_names import BadArchive, names_of
-from jumar.engine.local.files import code_kind, input_paths, local_path, output_paths
+from jumar.engine.shared.files import code_kind, input_paths, local_path, output_paths
 from jumar.errors import SubmitRefused
 from jumar.launch.prepare.requirements import FILE_NAME
 from jumar.launch.processes.spawn import find
-from jumar.launch.ranks.boot import boot_file
-from jumar.launch.ranks.environment import VISIBLE, inherited
-from jumar.launch.ranks.job_ranks import arguments
+from jumar.launch.ranks.command import arguments, boot_file
+from jumar.launch.ranks.environment import inherited
+from jumar.launch.ranks.frameworks import VISIBLE
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
-from jumar.spec.places import is_remote
 from jumar.spec.records import Plan
+from jumar.spec.urls import is_remote
 
 _SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"'*?[]#~=%{}\n!")
 _BUILTINS = frozenset(
@@ -134,7 +134,7 @@ def _notes(spec: JobSpec) -> tuple[str, ...]:
             f"the image {spec.image} is not used: the local engine runs without containers"
         )
     if spec.endpoints:
-        notes.append(f"endpoints are not offered yet: {', '.join(spec.endpoints)}")
+        notes.append(f"endpoints are not supported yet: {', '.join(spec.endpoints)}")
     return tuple(notes)
 
 
@@ -143,19 +143,18 @@ def _check_size(spec: JobSpec, cards: Sequence[Card]) -> None:
     kind, wanted = spec.device.kind, spec.device.count
     if wanted > counts[kind]:
         here = ", ".join(f"{name}:{count}" for name, count in sorted(counts.items())) or "none"
+        found = f"only {kind}:{counts[kind]}" if counts[kind] else f"no {kind.upper()}"
         raise SubmitRefused(
-            f"the job asks for {spec.device} and this machine has {counts[kind]} of {kind}",
+            f"the job asks for {spec.device}, but this machine has {found}",
             hint=f"devices of this machine: {here}",
         )
     if spec.nodes > 1:
         raise SubmitRefused(
-            f"the job asks for {spec.nodes} nodes and the local engine is one machine",
+            f"the job asks for {spec.nodes} nodes, but the local engine has one machine",
             hint="use nodes: 1, or jumar launch on each machine",
         )
     if spec.segments > 1:
-        raise SubmitRefused(
-            "segments of a time-limited training are not offered yet", hint="leave segments out"
-        )
+        raise SubmitRefused("segments are not supported yet", hint="leave segments out")
 
 
 class _Files:
@@ -164,12 +163,12 @@ class _Files:
     def __init__(self, spec: JobSpec, archive: Path | None) -> None:
         if isinstance(spec.code, str):
             raise SubmitRefused(
-                "code is a folder of the client's machine",
-                hint="the client uploads folders; else give archive, git or workdir",
+                "code is a folder on the client's machine",
+                hint="let the client upload it, or give archive, git or workdir",
             )
         self.kind = code_kind(spec)
         if spec.workdir is not None and not os.path.isdir(spec.workdir):
-            raise SubmitRefused(f"the workdir {spec.workdir} is not a folder of this machine")
+            raise SubmitRefused(f"the workdir {spec.workdir} is not a folder on this machine")
         self._workdir = spec.workdir
         self._names: Container[str] = _archived(archive) if self.kind == "archive" else ()
 
@@ -201,10 +200,10 @@ def _check_data(spec: JobSpec, files: _Files) -> None:
         path = local_path(url)
         missing = not os.path.exists(path) if path.startswith("/") else not files.has(path)
         if missing and (path.startswith("/") or files.are_known):
-            raise SubmitRefused(f"the input {name} is not there: {path}")
+            raise SubmitRefused(f"the input {name} does not exist: {path}")
     for name, url in spec.outputs.items():
         if not is_remote(url) and ".." in local_path(url).split("/"):
-            raise SubmitRefused(f"the output {name} leads outside: {url}")
+            raise SubmitRefused(f"the output {name} must be inside the job's folder: {url}")
 
 
 def _check_command(spec: JobSpec, files: _Files) -> None:
@@ -240,8 +239,8 @@ def _check_program(name: str, environment: dict[str, str], files: _Files) -> Non
     path = find(name, environment, "/")
     if path is None:
         raise SubmitRefused(
-            f"the command {name} is not on this machine",
-            hint="give a full path, or set PATH in environment",
+            f"the command {name} was not found on this machine",
+            hint="give its full path, or set PATH in environment",
         )
     if not os.access(path, os.X_OK):
         raise SubmitRefused(f"{path} is not executable", hint=f"chmod +x {path}")
@@ -261,4 +260,4 @@ def _check_script(words: Sequence[str], files: _Files) -> None:
 
 def _check(present: Callable[[str], bool], name: str, complaint: str) -> None:
     if not present(name):
-        raise SubmitRefused(complaint, hint="give the code's folder with code, or workdir")
+        raise SubmitRefused(complaint, hint="give the folder of the code with code or workdir")

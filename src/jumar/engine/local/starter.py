@@ -1,6 +1,6 @@
 """Ask the warm process to start an attempt; keep one running; do without when it fails.
 
-A request that got no answer may have been carried out. Asking again is safe: only one supervisor
+A request that got no answer may have been carried out. Asking again is safe: only one keeper
 can claim an attempt."""
 
 import json
@@ -66,8 +66,8 @@ class Starter:
             self._reap()
 
     def _ask(self, directory: JobDir) -> bool:
-        wanted = {"attempt": directory.number, "notify": str(self._notify)}
-        request = json.dumps({"directory": directory.root, **wanted}).encode()
+        wanted = {"directory": directory._asdict(), "notify": str(self._notify)}
+        request = json.dumps(wanted).encode()
         try:
             connection = self._connection or self._start_warm()
             connection.send(request)
@@ -86,10 +86,12 @@ class Starter:
 
     def _start_cold(self, directory: JobDir) -> None:
         words = ["jumar.launch", directory.root, "--attempt", str(directory.number)]
+        if directory.control_root is not None:
+            words += ["--control", directory.control_root]
         try:
             self._spawn(words, None)
         except OSError as error:
-            raise EngineFailed(f"cannot start a supervisor: {error}") from error
+            raise EngineFailed(f"cannot start a keeper: {error}") from error
 
     def _spawn(self, words: list[str], connection: int | None, log: str | None = None) -> int:
         path = log or str(self._log)

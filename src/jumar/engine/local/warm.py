@@ -1,8 +1,8 @@
-"""The warm process: has the launcher imported and forks a guard on demand.
+"""The warm process: has the launcher imported and forks a keeper on demand.
 
-It knows nothing of jobs, and says when a guard has ended: only then an attempt has. It outlives the server, because its children do, and ends when the
-server is gone and the last child is done. Asked twice for one attempt it forks twice: the claim
-in the job directory lets one of them run."""
+It knows nothing of jobs, and says when a keeper has ended: only then an attempt has. It outlives the
+server, because its children do, and ends when the server is gone and the last child is done. Asked
+twice for one attempt it forks twice: the claim lets one of them run."""
 
 import codecs
 import gc
@@ -14,9 +14,10 @@ import socket
 import sys
 from types import FrameType
 
-from jumar.launch.jobdir.files import JobDir, send_hint
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.journal import send_hint
 from jumar.launch.node.keeper import run_attempt
-from jumar.launch.processes.guard import fork_into
+from jumar.launch.processes.pair import fork_into
 
 DESCRIPTOR = 3
 MOST_BYTES = 65536
@@ -28,7 +29,7 @@ class Warm:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._children: dict[int, tuple[JobDir, str]] = {}
-        """Guards by pid: their attempt, and where to say that they have ended."""
+        """Keepers by pid: their attempt, and where to say that they have ended."""
         self._selector = selectors.DefaultSelector()
         self._wake, self._wake_end = os.pipe()
         for end in (self._wake, self._wake_end):
@@ -59,8 +60,8 @@ class Warm:
             self._connection.close()
             return False
         wanted = json.loads(request)
-        directory = JobDir(wanted["directory"], wanted["attempt"])
-        pid = fork_into(lambda: self._become_guard(directory))
+        directory = JobDir(**wanted["directory"])
+        pid = fork_into(lambda: self._become_keeper(directory))
         self._children[pid] = (directory, wanted["notify"])
         try:
             self._connection.send(json.dumps({"pid": pid}).encode())
@@ -69,7 +70,7 @@ class Warm:
             return True
         return True
 
-    def _become_guard(self, directory: JobDir) -> int:
+    def _become_keeper(self, directory: JobDir) -> int:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # Held open, it would hide the end of this process from the server.

@@ -1,1 +1,1 @@
-"""The doctor's checks, one file a family. A check looks; it changes nothing."""
+"""The doctor's checks, one file per family. A check changes nothing."""

@@ -1,4 +1,4 @@
-"""CANN: installed, one or several, its links whole, and its `set_env.sh` sourced for the right one."""
+"""CANN: installed, how many, links intact, and `set_env.sh` of the right one sourced."""
 
 import os
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _NO_CANN = "no CANN in $ASCEND_HOME_PATH, /usr/local/Ascend, ~/Ascend or /opt/As
 
 
 def cann_root(patient: Patient) -> Iterator[Finding]:
-    """There is a CANN."""
+    """CANN is installed."""
     cann = software(patient).cann
     if cann is not None:
         yield ok(f"CANN at {_shown(patient, cann.home)}")
@@ -30,7 +30,7 @@ def cann_root(patient: Patient) -> Iterator[Finding]:
 
 
 def cann_links(patient: Patient) -> Iterator[Finding]:
-    """`latest` and `cann` point at something."""
+    """The links `latest` and `cann` are not dangling."""
     dangling: list[Path] = []
     whole: list[Path] = []
     for base in bases(patient.root, patient.environ):
@@ -42,24 +42,24 @@ def cann_links(patient: Patient) -> Iterator[Finding]:
     for link in dangling:
         target = _shown(patient, newest[0].home) if newest else "<the CANN folder>"
         yield fail(
-            f"{_shown(patient, link)} points at {os.readlink(link)}, which is gone",
+            f"{_shown(patient, link)} points to {os.readlink(link)}, which does not exist",
             f"sudo ln -sfn {target} {_shown(patient, link)}",
         )
     if not dangling and whole:
         yield ok(", ".join(_shown(patient, link) for link in whole))
     elif not dangling:
-        yield unknown("no links of CANN to look at")
+        yield unknown("no CANN links to check")
 
 
 def cann_version(patient: Patient) -> Iterator[Finding]:
-    """The release is known, and it is clear which one is meant."""
+    """The release is known and unambiguous."""
     cann = software(patient).cann
     if cann is None:
-        yield unknown("no CANN to look at")
+        yield unknown("no CANN to check")
         return
     if software(patient).version is None:
         yield warn(
-            f"{_shown(patient, cann.home)} does not say its release ({cann.version or 'no version'})",
+            f"{_shown(patient, cann.home)} does not state its release ({cann.version or 'no version'})",
             "look for an incomplete installation: ls */ascend_toolkit_install.info in that folder",
         )
         return
@@ -67,25 +67,25 @@ def cann_version(patient: Patient) -> Iterator[Finding]:
     if others and not is_sourced(patient.environ):
         names = ", ".join(str(one.version) for one in (cann, *others))
         yield warn(
-            f"several CANN releases ({names}), and none chosen in this shell",
-            f"choose one: source {_script(patient, cann)}",
+            f"several CANN releases ({names}), none selected in this shell",
+            f"select one: source {_script(patient, cann)}",
         )
     else:
         yield ok(f"CANN {cann.version}")
 
 
 def set_env(patient: Patient) -> Iterator[Finding]:
-    """The shell's variables belong to a CANN that is there, whole, and the newest."""
+    """The shell's variables belong to a CANN that exists, is complete and is the newest."""
     environ, cann = patient.environ, software(patient).cann
     home = environ.get("ASCEND_HOME_PATH") or environ.get("ASCEND_TOOLKIT_HOME")
     if home and not patient.has(home):
         fix = f"source {_script(patient, cann)}" if cann else "open a new shell, or install CANN"
-        yield fail(f"ASCEND_HOME_PATH is {home}, which is gone", fix)
+        yield fail(f"ASCEND_HOME_PATH is {home}, which does not exist", fix)
     elif cann is None:
-        yield unknown("no CANN whose set_env.sh could be sourced")
+        yield unknown("no CANN with a set_env.sh to source")
     elif not is_sourced(environ) and not home:
         yield warn(
-            "no set_env.sh was sourced in this shell (jumar does it for its own jobs)",
+            "no set_env.sh was sourced in this shell (jumar does this for its own jobs)",
             f"source {_script(patient, cann)}",
         )
     else:
@@ -102,8 +102,8 @@ def _sourced(patient: Patient, cann: Cann) -> Iterator[Finding]:
         if mine is not None and best is not None and mine < best:
             problems.append("older")
             yield warn(
-                f"this shell uses CANN {mine}, and {best} is installed too",
-                f"if the newer is wanted, in a new shell: source {_script(patient, newest[0])}",
+                f"this shell uses CANN {mine}, but {best} is also installed",
+                f"to use the newer one, in a new shell: source {_script(patient, newest[0])}",
             )
     if not problems:
         yield ok(f"set_env.sh of CANN {cann.version} is sourced")
@@ -115,14 +115,14 @@ def _missing(patient: Patient, cann: Cann) -> Iterator[str]:
     if not operators:
         yield "ASCEND_OPP_PATH is not set"
     elif not patient.has(operators):
-        yield f"ASCEND_OPP_PATH is {operators}, which is gone"
+        yield f"ASCEND_OPP_PATH is {operators}, which does not exist"
     if "tbe" not in environ.get("PYTHONPATH", "") and not any(
         "python/site-packages" in entry for entry in _entries(environ.get("PYTHONPATH"))
     ):
-        yield "PYTHONPATH has no tbe of CANN: operators cannot be compiled"
+        yield "PYTHONPATH does not include CANN's tbe: operators cannot be compiled"
     homes = {home for _, home in _owners(patient, "LD_LIBRARY_PATH")}
     if cann.home.resolve() not in homes:
-        yield f"LD_LIBRARY_PATH has no lib64 of {_shown(patient, cann.home)}"
+        yield f"LD_LIBRARY_PATH does not include lib64 of {_shown(patient, cann.home)}"
 
 
 def _mixed(patient: Patient) -> Iterator[str]:
@@ -130,11 +130,11 @@ def _mixed(patient: Patient) -> Iterator[str]:
         homes = dict.fromkeys(home for _, home in _owners(patient, variable))
         if len(homes) > 1:
             names = ", ".join(_shown(patient, home) for home in homes)
-            yield f"{variable} mixes several CANN: {names}"
+            yield f"{variable} mixes several CANN releases: {names}"
 
 
 def _owners(patient: Patient, variable: str) -> Iterator[tuple[str, Path]]:
-    """Each entry of a path variable that lies in a CANN, with that CANN's real folder."""
+    """Each entry of a path variable that is inside a CANN, with that CANN's real folder."""
     homes = [cann.home.resolve() for cann in installed_cann(patient)]
     current = software(patient).home
     if current is not None:

@@ -12,55 +12,55 @@ _USUAL_GROUP = "HwHiAiUser"
 
 
 def card_driver(patient: Patient) -> Iterator[Finding]:
-    """Cards on the bus have a driver, and each has its device file."""
+    """Cards on the bus have a driver and a device file each."""
     on_bus, files = len(pci_cards(patient)), len(nodes(patient))
     if not on_bus and not files:
         yield unknown(f"{NO_CARD}: none on the PCI bus, no /dev/davinciN")
     elif not files and in_container(patient):
         yield fail(
-            f"{count(on_bus, 'Ascend card')} on the PCI bus, none given to this container",
+            f"{count(on_bus, 'Ascend card')} on the PCI bus, none passed to this container",
             "start it with: docker run --device /dev/davinci0 --device /dev/davinci_manager"
             " --device /dev/devmm_svm --device /dev/hisi_hdc …",
         )
     elif not files:
         yield fail(
-            f"{count(on_bus, 'Ascend card')} on the PCI bus and no /dev/davinciN: no driver",
+            f"{count(on_bus, 'Ascend card')} on the PCI bus but no /dev/davinciN: no driver",
             "install driver and firmware as root: ./Ascend-hdk-*-npu-driver_*.run --full"
             " --install-for-all && reboot",
         )
     elif files < on_bus and not in_container(patient):
         yield warn(
             f"{on_bus - files} of {count(on_bus, 'card')} have no /dev/davinciN",
-            "see why the driver left them out: dmesg | grep -iE 'davinci|devdrv'",
+            "see why the driver skipped them: dmesg | grep -iE 'davinci|devdrv'",
         )
     else:
         yield ok(f"{count(files, 'card')} with a device file")
 
 
 def device_nodes(patient: Patient) -> Iterator[Finding]:
-    """The files that all cards share are there."""
+    """The device files shared by all cards exist."""
     if not nodes(patient):
-        yield unknown("no device files to look at" if has_card(patient) else NO_CARD)
+        yield unknown("no device files to check" if has_card(patient) else NO_CARD)
         return
     missing = [name for name in _SHARED_NODES if not patient.has(f"/dev/{name}")]
     if missing:
         shown = ", ".join(f"/dev/{name}" for name in missing)
         options = " ".join(f"--device /dev/{name}" for name in missing)
         yield fail(
-            f"{shown} missing beside /dev/davinciN",
+            f"/dev/davinciN exists, but {shown} does not",
             f"start the container with: docker run {options} …"
             if in_container(patient)
-            else "load the driver again as root: reboot, then: ls /dev | grep -E 'davinci|hdc|svm'",
+            else "reload the driver as root: reboot, then: ls /dev | grep -E 'davinci|hdc|svm'",
         )
     else:
         yield ok(", ".join(f"/dev/{name}" for name in _SHARED_NODES))
 
 
 def device_permissions(patient: Patient) -> Iterator[Finding]:
-    """This user may read and write the device files."""
+    """This user can read and write the device files."""
     names = [f"davinci{number}" for number in nodes(patient)]
     if not names:
-        yield unknown("no device files to look at" if has_card(patient) else NO_CARD)
+        yield unknown("no device files to check" if has_card(patient) else NO_CARD)
         return
     refused: dict[int, list[str]] = {}
     for name in (*names, *_SHARED_NODES):
@@ -70,7 +70,7 @@ def device_permissions(patient: Patient) -> Iterator[Finding]:
     for group, files in refused.items():
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         yield fail(
-            f"this user may not read and write {files[0]}{more}",
+            f"this user cannot read and write {files[0]}{more}",
             f"sudo usermod -aG {_group_name(patient, group)} $USER   # then log in again",
         )
     if not refused:

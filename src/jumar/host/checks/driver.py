@@ -1,4 +1,4 @@
-"""The driver through its own tool: does npu-smi answer, do driver and firmware go together."""
+"""The driver through its own tool: does npu-smi respond, do driver and firmware fit together."""
 
 from collections.abc import Iterator
 
@@ -21,14 +21,14 @@ _INSTALLED = "/usr/local/Ascend/driver/version.info"
 
 
 def npu_smi(patient: Patient) -> Iterator[Finding]:
-    """npu-smi is there and answers with its table."""
+    """npu-smi exists and prints its table."""
     answer = patient.ask("npu-smi", "info")
     if answer is None:
         yield _no_tool(patient)
     elif answer.trouble is not None:
         yield fail(
             answer.trouble,
-            "the driver hangs or the tool cannot run: see dmesg | tail -50, then restart the machine",
+            "the driver hangs or the tool cannot run: check dmesg | tail -50, then reboot",
         )
     elif answer.code != 0:
         yield fail(
@@ -44,7 +44,7 @@ def npu_smi(patient: Patient) -> Iterator[Finding]:
 def _ending(code: int | None) -> str:
     if code is not None and code < 0:
         return f"was killed by {signal_name(-code)}"
-    return f"ended with {code}"
+    return f"exited with code {code}"
 
 
 def _no_tool(patient: Patient) -> Finding:
@@ -65,19 +65,19 @@ def _table(output: str) -> Iterator[Finding]:
     try:
         info = read_info(output)
     except CannotRead as error:
-        yield unknown(error.message, "read it yourself: npu-smi info")
+        yield unknown(error.message, "read the output: npu-smi info")
         return
     if info.chips:
         yield ok(f"npu-smi {info.tool_version or ''} shows {count(len(info.chips), 'chip')}")
     else:
         yield fail(
-            "npu-smi answers and shows no chip",
+            "npu-smi responds but shows no chip",
             "see what the driver says: dmesg | grep -iE 'davinci|devdrv'",
         )
 
 
 def driver(patient: Patient) -> Iterator[Finding]:
-    """One driver version on all cards, and the installed one is the running one."""
+    """All cards have the same driver version, and the installed one is running."""
     info, boards = smi_info(patient), _boards(patient)
     running = {board.software_version for board in boards if board.software_version}
     if not running and info is not None and info.driver_version:
@@ -85,43 +85,45 @@ def driver(patient: Patient) -> Iterator[Finding]:
     installed = _installed_version(patient)
     if not running:
         if installed:
-            yield unknown(f"driver {installed} is installed; npu-smi does not say what runs")
+            yield unknown(
+                f"driver {installed} is installed; npu-smi does not show which one is running"
+            )
         else:
-            yield unknown("no driver version to be seen" if has_card(patient) else NO_CARD)
+            yield unknown("the driver version is not visible" if has_card(patient) else NO_CARD)
     elif len(running) > 1:
         yield warn(
-            f"cards with different drivers: {', '.join(sorted(running))}",
-            "install one driver for all cards, then restart the machine",
+            f"cards have different drivers: {', '.join(sorted(running))}",
+            "install one driver for all cards, then reboot",
         )
     elif installed and {installed.lower()} != {one.lower() for one in running}:
         yield warn(
-            f"driver {installed} is installed and {', '.join(running)} is running",
-            "restart the machine, so that the installed driver is loaded",
+            f"driver {installed} is installed but {', '.join(running)} is running",
+            "reboot to load the installed driver",
         )
     else:
         yield ok(f"driver {running.pop()}")
 
 
 def firmware(patient: Patient) -> Iterator[Finding]:
-    """One firmware on all cards, and it fits the driver."""
+    """All cards have the same firmware, and it fits the driver."""
     boards = _boards(patient)
     versions = {board.firmware_version for board in boards if board.firmware_version}
     bad = [board for board in boards if (board.compatibility or "OK").upper() != "OK"]
     if not versions and not bad:
         seen = has_card(patient) or smi_info(patient) is not None
-        yield unknown("no firmware version to be seen" if seen else NO_CARD)
+        yield unknown("the firmware version is not visible" if seen else NO_CARD)
         return
     if bad:
         cards = ", ".join(str(board.npu_id) for board in bad)
         yield fail(
-            f"driver and firmware do not go together on card {cards}: {bad[0].compatibility}",
+            f"driver and firmware do not fit together on card {cards}: {bad[0].compatibility}",
             "install the firmware of the driver's release as root:"
             " ./Ascend-hdk-*-npu-firmware_*.run --full && reboot",
         )
     if len(versions) > 1:
         yield warn(
-            f"cards with different firmware: {', '.join(sorted(versions))}",
-            "bring all cards to one: ./Ascend-hdk-*-npu-firmware_*.run --upgrade && reboot",
+            f"cards have different firmware: {', '.join(sorted(versions))}",
+            "upgrade all cards to the same: ./Ascend-hdk-*-npu-firmware_*.run --upgrade && reboot",
         )
     elif not bad:
         yield ok(f"firmware {', '.join(versions)}, compatible with the driver")
@@ -136,7 +138,7 @@ def _read_boards(patient: Patient) -> Iterator[Board]:
     for npu_id in dict.fromkeys(chip.npu_id for chip in info.chips) if info else ():
         answer = patient.ask("npu-smi", "info", "-t", "board", "-i", str(npu_id))
         if answer is None or not answer.ok:
-            # A tool that hangs once hangs for every card: the first answer is enough.
+            # A tool that hangs once hangs for every card: one attempt is enough.
             return
         try:
             yield read_board(answer.output)

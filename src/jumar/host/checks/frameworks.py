@@ -1,6 +1,6 @@
 """torch, torch_npu, torchvision and MindSpore: do the versions fit, and do they import.
 
-Versions are read without importing. Imports run in processes of their own, with a time limit."""
+Versions are read without importing. Imports run in separate processes with a time limit."""
 
 import re
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ _PACKAGE_OF_MODULE = {"yaml": "pyyaml", "attr": "attrs", "google": "protobuf", "
 
 
 def torch_fit(patient: Patient) -> Iterator[Finding]:
-    """torch, torch_npu, torchvision, Python and CANN go together."""
+    """torch, torch_npu, torchvision, Python and CANN fit together."""
     found = interpreter(patient)
     if isinstance(found, BadInput):
-        yield unknown("no Python to look into")
+        yield unknown("no Python to inspect")
         return
     torch = parse_or_none(found.packages.get("torch"))
     if torch is None and "torch-npu" not in found.packages:
@@ -30,12 +30,12 @@ def torch_fit(patient: Patient) -> Iterator[Finding]:
     if "torch-npu" not in found.packages and has_card(patient):
         row = best_torch_row(shipped(), torch=torch, cann=software(patient).version)
         yield warn(
-            f"torch {torch} is here without torch_npu: it cannot use the NPUs",
+            f"torch {torch} is installed without torch_npu: it cannot use the NPUs",
             f"pip install torch_npu=={row.torch_npu}" if row else "see what fits: jumar env plan",
         )
     if torch is not None and torch.local.startswith(("cu", "rocm")) and has_card(patient):
         yield warn(
-            f"torch {torch} is a build for other cards",
+            f"torch {torch} is built for other cards",
             f"pip install torch=={str(torch).partition('+')[0]} from the index of CPU builds",
         )
     judged = [one for one in _judgements(patient, found) if "mindspore" not in one.pair]
@@ -45,10 +45,10 @@ def torch_fit(patient: Patient) -> Iterator[Finding]:
 
 
 def mindspore_fit(patient: Patient) -> Iterator[Finding]:
-    """MindSpore, Python and CANN go together."""
+    """MindSpore, Python and CANN fit together."""
     found = interpreter(patient)
     if isinstance(found, BadInput):
-        yield unknown("no Python to look into")
+        yield unknown("no Python to inspect")
         return
     judged = [one for one in _judgements(patient, found) if "mindspore" in one.pair]
     yield from map(_finding, judged)
@@ -72,7 +72,7 @@ def _finding(judged: Judgement) -> Finding:
 
 
 def torch_import(patient: Patient) -> Iterator[Finding]:
-    """`import torch` works, with torch_npu where it is installed, and the cards are seen."""
+    """`import torch` works, with torch_npu if installed, and sees the cards."""
     found = interpreter(patient)
     if isinstance(found, BadInput) or "torch" not in found.packages:
         yield unknown("no torch to import")
@@ -102,7 +102,7 @@ def _broken_plugin(patient: Patient, found: Interpreter, error: str) -> Finding:
         came = try_imports(found.executable, ("torch", "torch_npu"), environ, limit_s=limit_s)
         if came.error is None:
             return warn(
-                f"torch_npu loads only after set_env.sh (jumar does it for its own jobs): {error}",
+                f"torch_npu loads only after sourcing set_env.sh (jumar does this for its own jobs): {error}",
                 import_fix(patient, error),
             )
     return fail(
@@ -121,11 +121,11 @@ def _seen_cards(
         yield ok(f"torch and torch_npu import and see {npus} NPUs")
     elif has_card(patient):
         yield fail(
-            f"torch_npu imports and sees no NPU{f': {error}' if error else ''}",
-            "check the list of visible devices and the permissions above: npu-smi info",
+            f"torch_npu imports but sees no NPU{f': {error}' if error else ''}",
+            "check the visible devices and the permissions above: npu-smi info",
         )
     else:
-        yield ok("torch and torch_npu import; there is no NPU to see")
+        yield ok("torch and torch_npu import; this machine has no NPU")
 
 
 def mindspore_import(patient: Patient) -> Iterator[Finding]:
@@ -144,7 +144,7 @@ def mindspore_import(patient: Patient) -> Iterator[Finding]:
 
 
 def import_fix(patient: Patient, error: str) -> str:
-    """The line that most likely helps against an import error."""
+    """The line that most likely fixes an import error."""
     cann = software(patient).cann
     source = f"source {cann.set_env}" if cann and cann.set_env else "install CANN"
     module = re.search(r"No module named '(\w+)", error)
@@ -155,16 +155,16 @@ def import_fix(patient: Patient, error: str) -> str:
     rules = (
         (r"lib(ascend_hal|drv\w*|dcmi\w*)\.so", ADD_DRIVER_LIBRARIES),
         (r"\blib\w+\.so.*cannot open shared object", source),
-        (r"static TLS block", "export LD_PRELOAD=<the library that the message names>"),
+        (r"static TLS block", "export LD_PRELOAD=<the library in the message>"),
         (r"undefined symbol", "the versions do not fit: jumar env check"),
         (r"_ARRAY_API|NumPy 1\.x", "pip install 'numpy<2'"),
-        (r"GLIBC", "use a system, or a Python, with a newer libstdc++ and glibc: jumar env create"),
-        (r"in time", "see whether the disk is slow: python -X importtime -c 'import torch'"),
+        (r"GLIBC", "use a system or Python with newer libstdc++ and glibc: jumar env create"),
+        (r"in time", "check whether the disk is slow: python -X importtime -c 'import torch'"),
     )
     for pattern, fix in rules:
         if re.search(pattern, error):
             return fix
-    return "make a fresh environment: jumar env create"
+    return "create a fresh environment: jumar env create"
 
 
 CHECKS = (

@@ -1,4 +1,4 @@
-"""The network between cards, asked of hccn_tool for every device, and /etc/hccn.conf."""
+"""The network between cards, from hccn_tool for every device and /etc/hccn.conf."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _GENERATIONS_WITHOUT_NETWORK = frozenset({"310", "310B", "310P"})
 
 @dataclass(frozen=True, slots=True)
 class Answers(Generic[T]):
-    """What the devices said, and which said nothing, and why."""
+    """What the devices answered, which did not, and why."""
 
     found: Mapping[int, T]
     silent: tuple[int, ...]
@@ -26,7 +26,7 @@ class Answers(Generic[T]):
 
 
 def device_ip(patient: Patient) -> Iterator[Finding]:
-    """Every device has its own address; 910 needs it even on one machine."""
+    """Every device has its own address; the 910 needs one even on a single machine."""
     if (skip := _skip(patient)) is not None:
         yield skip
         return
@@ -38,17 +38,17 @@ def device_ip(patient: Patient) -> Iterator[Finding]:
     shared = sorted({ip for ip in found.values() if list(found.values()).count(ip) > 1})
     if shared:
         yield fail(
-            f"several devices have the address {shared[0]}",
+            f"several devices share the address {shared[0]}",
             "give each its own, as root: hccn_tool -i N -ip -s address A.B.C.D netmask M",
         )
     if missing:
         numbers = ", ".join(map(str, missing))
-        seen = f"no device address for {numbers} in /etc/hccn.conf or from hccn_tool"
+        seen = f"neither /etc/hccn.conf nor hccn_tool has an address for device {numbers}"
         fix = (
             f"as root: hccn_tool -i {missing[0]} -ip -s address A.B.C.D netmask 255.255.0.0"
             "   # and so on for each"
         )
-        # Later generations talk over HCCS inside one machine and need addresses only beyond it.
+        # Later generations use HCCS within a machine and need addresses only between machines.
         yield fail(seen, fix) if _generation(patient) == "910" else warn(seen, fix)
     elif not shared:
         yield ok(f"{count(len(nodes(patient)), 'device')} with an address")
@@ -65,7 +65,7 @@ def link(patient: Patient) -> Iterator[Finding]:
     down = [number for number, state in states.items() if state != "UP"]
     if down:
         yield warn(
-            f"no link on device {', '.join(map(str, down))}: jobs over several machines will fail",
+            f"no link on device {', '.join(map(str, down))}: jobs on several machines will fail",
             f"check cable, optics and switch port: hccn_tool -i {down[0]} -optical -g",
         )
     elif states:
@@ -73,7 +73,7 @@ def link(patient: Patient) -> Iterator[Finding]:
 
 
 def net_health(patient: Patient) -> Iterator[Finding]:
-    """Every device reaches its detection address. Init means that none was set."""
+    """Every device reaches its detection address. Init means that none is set."""
     if (skip := _skip(patient)) is not None:
         yield skip
         return
@@ -85,7 +85,7 @@ def net_health(patient: Patient) -> Iterator[Finding]:
         words = ", ".join(f"{number}: {state}" for number, state in bad.items())
         number = next(iter(bad))
         yield warn(
-            f"devices that do not reach their detection address ({words})",
+            f"some devices do not reach their detection address ({words})",
             f"check route and gateway: hccn_tool -i {number} -netdetect -g;"
             f" hccn_tool -i {number} -gateway -g",
         )
@@ -96,7 +96,7 @@ def net_health(patient: Patient) -> Iterator[Finding]:
 
 
 def tls(patient: Patient) -> Iterator[Finding]:
-    """TLS is on for all devices or for none: mixed, HCCL never connects."""
+    """TLS is on for all devices or for none: if mixed, HCCL never connects."""
     if (skip := _skip(patient)) is not None:
         yield skip
         return
@@ -118,7 +118,7 @@ def _skip(patient: Patient) -> Finding | None:
     if not nodes(patient):
         return unknown("no device to ask" if has_card(patient) else NO_CARD)
     if _generation(patient) in _GENERATIONS_WITHOUT_NETWORK:
-        return ok("cards of this kind have no network of their own")
+        return ok("cards of this kind have no network ports")
     return None
 
 
@@ -132,13 +132,13 @@ def _generation(patient: Patient) -> str | None:
 def _ask_all(
     patient: Patient, question: str, read: Callable[[str], T], devices: Sequence[int]
 ) -> Answers[T]:
-    """What each device answers. After one that hangs the others are not asked: they would too."""
+    """What each device answers. If one hangs, the others are not asked: they would, too."""
     found: dict[int, T] = {}
     why = ""
     for place, number in enumerate(devices):
         answer = patient.ask("hccn_tool", "-i", str(number), question, "-g")
         if answer is None:
-            return Answers(found, tuple(devices), "hccn_tool is not here")
+            return Answers(found, tuple(devices), "hccn_tool is not installed")
         if answer.trouble is not None:
             return Answers(found, tuple(devices[place:]), answer.trouble)
         try:

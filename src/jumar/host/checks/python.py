@@ -13,33 +13,33 @@ _OLDEST = Version.parse("3.7")
 
 
 def python(patient: Patient) -> Iterator[Finding]:
-    """It runs, has 64 bits, and is not older than any torch_npu."""
+    """It runs, is a 64-bit build, and is new enough for torch_npu."""
     found = interpreter(patient)
     if isinstance(found, BadInput):
-        yield fail(found.message, found.hint or "give another with --python")
+        yield fail(found.message, found.hint or "choose another with --python")
     elif found.bits != 64:
         yield fail(
-            f"{found.executable} has {found.bits} bits", "use a 64-bit Python: --python PATH"
+            f"{found.executable} is a {found.bits}-bit build", "use a 64-bit Python: --python PATH"
         )
     elif found.version < _OLDEST:
         yield fail(
-            f"Python {found.version} at {found.executable} is older than any torch_npu takes",
-            "make an environment with a newer one: jumar env create",
+            f"Python {found.version} at {found.executable} is too old for any torch_npu",
+            "create an environment with a newer one: jumar env create",
         )
     else:
         yield ok(f"Python {found.version} at {found.executable}")
 
 
 def python_packages(patient: Patient) -> Iterator[Finding]:
-    """What CANN's compiler and torch_npu import is installed."""
+    """The packages that CANN's compiler and torch_npu import are installed."""
     found = interpreter(patient)
     if isinstance(found, BadInput):
-        yield unknown("no Python to look into")
+        yield unknown("no Python to inspect")
         return
     framework = "mindspore" if "mindspore" in found.packages else "torch"
     version = parse_or_none(found.packages.get(framework))
     if version is None or not (has_card(patient) or "torch-npu" in found.packages):
-        yield unknown("nothing is installed that would need CANN's packages")
+        yield unknown("no framework is installed that needs CANN's packages")
         return
     missing = [
         package.requirement
@@ -52,7 +52,7 @@ def python_packages(patient: Patient) -> Iterator[Finding]:
             f"{found.executable} -m pip install {' '.join(map(_quoted, missing))}",
         )
     else:
-        yield ok("the packages that CANN imports are there")
+        yield ok("the packages that CANN imports are installed")
 
 
 def _quoted(requirement: str) -> str:

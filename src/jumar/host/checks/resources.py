@@ -1,4 +1,4 @@
-"""What the host gives to jobs: ports, processors, memory, space, limits."""
+"""What the machine offers to jobs: ports, CPUs, memory, disk space, limits."""
 
 import os
 import re
@@ -21,7 +21,7 @@ _LEAST_FILES = 4096
 
 
 def hccl_ports(patient: Patient) -> Iterator[Finding]:
-    """The host ports that HCCL takes are free, and stay free."""
+    """The ports that HCCL uses are free, and stay free."""
     base = _base_port(patient)
     wanted = range(base, base + HCCL_PORTS)
     text = "".join(patient.text(f"/proc/net/{name}") or "" for name in ("tcp", "tcp6"))
@@ -31,16 +31,16 @@ def hccl_ports(patient: Patient) -> Iterator[Finding]:
     taken = _taken_ports(text)
     used = sorted(taken.intersection(wanted))
     if used:
-        seen = f"HCCL's ports {', '.join(map(str, used))} are taken"
+        seen = f"HCCL's ports {', '.join(map(str, used))} are in use"
         starts = range(50000, 60000, 100)
         free = [start for start in starts if taken.isdisjoint(range(start, start + HCCL_PORTS))]
-        move = f"; or move HCCL: export HCCL_IF_BASE_PORT={free[0]}" if free else ""
-        fix = f"see who has them: ss -tnap{move}"
-        # With processes on the cards the ports may be their own.
+        move = f"; or use other ports: export HCCL_IF_BASE_PORT={free[0]}" if free else ""
+        fix = f"see who uses them: ss -tnap{move}"
+        # Processes on the cards may be the ones that use these ports.
         yield fail(seen, fix) if has_card(patient) and not _is_busy(patient) else warn(seen, fix)
     elif has_card(patient) and not _is_reserved(patient, wanted):
         yield warn(
-            f"ports {base} to {wanted[-1]} are free now, but the system may give them to anybody",
+            f"ports {base} to {wanted[-1]} are free now, but the system may assign them to any process",
             f"sudo sysctl -w net.ipv4.ip_local_reserved_ports={base}-{wanted[-1]}",
         )
     else:
@@ -84,27 +84,27 @@ def _ranges(text: str) -> set[int]:
 
 
 def cpus(patient: Patient) -> Iterator[Finding]:
-    """Enough processors may be used, and some near each card."""
+    """Enough CPUs may be used, some of them near each card."""
     match = re.search(r"^Cpus_allowed_list:\s*(\S+)", patient.text("/proc/self/status") or "", re.M)
     if match is None:
-        yield unknown("/proc/self/status does not say which processors may be used")
+        yield unknown("/proc/self/status does not show which CPUs may be used")
         return
     allowed = _ranges(match[1])
     cards = len(nodes(patient))
     wanted = cards * _LEAST_CPUS_A_CARD
     if cards and len(allowed) < wanted:
         yield warn(
-            f"{count(len(allowed), 'processor')} for {count(cards, 'card')}: data loading will starve",
-            f"give this shell or container at least {wanted}: docker run --cpuset-cpus=…, or srun -c",
+            f"{count(len(allowed), 'CPU')} for {count(cards, 'card')}: data loading will be slow",
+            f"allow this shell or container at least {wanted}: docker run --cpuset-cpus=…, or srun -c",
         )
     far = [card.bus_id for card in pci_cards(patient) if _is_far(patient, card.numa_node, allowed)]
     if far:
         yield warn(
-            f"no processor that may be used is near card {', '.join(far)}",
-            "allow processors of that NUMA node: numactl --hardware; taskset -p $$",
+            f"no usable CPU is near card {', '.join(far)}",
+            "allow CPUs of that NUMA node: numactl --hardware; taskset -p $$",
         )
     if not far and len(allowed) >= wanted:
-        yield ok(f"{count(len(allowed), 'processor')} may be used")
+        yield ok(f"{count(len(allowed), 'CPU')} may be used")
 
 
 def _is_far(patient: Patient, numa_node: int | None, allowed: set[int]) -> bool:
@@ -113,10 +113,10 @@ def _is_far(patient: Patient, numa_node: int | None, allowed: set[int]) -> bool:
 
 
 def memory(patient: Patient) -> Iterator[Finding]:
-    """Some memory is left, in the machine and in the control group."""
+    """Memory is left, on the machine and in the control group."""
     match = re.search(r"^MemAvailable:\s*(\d+) kB", patient.text("/proc/meminfo") or "", re.M)
     if match is None:
-        yield unknown("/proc/meminfo does not say how much memory is left")
+        yield unknown("/proc/meminfo does not show how much memory is left")
         return
     left = int(match[1]) * 1024
     limit, used = (
@@ -127,7 +127,7 @@ def memory(patient: Patient) -> Iterator[Finding]:
     if left < _LEAST_MEMORY:
         yield warn(
             f"{left / _GIB:.1f} GiB of memory left",
-            "see who has it: ps aux --sort=-rss | head; or raise the container's limit: --memory",
+            "see who uses it: ps aux --sort=-rss | head; or raise the container's limit: --memory",
         )
     else:
         yield ok(f"{left / _GIB:.0f} GiB of memory left")
@@ -142,7 +142,7 @@ def shared_memory(patient: Patient) -> Iterator[Finding]:
         return
     if size < _LEAST_SHM:
         yield warn(
-            f"/dev/shm has {size / (1 << 20):.0f} MiB: data loaders with workers die of a bus error",
+            f"/dev/shm has {size / (1 << 20):.0f} MiB: data loaders with workers crash with a bus error",
             "docker run --shm-size=16g …"
             if in_container(patient)
             else "sudo mount -o remount,size=16g /dev/shm",
@@ -152,7 +152,7 @@ def shared_memory(patient: Patient) -> Iterator[Finding]:
 
 
 def disk(patient: Patient) -> Iterator[Finding]:
-    """Space is left where jobs and temporary files go."""
+    """Disk space is left for jobs and temporary files."""
     temporary = patient.path(patient.environ.get("TMPDIR") or "/tmp")
     for place in dict.fromkeys((_existing(patient), temporary)):
         try:
@@ -161,7 +161,7 @@ def disk(patient: Patient) -> Iterator[Finding]:
             yield unknown(f"{place}: {error.strerror}")
             continue
         seen = f"{left / _GIB:.1f} GiB left at {place}"
-        fix = f"see what takes it: du -xh --max-depth=2 {place} | sort -h | tail"
+        fix = f"see what uses it: du -xh --max-depth=2 {place} | sort -h | tail"
         if left < _NO_SPACE:
             yield fail(seen, fix)
         elif left < _LITTLE_SPACE:
@@ -183,7 +183,7 @@ def limits(patient: Patient) -> Iterator[Finding]:
         r"^Max open files\s+(\d+|unlimited)", patient.text("/proc/self/limits") or "", re.M
     )
     if match is None:
-        yield unknown("/proc/self/limits does not say how many files may be open")
+        yield unknown("/proc/self/limits does not show how many files may be open")
     elif match[1] != "unlimited" and int(match[1]) < _LEAST_FILES:
         yield warn(f"{match[1]} files may be open: loaders and HCCL need more", "ulimit -n 65536")
     else:

@@ -1,4 +1,4 @@
-"""How the cards feel and who is on them."""
+"""The health of the cards and who uses them."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ _BAD = frozenset({"alarm", "critical"})
 
 
 def health(patient: Patient) -> Iterator[Finding]:
-    """Every chip says OK."""
+    """Every chip reports OK."""
     info = smi_info(patient)
     if info is None or not info.chips:
         yield _unseen(patient)
@@ -37,7 +37,7 @@ def health(patient: Patient) -> Iterator[Finding]:
         elif state == "warning":
             yield warn(f"{_name(chip)} says {chip.health}{_complaint(patient, chip)}", look)
         else:
-            yield unknown(f"{_name(chip)} does not say how it is", look)
+            yield unknown(f"{_name(chip)} does not report its health", look)
     if well == len(info.chips):
         yield ok(f"{count(well, 'chip')}, all OK")
 
@@ -60,7 +60,7 @@ def _name(chip: SmiChip) -> str:
 
 
 def occupancy(patient: Patient) -> Iterator[Finding]:
-    """Only jobs of this platform are on the cards."""
+    """Only jobs of this platform use the cards."""
     info = smi_info(patient)
     if info is None or not info.chips:
         yield _unseen(patient)
@@ -75,19 +75,19 @@ def occupancy(patient: Patient) -> Iterator[Finding]:
             foreign = True
             yield _stranger(card.id, process)
     if not foreign:
-        yield ok(f"no foreign process; processes of jobs: {ours}")
+        yield ok(f"no foreign processes; processes of jobs: {ours}")
 
 
 def _stranger(card: int, process: CardProcess) -> Finding:
     size = f", {process.memory_mb} MB" if process.memory_mb is not None else ""
     seen = f"card {card} is used by process {process.pid} ({process.name or 'no name'}){size}"
     if process.user is None:
-        # npu-smi shows the host's numbers: from inside a container they name nobody, or another.
+        # npu-smi shows the host's pids: inside a container they are unknown or another process's.
         return unknown(
-            f"{seen}, which cannot be seen from here", f"on the host: ps -fp {process.pid}"
+            f"{seen}, which is not visible from here", f"on the host: ps -fp {process.pid}"
         )
     return warn(
-        f"{seen}, of {process.user} and not known as a job of this platform",
+        f"{seen}, owned by {process.user} and not part of a job of this platform",
         f"ask {process.user}, or end it: kill {process.pid}",
     )
 

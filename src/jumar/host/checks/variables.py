@@ -1,4 +1,4 @@
-"""Variables of this shell that change what a job does, and are easy to get wrong."""
+"""Variables of this shell that affect jobs and are easy to get wrong."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ _BASE_PORTS = (1024, 65520)
 
 
 def visible_devices(patient: Patient) -> Iterator[Finding]:
-    """The list of visible devices means what it seems to mean."""
+    """The list of visible devices means what it appears to mean."""
     value = patient.environ.get(_VISIBLE)
     if value is None:
         if has_card(patient) and patient.environ.get("CUDA_VISIBLE_DEVICES"):
             cuda = patient.environ["CUDA_VISIBLE_DEVICES"]
             yield warn(
-                f"CUDA_VISIBLE_DEVICES={cuda} does not choose NPUs",
+                f"CUDA_VISIBLE_DEVICES={cuda} does not select NPUs",
                 f"export {_VISIBLE}={cuda.replace(' ', '')}",
             )
         else:
@@ -34,20 +34,20 @@ def visible_devices(patient: Patient) -> Iterator[Finding]:
     if problem is not None:
         yield fail(f"{_VISIBLE}={value!r}: {problem}", fix)
     elif total is None:
-        yield unknown(f"{_VISIBLE}={value}; how many cards there are is not known")
+        yield unknown(f"{_VISIBLE}={value}; the number of cards is unknown")
     else:
         yield ok(f"{_VISIBLE}={value} ({count(len(numbers), 'card')} of {total})")
 
 
 def _problem(value: str, words: list[str], numbers: list[int], total: int | None) -> str | None:
     if not value.strip():
-        return "it is set and empty"
+        return "it is set but empty"
     if len(numbers) < len(words):
-        return "only numbers with commas between them are read; the list ends at anything else"
+        return "only numbers separated by commas are read; the list ends at anything else"
     if any(character.isspace() for character in value):
         return f"a space ends the list, so it means {value.split()[0].rstrip(',')} only"
     if len(set(numbers)) < len(numbers):
-        return "a card is named twice"
+        return "a card is listed twice"
     if numbers != sorted(numbers):
         return "the numbers must ascend"
     if total is not None and numbers[-1] >= total:
@@ -63,11 +63,11 @@ def _cards(patient: Patient) -> int | None:
 
 
 def hccl_variables(patient: Patient) -> Iterator[Finding]:
-    """Values that HCCL reads are in range and do not contradict each other."""
+    """HCCL's variables are in range and do not contradict each other."""
     problems = [*_numbers(patient), *_addresses(patient), *_rank_table(patient)]
     yield from problems
     if not problems:
-        yield ok("nothing contradictory is set")
+        yield ok("no contradictory variables")
 
 
 def _numbers(patient: Patient) -> Iterator[Finding]:
@@ -97,7 +97,7 @@ def _addresses(patient: Patient) -> Iterator[Finding]:
     wanted = names.removeprefix("=").split(",")
     if not any(one.startswith(name) for name in wanted for one in present):
         yield fail(
-            f"HCCL_SOCKET_IFNAME={names} names no network interface of this machine",
+            f"HCCL_SOCKET_IFNAME={names} is not a network interface of this machine",
             f"export HCCL_SOCKET_IFNAME={next((one for one in present if one != 'lo'), 'eth0')}",
         )
 
@@ -108,11 +108,11 @@ def _rank_table(patient: Patient) -> Iterator[Finding]:
         return
     if patient.environ.get("CM_CHIEF_IP"):
         yield fail(
-            "RANK_TABLE_FILE and CM_CHIEF_IP are both set: they are two ways of doing the same",
+            "RANK_TABLE_FILE and CM_CHIEF_IP are both set: they are two ways of doing the same thing",
             "unset RANK_TABLE_FILE RANK_ID RANK_SIZE",
         )
     elif not patient.has(table):
-        yield fail(f"RANK_TABLE_FILE is {table}, which is not there", "unset RANK_TABLE_FILE")
+        yield fail(f"RANK_TABLE_FILE is {table}, which does not exist", "unset RANK_TABLE_FILE")
 
 
 CHECKS = (

@@ -1,1 +1,1 @@
-"""Python environments for NPUs: plan what fits, make it, check what is there."""
+"""Python environments for NPUs: plan what fits, create it, check what is installed."""

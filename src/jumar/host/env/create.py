@@ -1,7 +1,7 @@
-"""Make a planned environment, and take it away again when anything goes wrong.
+"""Create a planned environment, and remove it again if anything goes wrong.
 
-A virtual environment cannot be moved, so it is made in its place. A marker file beside it, locked
-while the work goes on, says that it is unfinished: after a crash the next run clears it away."""
+A virtual environment cannot be moved, so it is created in place. A marker file next to it, locked
+during the work, marks it as unfinished: after a crash, the next run removes it."""
 
 import contextlib
 import fcntl
@@ -29,13 +29,13 @@ _MAKING = b"being made by jumar\n"
 
 
 class EnvironmentFailed(EngineFailed):
-    """A step of making the environment did not work; what was made is gone again."""
+    """A step of creating the environment failed; the unfinished environment was removed."""
 
 
 def make_environment(
     at: Path, steps: Sequence[Step], environ: Mapping[str, str], progress: Progress
 ) -> None:
-    """Run the steps. When this returns, `at` is whole; when it raises, `at` is not there."""
+    """Run the steps. When this returns, `at` is complete; when it raises, `at` does not exist."""
     with _claimed(at):
         for step in steps:
             progress(step.title)
@@ -49,7 +49,7 @@ def _claimed(at: Path) -> Generator[None]:
         marker = at.with_name(f".{at.name}.unfinished")
         descriptor = _lock(marker, at)
     except OSError as error:
-        raise EnvironmentFailed(f"cannot make {at}: {error.strerror}") from error
+        raise EnvironmentFailed(f"cannot create {at}: {error.strerror}") from error
     try:
         _begin(descriptor, marker, at)
         try:
@@ -65,11 +65,11 @@ def _claimed(at: Path) -> Generator[None]:
 
 def _begin(descriptor: int, marker: Path, at: Path) -> None:
     if os.fstat(descriptor).st_size:
-        log.info("clearing %s, which an earlier run left unfinished", at)
+        log.info("removing %s, which an earlier run left unfinished", at)
         _remove(at)
     elif os.path.lexists(at):
         marker.unlink()
-        raise Conflict(f"{at} is there already", hint="choose another place with --at")
+        raise Conflict(f"{at} already exists", hint="choose another folder with --at")
     else:
         os.write(descriptor, _MAKING)
 
@@ -81,8 +81,8 @@ def _lock(marker: Path, at: Path) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            raise Conflict(f"another jumar is making {at} now") from None
-        # The one before may have removed the file between our open and our lock.
+            raise Conflict(f"another jumar is creating {at} right now") from None
+        # The previous holder may have removed the file between our open and our lock.
         if marker.exists() and os.path.samestat(os.fstat(descriptor), os.stat(marker)):
             return descriptor
         os.close(descriptor)
@@ -105,17 +105,17 @@ def _run(step: Step, environ: Mapping[str, str], progress: Progress) -> None:
         try:
             code = process.wait(timeout=_LAST_WAIT_S)
         except subprocess.TimeoutExpired:
-            raise EnvironmentFailed(f"{step.shown[0]} closed its output and did not end") from None
+            raise EnvironmentFailed(f"{step.shown[0]} closed its output but did not exit") from None
     if code != 0:
         raise EnvironmentFailed(
-            f"could not {step.title}: {step.shown[0]} ended with {code}\n" + "\n".join(tail),
-            hint="see the command with: --dry-run",
+            f"could not {step.title}: {step.shown[0]} exited with code {code}\n" + "\n".join(tail),
+            hint="to see the commands: --dry-run",
         )
 
 
 @contextlib.contextmanager
 def _started(step: Step, environ: Mapping[str, str]) -> "Generator[subprocess.Popen[bytes]]":
-    # An interrupt while Popen is at work would leave a child that nobody knows: it has to wait.
+    # An interrupt inside Popen would leave a child that nobody knows about: it has to wait.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
 
     def prepare_child() -> None:

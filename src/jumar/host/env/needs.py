@@ -1,4 +1,4 @@
-"""The packages that a framework needs beside itself on an NPU machine."""
+"""The packages that a framework needs in addition on an NPU machine."""
 
 import tomllib
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from jumar.host.versions import Version
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One thing to install, in pip's words, and who says so."""
+    """One requirement in pip's syntax, and its source."""
 
     name: str
     requirement: str
@@ -18,7 +18,7 @@ class Package:
 
 
 def needed_by(framework: str, version: Version) -> tuple[Package, ...]:
-    """What to install beside `framework`, by name; limits for old versions replace plain names."""
+    """What to install with `framework`, by name; limits for old versions replace plain names."""
     table = _table()[framework]
     found = {name: Package(name, name, table["source"]) for name in table["packages"]}
     for limit, more in table.get("before", {}).items():

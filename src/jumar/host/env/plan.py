@@ -1,7 +1,7 @@
 """What to install so that all of it fits, from the shipped tables.
 
-Planning looks at no machine and installs nothing. What the tables do not name is planned as
-unknown, with what they do name beside it."""
+Planning inspects no machine and installs nothing. What the tables do not list is planned as
+unknown, together with what they do list."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from jumar.host.versions import Version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the person wants; None leaves it open."""
+    """What the user wants; None leaves it open."""
 
     torch: Version | None = None
     mindspore: Version | None = None
@@ -24,7 +24,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
-    """What this machine has; None when there is none or it does not say."""
+    """What this machine has; None if it has none or does not say."""
 
     python: Version
     machine: str
@@ -34,7 +34,7 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """One row of the tables: a framework release and the CANN it names."""
+    """One row of the tables: a framework release and its CANN."""
 
     release: str
     cann: str | None
@@ -43,14 +43,14 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What would be installed, and how sure that is."""
+    """What would be installed, and how certain that is."""
 
     framework: str
     fit: Fit
     text: str
     version: str | None = None
     cann: str | None = None
-    """The CANN release the plan is for, as its table writes it."""
+    """The CANN release of the plan, as the table writes it."""
     cann_here: str | None = None
     python: str | None = None
     pythons: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ def make_plan(request: Request, here: Here, matrix: Matrix) -> Plan:
         plan = _plan_mindspore(request, request.mindspore, here, matrix)
     elif request.torch is None and request.cann is None and here.cann is None:
         raise BadInput(
-            "no CANN was found here, so there is nothing to fit",
+            "no CANN was found on this machine, so there is nothing to match",
             hint="say what you want: --torch 2.7, --mindspore 2.9 or --cann 8.5.0",
         )
     else:
@@ -96,7 +96,7 @@ def _plan_torch(request: Request, here: Here, matrix: Matrix) -> Plan:
     paired = any(row.cann for row in rows)
     if rows and not paired:
         newest = max(rows, key=lambda row: (row.torch, row.torch_npu))
-        text = f"torch_npu {newest.torch_npu} is published, but no table names its CANN"
+        text = f"torch_npu {newest.torch_npu} is published, but no table lists its CANN"
         return _torch_row(newest, matrix, Fit.UNKNOWN, text, others)
     named = cann is not None and any(row.takes_cann(cann) for row in matrix.torch)
     return _no_row("torch", asked, cann, paired and named, others)
@@ -121,16 +121,16 @@ def _no_row(
     if clashes:
         text = f"no table pairs {asked} with CANN {cann}"
     elif others:
-        text = f"CANN {cann} is in no table known here"
+        text = f"CANN {cann} is not listed in jumar's tables"
     elif cann is None:
-        text = f"{asked} is in no table known here"
+        text = f"{asked} is not listed in jumar's tables"
     else:
-        text = f"no table known here has {asked} for CANN {cann}"
+        text = f"jumar's tables do not list {asked} for CANN {cann}"
     return Plan(
         framework=framework,
         fit=Fit.CLASHES if clashes else Fit.UNKNOWN,
         text=text,
-        notes=("to plan for a CANN that the tables name: --cann RELEASE",) if others else (),
+        notes=("to plan for a CANN that the tables list: --cann RELEASE",) if others else (),
         others=others,
     )
 
@@ -147,7 +147,7 @@ def _torch_row(
         version, source = matrix.torchvision[row.torch]
         packages.append(Package("torchvision", f"torchvision=={version}", source))
     else:
-        notes.append(f"no table names a torchvision for torch {row.torch}")
+        notes.append(f"no table lists a torchvision for torch {row.torch}")
     if not row.wheels:
         notes.append(_not_on_the_index(f"torch_npu {row.torch_npu}"))
     return Plan(
@@ -183,13 +183,13 @@ def _mindspore_row(row: MindSporeRow, cann: Version | None, others: tuple[Pairin
 
 def _not_on_the_index(what: str) -> str:
     return (
-        f"no wheel of {what} is known on the package index: download it from the vendor's release"
-        " page and give its folder with --find-links"
+        f"the package index is not known to have a wheel of {what}: download it from the vendor's"
+        " release page and pass its folder with --find-links"
     )
 
 
 def _with_this_machine(plan: Plan, request: Request, here: Here) -> Plan:
-    """Choose the Python and say how the plan and this machine differ."""
+    """Choose the Python and note how the plan and this machine differ."""
     plan = replace(plan, cann_here=str(here.cann) if here.cann else None)
     if plan.version is None:
         return plan
@@ -197,7 +197,7 @@ def _with_this_machine(plan: Plan, request: Request, here: Here) -> Plan:
     wanted = request.python or here.python
     minor = str(minor_of(wanted))
     if not plan.pythons:
-        notes.append(f"no table names the Pythons of {plan.framework} {plan.version}")
+        notes.append(f"no table lists the Python versions of {plan.framework} {plan.version}")
         chosen = minor if request.python else None
         fit = plan.fit if request.python is None else Fit.UNKNOWN
         return replace(plan, fit=fit, python=chosen, notes=tuple(notes))
@@ -205,9 +205,7 @@ def _with_this_machine(plan: Plan, request: Request, here: Here) -> Plan:
         return replace(plan, python=minor, notes=tuple(notes))
     if request.python is None:
         return replace(plan, python=plan.pythons[-1], notes=tuple(notes))
-    text = (
-        f"{plan.framework} {plan.version} is made for Python {', '.join(plan.pythons)}, not {minor}"
-    )
+    text = f"{plan.framework} {plan.version} requires Python {', '.join(plan.pythons)}, not {minor}"
     return replace(plan, fit=Fit.CLASHES, text=text, notes=tuple(notes))
 
 
@@ -215,15 +213,15 @@ def _notes(plan: Plan, request: Request, here: Here) -> list[str]:
     notes: list[str] = []
     if plan.framework == "torch" and here.machine == "x86_64":
         notes.append(
-            "on x86_64 the plain torch wheel brings gigabytes for NVIDIA cards: give the index of"
-            " PyTorch's CPU builds with --extra-index-url"
+            "on x86_64 the default torch wheel pulls in gigabytes for NVIDIA cards: pass the index"
+            " of PyTorch's CPU builds with --extra-index-url"
         )
     if here.cann is None:
-        wants = f"; the plan wants CANN {plan.cann}" if plan.cann else ""
-        notes.append(f"no CANN was found here{wants}")
+        wants = f"; the plan needs CANN {plan.cann}" if plan.cann else ""
+        notes.append(f"no CANN was found on this machine{wants}")
     elif request.cann is not None and request.cann != here.cann:
         notes.append(f"planned for CANN {request.cann}; this machine has {here.cann}")
     cann = request.cann or here.cann
     if cann is not None and cann.release != cann:
-        notes.append(f"CANN {cann} is an early edition of {cann.release}, which the tables name")
+        notes.append(f"CANN {cann} is a pre-release of {cann.release}, which the tables list")
     return notes

@@ -1,4 +1,4 @@
-"""How uv, venv and conda make an environment and install into it: commands only, run elsewhere."""
+"""How uv, venv and conda create an environment and install into it: only the commands."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 class Tool(StrEnum):
-    """What makes the environment."""
+    """The tool that creates the environment."""
 
     UV = "uv"
     VENV = "venv"
@@ -28,7 +28,7 @@ class Tool(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where packages come from; nothing set means as pip or uv are configured."""
+    """Where packages come from; by default, as pip or uv are configured."""
 
     index_url: str | None = None
     extra_index_urls: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command on the way, with its time limit."""
+    """One command and its time limit."""
 
     title: str
     command: tuple[str, ...] = field(repr=False)
@@ -51,7 +51,7 @@ class Step:
 
 
 def choose_tool(wanted: Tool | None, python: str, environ: Mapping[str, str]) -> Tool:
-    """The tool asked for if it is here; else the first of uv, venv and conda that can do it."""
+    """The requested tool if it is installed; otherwise the first of uv, venv and conda that works."""
     if wanted is not None:
         if wanted is Tool.VENV:
             _python_of(python, environ)
@@ -78,7 +78,7 @@ def make_steps(
     sources: Sources,
     environ: Mapping[str, str],
 ) -> tuple[Step, ...]:
-    """The commands that make the environment at `at` and fill it."""
+    """The commands that create the environment at `at` and install into it."""
     inside = str(at / "bin" / "python")
     options = tuple(_source_options(sources))
     if tool is Tool.UV:
@@ -92,7 +92,7 @@ def make_steps(
         )
         install = (inside, "-m", "pip", "install", "--disable-pip-version-check", "--no-input")
     return (
-        Step(f"make an environment with {tool}, Python {python}", make, MAKE_LIMIT_S),
+        Step(f"create an environment with {tool}, Python {python}", make, MAKE_LIMIT_S),
         Step(
             f"install {len(requirements)} packages",
             (*install, *options, *requirements),
@@ -116,8 +116,8 @@ def _python_of(python: str, environ: Mapping[str, str]) -> str:
     found = _find_python(python, environ)
     if found is None:
         raise BadInput(
-            f"no Python {python} on this machine for venv to copy",
-            hint=f"install python{python}, or let uv or conda bring it: --with uv",
+            f"venv needs Python {python}, which is not installed",
+            hint=f"install python{python}, or let uv or conda install it: --with uv",
         )
     return found
 
@@ -129,7 +129,7 @@ def _find_python(python: str, environ: Mapping[str, str]) -> str | None:
         if path is None:
             continue
         try:
-            # A shim may stand for a Python that is not installed: only asking tells.
+            # A shim may stand for a Python that is not installed: only running it tells.
             if minor_of(inspect(path, environ).version) == minor_of(wanted):
                 return path
         except BadInput:

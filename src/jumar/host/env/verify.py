@@ -1,6 +1,6 @@
-"""Is an environment what it should be? Read its versions, judge them, then import the frameworks.
+"""Does an environment work? Read its versions, judge them, then import the frameworks.
 
-Importing needs the libraries of CANN and of the driver: on a machine without them the report says
+Importing needs the libraries of CANN and the driver: on a machine without them, the report says
 what could not be verified instead of calling it broken."""
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _FRAMEWORKS = {
 
 
 class Outcome(StrEnum):
-    """What came of importing one package."""
+    """The result of importing one package."""
 
     WORKS = "works"
     BROKEN = "broken"
@@ -32,7 +32,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """One package, imported or not, and why not."""
+    """One package, whether it imports, and why not."""
 
     package: str
     outcome: Outcome
@@ -41,7 +41,7 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """All that is known of one environment."""
+    """Everything known about one environment."""
 
     python: str
     python_version: str
@@ -61,7 +61,7 @@ class CheckReport:
 def check_environment(
     executable: str, software: Software, environ: Mapping[str, str], *, limit_s: float | None
 ) -> CheckReport:
-    """Judge what is installed there; with a limit, import it too."""
+    """Judge what is installed there; with a limit, also import it."""
     found = inspect(executable, environ)
     installed = Installed.of(found.version, found.packages, software.version, software.compiler)
     wanted = {name: found.packages[name] for name in _FRAMEWORKS if name in found.packages}
@@ -95,12 +95,12 @@ def _import(
     limit_s: float,
 ) -> ImportReport:
     modules = ("torch", module) if package == "torch-npu" else (module,)
-    # torch is tried without its plugins: what torch_npu does to it is said of torch_npu.
+    # torch is tried without its plugins: errors of torch_npu belong to torch_npu.
     env = {**environ, **NO_AUTOLOAD}
     came = try_imports(found.executable, modules, env, limit_s=limit_s)
     if came.error is not None:
         if package == "torch-npu" and software.home is None and came.failed == module:
-            why = f"there is no CANN here, and importing says {came.error}"
+            why = f"this machine has no CANN; the import fails with {came.error}"
             return ImportReport(package, Outcome.UNVERIFIED, why)
         return ImportReport(package, Outcome.BROKEN, f"import {came.failed}: {came.error}")
     text = f"{package} {came.versions[module]} imports"

@@ -1,7 +1,7 @@
-"""MindSpore on simulated NPUs: Ascend becomes CPU when a script asks for it, with a notice.
+"""MindSpore on simulated NPUs: a script that asks for Ascend gets the CPU, with a notice.
 
-A hook on the import of MindSpore wraps the functions that choose a device; MindSpore itself is not
-imported by this. Communication over hccl has no CPU form and is left alone."""
+A hook on the import of MindSpore wraps the functions that choose a device; this module does not import
+MindSpore itself. Communication over hccl has no CPU equivalent and is not changed."""
 
 import functools
 import importlib.abc
@@ -18,7 +18,7 @@ _WRAPPED: Dict[str, Sequence[str]] = {
     "mindspore": ("set_context", "set_device"),
     "mindspore.context": ("set_context",),
 }
-# Options that only an Ascend takes; a CPU refuses them.
+# Options that only Ascend accepts; the CPU refuses them.
 _ASCEND_ONLY = (
     "device_id",
     "ascend_config",
@@ -61,7 +61,7 @@ def _wrap(module: ModuleType) -> None:
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads as the real loader does, then wraps."""
+    """Loads like the real loader, then wraps."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -78,7 +78,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds MindSpore as Python would, with our loader around its own."""
+    """Finds MindSpore as Python would, and wraps its loader with ours."""
 
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None

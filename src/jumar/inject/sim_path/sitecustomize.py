@@ -1,7 +1,7 @@
-"""Python runs this at start while the folder is on PYTHONPATH: it makes MindSpore scripts work.
+"""Python runs this at startup while the folder is on PYTHONPATH: it makes MindSpore scripts work.
 
-A script that asks MindSpore for `device_target="Ascend"` gets the CPU, with a notice, when simulated
-NPUs were asked for. A sitecustomize further down the path runs too, as it would without this one."""
+With simulated NPUs, a script that asks MindSpore for `device_target="Ascend"` gets the CPU and a
+notice. A sitecustomize further down the path still runs."""
 
 import importlib.machinery
 import importlib.util
@@ -13,7 +13,7 @@ from pathlib import Path
 def _next_sitecustomize() -> None:
     here = Path(__file__).resolve().parent
     entries = [Path(entry or ".").resolve() for entry in sys.path]
-    # Those before this one have had their turn.
+    # Those before this one have already run.
     behind = sys.path[entries.index(here) + 1 :] if here in entries else []
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
     if spec is not None and spec.loader is not None:

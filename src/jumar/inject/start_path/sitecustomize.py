@@ -1,9 +1,8 @@
-"""Python runs this at start while the folder is on PYTHONPATH: what jumar does before a script's own
-first line.
+"""Python runs this at startup while the folder is on PYTHONPATH, before a script's first line.
 
-JUMAR_AUTO_PORT reads cuda as npu, JUMAR_PROOF notes losses and parameters. Both wait for the import of
-torch; a process that never imports it is left as it is. A sitecustomize further down the path runs
-too, as it would without this one."""
+JUMAR_AUTO_PORT makes cuda mean npu, JUMAR_PROOF records losses and parameters. Both wait for the
+import of torch; a process that never imports it is not changed. A sitecustomize further down the path
+still runs."""
 
 import importlib.machinery
 import importlib.util

@@ -6,27 +6,23 @@ where one was given. Nobody has run it on an NPU yet; the formats are those of t
 import os
 import socket
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from jumar.launch.ascend import ranktable
 from jumar.launch.ascend.cann import cann_environment, find_cann
 from jumar.launch.ascend.facts import CardFacts, generation_of
 from jumar.launch.ascend.hccn import read_conf
+from jumar.launch.ascend.ranktable import RankTable, RankTableError, write_table
 from jumar.launch.ascend.ranktable.make import NodeDevice
 from jumar.launch.ascend.ranktable.records import INITIALIZING
+
+__all__ = ["RankTableError", "write_table"]
 
 _HCCL_BASE = 60000
 _HCCL_PORTS = 32
 _MOST_BASE = 60000 + 64 * _HCCL_PORTS
 _LOOKS = 10
 _LOOK_S = 0.1
-
-
-class Table(NamedTuple):
-    """A rank table that was written for the ranks, and their numbers in it."""
-
-    path: str
-    rank_of_card: Dict[int, int]
 
 
 def cann_variables(environ: Mapping[str, str], root: str = "/") -> Dict[str, str]:
@@ -70,29 +66,43 @@ def _super_pod(cards: Sequence[CardFacts]) -> Optional[str]:
     return pods.pop() if len(pods) == 1 else None
 
 
-def write_rank_table(
-    parts: Sequence[Mapping[str, Any]], path: str, address: str, chip: Optional[str] = None
-) -> Table:
-    """Merge the nodes' parts, check and write them; raises RankTableError."""
-    whole = ranktable.merge([ranktable.parse(part) for part in parts])
-    faults = [fault for fault in ranktable.check(whole, chip) if fault.severity == "error"]
-    if faults:
-        raise ranktable.RankTableError(f"the rank table is wrong: {faults[0].text}")
-    ranktable.write_table(path, whole)
-    return Table(path, _ranks_on(whole, address))
+def merge_parts(parts: Sequence[Optional[Mapping[str, Any]]]) -> RankTable:
+    """The table of all nodes, from their parts; raises RankTableError."""
+    return ranktable.merge([ranktable.parse(part) for part in parts if part is not None])
 
 
-def use_rank_table(
-    path: str, address: str, *, limit_s: float, pause: Callable[[float], None]
-) -> Table:
+def faults_in(table: RankTable, cards: Sequence[CardFacts]) -> List[str]:
+    """Why the cards cannot work with it, in words."""
+    found = ranktable.check(table, generation_of(cards))
+    return [
+        f"the rank table is wrong: {fault.text}" for fault in found if fault.severity == "error"
+    ]
+
+
+def use_rank_table(path: str, *, limit_s: float, pause: Callable[[float], None]) -> RankTable:
     """A table that somebody else makes, once it is completed; raises RankTableError."""
     table = _read_written(path, pause)
     if table.status == INITIALIZING:
         table = ranktable.wait_for_table(path, timeout_s=limit_s, pause=pause)
-    return Table(path, _ranks_on(table, address))
+    return table
 
 
-def _read_written(path: str, pause: Callable[[float], None]) -> ranktable.RankTable:
+def server_of(table: RankTable, address: str) -> Optional[ranktable.RankServer]:
+    """The node with this address; the only one there is may be called anything."""
+    servers = [server for server in table.servers if server.server_id == address]
+    if not servers and len(table.servers) == 1:
+        servers = list(table.servers)
+    return servers[0] if servers else None
+
+
+def ranks_of_cards(table: RankTable, address: str, cards: Sequence[CardFacts]) -> List[int]:
+    """The numbers of a node's ranks in the table."""
+    server = server_of(table, address)
+    ranks = {device.device_id: device.rank for device in server.devices} if server else {}
+    return [ranks[card.id] for card in cards if card.id in ranks]
+
+
+def _read_written(path: str, pause: Callable[[float], None]) -> RankTable:
     """Not every platform writes aside and renames: what is half written is looked at again."""
     for _ in range(_LOOKS):
         try:
@@ -111,13 +121,6 @@ def _device_addresses(root: str) -> Dict[int, str]:
     return {device: port.address for device, port in ports.items() if port.address}
 
 
-def _ranks_on(table: ranktable.RankTable, address: str) -> Dict[int, int]:
-    servers = [server for server in table.servers if server.server_id == address]
-    if not servers and len(table.servers) == 1:
-        servers = list(table.servers)
-    return {device.device_id: device.rank for server in servers for device in server.devices}
-
-
 def _free_base_port() -> int:
     base = _HCCL_BASE
     while base < _MOST_BASE and not _all_free(range(base, base + _HCCL_PORTS)):
@@ -126,15 +129,15 @@ def _free_base_port() -> int:
 
 
 def _all_free(ports: Sequence[int]) -> bool:
-    doors: List[socket.socket] = []
+    sockets: List[socket.socket] = []
     try:
         for port in ports:
-            door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            doors.append(door)
-            door.bind(("", port))
+            probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            sockets.append(probe)
+            probe.bind(("", port))
     except OSError:
         return False
     finally:
-        for door in doors:
-            door.close()
+        for one in sockets:
+            one.close()
     return True

@@ -1,11 +1,14 @@
 """Which attempts have processes on this machine, whatever their files say.
 
-Guard and supervisor of an attempt carry its name in the list of processes, its ranks carry it in
+A person's own job can remove or replace its claim, and with that the lock that says who lives; then
+only the list of processes tells, as it does on a file system without locks.
+Keeper and supervisor of an attempt carry its name in the list of processes, its ranks carry it in
 their environment. Looked up at most once a pass, and only when an attempt seems to have ended."""
 
 import os
 from typing import Dict, Iterable, NamedTuple, Optional, Tuple
 
+from jumar.launch.jobdir.claims import is_held
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.processes import process
 from jumar.launch.processes.process import Identity, Stat
@@ -15,7 +18,7 @@ _OWN_PROGRAMS = frozenset({b"jumar.engine.local.warm", b"jumar.launch"})
 
 class _Found(NamedTuple):
     keepers: Dict[str, Tuple[int, ...]]
-    """Living guards and supervisors by their name."""
+    """Living keepers and supervisors by their name."""
     ranks: Dict[Tuple[str, int], Tuple[int, ...]]
     """Living processes by the job and attempt in their environment."""
 
@@ -27,11 +30,11 @@ class Census:
         self._taken: Optional[_Found] = None
 
     def is_kept(self, directory: JobDir) -> bool:
-        """Whether a guard or a supervisor of the attempt lives."""
-        return bool(self.keepers(directory))
+        """Whether a keeper or a supervisor of the attempt lives."""
+        return is_held(directory) or bool(self.keepers(directory))
 
     def keepers(self, directory: JobDir) -> Tuple[int, ...]:
-        """The guard and the supervisor of the attempt, as far as they live."""
+        """The keeper and the supervisor of the attempt, as far as they live."""
         return self._found().keepers.get(directory.keeper_name, ())
 
     def ranks(self, directory: JobDir) -> Tuple[int, ...]:

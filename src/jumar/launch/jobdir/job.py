@@ -10,6 +10,7 @@ from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 
 T = TypeVar("T")
+JOIN_LIMIT_S = 300.0
 Command = Union[str, List[str]]
 
 
@@ -28,7 +29,7 @@ class Job(NamedTuple):
     device_kind: str
     device_count: int
     ranks: str
-    """`node`: the command once; `device`: once a device."""
+    """`node`: the command once; `device`: once per device."""
     framework: Optional[str]
     """As the person named it."""
     environment: Dict[str, str]
@@ -42,6 +43,7 @@ class Job(NamedTuple):
     """Where checkpoints go, when that is not the job directory."""
     auto_port: bool = False
     """Whether cuda is read as npu."""
+    nodes: int = 1
 
 
 class Staging(NamedTuple):
@@ -59,8 +61,16 @@ class Staging(NamedTuple):
     send_limit_s: float
 
 
+class NodeShare(NamedTuple):
+    """One of several nodes that an attempt is given."""
+
+    name: str
+    address: str
+    """Where the other nodes reach it."""
+
+
 class Request(NamedTuple):
-    """What one attempt is given."""
+    """What one attempt is given, as far as it concerns this node."""
 
     cards: Tuple[int, ...]
     deadline: Optional[float]
@@ -75,6 +85,12 @@ class Request(NamedTuple):
     deadline_monotonic: Optional[float] = None
     """The deadline by the clock of the boot that `boot_id` names."""
     boot_id: Optional[str] = None
+    nodes: Tuple[NodeShare, ...] = ()
+    """All of them, where there are several."""
+    port: int = 0
+    """Where node 0 of several listens."""
+    join_limit_s: float = JOIN_LIMIT_S
+    """How long nodes wait for each other."""
 
     def ends_at(self) -> Optional[float]:
         """The deadline on the monotonic clock; a clock that was set meanwhile changes nothing."""
@@ -120,6 +136,7 @@ def read_job(directory: JobDir) -> Job:
             env_cache=str(value["env_cache"]),
             ckpt=value.get("ckpt"),
             auto_port=bool(value.get("auto_port")),
+            nodes=int(value.get("nodes") or 1),
         )
 
     return _built(directory.job, build)
@@ -128,18 +145,25 @@ def read_job(directory: JobDir) -> Job:
 def read_request(directory: JobDir) -> Request:
     """What the engine wrote for this attempt; raises Unusable."""
     value = _read(directory.request)
+    nodes: List[Dict[str, Any]] = value.get("nodes") or []
+    if directory.node >= max(1, len(nodes)):
+        raise Unusable(f"{directory.request} has no node {directory.node}")
+    own = nodes[directory.node] if nodes else value
     return _built(
         directory.request,
         lambda: Request(
-            cards=tuple(int(card) for card in value["cards"]),
+            cards=tuple(int(card) for card in own["cards"]),
             deadline=value.get("deadline"),
             notify=value.get("notify"),
             archive=value.get("archive"),
-            facts=tuple(CardFacts.from_json(card) for card in value.get("facts") or ()),
+            facts=tuple(CardFacts.from_json(card) for card in own.get("facts") or ()),
             staging=_staging(value.get("staging")),
             deadline_monotonic=value.get("deadline_monotonic"),
             boot_id=value.get("boot_id"),
             idle_limit_s=float(value.get("idle_limit_s", IDLE_LIMIT_S)),
+            nodes=tuple(NodeShare(str(node["name"]), str(node["address"])) for node in nodes),
+            port=int(value.get("port") or 0),
+            join_limit_s=float(value.get("join_limit_s", JOIN_LIMIT_S)),
         ),
     )
 
@@ -154,7 +178,7 @@ def _read(path: str) -> Dict[str, Any]:
     try:
         return read_object(path)
     except FileNotFoundError as error:
-        raise Unusable(f"{path} is not there") from error
+        raise Unusable(f"{path} does not exist") from error
 
 
 def _built(path: str, build: Callable[[], T]) -> T:

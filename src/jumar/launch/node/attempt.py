@@ -1,37 +1,168 @@
-"""What the supervisor of an attempt does: prepare, run the ranks, say how it ended."""
+"""An attempt of a job on one node, as its supervisor sees it: what to run stands in the job directory,
+and how it goes is written there."""
 
 import errno
 import os
 import time
-from typing import Dict, Optional
+from typing import Dict, List, NamedTuple, Optional
 
-from jumar.launch.ascend.apply import cann_variables, hccl_variables
-from jumar.launch.jobdir import files as jobdir
-from jumar.launch.jobdir.files import Ending, JobDir, Journal
-from jumar.launch.jobdir.job import Job, Request
-from jumar.launch.prepare import code, fixed_paths, requirements, staging
-from jumar.launch.prepare.platform_files import write_platform_files
+from jumar.launch.ascend.ranktable import host_address
+from jumar.launch.jobdir.endings import Ending, reserve_result
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.job import Job, Request, read_job, read_request
+from jumar.launch.jobdir.journal import Journal
+from jumar.launch.jobdir.whole import create_json, write_json
+from jumar.launch.node.run import NodeRun
+from jumar.launch.nodes.team import Hello, Meeting, group_of
+from jumar.launch.prepare import code, fixed_paths, platform_files, requirements, staging
+from jumar.launch.prepare.data import data_paths, data_variables, link_data
+from jumar.launch.prepare.platform_files import JobTable, Part
 from jumar.launch.prepare.steps import Steps
-from jumar.launch.processes.control import Control, Interrupted, Stop
+from jumar.launch.processes.control import Control, Stop
 from jumar.launch.processes.left_behind import Left, LeftBehind
-from jumar.launch.processes.supervise import SCHEDULER, SENDER, Exit, Listener, supervise
+from jumar.launch.processes.namespace import View
+from jumar.launch.processes.supervise import SCHEDULER, SENDER, Exit, Outcome, Rank
 from jumar.launch.processes.tree import Tree
-from jumar.launch.ranks.environment import auto_port, inherited, moxing_path, simulation_path
-from jumar.launch.ranks.job_ranks import Prepared, link_data, marks, plan_ranks
+from jumar.launch.ranks import frameworks
+from jumar.launch.ranks.command import arguments
+from jumar.launch.ranks.environment import Environment, inherited
+from jumar.launch.ranks.frameworks import Devices, Group
+from jumar.launch.ranks.plan import Cores, NodePlan, cores_for, read_script
 from jumar.launch.verdict.outcome import (
-    LogTail,
     SetupFailed,
     add_line,
     describe,
     describe_idle,
     describe_left,
-    ending_of,
-    ending_of_stop,
 )
+from jumar.launch.verdict.verdict import Verdict
+
+_NODE_LIMIT_S = 60.0
+"""Longer than anything that is prepared without a look at the other nodes."""
 
 
-class Attempt(Listener):
-    """One attempt; `run` once."""
+class Given(NamedTuple):
+    """What the engine has written for this node."""
+
+    directory: JobDir
+    job: Job
+    request: Request
+
+    @property
+    def is_starter(self) -> bool:
+        """Whether the command is run once per node, and starts its ranks itself."""
+        return self.job.ranks != "device"
+
+    @property
+    def size(self) -> int:
+        """Ranks on this node."""
+        return 1 if self.is_starter else self.job.device_count
+
+    @property
+    def meeting(self) -> Meeting:
+        """How the nodes of the attempt find each other."""
+        job, nodes = self.job, self.request.nodes
+        return Meeting(
+            nodes=job.nodes,
+            node=self.directory.node,
+            master=nodes[0].address if nodes else "127.0.0.1",
+            port=self.request.port,
+            run_id=job.job_id,
+            key=f"{job.job_id}.{self.directory.number}",
+            grace_s=job.grace_s,
+            join_limit_s=self.request.join_limit_s,
+            node_limit_s=_NODE_LIMIT_S,
+        )
+
+    def addresses(self, environment: Dict[str, str]) -> List[str]:
+        """Of each node, as the others reach it."""
+        return [node.address for node in self.request.nodes] or [host_address(environ=environment)]
+
+    def marks(self) -> Dict[str, str]:
+        """What names the attempt in the environment of each of its processes."""
+        return {"JUMAR_JOB_ID": self.job.job_id, "JUMAR_ATTEMPT": str(self.directory.number)}
+
+    def environment(self, python: Optional[Dict[str, str]] = None) -> Environment:
+        """The variables of all ranks; `python` are those that its requirements ask for."""
+        directory, job = self.directory, self.job
+        return Environment.of(
+            inherited(),
+            job.device_kind,
+            own=job.environment,
+            python=python,
+            is_auto_ported=job.auto_port,
+            store_file=directory.store_file,
+            platform=self._platform_variables(),
+        )
+
+    def plan(
+        self, folder: str, environment: Environment, table: JobTable, view: Optional[View] = None
+    ) -> NodePlan:
+        """The plan of this node, once everything is in its place."""
+        job, cards = self.job, self.request.card_facts
+        argv = arguments(job.command, data_paths(self.directory, job), environment.common)
+        script = read_script(job.command, argv, folder, frameworks.named(job.framework))
+        # A table that the job brings itself is meant; only torch has no use for any.
+        path = job.environment.get("RANK_TABLE_FILE") or table.path
+        if script.framework == "torch" and not self.is_starter:
+            path = None
+        is_made = path is not None and path == table.path
+        return NodePlan(
+            argv=argv,
+            folder=folder,
+            environment=environment,
+            devices=Devices(job.device_kind, cards, path, table.ranks if is_made else ()),
+            size=self.size,
+            framework=script.framework,
+            logs=os.path.dirname(self.directory.log(self.directory.node, 0)),
+            cores=Cores([None])
+            if self.is_starter
+            else cores_for(job.device_kind, cards, self.size, environment),
+            local_rank=script.local_rank,
+            view=view,
+            is_starter=self.is_starter,
+        )
+
+    def describe(self) -> str:
+        """For --dry-run, with nothing prepared and nothing changed."""
+        folder = self.job.workdir or self.directory.path("code")
+        is_npu = self.job.device_kind == "npu"
+        table = JobTable(path=self.directory.path("hccl.json")) if is_npu else JobTable()
+        environment = self.environment()
+        meeting, node = self.meeting, self.directory.node
+        counts = [self.size] * meeting.nodes
+        address = self.addresses(environment.common)[node]
+        group = group_of(meeting, node, counts, meeting.port and meeting.port + 1, address)
+        return f"in {folder}\n" + self.plan(folder, environment, table).describe(group)
+
+    def _platform_variables(self) -> Dict[str, str]:
+        directory, job, deadline = self.directory, self.job, self.request.deadline
+        made = {
+            **fixed_paths.variables(directory),
+            **data_variables(directory, job),
+            **self.marks(),
+            "JUMAR_JOB_DIR": directory.root,
+            "JUMAR_CKPT_DIR": directory.path("ckpt"),
+            "JUMAR_RESUME_FROM": "",
+            "JUMAR_SEGMENT": "1",
+            "JUMAR_SEGMENTS": "1",
+            "JUMAR_DEADLINE": "" if deadline is None else str(int(deadline)),
+            "JUMAR_GRACE_S": f"{job.grace_s:g}",
+            "JUMAR_STOP_FILE": directory.stop,
+            "JUMAR_POD_ENV": directory.pod_env,
+        }
+        if job.device_kind == "sim" and "JUMAR_SIM_REPORT" not in job.environment:
+            made["JUMAR_SIM_REPORT"] = directory.trial
+        return made
+
+
+def describe_attempt(directory: JobDir) -> str:
+    """What would be started on this node; nothing is changed. Raises Unusable."""
+    return Given(directory, read_job(directory), read_request(directory)).describe()
+
+
+class Attempt(NodeRun):
+    """One attempt on one node; `run` once."""
 
     def __init__(
         self,
@@ -42,96 +173,137 @@ class Attempt(Listener):
         tree: Tree,
         journal: Journal,
     ) -> None:
+        self._given = Given(directory, job, request)
+        super().__init__(self._given.meeting, control, tree)
+        self.idle_limit_s = request.idle_limit_s
         self._directory = directory
         self._job = job
         self._request = request
-        self._control = control
-        self._tree = tree
         self._journal = journal
+        self._python: Optional[Dict[str, str]] = None
+        self._steps = Steps(control, tree, directory.setup_log(directory.node), job.grace_s)
 
     def run(self) -> Ending:
         """Prepare, run, and say how it ended."""
         self._journal.add("attempt-started", cards=list(self._request.cards))
         self._journal.hint()
         try:
-            jobdir.reserve_result(self._directory)
-            os.makedirs(os.path.dirname(self._directory.log(0, 0)), exist_ok=True)
-            return self._prepare_and_run()
-        except SetupFailed as failure:
-            return failure.ending()
-        except Interrupted as interruption:
-            return ending_of_stop(interruption.stop)
+            reserve_result(self._directory)
+            os.makedirs(os.path.dirname(self._steps.log), exist_ok=True)
+            verdict = self.run_node()
         except OSError as error:
-            return _ending_of_os_error(error)
-
-    def _prepare_and_run(self) -> Ending:
-        job, directory = self._job, self._directory
-        self._control.check()
-        steps = Steps(self._control, self._tree, directory.setup_log(0), job.grace_s)
-        environment = {**inherited(), **job.environment, **marks(directory, job)}
-        folder = code.bring_code(directory, job, self._request, steps, environment)
-        environment = self._with_requirements(folder, steps, environment)
-        if self._request.staging is not None:
-            self._journal.add("inputs")
-            staging.bring(self._request.staging, directory, steps, marks(directory, job))
-        if job.device_kind == "npu":
-            environment.update(hccl_variables(environment))
-            environment.update(cann_variables(environment))
-        elif job.device_kind == "sim":
-            environment.update(simulation_path(environment))
-            environment.setdefault("JUMAR_SIM_REPORT", directory.trial)
-        if job.auto_port:
-            environment.update(auto_port(environment))
-        environment.update(moxing_path(environment, directory.store_file))
-        files = write_platform_files(directory, job, self._request, environment)
-        data = link_data(directory, job)
-        fixed = fixed_paths.provide(directory, job, data, environment.get("HOME"), folder)
-        for trouble in (*files.troubles, *fixed.troubles):
-            self._journal.add("warning", words=trouble)
-        prepared = Prepared(folder, data, files.rank_table, fixed.view)
-        environment = {**environment, **fixed.variables}
-        ranks = plan_ranks(directory, job, self._request, environment, prepared)
-        tails = {rank.rank: LogTail(rank.program.log) for rank in ranks}
-        self._control.check()
-        if self._request.staging is not None:
-            ranks += staging.sender(self._request.staging, directory, marks(directory, job))
-        outcome = supervise(
-            ranks,
-            self._control,
-            self._tree,
-            grace_s=job.grace_s,
-            listener=self,
-            idle_limit_s=self._request.idle_limit_s,
-        )
-        if outcome.left_over:
-            self._journal.add("warning", words="some processes could not be ended")
-        ending = ending_of(outcome, tails, self._journal.disk_full or _no_room(directory.root))
-        self._send_results()
+            failure = _explained(error)
+            return Ending("failed", failure.cause, str(failure), values=failure.values)
+        ending = verdict.ending()
+        if verdict.cause == "node-lost" and verdict.node == 0 and self._directory.node != 0:
+            self._speak_for_node_0(ending)
         return ending
 
-    def _send_results(self) -> None:
-        wanted = self._request.staging
-        if wanted is None or wanted.send is None:
-            return
-        self._journal.add("sending")
-        names = marks(self._directory, self._job)
-        sent = staging.send(wanted, self._directory, self._control, self._tree, names)
-        self._journal.add("sent" if sent else "not-uploaded")
+    def _speak_for_node_0(self, ending: Ending) -> None:
+        """Node 0 writes the verdict for all. Where it was lost it may not be able to."""
+        try:
+            create_json(self._directory._replace(node=0).said, ending._asdict())
+        except OSError:
+            # This node's own result says the same.
+            self._journal.disk_full = True
 
-    def _with_requirements(
-        self, folder: str, steps: Steps, environment: Dict[str, str]
-    ) -> Dict[str, str]:
+    def hello(self) -> Hello:
+        """With this node's part of the rank table."""
+        part: Part = None
+        if self._job.device_kind == "npu":
+            variables = {**inherited(), **self._job.environment}
+            address = self._given.addresses(variables)[self._directory.node]
+            troubles: List[str] = []
+            part = platform_files.part_of(address, self._request.card_facts, troubles)
+            self._warn(troubles)
+        return Hello(self._given.size, part)
+
+    def prepare(self, group: Group) -> NodePlan:
+        """What all nodes share is made by node 0, the rest by each."""
+        try:
+            self.team.once(self._prepare_shared)
+            return self._prepare_node()
+        except OSError as error:
+            raise _explained(error) from error
+
+    def _prepare_shared(self) -> None:
+        directory, job, request = self._directory, self._job, self._request
+        variables = {**inherited(), **job.environment, **self._given.marks()}
+        folder = code.bring_code(directory, job, request, self._steps, variables)
+        # Where nodes have an environment cache in common, the others find it there.
+        self._python = self._install(folder, variables)
+        if request.staging is not None:
+            self._journal.add("inputs")
+            staging.bring(request.staging, directory, self._steps, self._given.marks())
+        link_data(directory, job)
+
+    def _prepare_node(self) -> NodePlan:
+        directory, job = self._directory, self._job
+        troubles: List[str] = []
+        folder = code.folder_of(directory, job)
+        if self._python is None:
+            variables = {**inherited(), **job.environment, **self._given.marks()}
+            self._python = self._install(folder, variables)
+        environment = self._given.environment(self._python)
+        addresses = self._given.addresses(environment.common)
+        address = addresses[directory.node]
+        table = platform_files.table_of(
+            directory, self.team.parts, address, self._request.card_facts, troubles
+        )
+        platform_files.write_variables(directory, job, table, addresses, environment.common)
+        home = environment.common.get("HOME")
+        view = fixed_paths.provide(directory, job, home, folder, troubles)
+        self._warn(troubles)
+        return self._given.plan(folder, environment, table, view)
+
+    def _install(self, folder: str, environment: Dict[str, str]) -> Dict[str, str]:
+        """The variables of the Python that has what the job's requirements ask for."""
         wanted = requirements.find_requirements(self._job, folder)
         if wanted is None:
-            return environment
+            return {}
         self._journal.add("requirements", file=wanted)
-        return requirements.provide(wanted, self._job, folder, steps, environment)
+        return requirements.provide(wanted, self._job, folder, self._steps, environment)
+
+    def helpers(self) -> List[Rank]:
+        """Node 0 sends results while the ranks run."""
+        wanted = self._request.staging
+        if wanted is None or self._directory.node != 0:
+            return []
+        return staging.sender(wanted, self._directory, self._given.marks())
+
+    def concluded(self, outcome: Outcome, verdict: Verdict) -> None:
+        """Node 0 sends the results once no rank of any node writes any more."""
+        if outcome.left_over:
+            self._journal.add("warning", words="some processes could not be ended")
+        wanted = self._request.staging
+        if wanted is None or wanted.send is None or self._directory.node != 0 or not self.tails:
+            return
+        self._journal.add("sending")
+        names = self._given.marks()
+        sent = staging.send(wanted, self._directory, self.control, self.tree, names)
+        self._journal.add("sent" if sent else "not-uploaded")
+
+    def say(self, words: str) -> None:
+        """People look for it in the events."""
+        self._journal.add("notice", words=words)
+
+    def name_of_ranks(self) -> Optional[str]:
+        """One alone has no number for people."""
+        return "the command" if self._job.nodes * len(self.tails) == 1 else None
+
+    def is_disk_full(self) -> bool:
+        """Their own message may have found no room."""
+        return self._journal.disk_full or _no_room(self._directory.root)
+
+    def _warn(self, troubles: List[str]) -> None:
+        for trouble in troubles:
+            self._journal.add("warning", words=trouble)
 
     def started(self, pids: Dict[int, int]) -> None:
         """Let the engine see that the ranks run."""
         pids = {rank: pid for rank, pid in pids.items() if rank != SENDER}
         try:
-            jobdir.write_json(
+            write_json(
                 self._directory.ranks, {"started_at": time.time(), "pids": list(pids.values())}
             )
         except OSError:
@@ -142,6 +314,7 @@ class Attempt(Listener):
 
     def exited(self, exit_: Exit) -> None:
         """Note it."""
+        super().exited(exit_)
         words, asked = describe(exit_), exit_.asked
         if exit_.rank == SCHEDULER:
             self._journal.add("scheduler-exited", words=words, asked=asked)
@@ -163,8 +336,9 @@ class Attempt(Listener):
     def _tell(self, event: str, words: str) -> None:
         """In the log too, where people look."""
         self._journal.add(event, words=words)
+        node = self._directory.node
         try:
-            add_line(self._directory.log(0, 0), words)
+            add_line(self._directory.log(node, node), words)
         except OSError:
             # The event says the same.
             return
@@ -172,22 +346,23 @@ class Attempt(Listener):
     def ending(self, stop: Optional[Stop]) -> None:
         """Tell the ranks by file too; a request that came by file is there already."""
         self._journal.add("ranks-asked-to-end", why=stop.why if stop else "a rank failed")
-        if stop is not None and not os.path.exists(self._directory.stop):
+        if stop is None or not stop.is_from_outside:
+            return
+        if not os.path.exists(self._directory.stop):
             try:
-                jobdir.create_json(self._directory.stop, {"why": stop.why})
+                create_json(self._directory.stop, {"why": stop.why})
             except OSError:
                 # A full disk: the signal says the same.
                 self._journal.disk_full = True
 
 
 def _no_room(path: str) -> bool:
-    """Whether the ranks could not write any more; their own message may have found no room."""
     room = os.statvfs(path)
     return room.f_bavail * room.f_frsize < 4096
 
 
-def _ending_of_os_error(error: OSError) -> Ending:
+def _explained(error: OSError) -> SetupFailed:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Ending("failed", "disk-full", "no space left on the disk")
+        return SetupFailed("disk-full", "no space left on the disk")
     reason = f"the job directory cannot be used: {error}"
-    return Ending("failed", "job-directory", reason, values={"error": str(error)})
+    return SetupFailed("job-directory", reason, values={"error": str(error)})

@@ -1,98 +1,114 @@
-"""One attempt of a job, from the claim to the result. Needs no server.
+"""One attempt of a job on one node, from the claim to the result. Needs no server.
 
-The guard is the calling process; the supervisor is its child."""
+The keeper is the calling process and alone writes claim and result; the supervisor is its child and
+tells it how the attempt ended."""
 
 import os
 import signal
 import socket
+import sys
 import time
 from typing import Optional
 
-from jumar.launch.jobdir import files as jobdir
-from jumar.launch.jobdir import untrusted
-from jumar.launch.jobdir.files import Claim, Ending, JobDir, Journal
+from jumar.launch.jobdir import claims, endings
+from jumar.launch.jobdir.claims import Claim
+from jumar.launch.jobdir.endings import Seen
+from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
+from jumar.launch.jobdir.journal import Journal
+from jumar.launch.jobdir.stops import read_stop
 from jumar.launch.node.attempt import Attempt
-from jumar.launch.processes import cgroup, guard, process
+from jumar.launch.processes import cgroup, pair, process
 from jumar.launch.processes.control import Control
+from jumar.launch.processes.pair import Supervisor
 from jumar.launch.processes.tree import Tree
+from jumar.launch.verdict.verdict import launcher_killed
 
 ALREADY_CLAIMED = 3
 
 
 def run_attempt(directory: JobDir) -> int:
-    """Be the guard of an attempt until it has ended; 0 when there is a result in the end."""
+    """Be the keeper of an attempt until it has ended; 0 when there is a result in the end."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     job, request = read_job(directory), read_request(directory)
-    if os.path.lexists(directory.claim):
+    if claims.is_claimed(directory):
         return ALREADY_CLAIMED
-    # So the engine knows guard and supervisor even when the job has tampered with the claim.
+    make_folders(directory)
+    # So the engine knows keeper and supervisor even when the job has tampered with the claim.
     process.set_name(directory.keeper_name)
-    me = process.myself()
-    supervisor = guard.fork_supervisor(lambda seen: _supervise(directory, job, request, seen, me))
-    if guard.wait_for(supervisor) == ALREADY_CLAIMED:
-        return ALREADY_CLAIMED
-    # Even when the job directory was removed meanwhile: what is below this process is the job's.
-    Tree(None).kill()
+    place = cgroup.place(cgroup.name_of(job.job_id, directory.number, directory.node))
+    supervisor = pair.fork_supervisor(
+        lambda channel: _supervise(directory, job, request, channel, place)
+    )
+    claim = Claim(supervisor.identity, process.myself(), socket.gethostname(), place)
     try:
-        claim = jobdir.read_claim(directory)
-    except untrusted.Unusable:
-        # Whatever the job made of it: only the engine can tell now how the attempt stands.
-        claim = None
-    place = _group_place(directory, job)
-    if claim is None or claim.supervisor != supervisor.identity:
-        if claim is None and place is not None:
-            cgroup.Cgroup(place).remove()
+        # After the fork: nobody else may have this descriptor, or the lock would outlive us.
+        lock = claims.take(directory, claim)
+    except OSError:
+        supervisor.dismiss()
+        raise
+    if lock is None:
+        supervisor.dismiss()
         return ALREADY_CLAIMED
-    if not os.path.lexists(directory.result):
-        _end_lost(directory, place)
+    return _keep(directory, request, supervisor, place)
+
+
+def _keep(directory: JobDir, request: Request, supervisor: Supervisor, place: Optional[str]) -> int:
+    """Wait for the supervisor, end what it left, write down what it said and what was seen."""
+    started_at = time.time()
+    supervisor.begin()
+    code = pair.wait_for(supervisor)
+    words = supervisor.last_words(endings.MOST_WORDS)
+    is_empty = Tree(None if place is None else cgroup.Cgroup(place)).dissolve()
+    try:
+        if not words:
+            return _end_lost(directory, request, code)
+        endings.write_words(directory, words)
+        endings.write_seen(directory, Seen(code, started_at, time.time(), is_empty))
+    except OSError as error:
+        # The job has removed its directory, or moved it: the engine tells how the attempt stands.
+        sys.stderr.write(f"{directory.job_id}: its result cannot be written: {error}\n")
+        return 1
     return 0
 
 
-def _group_place(directory: JobDir, job: Job) -> Optional[str]:
-    return cgroup.place(cgroup.name_of(job.job_id, directory.number))
-
-
-def _end_lost(directory: JobDir, place: Optional[str]) -> None:
-    """End what an attempt without supervisor has left, and write its result."""
-    Tree(None if place is None else cgroup.Cgroup(place)).dissolve()
-    jobdir.forget_keys(directory)
-    jobdir.write_ending(
-        directory,
-        Ending(
-            "lost",
-            "supervisor-killed",
-            "its supervisor process was killed",
-            started_at=jobdir.claimed_at(directory),
-            finished_at=time.time(),
-        ),
+def _end_lost(directory: JobDir, request: Request, code: int) -> int:
+    """Say how an attempt ended whose supervisor could not."""
+    if os.path.lexists(directory.said):
+        # Another node has spoken for this one.
+        endings.forget_keys(directory)
+        endings.write_seen(directory, Seen(code, claims.claimed_at(directory), time.time(), True))
+        return 0
+    address = request.nodes[directory.node].address if request.nodes else ""
+    killed = launcher_killed("supervisor", directory.node, len(request.nodes) or 1, address)
+    ending = killed.ending()._replace(
+        started_at=claims.claimed_at(directory), finished_at=time.time()
     )
+    endings.write_ending(directory, ending, code)
+    return 0
 
 
 def _supervise(
-    directory: JobDir, job: Job, request: Request, guard_end: int, above: process.Identity
+    directory: JobDir, job: Job, request: Request, channel: int, place: Optional[str]
 ) -> int:
     # Before the claim: a stop that comes at any moment after it is then heard.
     control = Control(
-        guard=guard_end,
         deadline=request.ends_at(),
-        asked_to_stop=lambda: (
-            jobdir.read_stop(directory) if os.path.exists(directory.stop) else None
-        ),
+        asked_to_stop=lambda: read_stop(directory) if os.path.exists(directory.stop) else None,
     )
-    place = _group_place(directory, job)
-    claim = Claim(process.myself(), above, socket.gethostname(), place)
-    if not jobdir.create_json(directory.claim, claim.as_json()):
+    if not pair.may_begin(channel):
         return ALREADY_CLAIMED
+    control.watch_keeper(channel)
     started_at = time.time()
     journal = Journal(directory, job.job_id, request.notify)
     tree = Tree(cgroup.make(place))
-    attempt = Attempt(directory, job, request, control, tree, journal)
-    ending = attempt.run()
+    ending = Attempt(directory, job, request, control, tree, journal).run()
     tree.dissolve()
-    jobdir.forget_keys(directory)
+    endings.forget_keys(directory)
     ending = ending._replace(started_at=started_at, finished_at=time.time())
     journal.add("attempt-finished", state=ending.state, reason=ending.reason)
-    # No hint yet: an attempt has ended when its guard has, and whoever reaps that one says so.
-    jobdir.write_ending(directory, ending)
+    # No hint yet: an attempt has ended when its keeper has, and whoever reaps that one says so.
+    if not pair.say(channel, endings.words_of(ending)):
+        # The keeper was killed: nobody else is left to write it down.
+        endings.write_ending(directory, ending)
     return 0

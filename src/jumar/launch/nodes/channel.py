@@ -1,12 +1,13 @@
-"""One connection between two launchers: messages are lines of JSON, silence is watched by its user."""
+"""What nodes that are connected have in common: messages as lines of JSON, signs of life, and how one
+that was told to end passes it on."""
 
 import json
 import socket
 import time
-from typing import Callable, Optional, cast
+from typing import Callable, Dict, Optional, cast
 
-from jumar.launch.nodes.team import Message
-from jumar.launch.processes.control import Control
+from jumar.launch.nodes.team import Meeting, Message, Team
+from jumar.launch.processes.control import Control, Interrupted, Stop
 
 BEAT_S = 1.0
 SEND_LIMIT_S = 5.0
@@ -78,3 +79,59 @@ class Channel:
             # Not one of us.
             self.close()
             self._receive(self, None)
+
+
+class Connected(Team):
+    """One of several nodes: what the roles have in common."""
+
+    def __init__(self, meeting: Meeting, control: Control, say: Callable[[str], None]) -> None:
+        super().__init__(meeting, control, say)
+        self._others: Dict[int, Channel] = {}
+        """By the number of the node at the other end."""
+        self._told: Optional[Stop] = None
+        self._beat_at = 0.0
+
+    def close(self) -> None:
+        """Hang up."""
+        self._control.regularly = None
+        for channel in self._others.values():
+            channel.close()
+
+    def _begin(self) -> None:
+        """The nodes are together: from now on each knows of the others, whatever it waits for."""
+        for channel in self._others.values():
+            channel.seen_at = time.monotonic()
+        self._control.regularly = self._tick
+
+    def _tick(self) -> None:
+        """Pass on what ends this node from outside; show a sign of life, and look for others'."""
+        stop, now = self._control.stop, time.monotonic()
+        if stop is not None and stop is not self._told and stop.is_from_outside:
+            self._told = stop
+            self._pass_on(stop)
+        if now - self._beat_at >= BEAT_S:
+            self._beat_at = now
+            self._tell({"beat": 1})
+        for channel in list(self._others.values()):
+            if channel.open and now - channel.seen_at > self._meeting.node_limit_s:
+                channel.close()
+                self._receive(channel, None)
+
+    def _tell(self, message: Message) -> None:
+        for channel in list(self._others.values()):
+            channel.send(message)
+
+    def _until(self, is_so: Callable[[], bool]) -> None:
+        """Wait as long as the others show signs of life and nobody asks for a stop."""
+        while not is_so():
+            if self._control.stop is not None:
+                raise Interrupted(self._control.stop)
+            self._control.wait(1.0)
+
+    def _pass_on(self, stop: Stop) -> None:
+        """What ends one node from outside is meant for all."""
+        raise NotImplementedError
+
+    def _receive(self, channel: Channel, message: Optional[Message]) -> None:
+        """None: the connection is closed."""
+        raise NotImplementedError

@@ -1,20 +1,42 @@
-"""How the nodes of one run act as one: they come together, end together, and agree on the result.
+"""How the nodes of one run act as one: they meet, prepare, end together, and agree on the verdict.
 
-Here is what a node does alone; `host` is node 0 of several and `guest` any other."""
+Here is what a node does alone, without any socket; `leader` is node 0 of several and `member` any
+other."""
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from jumar.launch.options import Options
-from jumar.launch.processes.control import Control, Stop
-from jumar.launch.ranks.environment import free_port
-from jumar.launch.ranks.frameworks import Group
-from jumar.launch.verdict.verdict import Report, Summary, Verdict, judge
+from jumar.launch.processes.control import Control
+from jumar.launch.ranks.frameworks import Group, free_port
+from jumar.launch.verdict.verdict import Summary, Verdict, judge
 
 Message = Dict[str, Any]
+JOIN_LIMIT_S = 300.0
 
 
 class NotTogether(Exception):
     """The nodes did not come together."""
+
+
+class Meeting(NamedTuple):
+    """How the nodes of a run find each other, and how patient they are."""
+
+    nodes: int
+    node: Optional[int]
+    """None: node 0 where the address of node 0 is this machine's, else as node 0 counts."""
+    master: str
+    """The address of node 0."""
+    port: int
+    """Where node 0 listens; the ranks meet on one of the next ones. 0: any free one, on one node."""
+    run_id: str
+    """As the ranks know it."""
+    key: str
+    """Nodes with another one are refused."""
+    grace_s: float
+    restarts: int = 0
+    join_limit_s: float = JOIN_LIMIT_S
+    node_limit_s: float = 15.0
+    """A node that is silent this long is lost."""
+    straggler_s: float = 30.0
 
 
 class Hello(NamedTuple):
@@ -25,36 +47,54 @@ class Hello(NamedTuple):
     """Its part of the rank table."""
 
 
+def group_of(meeting: Meeting, node: int, counts: List[int], port: int, address: str) -> Group:
+    """All ranks as one node sees them; `counts` are the ranks of each node."""
+    return Group(
+        node=node,
+        nodes=meeting.nodes,
+        first_rank=sum(counts[:node]),
+        local_count=counts[node],
+        world_size=sum(counts),
+        master=meeting.master,
+        port=port,
+        address=address,
+        run_id=meeting.run_id,
+        most_restarts=meeting.restarts,
+    )
+
+
 class Team:
     """A node alone."""
 
-    def __init__(self, options: Options, control: Control, say: Callable[[str], None]) -> None:
-        self._options = options
+    def __init__(self, meeting: Meeting, control: Control, say: Callable[[str], None]) -> None:
+        self._meeting = meeting
         self._control = control
         self._say = say
         self._restart = 0
-        self._reports: List[Report] = []
+        self._failures: List[Verdict] = []
         self.parts: List[Optional[Message]] = []
         """The rank table parts of all nodes, once they are together."""
 
     def join(self, hello: Hello) -> Group:
         """Wait until all nodes are there; raises NotTogether."""
         self.parts = [hello.part]
-        return self._group(0, [hello.size], self._master_port(), self._options.master)
+        return group_of(self._meeting, 0, [hello.size], self._master_port(), self._meeting.master)
 
-    def failed(self, report: Report) -> None:
-        """A rank of this node failed by itself."""
-        self._reports.append(report)
+    def once(self, prepare: Callable[[], None]) -> None:
+        """Have node 0 prepare what all nodes share; the others wait for it."""
+        prepare()
 
-    def stopping(self, stop: Stop) -> None:
-        """This node was asked from outside to end its ranks."""
+    def gather(self) -> None:
+        """Wait until all nodes are prepared."""
 
-    def tick(self) -> None:
-        """Called at least every half second."""
+    def failed(self, failure: Verdict) -> None:
+        """Something failed on this node."""
+        self._failures.append(failure)
 
     def settle(self, summary: Summary) -> Verdict:
         """All ranks of this node have ended; what comes of the run."""
-        return self._next_round(judge(self._reports, [summary], [], self._restarts_left()))
+        verdict = judge(self._failures, [summary], {}, restarts_left=self._restarts_left(), nodes=1)
+        return self._next_round(verdict)
 
     def again(self, before: Group) -> Group:
         """The group of the next round, after a verdict that wants one."""
@@ -64,28 +104,13 @@ class Team:
         """Let go of connections."""
 
     def _restarts_left(self) -> int:
-        return self._options.restarts - self._restart
+        return self._meeting.restarts - self._restart
 
     def _next_round(self, verdict: Verdict) -> Verdict:
         if verdict.again:
             self._restart += 1
-            self._reports = []
+            self._failures = []
         return verdict
 
     def _master_port(self) -> int:
-        return self._options.port or free_port()
-
-    def _group(self, node: int, counts: List[int], port: int, address: str) -> Group:
-        return Group(
-            node=node,
-            nodes=self._options.nodes,
-            first_rank=sum(counts[:node]),
-            local_count=counts[node],
-            world_size=sum(counts),
-            master=self._options.master,
-            port=port,
-            address=address,
-            run_id=self._options.run_id,
-            restart=self._restart,
-            most_restarts=self._options.restarts,
-        )
+        return self._meeting.port or free_port()

@@ -28,10 +28,8 @@ def bring_code(
     directory: JobDir, job: Job, request: Request, steps: Steps, environment: Dict[str, str]
 ) -> str:
     """The folder the ranks start in; raises SetupFailed."""
-    if job.workdir is not None:
-        return job.workdir
-    folder = directory.path("code")
-    if os.path.isdir(folder):
+    folder = folder_of(directory, job)
+    if job.workdir is not None or os.path.isdir(folder):
         return folder
     aside = directory.path(f"code.{directory.number}.new")
     shutil.rmtree(aside, ignore_errors=True)
@@ -57,6 +55,11 @@ def bring_code(
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return folder
+
+
+def folder_of(directory: JobDir, job: Job) -> str:
+    """Where the code is, or will be."""
+    return job.workdir or directory.path("code")
 
 
 def _required(value: Optional[str], complaint: str) -> str:

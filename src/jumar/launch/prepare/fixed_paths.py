@@ -7,10 +7,11 @@ or small text files of its code mention is made; looking for that is bounded."""
 
 import os
 import re
-from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, FrozenSet, Iterator, List, Optional, Set
 
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job
+from jumar.launch.prepare.data import data_paths
 from jumar.launch.processes.namespace import Mount, View, trial, view_of
 
 _MODELARTS = "/home/ma-user/modelarts"
@@ -27,22 +28,20 @@ _MOST_BYTES = 16 << 20
 MOST_ENTRIES = 4000
 
 
-class FixedPaths(NamedTuple):
-    """What a job's ranks get."""
-
-    variables: Dict[str, str]
-    view: Optional[View] = None
-    troubles: Tuple[str, ...] = ()
+def variables(directory: JobDir) -> Dict[str, str]:
+    """What is set whether the paths can be made or not."""
+    return {
+        "JUMAR_CACHE_DIR": directory.path("cache"),
+        "JUMAR_TENSORBOARD_DIR": directory.path("tensorboard"),
+    }
 
 
 def provide(
-    directory: JobDir, job: Job, data: Dict[str, str], home: Optional[str], folder: str
-) -> FixedPaths:
-    """Make what the job mentions; `data` is the path of each input and output."""
+    directory: JobDir, job: Job, home: Optional[str], folder: str, troubles: List[str]
+) -> Optional[View]:
+    """Make what the job mentions; what cannot be made is told in `troubles`."""
     cache, board = directory.path("cache"), directory.path("tensorboard")
-    variables = {"JUMAR_CACHE_DIR": cache, "JUMAR_TENSORBOARD_DIR": board}
     found = mentions(job, folder)
-    troubles: List[str] = []
     in_home = "board" in found or "tensorboard" in job.endpoints
     if in_home or "board_dir" in found:
         os.makedirs(board, exist_ok=True)
@@ -50,13 +49,13 @@ def provide(
         troubles += _link_board(board, os.path.join(home, "tensorboard", job.job_id))
     if found & {"cache", "cache_dir"}:
         os.makedirs(cache, exist_ok=True)
-    view = view_of(_mounts(directory, job, data, found), directory.attempt)
+    view = view_of(_mounts(directory, job, found), directory.attempt)
     refusal = None if view is None else trial(view)
     if view is not None and refusal is not None:
         paths = ", ".join(mount.target for mount in view.mounts)
         troubles.append(f"{paths} cannot be made for this job: {refusal}")
         view = None
-    return FixedPaths(variables, view, tuple(troubles))
+    return view
 
 
 def mentions(job: Job, folder: str) -> FrozenSet[str]:
@@ -112,15 +111,14 @@ def _is_small(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-def _mounts(
-    directory: JobDir, job: Job, data: Dict[str, str], found: FrozenSet[str]
-) -> List[Mount]:
+def _mounts(directory: JobDir, job: Job, found: FrozenSet[str]) -> List[Mount]:
     made: List[Mount] = []
     if "pod" in found:
-        made.append(Mount("/pod.env", directory.path("pod.env")))
+        made.append(Mount("/pod.env", directory.pod_env))
     if "cache" in found:
         made.append(Mount("/cache", directory.path("cache")))
     if "ma" in found:
+        data = data_paths(directory, job)
         for side, names in (("inputs", list(job.inputs)), ("outputs", list(job.outputs))):
             made += [Mount(f"{_MODELARTS}/{side}/{name}_0", data[name]) for name in names]
     return made

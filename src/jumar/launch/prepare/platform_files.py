@@ -1,48 +1,70 @@
 """hccl.json and pod.env in the job directory, for scripts that were written for other platforms."""
 
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from jumar.launch.ascend import ranktable
-from jumar.launch.ascend.apply import table_part
-from jumar.launch.ascend.facts import generation_of
+from jumar.launch.ascend import apply
+from jumar.launch.ascend.facts import CardFacts
 from jumar.launch.ascend.ranktable.podenv import Pod, pod_variables, render, write_pod_env
+from jumar.launch.ascend.ranktable.records import RankTable, RankTableError
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.jobdir.job import Job, Request
+from jumar.launch.jobdir.job import Job
+
+Part = Optional[Dict[str, Any]]
 
 
-class PlatformFiles(NamedTuple):
-    """What there is, and what could not be done, in words."""
+class JobTable(NamedTuple):
+    """The rank table of a job on NPUs, as far as one can be made."""
 
-    rank_table: Optional[str]
-    troubles: Tuple[str, ...] = ()
+    table: Optional[RankTable] = None
+    path: Optional[str] = None
+    ranks: Sequence[int] = ()
+    """Each local rank's number in it."""
 
 
-def write_platform_files(
-    directory: JobDir, job: Job, request: Request, environment: Dict[str, str]
-) -> PlatformFiles:
-    """Write both for this attempt's cards."""
-    address = ranktable.host_address(environ=environment)
-    table: Optional[ranktable.RankTable] = None
-    troubles: Tuple[str, ...] = ()
-    path = directory.path("hccl.json") if job.device_kind == "npu" else None
-    if path is not None:
-        try:
-            table = ranktable.parse(table_part(address, request.card_facts))
-            ranktable.write_table(path, table)
-            faults = ranktable.check(table, generation_of(request.card_facts))
-            troubles = tuple(
-                f"the rank table is wrong: {fault.text}"
-                for fault in faults
-                if fault.severity == "error"
-            )
-        except ranktable.RankTableError as error:
-            path, troubles = None, (f"no rank table: {error}",)
-    server = table.servers[0] if table is not None else None
-    pod = Pod(job.job_id, job.user, 0, 1, (address,), path)
+def part_of(address: str, cards: Sequence[CardFacts], troubles: List[str]) -> Part:
+    """This node's part of the rank table; a job may do without."""
+    try:
+        return apply.table_part(address, cards)
+    except RankTableError as error:
+        troubles.append(f"no rank table: {error}")
+        return None
+
+
+def table_of(
+    directory: JobDir,
+    parts: Sequence[Part],
+    address: str,
+    cards: Sequence[CardFacts],
+    troubles: List[str],
+) -> JobTable:
+    """The table of all nodes; node 0 writes it."""
+    if not parts or any(part is None for part in parts):
+        return JobTable()
+    path = directory.path("hccl.json")
+    try:
+        table = apply.merge_parts(parts)
+        if directory.node == 0:
+            apply.write_table(path, table)
+            troubles += apply.faults_in(table, cards)
+    except RankTableError as error:
+        troubles.append(f"no rank table: {error}")
+        return JobTable()
+    return JobTable(table, path, apply.ranks_of_cards(table, address, cards))
+
+
+def write_variables(
+    directory: JobDir,
+    job: Job,
+    table: JobTable,
+    addresses: Sequence[str],
+    environment: Dict[str, str],
+) -> None:
+    """pod.env of this node, with the environment of its ranks."""
+    address = addresses[directory.node]
+    server = None if table.table is None else apply.server_of(table.table, address)
+    pod = Pod(job.job_id, job.user, directory.node, job.nodes, tuple(addresses), table.path)
     variables = pod_variables(pod, server)
     if server is not None:
         # As the ranks have it: counted within the visible devices.
         variables["DEVICE_ID"] = "0"
-    text = render(variables, environment)
-    write_pod_env(directory.path("pod.env"), text)
-    return PlatformFiles(path, troubles)
+    write_pod_env(directory.pod_env, render(variables, environment))

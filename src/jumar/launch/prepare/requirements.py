@@ -11,12 +11,12 @@ import shutil
 import subprocess
 from typing import Dict, List, NamedTuple, Optional
 
-from jumar.launch.jobdir.files import Values
+from jumar.launch.jobdir.endings import Values
 from jumar.launch.jobdir.job import Command, Job
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes import spawn
 from jumar.launch.processes.control import Control
-from jumar.launch.ranks.boot import boot_file
+from jumar.launch.ranks.command import boot_file
 from jumar.launch.verdict.outcome import SetupFailed
 
 FILE_NAME = "pip-requirements.txt"
@@ -55,7 +55,7 @@ def find_requirements(job: Job, folder: str) -> Optional[str]:
 def provide(
     requirements: str, job: Job, folder: str, steps: Steps, environment: Dict[str, str]
 ) -> Dict[str, str]:
-    """`environment` with the wanted packages first on its PATH; raises SetupFailed."""
+    """The variables that put the wanted packages first on the PATH; raises SetupFailed."""
     parent = _parent(job.command, environment, folder)
     with open(requirements, "rb") as file:
         text = file.read()
@@ -64,7 +64,7 @@ def provide(
     if not os.path.exists(os.path.join(place, _MARK)):
         _make(place, parent, requirements, folder, steps, environment)
     folders = [os.path.join(place, "bin"), environment.get("PATH", os.defpath)]
-    return {**environment, "VIRTUAL_ENV": place, "PATH": os.pathsep.join(folders)}
+    return {"VIRTUAL_ENV": place, "PATH": os.pathsep.join(folders)}
 
 
 def _parent(command: Command, environment: Dict[str, str], folder: str) -> _Parent:

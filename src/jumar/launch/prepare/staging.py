@@ -24,7 +24,7 @@ _GRACE_S = 5.0
 
 def bring(staging: Staging, directory: JobDir, steps: Steps, marks: Dict[str, str]) -> None:
     """Have the inputs brought; raises SetupFailed with the reason that was told."""
-    steps = steps._replace(log=directory.staging_log(0), grace_s=_GRACE_S)
+    steps = steps._replace(log=directory.staging_log(directory.node), grace_s=_GRACE_S)
     # How long it may take is for the job's time limit to say, and for the store's patience.
     step = Step("the transfer", staging.bring, _variables(marks), _FOLDER, math.inf)
     failure = steps.try_run(step)
@@ -41,7 +41,9 @@ def sender(staging: Staging, directory: JobDir, marks: Dict[str, str]) -> List[R
     """What runs beside the ranks: nobody, when there is nothing to send."""
     if staging.keep is None:
         return []
-    program = Program(staging.keep, _variables(marks), _FOLDER, directory.staging_log(0))
+    program = Program(
+        staging.keep, _variables(marks), _FOLDER, directory.staging_log(directory.node)
+    )
     return [Rank(SENDER, program, is_service=True, is_aside=True)]
 
 
@@ -53,9 +55,11 @@ def send(
         return True
     control.finish()
     if control.stop is not None:
-        # Whoever killed the guard wants an end now.
+        # Whoever killed the keeper wants an end now.
         return False
-    program = Program(staging.send, _variables(marks), _FOLDER, directory.staging_log(0))
+    program = Program(
+        staging.send, _variables(marks), _FOLDER, directory.staging_log(directory.node)
+    )
     outcome = supervise(
         [Rank(0, program)], control, tree, grace_s=_GRACE_S, limit_s=staging.send_limit_s
     )

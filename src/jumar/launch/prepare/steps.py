@@ -2,7 +2,7 @@
 
 from typing import Dict, List, NamedTuple, Optional
 
-from jumar.launch.jobdir.files import Values
+from jumar.launch.jobdir.endings import Values
 from jumar.launch.processes.control import Control, Interrupted
 from jumar.launch.processes.spawn import Program
 from jumar.launch.processes.supervise import Exit, Rank, supervise

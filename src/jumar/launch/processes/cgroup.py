@@ -69,9 +69,9 @@ class Cgroup:
             return None
 
 
-def name_of(job_id: str, attempt: int) -> str:
-    """What the group of an attempt is called."""
-    return f"jumar-{job_id}-{attempt}"
+def name_of(job_id: str, attempt: int, node: int = 0) -> str:
+    """What the group of an attempt on one node is called; two nodes may be on one machine."""
+    return f"jumar-{job_id}-{attempt}" + (f"-node{node}" if node else "")
 
 
 def place(name: str) -> Optional[str]:

@@ -1,4 +1,4 @@
-"""What may interrupt a supervisor: signals, the guard's end, a stop file, a deadline.
+"""What may interrupt a supervisor: signals, the keeper's end, a stop file, a deadline.
 
 All waiting of a supervisor goes through `Control.wait`, so nothing it does is deaf to a stop."""
 
@@ -18,10 +18,15 @@ class Stop(NamedTuple):
     """Why all ranks shall end before they are done."""
 
     why: str
-    """A state of result.json, or `guard-killed`, `signal`, `node-lost`, `step-limit`."""
+    """A state of result.json, or `keeper-killed`, `signal`, `node-lost`, `peer-failed`, `step-limit`."""
     signal: int = signal.SIGTERM
     """What the ranks are sent."""
     words: str = ""
+
+    @property
+    def is_from_outside(self) -> bool:
+        """Meant for all nodes of a run, and no failure of any of them."""
+        return self.why not in ("keeper-killed", "node-lost", "peer-failed", "step-limit")
 
 
 class Interrupted(Exception):
@@ -38,7 +43,7 @@ class Control:
     def __init__(
         self,
         *,
-        guard: Optional[int] = None,
+        keeper: Optional[int] = None,
         deadline: Optional[float] = None,
         asked_to_stop: Optional[Callable[[], Optional[str]]] = None,
     ) -> None:
@@ -47,6 +52,8 @@ class Control:
         """Somebody asked twice: no more grace."""
         self.deadline = deadline
         """On the monotonic clock."""
+        self.regularly: Optional[Callable[[], None]] = None
+        """Called in every wait, so at least twice a second as long as anything is waited for."""
         self._asked_to_stop = asked_to_stop
         self._is_deaf = False
         self._passed_on: List[int] = []
@@ -55,8 +62,8 @@ class Control:
         for end in (self._wake, self._wake_end):
             os.set_blocking(end, False)
         self.watch(self._wake, self._read_signals)
-        if guard is not None:
-            self.watch(guard, self._guard_ended)
+        if keeper is not None:
+            self.watch_keeper(keeper)
         self._take_signals()
 
     def close(self) -> None:
@@ -73,6 +80,10 @@ class Control:
         """Call `ready` during a wait whenever `descriptor` can be read."""
         self._selector.register(descriptor, selectors.EVENT_READ, ready)
 
+    def watch_keeper(self, channel: int) -> None:
+        """End everything when the keeper at the other end of `channel` is gone."""
+        self.watch(channel, self._keeper_ended)
+
     def unwatch(self, descriptor: int) -> None:
         """Look at `descriptor` no more."""
         self._selector.unregister(descriptor)
@@ -84,6 +95,8 @@ class Control:
         for key, _ in self._selector.select(max(0.0, min(most_s, _LOOK_S))):
             key.data(key.fd)
         self._look()
+        if self.regularly is not None:
+            self.regularly()
 
     def pause(self, duration_s: float) -> None:
         """Sleep, unless a stop comes."""
@@ -111,7 +124,7 @@ class Control:
         """The ranks have ended. The time limit was theirs, and a stop that they have obeyed is not
         heard again; one that comes only now is."""
         self.deadline = None
-        if self.stop is not None and self.stop.why != "guard-killed":
+        if self.stop is not None and self.stop.why != "keeper-killed":
             self.stop, self._is_deaf = None, True
 
     def take_passed_on(self) -> List[int]:
@@ -125,6 +138,8 @@ class Control:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, _noted)
         signal.set_wakeup_fd(self._wake_end, warn_on_full_buffer=False)
+        # Whoever forked this process may have kept signals waiting for just this moment.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_ENDING, *_PASSED_ON))
 
     def _read_signals(self, descriptor: int) -> None:
         try:
@@ -146,10 +161,10 @@ class Control:
         passed = signal.SIGTERM if why or number == signal.SIGHUP else number
         self.ask(Stop(why or "signal", passed))
 
-    def _guard_ended(self, descriptor: int) -> None:
+    def _keeper_ended(self, descriptor: int) -> None:
         self.unwatch(descriptor)
         # Somebody used kill -9: there is no grace, even if a polite stop is under way.
-        self.stop = Stop("guard-killed", signal.SIGKILL)
+        self.stop = Stop("keeper-killed", signal.SIGKILL)
         self.impatient = True
 
     def _look(self) -> None:

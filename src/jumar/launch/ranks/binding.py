@@ -5,8 +5,10 @@ with all cards that name the same ones, those of other jobs too. A3 does not tel
 are sliced evenly over all cards. Without cards the ranks share the allowed CPUs evenly.
 Binding itself is done in the child (`spawn`); when it cannot, the rank goes on unbound."""
 
+import os
 from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from jumar.launch.ascend.facts import CardFacts, generation_of
 from jumar.launch.processes.probe import ask
 from jumar.launch.ranks.topology import (
     format_cpus,
@@ -54,6 +56,17 @@ class BindingPlan(NamedTuple):
             for rank in self.ranks
         ]
         return shown + ["warning: " + warning for warning in self.warnings]
+
+
+def cores_near(kind: str, cards: Sequence[CardFacts], environ: Mapping[str, str]) -> BindingPlan:
+    """The binding of ranks to cores near their cards, one rank per card; asks npu-smi."""
+    return plan_binding(
+        ranks=[card.id for card in cards],
+        cards=near_cards(kind),
+        allowed=frozenset(os.sched_getaffinity(0)),
+        generation=generation_of(cards),
+        environ=environ,
+    )
 
 
 def plan_binding(

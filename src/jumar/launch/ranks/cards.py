@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, cast
 
 from jumar.launch.ascend.facts import CardFacts, facts_of
 from jumar.launch.options import BadUsage
-from jumar.launch.ranks.environment import SIM_DEVICES, VISIBLE
+from jumar.launch.ranks.frameworks import SIM_DEVICES, VISIBLE
 
 _NODE = {
     "npu": ("/dev/davinci[0-9]*", r"/dev/davinci(\d+)"),

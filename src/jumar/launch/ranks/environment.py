@@ -1,25 +1,100 @@
-"""Which variables a program of a job gets.
+"""The environment of a rank, put together in one place and in one order; what comes later wins:
 
-It starts from the environment of the launcher, without what belongs to the platform and without
-what looks like a secret: those of the server are not the job's."""
+1. inherited: the shell's on a command line; for a job the launcher's own, without what belongs to the
+   platform and without what looks like a secret, since those of the server are not the job's
+2. the job's own `environment`
+3. the Python of its requirements
+4. the devices: what CANN and HCCL want, or the simulated plug-in
+5. the platform: run-time porting, moxing, and the JUMAR_ variables of the job
+6. the rank: its cards, and what its framework reads"""
 
 import os
 import re
-import socket
 import sys
-from typing import Dict, List, Mapping, Optional, Sequence
+from typing import Dict, List, Mapping, NamedTuple, Optional
 
-from jumar.launch.ascend.facts import CardFacts
+from jumar.launch.ranks import frameworks
+from jumar.launch.ranks.frameworks import Devices, Group
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
-VISIBLE = {"npu": "ASCEND_RT_VISIBLE_DEVICES", "gpu": "CUDA_VISIBLE_DEVICES"}
-SIM_DEVICES = "JUMAR_SIM_DEVICES"
-"""How many simulated NPUs there are; which ones makes no difference."""
 _PACKAGE = os.path.abspath(__file__)[: -len("launch/ranks/environment.py")]
 _INJECT = os.path.join(_PACKAGE, "inject")
 _SIM_PATH = os.path.join(_INJECT, "sim_path")
 _START_PATH = os.path.join(_INJECT, "start_path")
 _MOXING_PATH = os.path.join(_INJECT, "moxing_path")
+
+
+class Environment(NamedTuple):
+    """The variables of all ranks of a node, from which those of each rank are made."""
+
+    common: Dict[str, str]
+    inherited: Mapping[str, str]
+    own: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        inherited: Mapping[str, str],
+        kind: str,
+        *,
+        own: Optional[Mapping[str, str]] = None,
+        python: Optional[Mapping[str, str]] = None,
+        is_auto_ported: bool = False,
+        store_file: Optional[str] = None,
+        platform: Optional[Mapping[str, str]] = None,
+    ) -> "Environment":
+        """Layers 1 to 5."""
+        common = {"PYTHONUNBUFFERED": "1", **inherited, **(own or {}), **(python or {})}
+        if kind == "npu":
+            # Late: everything about the vendor's world, only where there are NPUs to use.
+            from jumar.launch.ascend.apply import cann_variables, hccl_variables
+
+            common.update(hccl_variables(common))
+            common.update(cann_variables(common))
+        elif kind == "sim":
+            common.update(_simulation_path(common))
+        if is_auto_ported:
+            common.update(_auto_port(common))
+        if store_file is not None:
+            common.update(_moxing_path(common, store_file))
+        common.update(platform or {})
+        return cls(common, inherited, own or {})
+
+    def of_rank(
+        self, framework: str, group: Group, devices: Devices, local_rank: int, *, alone: bool
+    ) -> Dict[str, str]:
+        """Layer 6; `alone`: the rank sees its own card only."""
+        base = self._without_conflicts(framework, devices)
+        made = frameworks.variables_of(framework, group, devices, local_rank, base)
+        if alone:
+            made = frameworks.as_the_only_one(made, devices, local_rank)
+        return {**base, **made}
+
+    def of_scheduler(self, framework: str, group: Group, devices: Devices) -> Dict[str, str]:
+        """Layer 6 of the process that a MindSpore cluster has besides its ranks."""
+        base = self._without_conflicts(framework, devices)
+        return {**base, **frameworks.scheduler_variables(group)}
+
+    def of_starter(self, group: Group, devices: Devices) -> Dict[str, str]:
+        """Layer 6 of a command that starts its ranks itself."""
+        return {**self.common, **frameworks.starter_variables(group, devices, self.own)}
+
+    def shown(self, variables: Mapping[str, str]) -> List[str]:
+        """What differs from the inherited ones, for a person to read; secrets are hidden."""
+        return [
+            f"{name}={'(hidden)' if is_secret(name) else value}"
+            for name, value in sorted(variables.items())
+            if self.inherited.get(name) != value
+        ]
+
+    def _without_conflicts(self, framework: str, devices: Devices) -> Dict[str, str]:
+        unwanted = frameworks.conflicting(framework, devices)
+        return {name: value for name, value in self.common.items() if name not in unwanted}
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable of this name looks like a secret."""
+    return bool(_SECRET.search(name))
 
 
 def inherited(environ: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
@@ -28,7 +103,7 @@ def inherited(environ: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
     kept = {
         name: value
         for name, value in source.items()
-        if not name.startswith("JUMAR_") and not _SECRET.search(name)
+        if not name.startswith("JUMAR_") and not is_secret(name)
     }
     kept["PATH"] = _with_python(kept)
     kept.setdefault("PYTHONUNBUFFERED", "1")
@@ -45,20 +120,7 @@ def _with_python(environment: Mapping[str, str]) -> str:
     return os.pathsep.join((folders, own) if active else (own, folders))
 
 
-def visible_devices(kind: str, cards: Sequence[CardFacts]) -> Dict[str, str]:
-    """The variable that limits a process to its cards; CPU slots have none."""
-    if kind == "sim":
-        return {SIM_DEVICES: str(len(cards))}
-    variable = VISIBLE.get(kind)
-    if variable is None:
-        return {}
-    uuids = [card.uuid for card in cards if card.uuid is not None]
-    # The NPU runtime silently drops what follows a space or a smaller number.
-    numbers = sorted(card.visible_as for card in cards if card.uuid is None)
-    return {variable: ",".join([*uuids, *map(str, numbers)])}
-
-
-def simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:
+def _simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:
     """PYTHONPATH on which `import torch_npu` finds the simulated plug-in first.
 
     Where the launcher travels alone, as one file, there is none to find."""
@@ -67,7 +129,7 @@ def simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join([_SIM_PATH, *_python_path(environ)])}
 
 
-def auto_port(environ: Mapping[str, str]) -> Dict[str, str]:
+def _auto_port(environ: Mapping[str, str]) -> Dict[str, str]:
     """What makes a script and its children read cuda as npu.
 
     Where the launcher travels alone newer plug-ins still do it themselves."""
@@ -77,7 +139,7 @@ def auto_port(environ: Mapping[str, str]) -> Dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(entries), "JUMAR_AUTO_PORT": "1"}
 
 
-def moxing_path(environ: Mapping[str, str], store_file: str) -> Dict[str, str]:
+def _moxing_path(environ: Mapping[str, str], store_file: str) -> Dict[str, str]:
     """PYTHONPATH on which `import moxing` finds ours last, and the stores that it then knows."""
     if not os.path.isdir(_MOXING_PATH) or not os.path.exists(store_file):
         return {}
@@ -87,38 +149,3 @@ def moxing_path(environ: Mapping[str, str], store_file: str) -> Dict[str, str]:
 
 def _python_path(environ: Mapping[str, str]) -> List[str]:
     return [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-
-
-def rank_variables(
-    *,
-    rank: int,
-    world_size: int,
-    local_rank: int,
-    local_world_size: int,
-    node: int,
-    master: str,
-    port: int,
-) -> Dict[str, str]:
-    """What torch.distributed reads with `env://`."""
-    return {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(local_rank),
-        "WORLD_SIZE": str(world_size),
-        "LOCAL_WORLD_SIZE": str(local_world_size),
-        "NODE_RANK": str(node),
-        "GROUP_RANK": str(node),
-        "MASTER_ADDR": master,
-        "MASTER_PORT": str(port),
-    }
-
-
-def threads_each(ranks: int) -> str:
-    """OMP_NUM_THREADS for ranks that share the cores of this process."""
-    return str(max(1, len(os.sched_getaffinity(0)) // max(1, ranks)))
-
-
-def free_port(address: str = "127.0.0.1") -> int:
-    """A port that nobody listens on now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as door:
-        door.bind((address, 0))
-        return int(door.getsockname()[1])

@@ -2,11 +2,12 @@
 
 What a person has set in the shell stays, except what names the rank itself."""
 
+import os
 import re
+import socket
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from jumar.launch.ascend.facts import CardFacts
-from jumar.launch.ranks.environment import rank_variables, threads_each, visible_devices
 
 _NAMES = {
     "torch": "torch",
@@ -19,6 +20,9 @@ _IMPORT = re.compile(rb"^\s*(?:import|from)\s+(torch|mindspore|tensorflow)\b", r
 _OTHER_SPELLINGS = rb"(?:[\"'][\w-]+[\"']\s*,\s*)*"
 _LOCAL_RANK = re.compile(rb"add_argument\(\s*" + _OTHER_SPELLINGS + rb"[\"'](--local[_-]rank)[\"']")
 _MOST_BYTES = 1 << 20
+VISIBLE = {"npu": "ASCEND_RT_VISIBLE_DEVICES", "gpu": "CUDA_VISIBLE_DEVICES"}
+SIM_DEVICES = "JUMAR_SIM_DEVICES"
+"""How many simulated NPUs there are; which ones makes no difference."""
 
 
 class Group(NamedTuple):
@@ -72,7 +76,7 @@ def variables_of(
     """What one rank gets on top of the environment."""
     rank = group.first_rank + local_rank
     made = {
-        "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or threads_each(group.local_count),
+        "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or _threads_each(group.local_count),
         **_torch(group, local_rank),
         **visible_devices(devices.kind, devices.cards),
     }
@@ -85,11 +89,44 @@ def variables_of(
     return made
 
 
+def visible_devices(kind: str, cards: Sequence[CardFacts]) -> Dict[str, str]:
+    """The variable that limits a process to its cards; CPU slots have none."""
+    if kind == "sim":
+        return {SIM_DEVICES: str(len(cards))}
+    variable = VISIBLE.get(kind)
+    if variable is None:
+        return {}
+    uuids = [card.uuid for card in cards if card.uuid is not None]
+    # The NPU runtime silently drops what follows a space or a smaller number.
+    numbers = sorted(card.visible_as for card in cards if card.uuid is None)
+    return {variable: ",".join([*uuids, *map(str, numbers)])}
+
+
 def as_the_only_one(made: Dict[str, str], devices: Devices, local_rank: int) -> Dict[str, str]:
     """The same for a rank that sees its own card only: that one has number 0 there."""
     counted = ("LOCAL_RANK", "DEVICE_ID", "ASCEND_DEVICE_ID")
     own = visible_devices(devices.kind, devices.cards[local_rank : local_rank + 1])
     return {**made, **{name: "0" for name in counted if name in made}, **own}
+
+
+def starter_variables(group: Group, devices: Devices, environ: Mapping[str, str]) -> Dict[str, str]:
+    """For a command that starts its ranks itself: what platforms with NPUs tell it, and where the
+    nodes meet, also as torchrun reads it."""
+    made = visible_devices(devices.kind, devices.cards)
+    if group.nodes > 1:
+        names = {
+            "NNODES": str(group.nodes),
+            "NODE_RANK": str(group.node),
+            "MASTER_ADDR": group.master,
+            "MASTER_PORT": str(group.port),
+        }
+        made.update({**names, **{f"PET_{name}": value for name, value in names.items()}})
+    if devices.kind == "npu":
+        defaults = {"RANK_SIZE": str(len(devices.cards) * group.nodes), "DEVICE_ID": "0"}
+        if devices.rank_table is not None:
+            defaults["RANK_TABLE_FILE"] = devices.rank_table
+        made.update({name: environ.get(name) or value for name, value in defaults.items()})
+    return made
 
 
 def needs_scheduler(framework: str, devices: Devices) -> bool:
@@ -114,15 +151,14 @@ def conflicting(framework: str, devices: Devices) -> List[str]:
 
 def _torch(group: Group, local_rank: int) -> Dict[str, str]:
     return {
-        **rank_variables(
-            rank=group.first_rank + local_rank,
-            world_size=group.world_size,
-            local_rank=local_rank,
-            local_world_size=group.local_count,
-            node=group.node,
-            master=group.master,
-            port=group.port,
-        ),
+        "RANK": str(group.first_rank + local_rank),
+        "LOCAL_RANK": str(local_rank),
+        "WORLD_SIZE": str(group.world_size),
+        "LOCAL_WORLD_SIZE": str(group.local_count),
+        "NODE_RANK": str(group.node),
+        "GROUP_RANK": str(group.node),
+        "MASTER_ADDR": group.master,
+        "MASTER_PORT": str(group.port),
         "GROUP_WORLD_SIZE": str(group.nodes),
         # torchrun knows groups of ranks with different roles; here all have one.
         "ROLE_NAME": "default",
@@ -169,3 +205,15 @@ def _start_of(script: str) -> bytes:
             return file.read(_MOST_BYTES)
     except OSError:
         return b""
+
+
+def _threads_each(ranks: int) -> str:
+    """OMP_NUM_THREADS for ranks that share the cores of this process."""
+    return str(max(1, len(os.sched_getaffinity(0)) // max(1, ranks)))
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """A port that nobody listens on now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((address, 0))
+        return int(probe.getsockname()[1])

@@ -56,11 +56,6 @@ def runs(cpus: Iterable[int]) -> List[range]:
     return found
 
 
-def allowed_cpus() -> FrozenSet[int]:
-    """The CPUs this process may run on; a cpuset or taskset around it is respected."""
-    return frozenset(os.sched_getaffinity(0))
-
-
 def numa_cpus(root: str = "/") -> Dict[int, FrozenSet[int]]:
     """The CPUs of each NUMA node."""
     folder = os.path.join(root, "sys/devices/system/node")

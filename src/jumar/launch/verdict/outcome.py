@@ -1,28 +1,13 @@
-"""How an attempt ended, in words that a person can use."""
+"""Exits and logs in words that a person can use."""
 
 import os
 import signal
-from typing import List, Mapping, Optional
+from typing import List, Optional
 
-from jumar.launch.jobdir.files import Ending, Values
-from jumar.launch.processes.control import Stop
-from jumar.launch.processes.left_behind import Left, LeftBehind
+from jumar.launch.jobdir.endings import Values
+from jumar.launch.processes.left_behind import LeftBehind
 from jumar.launch.processes.spawn import open_log
-from jumar.launch.processes.supervise import RUN_AGAIN, SCHEDULER, Exit, Outcome
-
-_FULL = "No space left on device"
-_EXPLAINED = {
-    "disk-full": ": no space left on the disk",
-    "missing-command": ": a program that it calls was not found or cannot be run",
-}
-_STOPS = {
-    # Who asked is known to the server alone.
-    "stopped": ("stopped", "stopped", "stopped by its owner"),
-    "signal": ("stopped", "stopped-by-signal", "stopped by a signal to its supervisor"),
-    "timed-out": ("timed-out", "time-limit", "reached its time limit"),
-    "preempted": ("preempted", "preempted", "ended to make room for another job"),
-    "guard-killed": ("lost", "keeper-killed", "its guard process was killed"),
-}
+from jumar.launch.processes.supervise import SCHEDULER, Exit
 
 
 class SetupFailed(Exception):
@@ -36,49 +21,6 @@ class SetupFailed(Exception):
         self.cause = cause
         self.tail = tail
         self.values = values or {}
-
-    def ending(self) -> Ending:
-        """result.json for it."""
-        return Ending("failed", self.cause, str(self), node=0, tail=self.tail, values=self.values)
-
-
-def ending_of(outcome: Outcome, tails: Mapping[int, "LogTail"], disk_full: bool) -> Ending:
-    """result.json for ranks that were run (or could not be); `tails` by rank."""
-    if outcome.not_started is not None:
-        rank, error = outcome.not_started
-        number = _number(rank)
-        return Ending("failed", error.cause, str(error), node=0, rank=number, values=error.values)
-    first = outcome.first_failure
-    if first is not None and (outcome.stop is None or outcome.stop.why != "guard-killed"):
-        return _failure(first, tails[first.rank].read(), len(tails) > 1, disk_full)
-    if outcome.stop is not None:
-        return ending_of_stop(outcome.stop)
-    if outcome.left_failure is not None:
-        left, exit_ = outcome.left_failure
-        return _failure_of_left(left, exit_, tails[exit_.rank], disk_full)
-    for exit_ in outcome.exits:
-        if exit_.code == RUN_AGAIN:
-            return _run_again(exit_, len(tails) > 1)
-    return Ending("succeeded", "done", "done", exit_code=0)
-
-
-def _run_again(exit_: Exit, name_rank: bool) -> Ending:
-    asks = f"asked to be run again (code {RUN_AGAIN}), which jumar does not do yet"
-    return Ending(
-        "failed",
-        "run-again",
-        f"{_subject(exit_, name_rank)} {asks}",
-        RUN_AGAIN,
-        node=0,
-        rank=exit_.rank,
-        values={"code": RUN_AGAIN, **_subject_values(exit_, name_rank)},
-    )
-
-
-def ending_of_stop(stop: Stop) -> Ending:
-    """result.json for an attempt that was made to end."""
-    state, cause, reason = _STOPS.get(stop.why, ("stopped", "stopped", f"ended: {stop.why}"))
-    return Ending(state, cause, stop.words or reason)
 
 
 def describe(exit_: Exit) -> str:
@@ -164,52 +106,3 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
-
-
-def _failure_of_left(left: Left, exit_: Exit, log: LogTail, disk_full: bool) -> Ending:
-    where, values = "", {"process": str(left)}
-    if left.output is not None and os.path.realpath(left.output) != os.path.realpath(log.path):
-        log = LogTail(left.output, from_start=True)
-        where = f"; its output is in {left.output}"
-        values["output"] = left.output
-    failure = _failure(exit_, log.read(), False, disk_full)
-    reason = failure.reason.replace("the command", f"{left}, left running by the command,", 1)
-    return failure._replace(reason=reason + where, values={**failure.values, **values})
-
-
-def _failure(exit_: Exit, tail: str, name_rank: bool, disk_full: bool) -> Ending:
-    reason = f"{_subject(exit_, name_rank)} {describe(exit_)}"
-    cause = _cause(exit_, tail, disk_full)
-    reason += _EXPLAINED.get(cause, "")
-    name: Optional[str] = None if exit_.signal is None else signal_name(exit_.signal)
-    values = _subject_values(exit_, name_rank)
-    if name is not None:
-        values["signal"] = name
-    elif exit_.code is not None:
-        values["code"] = exit_.code
-    return Ending(
-        "failed", cause, reason, exit_.code, name, 0, _number(exit_.rank), tail, values=values
-    )
-
-
-def _subject(exit_: Exit, name_rank: bool) -> str:
-    return who(exit_.rank) if name_rank else "the command"
-
-
-def _subject_values(exit_: Exit, name_rank: bool) -> Values:
-    return {"rank": exit_.rank} if name_rank else {}
-
-
-def _number(rank: int) -> Optional[int]:
-    return None if rank == SCHEDULER else rank
-
-
-def _cause(exit_: Exit, tail: str, disk_full: bool) -> str:
-    if exit_.out_of_memory:
-        return "out-of-memory"
-    if _FULL in tail or (disk_full and exit_.signal is None):
-        return "disk-full"
-    if exit_.signal is not None:
-        return "signal"
-    # A shell says with 127 and 126 that it could not start what it was told to.
-    return "missing-command" if exit_.code in (126, 127) else "exit-code"

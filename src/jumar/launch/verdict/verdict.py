@@ -1,12 +1,18 @@
-"""What a run of all ranks on all nodes comes to: the cause, the consequences, the exit code."""
+"""What a run of all ranks on all nodes comes to: one verdict, the same on every node.
 
+A job's result.json and the last lines and exit code of `jumar launch` are two printings of it."""
+
+import os
 import signal
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
+from jumar.launch.jobdir.endings import NO_VALUES, Ending, Values
+from jumar.launch.processes.left_behind import Left
 from jumar.launch.processes.spawn import CannotStart
 from jumar.launch.processes.supervise import RUN_AGAIN, SCHEDULER, Exit, Outcome
-from jumar.launch.verdict.outcome import describe, who
+from jumar.launch.verdict.outcome import LogTail, SetupFailed, describe, signal_name, who
 
+_COMMAND = "the command"
 NODE_LOST = 120
 NOT_TOGETHER = 121
 LAUNCHER_KILLED = 125
@@ -14,101 +20,210 @@ _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 # What a rank writes when another one is gone: true, but not the cause.
 _SIGNS = ("EI0006", "Connection closed by peer", "Connection reset by peer", "Broken pipe")
+_FULL = "No space left on device"
+_EXPLAINED = {
+    "disk-full": ": no space left on the disk",
+    "missing-command": ": a program that it calls was not found or cannot be run",
+}
+_STOPS = {
+    # Who asked is known to the server alone.
+    "stopped": ("stopped", "stopped", "stopped by its owner"),
+    "signal": ("stopped", "stopped-by-signal", "stopped by a signal to its supervisor"),
+    "timed-out": ("timed-out", "time-limit", "reached its time limit"),
+    "preempted": ("preempted", "preempted", "ended to make room for another job"),
+}
 
 
-class Report(NamedTuple):
-    """One rank that failed by itself."""
+class Verdict(NamedTuple):
+    """What a run comes to, the same on every node; or what it would come to for one failure alone."""
 
-    node: int
-    rank: int
-    words: str
+    state: str
+    cause: str
+    reason: str
     code: int
-    tail: str
-    log: str
+    """The exit code of `jumar launch`."""
+    exit_code: Optional[int] = None
+    signal: Optional[str] = None
+    node: Optional[int] = None
+    rank: Optional[int] = None
+    tail: str = ""
+    log: str = ""
+    is_setup: bool = False
+    """Nothing was started yet, so starting again does not help."""
+    again: bool = False
+    """All ranks are to be started again."""
+    values: Values = NO_VALUES
+    """What the cause is said with; `reason` is the same in English."""
 
     @property
     def is_consequence(self) -> bool:
-        """Whether it only says that a peer did not answer."""
+        """Whether a rank only says that a peer did not answer."""
         return any(sign in self.tail for sign in _SIGNS)
+
+    def ending(self) -> Ending:
+        """For result.json."""
+        shown = {name: value for name, value in self._asdict().items() if name in Ending._fields}
+        return Ending(**shown)
 
 
 class Summary(NamedTuple):
     """How the ranks of one node ended."""
 
-    codes: List[int]
-    """In the order of time."""
-    stopped: bool
-    """By a signal from outside."""
-
-
-class Verdict(NamedTuple):
-    """The same on every node."""
-
-    code: int
-    again: bool = False
-    words: str = ""
-    cause: Optional[Report] = None
+    node: int
+    codes: Sequence[Tuple[Optional[int], int]]
+    """Rank and code, in the order of time."""
+    stop: Optional[str] = None
+    """Why they were ended, when the reason came from outside."""
+    left: Optional[Verdict] = None
+    """What failed after the command that had started it was done."""
 
     def as_json(self) -> Dict[str, Any]:
-        """For the other nodes."""
-        made: Dict[str, Any] = self._asdict()
-        made["cause"] = None if self.cause is None else self.cause._asdict()
-        return made
+        """For node 0."""
+        return {**self._asdict(), "left": None if self.left is None else self.left._asdict()}
 
     @classmethod
-    def from_json(cls, value: Dict[str, Any]) -> "Verdict":
-        """As node 0 has sent it."""
-        cause = value["cause"]
-        return cls(
-            int(value["code"]),
-            bool(value["again"]),
-            str(value["words"]),
-            None if cause is None else Report(**cause),
-        )
+    def from_json(cls, value: Mapping[str, Any]) -> "Summary":
+        """As another node has sent it."""
+        left = value["left"]
+        summary = cls(**value)
+        return summary if left is None else summary._replace(left=Verdict(**left))
 
 
 def judge(
-    reports: Sequence[Report], summaries: Sequence[Summary], lost: Sequence[str], restarts_left: int
+    failures: Sequence[Verdict],
+    summaries: Sequence[Summary],
+    lost: Mapping[int, str],
+    *,
+    restarts_left: int,
+    nodes: int,
 ) -> Verdict:
-    """`reports` in the order of time; `lost` names nodes that are gone."""
+    """`failures` in the order of time, `summaries` in that of the nodes; `lost` names nodes that
+    are gone."""
     if lost:
-        return Verdict(NODE_LOST, words=f"{' and '.join(lost)} was lost")
-    stopped = any(summary.stopped for summary in summaries)
-    if reports:
-        cause = next((report for report in reports if not report.is_consequence), reports[0])
-        again = restarts_left > 0 and not stopped
-        return Verdict(cause.code, again, f"{who(cause.rank)} {cause.words}", cause)
-    codes = [code for summary in summaries for code in summary.codes]
-    bad = [code for code in codes if code not in (0, RUN_AGAIN)]
-    if bad:
-        return Verdict(bad[0], words=_when_asked(bad))
-    return Verdict(RUN_AGAIN if RUN_AGAIN in codes else 0)
+        return _node_lost(", ".join(lost.values()), min(lost), NODE_LOST)
+    stop = next((summary.stop for summary in summaries if summary.stop is not None), None)
+    if failures:
+        first = next((failure for failure in failures if not failure.is_consequence), failures[0])
+        again = restarts_left > 0 and stop is None and not first.is_setup
+        return _naming_node(first, nodes)._replace(again=again)
+    ends = [(summary.node, *end) for summary in summaries for end in summary.codes]
+    bad = [end for end in ends if end[2] not in (0, RUN_AGAIN)]
+    telling = (*bad, *(end for end in ends if end[2] == RUN_AGAIN))
+    if stop is not None:
+        known = _STOPS.get(stop, ("stopped", "stopped", f"ended: {stop}"))
+        return Verdict(*known, code=telling[0][2] if telling else 0)
+    left = next((summary.left for summary in summaries if summary.left is not None), None)
+    if left is not None:
+        return _naming_node(left, nodes)
+    for node, rank, code in telling:
+        ended = _ended_with(rank if len(ends) > 1 else None, node, code)
+        return _naming_node(ended._replace(rank=rank), nodes)
+    return Verdict("succeeded", "done", "done", 0, exit_code=0)
 
 
-def _when_asked(bad: Sequence[int]) -> str:
-    """How ranks that were asked to end did it, if not well."""
-    if 128 + signal.SIGKILL in bad:
-        return "the ranks did not end within the grace period, and were killed"
-    return "the ranks were asked to end, and did not exit with 0 or 75"
+def _ended_with(rank: Optional[int], node: int, code: int) -> Verdict:
+    """A code that nobody has called a failure before all had ended."""
+    cause, words = "exit-code", f"exited with code {code}"
+    if code == RUN_AGAIN:
+        cause, words = (
+            "run-again",
+            f"asked to be run again (code {code}), which jumar does not do yet",
+        )
+    values: Values = {"code": code} if rank is None else {"code": code, "rank": rank}
+    subject = _COMMAND if rank is None else who(rank)
+    return Verdict("failed", cause, f"{subject} {words}", code, code, node=node, values=values)
 
 
-def report_of(node: int, exit_: Exit, tail: str, log: str) -> Report:
-    """A failure as it is told to the other nodes."""
-    return Report(node, exit_.rank, describe(exit_), exit_status(exit_), tail, log)
+def _naming_node(failure: Verdict, nodes: int) -> Verdict:
+    if nodes == 1 or failure.node is None:
+        return failure
+    subject = _COMMAND if failure.rank is None else who(failure.rank)
+    reason = failure.reason.replace(subject, f"{subject} on node {failure.node}", 1)
+    if reason == failure.reason:
+        reason = f"{reason} (node {failure.node})"
+    return failure._replace(reason=reason, values={**failure.values, "node": failure.node})
 
 
-def report_not_started(node: int, rank: int, error: CannotStart, log: str) -> Report:
+def _node_lost(names: str, node: int, code: int) -> Verdict:
+    reason = f"lost contact with node {names}"
+    return Verdict("lost", "node-lost", reason, code, node=node, values={"nodes": names})
+
+
+def apart(words: str) -> Verdict:
+    """The nodes did not meet."""
+    reason = f"the nodes did not come together: {words}"
+    return Verdict("failed", "nodes-apart", reason, NOT_TOGETHER, values={"error": words})
+
+
+def launcher_killed(whom: str, node: int, nodes: int, address: str) -> Verdict:
+    """Of the node where a process of the launcher was killed; the others see it go."""
+    if nodes == 1:
+        reason = f"its {whom} process was killed"
+        return Verdict("lost", f"{whom}-killed", reason, LAUNCHER_KILLED)
+    return _node_lost(f"{node} ({address})", node, LAUNCHER_KILLED)
+
+
+def failure_of(
+    node: int, exit_: Exit, log: LogTail, *, name: Optional[str], disk_full: bool
+) -> Verdict:
+    """A rank that failed by itself; `name` stands for its number."""
+    tail = log.read()
+    cause = _cause(exit_, tail, disk_full)
+    signalled = None if exit_.signal is None else signal_name(exit_.signal)
+    values: Dict[str, Union[str, int]] = {} if name else {"rank": exit_.rank}
+    if signalled is not None:
+        values["signal"] = signalled
+    elif exit_.code is not None:
+        values["code"] = exit_.code
+    return Verdict(
+        "failed",
+        cause,
+        f"{name or who(exit_.rank)} {describe(exit_)}{_EXPLAINED.get(cause, '')}",
+        exit_status(exit_),
+        exit_.code,
+        signalled,
+        node,
+        _number(exit_.rank),
+        tail,
+        log.path,
+        values=values,
+    )
+
+
+def failure_of_left(node: int, left: Left, exit_: Exit, log: LogTail, disk_full: bool) -> Verdict:
+    """The same of a process that a command had left running."""
+    where, values = "", {"process": str(left)}
+    if left.output is not None and os.path.realpath(left.output) != os.path.realpath(log.path):
+        log = LogTail(left.output, from_start=True)
+        where = f"; its output is in {left.output}"
+        values["output"] = left.output
+    name = f"{left}, left running by the command,"
+    failure = failure_of(node, exit_, log, name=name, disk_full=disk_full)
+    return failure._replace(reason=failure.reason + where, values={**failure.values, **values})
+
+
+def not_started(node: int, rank: int, error: CannotStart, log: str) -> Verdict:
     """A program that could not be started is a failure too, with a shell's codes."""
     code = _NOT_FOUND if "not found" in str(error) else _NOT_EXECUTABLE
-    return Report(node, rank, f"could not be started: {error}", code, "", log)
+    made = Verdict("failed", error.cause, str(error), code, node=node, rank=_number(rank), log=log)
+    return made._replace(values=error.values)
 
 
-def summarize(outcome: Outcome) -> Summary:
+def setup_failed(node: int, error: SetupFailed) -> Verdict:
+    """What failed before any rank was started."""
+    made = Verdict("failed", error.cause, str(error), NOT_TOGETHER, node=node, tail=error.tail)
+    return made._replace(is_setup=True, values=error.values)
+
+
+def summarize(node: int, outcome: Outcome, left: Optional[Verdict]) -> Summary:
     """What node 0 needs to know of a node."""
-    stopped = outcome.stop is not None and outcome.stop.why == "signal"
     # A scheduler that is ended after the workers says nothing about them.
     told = [exit_ for exit_ in outcome.exits if exit_.rank != SCHEDULER or not exit_.asked]
-    return Summary([exit_status(exit_) for exit_ in told], stopped)
+    codes: List[Tuple[Optional[int], int]] = [(exit_.rank, exit_status(exit_)) for exit_ in told]
+    stop = outcome.stop
+    if stop is None or not stop.is_from_outside:
+        return Summary(node, codes, None, left)
+    return Summary(node, codes or [(None, 128 + stop.signal)], stop.why, left)
 
 
 def exit_status(exit_: Exit) -> int:
@@ -116,12 +231,12 @@ def exit_status(exit_: Exit) -> int:
     return 128 + exit_.signal if exit_.signal is not None else int(exit_.code or 0)
 
 
-def consequences(outcome: Outcome, cause: Optional[Report], tails: Dict[int, str]) -> List[str]:
-    """What happened to this node's other ranks, in words."""
+def consequences(outcome: Outcome, cause: Optional[int], tails: Dict[int, str]) -> List[str]:
+    """What happened to this node's ranks apart from the causing one, in words."""
     ended: List[int] = []
     words: List[str] = []
     for exit_ in outcome.exits:
-        if not exit_.failed or exit_.rank in (SCHEDULER, None if cause is None else cause.rank):
+        if not exit_.failed or exit_.rank in (SCHEDULER, cause):
             continue
         sign = next((sign for sign in _SIGNS if sign in tails.get(exit_.rank, "")), None)
         if exit_.asked and sign is None and exit_.signal in (signal.SIGTERM, signal.SIGKILL):
@@ -132,3 +247,18 @@ def consequences(outcome: Outcome, cause: Optional[Report], tails: Dict[int, str
         numbers = ", ".join(str(rank) for rank in sorted(ended))
         words.insert(0, f"rank{'s' if len(ended) > 1 else ''} {numbers} ended from here")
     return words
+
+
+def _number(rank: int) -> Optional[int]:
+    return None if rank == SCHEDULER else rank
+
+
+def _cause(exit_: Exit, tail: str, disk_full: bool) -> str:
+    if exit_.out_of_memory:
+        return "out-of-memory"
+    if _FULL in tail or (disk_full and exit_.signal is None):
+        return "disk-full"
+    if exit_.signal is not None:
+        return "signal"
+    # A shell says with 127 and 126 that it could not start what it was told to.
+    return "missing-command" if exit_.code in (126, 127) else "exit-code"

@@ -1,7 +1,7 @@
 """Changes that restructure a script on request: many cards, ModelArts, Xihe.
 
-They work on the text that the rules have ported, and each either does all of its edits or says
-precisely why it does none."""
+They work on the text that the rules have ported, and each either makes all of its edits or reports
+exactly why it makes none."""
 
 from dataclasses import replace
 
@@ -15,14 +15,14 @@ from jumar.port.tree import TreeResult
 
 
 def apply(result: TreeResult) -> TreeResult:
-    """Do what the options ask for, on top of the port."""
+    """Apply the adaptations that the options ask for to the port."""
     options = result.options
     if options.distributed:
         known = {f.path for f in result.files if f.kind is FileKind.PYTHON}
         if options.distributed not in known:
             raise BadInput(
                 f"no Python file {options.distributed} in {result.root}",
-                hint="give the script's path relative to SRC",
+                hint="pass the script's path relative to SRC",
             )
         result = _adapt(result, [options.distributed], distributed.adapt)
     if options.modelarts:
@@ -33,7 +33,7 @@ def apply(result: TreeResult) -> TreeResult:
 
 
 def _training_scripts(result: TreeResult) -> list[str]:
-    """Files that parse arguments and train: those that a platform would start."""
+    """Files that parse arguments and train: the ones a platform would start."""
     scripts = [
         found.path
         for found in result.files
@@ -44,7 +44,7 @@ def _training_scripts(result: TreeResult) -> list[str]:
     if not scripts:
         raise BadInput(
             f"no training script found in {result.root}",
-            hint="a script that parses arguments or has a main part, and trains",
+            hint="it must parse arguments or have a main block, and train",
         )
     return scripts
 

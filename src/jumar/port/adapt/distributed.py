@@ -1,8 +1,9 @@
-"""A plain single-card training script, made to train on many cards.
+"""A plain single-card training script, adapted to train on many cards.
 
-Local rank and process group (ended when the script does, however it ends), the device of the rank,
-a sampler, DistributedDataParallel, the loader, `set_epoch`, and saving by rank 0 only. Everything must be found in one function (or at the
-top level) and be the only one of its kind; else nothing is changed and the reason is reported."""
+Local rank and process group (destroyed when the script ends, however it ends), the device of the
+rank, a sampler, DistributedDataParallel, the loader, `set_epoch`, and saving by rank 0 only.
+Everything must be in one function (or at the top level) and be the only one of its kind; otherwise
+nothing is changed and the reason is reported."""
 
 import ast
 from collections.abc import Callable
@@ -18,7 +19,7 @@ CODE = "JP901"
 Adaptation = Callable[[Script], Adapted]
 _LOADERS = ("DataLoader", "torch.utils.data.DataLoader", "data.DataLoader", "utils.data.DataLoader")
 _SHUFFLE = 2
-"""Where a loader takes `shuffle` without its name; what follows there is a sampler."""
+"""Position of `shuffle` in a loader's arguments; a sampler follows it."""
 
 
 class _NotPlain(Exception):
@@ -66,7 +67,7 @@ def adapt(script: Script) -> Adapted:
 
 
 _SHARED_LINES = Words(
-    "Statements that share a line stand where lines have to be added.",
+    "Several statements share a line where new lines must be inserted.",
     "需要插入代码的位置有多条语句写在同一行。",
 )
 _BY_HAND = Words(
@@ -83,7 +84,7 @@ def _find(tree: ast.Module, script: Script) -> _Loop:
             return _parts(body, epochs, optimizers, script)
     raise _NotPlain(
         1,
-        "No body of statements makes an optimiser and loops over epochs.",
+        "No block both creates an optimiser and loops over epochs.",
         "没有找到同时创建优化器并循环 epoch 的代码块。",
     )
 
@@ -101,7 +102,7 @@ def _is_epochs(loop: ast.For) -> bool:
 
 
 def _optimized(statement: ast.Assign) -> str:
-    """Name of the model whose parameters an optimiser gets; empty when it is no optimiser."""
+    """Name of the model whose parameters an optimiser gets; empty if it is not an optimiser."""
     if not isinstance(statement.value, ast.Call):
         return ""
     for argument in (*statement.value.args, *(k.value for k in statement.value.keywords)):
@@ -125,14 +126,16 @@ def _parts(
     models = {_optimized(o) for o in optimizers}
     if len(models) > 1:
         raise _NotPlain(
-            optimizers[1].lineno, "Several models have an optimiser each.", "存在多个模型及优化器。"
+            optimizers[1].lineno,
+            "There are several models, each with its own optimiser.",
+            "存在多个模型及优化器。",
         )
     model = models.pop()
     made = [s for s in body if _touches(s, model) and s.lineno < epochs[0].lineno]
     if not made or made[0].lineno > optimizers[0].lineno:
         raise _NotPlain(
             optimizers[0].lineno,
-            f"The model {model!r} is not made beside its optimiser.",
+            f"The model {model!r} is not created in the same block as its optimiser.",
             f"模型 {model!r} 不在优化器所在的代码块中创建。",
         )
     parsed = script.parsed()
@@ -144,14 +147,14 @@ def _parts(
     if own is not None:
         raise _NotPlain(
             own.lineno,
-            f"{model}.{own.attr} is not what DistributedDataParallel hands on.",
+            f"{model}.{own.attr} is not forwarded by DistributedDataParallel.",
             f"DistributedDataParallel 不转发 {model}.{own.attr}。",
         )
     return loop
 
 
 def _refuse_nested_wrappers(made: list[ast.stmt], script: Script) -> None:
-    """`DataParallel` can be replaced where it is a step of its own, not inside a condition."""
+    """`DataParallel` can be replaced if it is a separate statement, not inside a condition."""
     tree = script.parsed()
     plain = {s.lineno for s in made if _wrapping(s, script) is not None}
     for node in ast.walk(tree) if tree is not None else ():
@@ -184,7 +187,7 @@ def _assigns(statement: ast.AST, name: str) -> bool:
 
 
 def _touches(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement makes a model, moves it, or loads its parameters."""
+    """Whether a statement creates a model, moves it, or loads its parameters."""
     return any(_assigns(n, name) or _moves(n, name) for n in ast.walk(statement))
 
 
@@ -214,7 +217,7 @@ def _train_loader(
     if len(found) != 1:
         raise _NotPlain(
             epochs.lineno,
-            f"{len(found) or 'No'} training loaders are made beside the loop over epochs.",
+            f"{len(found) or 'No'} training loaders are created in the same block as the loop over epochs.",
             f"在 epoch 循环所在代码块中找到 {len(found)} 个训练 DataLoader。",
         )
     _, call = found[0]
@@ -223,7 +226,7 @@ def _train_loader(
     if (not call.args and "dataset" not in named) or has_sampler:
         raise _NotPlain(
             call.lineno,
-            "The training loader has a sampler of its own.",
+            "The training loader already has a sampler.",
             "训练 DataLoader 已有自己的采样器。",
         )
     return found[0]
@@ -258,7 +261,7 @@ def _edit(script: Script, tree: ast.Module, loop: _Loop) -> None:
         'world_size = int(os.environ["WORLD_SIZE"])',
         f"device = {device}",
         f"torch.distributed.init_process_group(backend={backend})",
-        # Threads of a group that nobody ends abort the process at times, after its last line.
+        # Threads of a group that is never destroyed sometimes abort the process after its last line.
         "atexit.register(torch.distributed.destroy_process_group)",
         set_device,
     ]
@@ -304,7 +307,7 @@ def _edit_loader(script: Script, loop: _Loop) -> None:
     data = next((k.value for k in call.keywords if k.arg == "dataset"), None) or call.args[0]
     name, made = script.text_of(data), []
     if not isinstance(data, (ast.Name, ast.Attribute)):
-        # Made in the call itself; the sampler must not make it a second time.
+        # Created in the call itself; the sampler must not create it a second time.
         name, made = "sampled_data", [f"sampled_data = {name}"]
         script.replace(CODE, data, name)
     sampler = f"train_sampler = torch.utils.data.distributed.DistributedSampler({name})"
@@ -341,7 +344,7 @@ def _launch_script(path: str) -> str:
     name = path.rpartition("/")[2]
     return (
         "#!/bin/sh\n"
-        "# Train on every card of this machine, or on as many as CARDS says.\n"
+        "# Train on all cards of this machine, or on $CARDS of them.\n"
         "set -e\n"
         'cd "$(dirname "$0")"\n'
         "CARDS=\"${CARDS:-$(npu-smi info -l 2>/dev/null | sed -n 's/.*Total Count *: *//p')}\"\n"

@@ -1,7 +1,7 @@
-"""ModelArts: `data_url` and `train_url` arguments, and local paths mapped to what they name.
+"""ModelArts: `data_url` and `train_url` arguments, and local paths mapped to them.
 
-The script gets the two arguments and one call after it has parsed them; the mapping itself is a
-small module with a table that a person fills in, beside the script."""
+The script gets the two arguments and one call after parsing them; the mapping itself is a small
+module next to the script, with a table to fill in."""
 
 from jumar.port.adapt.script import Adapted, Script, imports, parse_call
 from jumar.port.records import Words
@@ -57,9 +57,9 @@ def adapt(script: Script) -> Adapted:
     )
 
 
-_CONFIG = '''"""Which paths of the script stand for what ModelArts brings and takes away.
+_CONFIG = '''"""Which paths of the script are ModelArts inputs and outputs.
 
-Fill in the paths as the script spells them; relative ones count from the working directory."""
+Fill in the paths as the script writes them; relative ones start from the working directory."""
 
 INPUTS = [
     # "./data",
@@ -69,7 +69,7 @@ OUTPUTS = [
 ]
 '''
 
-_MANAGER = '''"""Make the paths of a script lead to the folders that ModelArts gives it."""
+_MANAGER = '''"""Map the paths of a script to the folders that ModelArts provides."""
 
 import os
 

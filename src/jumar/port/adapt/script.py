@@ -1,4 +1,4 @@
-"""One script as the adaptations see it, and what they give back."""
+"""One script as the adaptations see it, and what they return."""
 
 import ast
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ from jumar.port.tree import TreeResult
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """What an adaptation made of a script."""
+    """The result of an adaptation."""
 
     text: str
     changes: tuple[Change, ...] = ()
     findings: tuple[Finding, ...] = ()
     extra: tuple[tuple[str, bytes], ...] = ()
     settles: str = ""
-    """Code of the findings of the script that are no longer true."""
+    """Code of the script's findings that no longer apply."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Script:
             return None
 
     def indent_of(self, statement: ast.stmt) -> str:
-        """The white space before a statement."""
+        """The indentation of a statement."""
         return self.source.line_text(statement.lineno)[: statement.col_offset]
 
     def span(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
@@ -60,12 +60,12 @@ class Script:
         return start, end
 
     def text_of(self, node: ast.expr | ast.stmt | ast.keyword) -> str:
-        """A node as it is written."""
+        """A node's source text."""
         start, end = self.span(node)
         return self.source.text[start:end]
 
     def replace(self, code: str, node: ast.expr | ast.stmt | ast.keyword, text: str) -> None:
-        """Write something else in the place of a node."""
+        """Replace a node."""
         start, end = self.span(node)
         before = self.source.text[start:end]
         self._pieces.append(Piece(start, end, text))
@@ -73,7 +73,7 @@ class Script:
         self._changes.append(Change(code, line, node.end_lineno or line, before, text, "MODIFY"))
 
     def remove(self, code: str, statement: ast.stmt) -> None:
-        """Take a statement away, with its line."""
+        """Remove a statement with its line."""
         start, end = self.span(statement)
         line, last = statement.lineno, statement.end_lineno or statement.lineno
         starts = self.source.starts
@@ -109,7 +109,7 @@ class Script:
         self._changes.append(Change(code, line, line, "", "\n".join(lines), "INSERT"))
 
     def done(self, extra: tuple[tuple[str, bytes], ...] = ()) -> Adapted:
-        """The text with everything in place."""
+        """The text with all edits applied."""
         return Adapted(apply(self.source.text, self._pieces), tuple(self._changes), (), extra)
 
     def refused(self, code: str, why: Words, advice: Words, line: int = 1) -> Adapted:

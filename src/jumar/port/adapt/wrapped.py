@@ -1,8 +1,8 @@
 """What a script does with a model that DistributedDataParallel has wrapped.
 
-The wrapper hands on what every module has; state dictionaries and attributes of the model are taken
-out of it, saving and printing are left to rank 0. A method of the model's own would pass the wrapper
-by, so that gradients are not shared: such a script is not plain."""
+The wrapper forwards what every module has; state dictionaries and attributes of the model are
+accessed through it, and only rank 0 saves and prints. A custom method of the model would bypass the
+wrapper, so that gradients are not shared: such a script is not plain."""
 
 import ast
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ _RANK_0 = "torch.distributed.get_rank() == 0"
 
 
 def own_method(tree: ast.Module, after: list[ast.stmt], model: str) -> ast.Attribute | None:
-    """The first use of the wrapped model that its wrapper does not have."""
+    """The first use of the wrapped model that its wrapper does not support."""
     inside = {node for statement in after for node in ast.walk(statement)}
     called = {node.func for node in inside if isinstance(node, ast.Call)}
     elsewhere = [
@@ -67,7 +67,7 @@ def own_method(tree: ast.Module, after: list[ast.stmt], model: str) -> ast.Attri
 
 
 def edit_uses(code: str, script: Script, loop: ast.For, after: list[ast.stmt], model: str) -> None:
-    """Take what is the model's own out of its wrapper; save, and print in the loop, by rank 0."""
+    """Access the model's own attributes through its wrapper; save, and print in the loop, on rank 0."""
     tree = script.parsed()
     in_loop = {n.lineno for n in ast.walk(loop) if isinstance(n, ast.Expr)}
     lines: set[int] = set()
@@ -85,7 +85,7 @@ def edit_uses(code: str, script: Script, loop: ast.For, after: list[ast.stmt], m
 
 
 def _taken_out(script: Script, node: ast.Expr, call: ast.Call, model: str) -> str:
-    """The text of a call with the model taken out of its wrapper."""
+    """The text of a call with the unwrapped model."""
     places = [use.value for use in _hidden([node], model)]
     places += [a for a in call.args[:1] if isinstance(a, ast.Name) and a.id == model]
     start, _ = script.span(node)
@@ -97,7 +97,7 @@ def _taken_out(script: Script, node: ast.Expr, call: ast.Call, model: str) -> st
 def _guarded(script: Script, node: ast.Expr, text: str) -> str:
     indent = script.indent_of(node)
     if indent.strip():
-        # It shares its line with an `if` or another statement, so it has to stay an expression.
+        # It shares its line with an `if` or another statement, so it must remain an expression.
         return f"{_RANK_0} and {text}"
     return f"if {_RANK_0}:{script.source.newline}{indent}    {text}"
 

@@ -1,6 +1,6 @@
 """Xihe: `--data_url`, `--pretrain_url`, `--output_path`, and `pip-requirements.txt` from the imports.
 
-The arguments are added to the script's own parser, or a parser is made where the script has none."""
+The arguments are added to the script's own parser, or to a new one if it has none."""
 
 import ast
 

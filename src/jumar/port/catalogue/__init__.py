@@ -1,8 +1,8 @@
 """Every torch API and its state on NPUs, by torch version and chip.
 
 States come from the vendor's native-API documentation (CC-BY-4.0), kept here as names, states,
-chips and dtypes in this project's own form. A name that is not listed is "not verified", which is
-told apart from "unsupported" and from names that torch itself does not have."""
+chips and dtypes in this project's own format. A name that is not listed is "not verified", as
+opposed to "unsupported" and to names that torch itself does not have."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -57,7 +57,7 @@ _NEUTRAL = frozenset(
 
 
 class State(StrEnum):
-    """What is known of a name."""
+    """What is known about a name."""
 
     SUPPORTED = "supported"
     LIMITED = "limited"
@@ -88,11 +88,9 @@ class Api:
     name: str
     state: State
     may_run_on_cpu: bool = False
-    inference_only: bool = False
     cpu_only: bool = False
     dtypes: tuple[str, ...] = ()
     """What the first argument may be; empty means no limit is listed."""
-    npu_name: str = ""
 
 
 class Catalogue:
@@ -103,17 +101,17 @@ class Catalogue:
         self._chip = _CHIP_CODES[chip]
 
     def api(self, name: str) -> Api:
-        """What is known of a dotted torch name; Tensor methods are named `torch.Tensor.x`."""
+        """What is known about a dotted torch name; Tensor methods are named `torch.Tensor.x`."""
         row = self._rows.get(name.replace("torch.Tensor.", "Tensor.", 1))
         if row is None:
             return Api(name, _unlisted(name))
-        cells = row.split("\t") + [""] * 5
+        cells = row.split("\t") + [""] * 4
         state = _STATES[cells[0]]
         if state is not State.UNSUPPORTED and self._chip not in cells[1]:
             state = State.NOT_VERIFIED
         notes = cells[2]
         dtypes = tuple(cells[3].split(",")) if cells[3] else ()
-        return Api(name, state, "c" in notes, "i" in notes, "p" in notes, dtypes, cells[4])
+        return Api(name, state, "c" in notes, "p" in notes, dtypes)
 
 
 @cache
@@ -123,7 +121,7 @@ def catalogue(version: tuple[int, int], chip: str) -> Catalogue:
 
 
 def nearest(version: tuple[int, int]) -> tuple[int, int]:
-    """The newest listed version that is not newer than the one asked for; else the oldest."""
+    """The newest listed version that is not newer than `version`; otherwise the oldest."""
     older = [known for known in VERSIONS if known <= version]
     return older[-1] if older else VERSIONS[0]
 

@@ -1,15 +1,15 @@
-"""YAML, TOML, INI and JSON: `device: cuda` where the key says that it is a device.
+"""YAML, TOML, INI and JSON: `device: cuda` if the key says that it is a device.
 
-A configuration names one device, so it becomes `npu` in either form. Values under other keys
+A configuration names one device, so it becomes `npu` in either mode. Values under other keys
 (`impl: cuda`, `name: cuda`) and commands that are not training commands stay."""
 
 import re
 
+from jumar.port.device_roles import is_device_name
 from jumar.port.environment import COUNTERPARTS
 from jumar.port.files import features
 from jumar.port.files.lines import LineEdits, command, numbered, rewrite
 from jumar.port.options import Options
-from jumar.port.places import is_device_name
 from jumar.port.records import Severity, Words
 from jumar.port.rules.jp111_lightning import ACCELERATOR_WORDS
 
@@ -52,15 +52,15 @@ def port(text: str, options: Options, suffix: str) -> tuple[str, LineEdits]:
 _ASKED = {
     re.compile(r"^\s*-?\s*[\"']?nvidia\.com/gpu[\w.-]*[\"']?\s*:"): (
         "nvidia.com/gpu",
-        Words("This asks Kubernetes for GPUs.", "此处向 Kubernetes 申请 GPU。"),
+        Words("This requests GPUs from Kubernetes.", "此处向 Kubernetes 申请 GPU。"),
         Words(
-            "ask for NPUs by the name of the device plug-in, such as huawei.com/Ascend910",
+            "request NPUs by the name of the device plug-in, such as huawei.com/Ascend910",
             "请按设备插件的资源名申请 NPU，例如 huawei.com/Ascend910",
         ),
     ),
     re.compile(r"^\s*-?\s*(?:driver|runtime)\s*:\s*[\"']?nvidia\b"): (
         "nvidia",
-        Words("This gives NVIDIA cards to a container.", "此处为容器挂载 NVIDIA 卡。"),
+        Words("This passes NVIDIA cards to a container.", "此处为容器挂载 NVIDIA 卡。"),
         Words(
             "use Ascend Docker Runtime with ASCEND_VISIBLE_DEVICES",
             "请使用 Ascend Docker Runtime 与 ASCEND_VISIBLE_DEVICES",

@@ -1,4 +1,4 @@
-"""Dockerfiles: an image that is built on CUDA is reported, nothing is changed."""
+"""Dockerfiles: an image built on CUDA is reported; nothing is changed."""
 
 import re
 
@@ -15,7 +15,7 @@ _FROM_ARGUMENT = re.compile(r"^\s*FROM\s+(?:--\S+\s+)?\S*\$\{?(?P<name>\w+)", re
 
 
 def findings(text: str) -> LineEdits:
-    """Report the images of a Dockerfile, those that are its arguments too."""
+    """Report the images of a Dockerfile, including those in its arguments."""
     edits = LineEdits()
     arguments = {match["name"] for match in _FROM_ARGUMENT.finditer(text)}
     for number, line in numbered(text):

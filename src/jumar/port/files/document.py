@@ -1,7 +1,7 @@
 """Commands in README and other documents, in fenced blocks of shell commands.
 
-Elsewhere only a line that sets `CUDA_VISIBLE_DEVICES` is surely one. Prose, Python examples and
-output stay."""
+Elsewhere, only a line that sets `CUDA_VISIBLE_DEVICES` is surely a command. Prose, Python examples
+and output stay."""
 
 import re
 
@@ -22,7 +22,7 @@ _COMMAND = re.compile(
 _QUOTED = re.compile(
     r"^(?:\s{4,}|\s*>\s*)(?:\$\s+)?(?:export\s+)?CUDA_VISIBLE_DEVICES=[\d,\"']+(?:\s|$)"
 )
-"""A command outside fences: in an indented or a quoted block, and unlike prose."""
+"""A command outside fences: in an indented or quoted block, and unlike prose."""
 
 
 def port(text: str, options: Options) -> tuple[str, LineEdits]:

@@ -1,7 +1,7 @@
-"""Features that a configuration or a command turns on and that CUDA kernels compute.
+"""Features that a configuration or a command turns on and that need CUDA kernels.
 
-The same that are reported in Python (JP632): 8-bit and 4-bit loading and optimisers, attention of
-flash_attn through transformers."""
+The same as in Python (JP632): 8-bit and 4-bit loading and optimisers, flash_attn through
+transformers."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from jumar.port.records import Severity
 from jumar.port.rules.jp632_gpu_feature import FLASH, FLASH_NAME, OPTIMISERS, QUANTISED
 
 TRACES = rb"_8bit|_32bit|load_in_[48]bit|flash_attention_2"
-"""What a file with one of them has in it."""
+"""Text that a file with one of them contains."""
 
 
 def _entry(key: str, value: str) -> re.Pattern[str]:
@@ -31,7 +31,7 @@ _FEATURES = {
 def report(
     lines: Iterable[tuple[int, str]], code: str, edits: LineEdits, severity: Severity | None = None
 ) -> None:
-    """Report the features of lines (number from 0, text) that are no comments."""
+    """Report the features in lines (number from 0, text) that are not comments."""
     for number, line in lines:
         for pattern, (subject, words, its_own) in _FEATURES.items():
             if pattern.search(line):

@@ -1,10 +1,11 @@
-"""Edits of plain lines: the tools that shell, configuration and document porting share."""
+"""Edits of plain lines: shared by shell, configuration and document porting."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from jumar.port.device_roles import is_device_name
 from jumar.port.environment import (
     COMMAND_IN_TEXT,
     COUNTERPARTS,
@@ -13,7 +14,6 @@ from jumar.port.environment import (
     remark_words,
 )
 from jumar.port.options import Options
-from jumar.port.places import is_device_name
 from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
 
 _VISIBLE = re.compile(
@@ -26,7 +26,7 @@ _PUT_ASIDE = re.compile(
     + "|".join(COUNTERPARTS)
     + r")=(?P<value>[^\s\"';&|)`]*)(?=[\s\"'])"
 )
-"""Kept in a variable for a command that follows: `cards="CUDA_VISIBLE_DEVICES=$1"`."""
+"""Stored in a variable for a later command: `cards="CUDA_VISIBLE_DEVICES=$1"`."""
 _REFERENCE = re.compile(r"\$\{?(?P<name>" + "|".join(COUNTERPARTS) + r")\b")
 _OPTION = re.compile(
     r"(?<![\w/])(?P<option>--?[A-Za-z][\w.-]*|\+?[A-Za-z_][\w.]*(?==))(?P<joint>[= ]|\s+)"
@@ -43,7 +43,7 @@ class LineEdits:
     findings: list[Finding] = field(default_factory=list[Finding])
 
     def change(self, code: str, line: int, before: str, after: str) -> None:
-        """Note one changed line."""
+        """Record one changed line."""
         self.changes.append(Change(code, line, line, before.strip(), after.strip(), "MODIFY"))
 
     def find(
@@ -58,7 +58,7 @@ class LineEdits:
         effort: Effort = Effort.MINUTES,
         kind: Kind = Kind.DEVICE,
     ) -> None:
-        """Note one finding."""
+        """Record one finding."""
         self.findings.append(
             Finding(
                 code,
@@ -77,7 +77,7 @@ class LineEdits:
 
 
 def split_lines(text: str) -> list[str]:
-    """Lines with their ends, splitting only where line ends are."""
+    """Lines with their endings, split only at line endings."""
     return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", text)
 
 
@@ -88,7 +88,7 @@ def rewrite(
     code: str,
     edits: LineEdits,
 ) -> str:
-    """Replace the given lines (number from 0, text) by what `port` makes of them."""
+    """Replace the given lines (number from 0, text) with the result of `port`."""
     parts = split_lines(text)
     for number, line in lines:
         ported = port(line)
@@ -138,7 +138,7 @@ def _option(match: re.Match[str]) -> str:
 
 
 def without_effect(line: str, number: int, code: str, edits: LineEdits) -> None:
-    """Mention variables of NCCL that HCCL does not read."""
+    """Report variables of NCCL that HCCL does not read."""
     for match in _NCCL.finditer(line):
         words = remark_words(match["name"])
         if words is not None and match["name"] not in COUNTERPARTS:

@@ -1,7 +1,7 @@
 """Notebooks: the code cells are ported together, as one program; the rest of the file stays.
 
 Magics (`%`, `!`) are hidden from the parser. The file is written back only if writing the unchanged
-notebook gives the same bytes, so outputs and metadata cannot be harmed."""
+notebook gives the same bytes, so outputs and metadata are safe."""
 
 import json
 import re
@@ -27,7 +27,7 @@ class _Style:
 
 
 def port(text: str, options: Options, path: str, project: Project) -> tuple[str, PortedText]:
-    """Port a notebook; gives its new text and what was done."""
+    """Port a notebook; returns its new text and what was done."""
     try:
         book = cast("dict[str, Any]", json.loads(text))
         cells = [c for c in book["cells"] if c["cell_type"] == "code"]
@@ -62,7 +62,7 @@ _COMMAND = re.compile(r"\s*(?:[\w, ]+=\s*)?!(?!=)")
 
 
 def _port_commands(source: str, options: Options) -> str:
-    """Lines that start with `!`, or assign what follows one, are shell commands."""
+    """Lines that start with `!`, or assign the result of one, are shell commands."""
     return "".join(
         command(line, options) if _COMMAND.match(line) else line
         for line in source.splitlines(keepends=True)
@@ -110,7 +110,7 @@ def _show_magics(ported: str) -> str:
 
 
 def _style(text: str, book: dict[str, Any]) -> _Style | None:
-    """How the file was written, if that can be repeated exactly."""
+    """How the file was formatted, if that can be reproduced exactly."""
     tail = text[len(text.rstrip()) :]
     for indent in (1, 2, 4, None):
         for ascii_only in (False, True):
@@ -126,9 +126,9 @@ def _dump(book: dict[str, Any], style: _Style) -> str:
 
 def _unreadable(text: str) -> Finding:
     return _finding(
-        Words("The notebook is not readable as JSON with cells.", "Notebook 无法按 JSON 读取。"),
+        Words("The notebook is not JSON with cells.", "Notebook 无法按 JSON 读取。"),
         Words(
-            "it was copied as it is; save it again in Jupyter",
+            "it was copied unchanged; save it again in Jupyter",
             "已原样复制；请在 Jupyter 中重新保存",
         ),
     )
@@ -137,7 +137,7 @@ def _unreadable(text: str) -> Finding:
 def _unwritable(text: str) -> Finding:
     return _finding(
         Words(
-            "The notebook is laid out in a way that cannot be written back unchanged.",
+            "The notebook's formatting cannot be reproduced exactly.",
             "该 Notebook 的格式无法原样写回。",
         ),
         Words("save it once in Jupyter, then port again", "请先在 Jupyter 中保存一次再迁移"),

@@ -1,8 +1,8 @@
-"""Requirement lists: packages that are tied to CUDA are reported, nothing is changed.
+"""Requirement lists: packages tied to CUDA are reported; nothing is changed.
 
 Lists for pip and conda, `pyproject.toml` and `setup.cfg`; `setup.py` is Python
 (`rules/jp506_setup_requirements.py`).
-What is optional is only mentioned."""
+Optional requirements are only notes."""
 
 import configparser
 import re
@@ -20,12 +20,12 @@ _CONDA = re.compile(
 
 
 def is_conda(text: str) -> bool:
-    """Whether a YAML text is an environment of conda, whatever the file is called."""
+    """Whether a YAML text is a conda environment, whatever the file is called."""
     return _CONDA.search(text) is not None
 
 
 def findings(text: str) -> LineEdits:
-    """Report the lines of a requirement file that need another choice."""
+    """Report the lines of a requirement file that need a different choice."""
     edits = LineEdits()
     for number, line in numbered(text):
         if not line.lstrip().startswith("#"):
@@ -34,7 +34,7 @@ def findings(text: str) -> LineEdits:
 
 
 def of_project(text: str) -> LineEdits:
-    """Report the requirements of a `pyproject.toml` that need another choice."""
+    """Report the requirements of a `pyproject.toml` that need a different choice."""
     try:
         asked = list(_asked_by_project(tomllib.loads(text)))
     except (tomllib.TOMLDecodeError, AttributeError, TypeError):
@@ -44,7 +44,7 @@ def of_project(text: str) -> LineEdits:
 
 
 def of_setup(text: str) -> LineEdits:
-    """Report the requirements of a `setup.cfg` that need another choice."""
+    """Report the requirements of a `setup.cfg` that need a different choice."""
     parser = configparser.RawConfigParser()
     try:
         parser.read_string(text)
@@ -55,7 +55,7 @@ def of_setup(text: str) -> LineEdits:
 
 def _found_again(text: str, asked: Iterable[tuple[re.Pattern[str], Tied]]) -> LineEdits:
     edits = LineEdits()
-    # Several lists may ask for the same: a line is told of once, by the first that does.
+    # Several lists may ask for the same: a line is reported once, for the first.
     first: dict[re.Pattern[str], Tied] = {}
     for pattern, known in asked:
         first.setdefault(pattern, known)
@@ -67,7 +67,7 @@ def _found_again(text: str, asked: Iterable[tuple[re.Pattern[str], Tied]]) -> Li
 
 
 def _asked_by_project(document: dict[str, Any]) -> Iterator[tuple[re.Pattern[str], Tied]]:
-    """How the lines look that ask for what is tied to CUDA, and what is to say of it."""
+    """Patterns of lines that ask for CUDA builds, and what to report."""
     project = document.get("project", {})
     for optional, several in (
         (False, project.get("dependencies", [])),

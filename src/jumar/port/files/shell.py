@@ -1,7 +1,7 @@
 """Shell scripts: `CUDA_VISIBLE_DEVICES=0 python train.py --device cuda --backend nccl`.
 
 Comments, echoed text and paths stay. A launch line (`torch.distributed.launch`, `torchrun`) works on
-NPUs as it is; only what is on it changes."""
+NPUs unchanged; only its arguments change."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ _GRES = re.compile(
     r"|(?<!\S)--gres[= ]gpu\b|\b(?:srun|sbatch|salloc)\b.*\s--gpus[\w-]*[= ]\d"
 )
 _ALLOTTED = re.compile(rf"\$(?:{{(?:{SLURM_GPUS.pattern})}}|(?:{SLURM_GPUS.pattern})\b)")
-"""Not where the script has a number for when it is not set: `${SLURM_GPUS_ON_NODE:-8}`."""
+"""Not if the script has a default for when it is not set: `${SLURM_GPUS_ON_NODE:-8}`."""
 _LSF = re.compile(r"\bbsub\b.*\s-gpu\s")
 _MODULE = re.compile(r"^\s*(?:module|ml)\s+(?:load|add)\s.*\b(?:cuda|cudnn|nccl)\b", re.IGNORECASE)
 _CONTAINER = re.compile(
@@ -53,7 +53,7 @@ def surroundings(
     edits: LineEdits,
     severity: Severity = Severity.LIMIT,
 ) -> None:
-    """What is asked of the machine around a script: cards, tools, containers, installations, kernels."""
+    """What a script asks of its machine: cards, tools, containers, installations, kernels."""
     asked = [(n, s) for n, s in lines if not _PROSE.match(s) or s.startswith("#SBATCH")]
     for number, line in asked:
         for pattern, (subject, why, advice) in _ASKED.items():
@@ -66,10 +66,10 @@ def surroundings(
 
 
 def _installed(line: str) -> Iterator[Tied]:
-    """Packages tied to CUDA that a line has pip install."""
+    """Packages tied to CUDA that a line installs with pip."""
     match = _PIP.search(line)
     for word in match["what"].split() if match else ():
-        # A path names a file or a folder, such as a list behind `-r`.
+        # A path is a file or a folder, such as a list after `-r`.
         known = tied(word.strip("\"'")) if "/" not in word else None
         if known is not None:
             yield known
@@ -78,23 +78,23 @@ def _installed(line: str) -> Iterator[Tied]:
 _ASKED = {
     _SMI: (
         "nvidia-smi",
-        Words("nvidia-smi sees NVIDIA cards only.", "nvidia-smi 只能查看 NVIDIA 卡。"),
+        Words("nvidia-smi only sees NVIDIA cards.", "nvidia-smi 只能查看 NVIDIA 卡。"),
         Words("on NPUs use: npu-smi info", "在 NPU 上请使用 npu-smi info"),
     ),
     _GRES: (
         "--gres=gpu",
-        Words("This asks Slurm for GPUs.", "此处向 Slurm 申请 GPU。"),
+        Words("This requests GPUs from Slurm.", "此处向 Slurm 申请 GPU。"),
         Words(
-            "ask for NPUs by the name that the cluster gives them, such as --gres=npu:8",
+            "request NPUs by the name that the cluster uses, such as --gres=npu:8",
             "请按集群中 NPU 的资源名申请，例如 --gres=npu:8",
         ),
     ),
     _ALLOTTED: ("SLURM_GPUS", *SLURM_GPUS_WORDS),
     _LSF: (
         "bsub -gpu",
-        Words("This asks LSF for GPUs.", "此处向 LSF 申请 GPU。"),
+        Words("This requests GPUs from LSF.", "此处向 LSF 申请 GPU。"),
         Words(
-            "ask for NPUs by the resource that the cluster gives them, such as -R 'rusage[npu=1]'",
+            "request NPUs by the resource that the cluster uses, such as -R 'rusage[npu=1]'",
             "请按集群中 NPU 的资源名申请，例如 -R 'rusage[npu=1]'",
         ),
     ),
@@ -108,7 +108,7 @@ _ASKED = {
     ),
     _CONTAINER: (
         "docker --gpus",
-        Words("This gives NVIDIA cards to a container.", "此处为容器挂载 NVIDIA 卡。"),
+        Words("This passes NVIDIA cards to a container.", "此处为容器挂载 NVIDIA 卡。"),
         Words(
             "use Ascend Docker Runtime with -e ASCEND_VISIBLE_DEVICES=0, or --device /dev/davinci0",
             "请使用 Ascend Docker Runtime 并设置 -e ASCEND_VISIBLE_DEVICES=0，或 --device /dev/davinci0",
@@ -116,9 +116,9 @@ _ASKED = {
     ),
     _INSTALL: (
         "install",
-        Words("This installs a build for CUDA.", "此处安装 CUDA 版本。"),
+        Words("This installs a CUDA build.", "此处安装 CUDA 版本。"),
         Words(
-            "install the CPU build of torch and the torch_npu that fits it",
+            "install the CPU build of torch and the matching torch_npu",
             "请安装 CPU 版 torch 及与之匹配的 torch_npu",
         ),
     ),

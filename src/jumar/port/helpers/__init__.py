@@ -1,6 +1,6 @@
-"""Small modules that ported repositories may import; written beside them, never imported here.
+"""Small modules that ported repositories may import; copied into them, never imported here.
 
-They are read as text: jumar itself needs no torch."""
+They are read as text: jumar itself does not need torch."""
 
 from importlib import resources
 

@@ -1,7 +1,7 @@
 """The attention functions of flash_attn and xformers, computed by torch itself.
 
-The same arguments, layouts and results, on every device: torch chooses the fused kernel of an NPU
-or a GPU. Where the package itself is installed, its own functions are used."""
+The same arguments, layouts and results on every device: torch chooses the fused kernel of an NPU
+or a GPU. If the package itself is installed, its own functions are used."""
 
 # jumar: ignore-file
 
@@ -38,7 +38,7 @@ def flash_attn_func(
             q, k, v, dropout_p=dropout_p, is_causal=causal, scale=softmax_scale
         ).transpose(1, 2)
     seen = _seen(q.shape[2], k.shape[2], causal, window_size, q.device)
-    # A query that sees nothing gives zeros; letting it see all keeps the gradient finite.
+    # A query that sees nothing gives zeros; letting it see everything keeps the gradient finite.
     sighted = seen.any(-1, keepdim=True)
     mask = seen | ~sighted
     if alibi_slopes is not None:
@@ -50,7 +50,7 @@ def flash_attn_func(
 
 
 def _distance(queries: int, keys: int, device: torch.device) -> Tensor:
-    """How far each key is behind each query, when both end together."""
+    """How far each key is behind each query, if both end together."""
     at = torch.arange(queries, device=device)[:, None] + (keys - queries)
     return at - torch.arange(keys, device=device)[None, :]
 
@@ -99,7 +99,7 @@ def flash_attn_varlen_func(
     alibi_slopes: Tensor | None = None,
     deterministic: bool = False,
 ) -> Tensor:
-    """Attention of sequences laid end to end: (tokens, heads, size), cut at `cu_seqlens`."""
+    """Attention over concatenated sequences: (tokens, heads, size), cut at `cu_seqlens`."""
     found = [
         flash_attn_func(
             q[None, q_from:q_to],
@@ -144,14 +144,14 @@ flash_attn_unpadded_qkvpacked_func = flash_attn_varlen_qkvpacked_func
 
 
 def index_first_axis(input: Tensor, indices: Tensor) -> Tensor:
-    """The rows of a tensor that are asked for."""
+    """The requested rows of a tensor."""
     return input[indices]
 
 
 def unpad_input(
     hidden_states: Tensor, attention_mask: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, int]:
-    """The rows that the mask keeps, their places, where each sequence ends, the longest length."""
+    """The rows that the mask keeps, their indices, where each sequence ends, the longest length."""
     lengths = attention_mask.sum(dim=-1, dtype=torch.int32)
     indices = attention_mask.flatten().nonzero(as_tuple=False).flatten()
     ends = functional.pad(lengths.cumsum(0, dtype=torch.int32), (1, 0))
@@ -159,18 +159,18 @@ def unpad_input(
 
 
 def pad_input(hidden_states: Tensor, indices: Tensor, batch: int, seqlen: int) -> Tensor:
-    """The rows back in their places, zeros elsewhere."""
+    """The rows back at their indices, zeros elsewhere."""
     rows = hidden_states.new_zeros(batch * seqlen, *hidden_states.shape[1:])
     return rows.index_copy(0, indices, hidden_states).unflatten(0, (batch, seqlen))
 
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The parts of a tensor along one of its sides."""
+    """The parts of a tensor along one dimension."""
     return torch.unbind(x, dim)
 
 
 class LowerTriangularMask:
-    """Each query sees the keys up to its own place."""
+    """Each query sees the keys up to its own position."""
 
 
 def memory_efficient_attention(
@@ -197,7 +197,7 @@ def memory_efficient_attention(
 
 
 def _prefer(*modules: str) -> None:
-    """Put the functions of installed packages in the place of those above."""
+    """Use the functions of installed packages instead of those above."""
     for module in modules:
         try:
             package = importlib.import_module(module)

@@ -1,7 +1,7 @@
 """The accelerator of this machine, for a torch that has no torch.accelerator.
 
 ACCELERATOR is the device to compute on: an Ascend NPU, an NVIDIA GPU or the CPU.
-DEVICE_MODULE is torch.npu where there are NPUs, else torch.cuda."""
+DEVICE_MODULE is torch.npu on machines with NPUs, otherwise torch.cuda."""
 
 # jumar: ignore-file
 

@@ -1,1 +1,1 @@
-"""What a port is told in: a page, JSON, SARIF, a patch, and the vendor's set of files."""
+"""Formats of the report: a page, JSON, SARIF, a patch, and the vendor's set of files."""

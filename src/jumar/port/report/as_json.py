@@ -1,4 +1,4 @@
-"""The report as JSON: stable names, one object a finding."""
+"""The report as JSON: stable names, one object per finding."""
 
 import json
 import math
@@ -66,7 +66,7 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def _proof(proof: Certificate) -> dict[str, Any]:
-    # JSON has no word for a number that is none; a loss may be one.
+    # JSON has no NaN or infinity; a loss may be either.
     losses = [
         {name: v if math.isfinite(v) else repr(v) for name, v in asdict(pair).items()}
         for pair in proof.losses

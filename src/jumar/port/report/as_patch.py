@@ -23,5 +23,5 @@ def _one(root: Path, result: FileResult) -> str:
 
 
 def _text(data: bytes) -> str:
-    # Surrogates carry any bytes through, so that the patch fits files in every encoding.
+    # Surrogates preserve any bytes, so that the patch works for files in every encoding.
     return data.decode("utf-8", errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""The report as SARIF 2.1.0, which code review and editors show beside the source."""
+"""The report as SARIF 2.1.0, which code review and editors show next to the source."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What running the port has shown, as results of SARIF, at lines of the source."""
+"""What running the port has shown, as SARIF results at lines of the source."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -7,12 +7,12 @@ from typing import Any
 from urllib.parse import quote
 
 from jumar.port.linediff import line_before
-from jumar.port.proof import Certificate, Verdict
+from jumar.port.proof import Certificate
 from jumar.port.report import proof_text
 from jumar.port.report.summary import Report
-from jumar.port.trial import EventKind
+from jumar.port.trial_report import EventKind
 
-_PROOF, _TRIAL = "JP951", "JP952"
+_TRIAL, _PROOF = "JP952", "JP953"
 _LEVELS = {EventKind.REFUSED: "warning", EventKind.HOST_OPERATOR: "warning"}
 
 
@@ -36,8 +36,7 @@ def _proof(proof: Certificate) -> dict[str, Any]:
         return {**_result(_PROOF, "none", text, ""), "kind": "pass"}
     place = proof.origin or proof.difference
     where = place.original_where if place is not None else ""
-    grave = proof.verdict in (Verdict.DIFFERS, Verdict.PORT_FAILED)
-    return _result(_PROOF, "error" if grave else "note", text, where)
+    return _result(_PROOF, "error" if proof.is_the_ports_fault else "note", text, where)
 
 
 def _result(code: str, level: str, text: str, where: str) -> dict[str, Any]:

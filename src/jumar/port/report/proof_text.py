@@ -7,14 +7,14 @@ from jumar.port.records import Words
 
 _HEADS = {
     Verdict.DIFFERS: Words(
-        "not proven: the port computes something else", "未通过：迁移后结果不同"
+        "not proven: the port computes different results", "未通过：迁移后的计算结果不同"
     ),
     Verdict.NOT_DETERMINISTIC: Words(
-        "not proven: the original itself gives other numbers in every run",
+        "not proven: the original itself gives different numbers in every run",
         "无法证明：原脚本每次运行结果都不同",
     ),
     Verdict.NO_STEPS: Words(
-        "not proven: no loss and no optimizer step in both runs within the limits",
+        "not proven: the two runs share no loss or optimizer step within the limits",
         "无法证明：限定范围内两次运行没有共同的损失或优化器步",
     ),
     Verdict.NO_DEVICE: Words(
@@ -25,25 +25,29 @@ _HEADS = {
         "not proven: the original fails on the CPU", "无法证明：原脚本在 CPU 上运行失败"
     ),
     Verdict.PORT_FAILED: Words(
-        "not proven: the port fails, the original does not", "未通过：迁移后运行失败，原脚本正常"
+        "not proven: the port fails, but the original does not",
+        "未通过：迁移后运行失败，原脚本正常",
     ),
-    Verdict.BOTH_FAILED: Words("not proven: the original fails too", "无法证明：原脚本也运行失败"),
+    Verdict.BOTH_FAILED: Words(
+        "not proven: both the original and the port fail",
+        "无法证明：原脚本与迁移后的脚本均运行失败",
+    ),
 }
 _ADVICE = {
     Verdict.NOT_DETERMINISTIC: Words(
-        "Set every seed from a number that stays the same, then try again.",
+        "Use fixed random seeds, then try again.",
         "请固定所有随机种子后重试。",
     ),
     Verdict.NO_STEPS: Words(
-        "Give more time, or smaller data; the proof needs a backward pass at least.",
+        "Allow more time or use less data; the proof needs at least one backward pass.",
         "请增加时间或减小数据；证明至少需要一次反向传播。",
     ),
     Verdict.NO_DEVICE: Words(
-        "Pass the option with which the script uses the card.", "请传入让脚本使用加速卡的参数。"
+        "Pass the option that makes the script use the card.", "请传入让脚本使用加速卡的参数。"
     ),
     Verdict.ORIGINAL_FAILED: Words(
-        "The original runs without a card: cuda means the CPU for it; code that only a CUDA card "
-        "runs cannot be measured.",
+        "The original runs without a card, with the CPU in place of cuda; code that only runs on "
+        "a CUDA card cannot be compared.",
         "原脚本不使用加速卡运行，其中的 cuda 由 CPU 代替；只能在 CUDA 卡上运行的代码无法对比。",
     ),
 }
@@ -73,7 +77,7 @@ def _many(count: int, one: str, more: str = "") -> str:
 
 
 def details(proof: Certificate) -> Iterator[Words]:
-    """What else there is to say, one sentence each."""
+    """Further details, one sentence each."""
     if proof.origin is not None:
         yield _difference(Words("First difference inside", "最早出现差异的位置"), proof.origin)
     if proof.difference is not None:

@@ -1,4 +1,4 @@
-"""The verdict and the numbers on top of every report."""
+"""The verdict and the numbers at the top of every report."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from jumar.port.options import Options
 from jumar.port.proof import Certificate
 from jumar.port.records import FileResult, Finding, Severity, Words
 from jumar.port.tree import TreeResult
-from jumar.port.trial import TrialReport
+from jumar.port.trial_report import TrialReport
 
 _ORDER = {Severity.WORK: 0, Severity.LIMIT: 1, Severity.INFO: 2}
 
@@ -35,7 +35,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that the reports show."""
+    """Everything that the reports show."""
 
     name: str
     root: Path
@@ -65,13 +65,13 @@ class Report:
         return sum(f.severity is severity for _, f in self.findings())
 
     def findings(self) -> Iterator[tuple[str, Finding]]:
-        """Every finding with its file, the gravest first."""
+        """Every finding with its file, most severe first."""
         every = [(r.path, f) for r in self.results for f in r.findings]
         yield from sorted(every, key=lambda pf: (_ORDER[pf[1].severity], pf[0], pf[1].line))
 
     @property
     def verdict(self) -> Words:
-        """One line that says how far the port came."""
+        """One line that sums up the port."""
         work, limits = self.count(Severity.WORK), self.count(Severity.LIMIT)
         if work:
             places = "1 place" if work == 1 else f"{work} places"
@@ -88,7 +88,7 @@ class Report:
 
 
 def make(result: TreeResult, seconds: float, evidence: Evidence | None = None) -> Report:
-    """Gather a report from what became of the files."""
+    """Make a report from the results of the files."""
     evidence = evidence or Evidence()
     return Report(
         result.root.resolve().name,

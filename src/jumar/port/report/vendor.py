@@ -1,6 +1,6 @@
-"""The file set of the vendor's own tool, for those who have scripts on it.
+"""The file set of the vendor's own tool, for scripts that read it.
 
-The same names and columns; the log starts a new file at 1 MB and keeps ten."""
+The same names and columns; the log is split at 1 MB, and ten files are kept."""
 
 import csv
 import io
@@ -70,7 +70,7 @@ def _cuda_uses(report: Report) -> Iterator[tuple[object, ...]]:
 
 
 def _log(report: Report) -> Iterator[tuple[str, str]]:
-    """The newest part has the plain name; older parts are numbered."""
+    """The newest part has no number; older parts are numbered."""
     parts: list[list[str]] = [[]]
     size = 0
     for line in _log_lines(report):

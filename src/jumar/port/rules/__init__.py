@@ -1,4 +1,4 @@
-"""The rules in order of priority: where two want the same text, the earlier one has it."""
+"""The rules in order of priority: if two want to change the same text, the earlier one wins."""
 
 from functools import cache
 
@@ -107,11 +107,11 @@ RULES: tuple[Rule, ...] = (
 )
 
 OTHER_TITLES: dict[str, Words] = {
-    "JP000": Words("lines that ported code needs", "迁移代码所需的语句"),
+    "JP000": Words("lines added for ported code", "迁移代码所需的语句"),
     "JP001": Words("file that does not parse", "无法解析的文件"),
     "JP002": Words("typographic quotes", "中文引号"),
     "JP003": Words("edits withdrawn", "撤回的修改"),
-    "JP004": Words("place inside an f-string", "f-string 内的代码"),
+    "JP004": Words("code inside an f-string", "f-string 内的代码"),
     "JP005": Words("file that cannot be read", "无法读取的文件"),
     "JP006": Words("file that is too large", "过大的文件"),
     "JP007": Words("submodule that is not checked out", "未检出的子模块"),
@@ -120,14 +120,14 @@ OTHER_TITLES: dict[str, Words] = {
     "JP504": Words("notebook", "Notebook"),
     "JP505": Words("command in a document", "文档中的命令"),
     "JP507": Words("CUDA source file", "CUDA 源文件"),
-    "JP508": Words("image of a container", "容器镜像"),
-    "JP901": Words("single card to many", "单卡改多卡"),
+    "JP508": Words("container image", "容器镜像"),
+    "JP901": Words("single card to many cards", "单卡改多卡"),
     "JP911": Words("ModelArts adaptation", "ModelArts 适配"),
     "JP921": Words("Xihe adaptation", "昇思大模型平台适配"),
-    "JP951": Words("proof that the port computes the same", "一致性证明"),
-    "JP952": Words("seen in a run on simulated NPUs", "模拟 NPU 试运行所见"),
+    "JP952": Words("event of a run on simulated NPUs", "模拟 NPU 试运行事件"),
+    "JP953": Words("proof that the port computes the same", "一致性证明"),
 }
-"""Codes that are not asked of Python nodes."""
+"""Codes that do not belong to a rule for Python nodes."""
 
 
 def titles() -> dict[str, Words]:
@@ -137,5 +137,5 @@ def titles() -> dict[str, Words]:
 
 @cache
 def own_rules(options: Options) -> tuple[Rule, ...]:
-    """The project's own rules, made once a run."""
+    """The project's own rules, created once per run."""
     return tuple(own.rule(entry) for entry in options.own_rules)

@@ -12,7 +12,7 @@ Outcomes = Iterable[Proposal | Remark]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; `traces` are texts of which a file must hold one to be worth asking."""
+    """One rule; a file is checked only if it contains one of the `traces`."""
 
     code: str
     title: Words
@@ -20,4 +20,4 @@ class Rule:
     traces: tuple[str, ...]
     check: Callable[[ast.AST, PythonFile], Outcomes]
     torch_names_only: bool = False
-    """Ask only about attributes and names that stand for something of torch."""
+    """Check only attributes and names that refer to something in torch."""

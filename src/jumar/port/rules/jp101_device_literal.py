@@ -1,13 +1,13 @@
 """`"cuda:0"` becomes the machine's accelerator, or `"npu:0"` under `--npu-only`.
 
-Only literals in the place of a device change; prose, paths, dictionary keys and names of
-implementations stay."""
+Only literals used as a device change; prose, paths, dictionary keys and names of implementations
+stay."""
 
 import ast
 
 from jumar.port import literals
 from jumar.port.context import PythonFile
-from jumar.port.places import Role
+from jumar.port.device_roles import Role
 from jumar.port.records import Words
 from jumar.port.rules.base import Outcomes, Rule
 

@@ -1,7 +1,7 @@
 """`torch.device("cuda", 1)` becomes the accelerator's device of the same index.
 
-Only calls whose first argument is a CUDA literal; a device that is chosen by an expression is the
-business of JP103."""
+Only calls whose first argument is a CUDA literal; a device chosen by an expression is handled by
+JP103."""
 
 import ast
 

@@ -1,7 +1,7 @@
-"""`"cuda" if torch.cuda.is_available() else "cpu"` asks for the accelerator instead.
+"""`"cuda" if torch.cuda.is_available() else "cpu"` chooses the accelerator instead.
 
-The condition stays as it is (JP201 ports it); only what is chosen changes. Nothing is done here
-under `--npu-only`, where the literal simply becomes `"npu"`."""
+The condition is ported by JP201; only the chosen value changes. Nothing is done here under
+`--npu-only`, where the literal simply becomes `"npu"`."""
 
 import ast
 
@@ -47,7 +47,7 @@ def _is_cpu(node: ast.expr) -> bool:
 
 
 def _is_whole_device(call: ast.Call, node: ast.IfExp, file: PythonFile) -> bool:
-    """Whether the call only wraps the choice, on one line, where no parentheses are needed."""
+    """Whether the call only wraps the choice, on one line, so that no parentheses are needed."""
     if file.name(call.func) != "torch.device" or call.args != [node] or call.keywords:
         return False
     if not isinstance(node.orelse, ast.Constant) or "\n" in file.text(call):
@@ -57,4 +57,4 @@ def _is_whole_device(call: ast.Call, node: ast.IfExp, file: PythonFile) -> bool:
     )
 
 
-RULE = Rule("JP103", Words("choice of a device", "设备选择"), (ast.IfExp,), ("cuda",), check)
+RULE = Rule("JP103", Words("device choice", "设备选择"), (ast.IfExp,), ("cuda",), check)

@@ -1,12 +1,13 @@
 """`x.cuda()` becomes `x.to(ACCELERATOR)`, or `x.npu()` under `--npu-only`.
 
 A class of the repository that defines its own `cuda` method keeps it, at the call and at the
-definition; a storage, as `map_location` functions get it, takes its device by name; attributes that are not called (`args.cuda`) are not looked at."""
+definition; a storage, as passed to `map_location` functions, takes its device by name; attributes
+that are not called (`args.cuda`) are ignored."""
 
 import ast
 import re
 
-from jumar.port import places
+from jumar.port import device_roles
 from jumar.port.context import OLD_ASYNC, PythonFile
 from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Remark, Severity, Words
@@ -14,7 +15,7 @@ from jumar.port.rules.base import Outcomes, Rule
 
 _MODULES = ("torch", "numba", "cupy", "jax", "pycuda", "tensorflow")
 _TELLING_LENGTH = 5
-"""Shorter names, such as `x` or `net`, say nothing about their class."""
+"""Shorter names, such as `x` or `net`, reveal nothing about their class."""
 _INDEX = re.compile(
     r"(?:^|_)(?:rank|gpu|gpu_?id|gpu_?index|idx|index|i|id|ordinal)\d*$", re.IGNORECASE
 )
@@ -50,9 +51,9 @@ def _has_own_cuda(receiver: ast.expr, file: PythonFile) -> bool:
 
 
 def _is_named_after_definer(receiver: ast.expr, file: PythonFile) -> bool:
-    """Whether an object of unknown kind bears the name of a class that has a `cuda` method.
+    """Whether an object of unknown type has the name of a class with a `cuda` method.
 
-    `self.embedder` is taken for a `SentenceEmbedder`, however it came there."""
+    `self.embedder` is taken for a `SentenceEmbedder`, wherever it comes from."""
     name = receiver.attr if isinstance(receiver, ast.Attribute) else getattr(receiver, "id", "")
     plain = name.replace("_", "").lower()
     return len(plain) >= _TELLING_LENGTH and any(
@@ -103,7 +104,7 @@ def _portable(node: ast.Call, start: int, file: PythonFile) -> Outcomes:
 
 
 def _neighbour(device: ast.expr, file: PythonFile) -> ast.expr | None:
-    """The tensor whose card is asked for, as in `y.cuda(x.get_device())`."""
+    """The tensor whose card is used, as in `y.cuda(x.get_device())`."""
     if isinstance(device, ast.Call) and isinstance(device.func, ast.Attribute):
         asks = device.func.attr == "get_device" and not device.args and not device.keywords
         return device.func.value if asks and file.name(device.func.value) is None else None
@@ -121,16 +122,16 @@ def _remark(node: ast.Call, file: PythonFile) -> Remark:
         node,
         "cuda(*args, **kwargs)",
         Words(
-            "The arguments are passed on, so it cannot be told whether they name a device.",
+            "The arguments are passed on, so it is unclear whether they name a device.",
             "参数被原样传递，无法判断其中是否包含设备。",
         ),
-        Words("write .to(device) with the device that is meant", "请改写为 .to(device) 并指明设备"),
+        Words("use .to(device) with the intended device", "请改写为 .to(device) 并指明设备"),
         severity=Severity.WORK,
     )
 
 
 def _may_be_none(device: ast.expr, file: PythonFile) -> bool:
-    """Whether the device is a parameter that is None unless it is given."""
+    """Whether the device is a parameter with the default None."""
     function = file.enclosing_function(device)
     if not isinstance(device, ast.Name) or function is None:
         return False
@@ -179,16 +180,16 @@ def _is_storage(node: ast.Call, file: PythonFile) -> bool:
 def _device_argument(node: ast.Call) -> ast.expr | None:
     if node.args and not isinstance(node.args[0], ast.Starred):
         first = node.args[0]
-        # `.cuda(True)` and `.cuda(non_blocking)` of old code are not devices, yet rare: a bool is.
+        # `.cuda(True)` and `.cuda(non_blocking)` in old code are not devices, but rare: a bool is.
         return None if isinstance(first, ast.Constant) and first.value is True else first
     return next((k.value for k in node.keywords if k.arg == "device"), None)
 
 
 def _is_index(device: ast.expr, file: PythonFile) -> bool:
-    """Whether the device is surely counted, so that None and numbers both have to work."""
+    """Whether the device is surely an index, so that None and numbers both have to work."""
     if isinstance(device, ast.Constant):
         return isinstance(device.value, int)
-    if places.is_device(device, file) and not isinstance(device, ast.Call):
+    if device_roles.is_device(device, file) and not isinstance(device, ast.Call):
         return False
     if isinstance(device, ast.Name):
         bound = file.names.values(device.id, file.scope(device))

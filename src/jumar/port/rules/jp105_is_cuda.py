@@ -1,7 +1,7 @@
-"""`x.is_cuda` becomes a question about the device's type, or `x.is_npu` under `--npu-only`.
+"""`x.is_cuda` becomes a check of the device's type, or `x.is_npu` under `--npu-only`.
 
-Attributes that are assigned to, and `is_cuda` names that are not attributes, stay; so does what
-guards an operator that was compiled for CUDA, or a package that is tied to it."""
+Attributes that are assigned to, and `is_cuda` names that are not attributes, stay; so do guards of
+an operator compiled for CUDA, or of a package tied to it."""
 
 import ast
 import re
@@ -30,7 +30,7 @@ _COMPILED = re.compile(
     r"|^\s*(?:from\s+\S+\s+)?import\s.*\b(?:_ext|_C|\w+_(?:cuda|ext))\b",
     re.MULTILINE,
 )
-"""Imports of what a repository compiles, by the names that are usual for it."""
+"""Imports of a repository's compiled extensions, by their usual names."""
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -60,7 +60,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _guards_a_kernel(node: ast.Attribute, file: PythonFile) -> bool:
-    """Whether the question is put in an autograd function that calls what was compiled for CUDA."""
+    """Whether the check is in an autograd function that calls code compiled for CUDA."""
     owner = file.enclosing_class(node)
     names = [file.name(base) or "" for base in owner.bases] if owner is not None else []
     is_function = any(n.startswith("torch.autograd.") and n.endswith("Function") for n in names)

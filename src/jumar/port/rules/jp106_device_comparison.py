@@ -1,12 +1,12 @@
-"""`device.type == "cuda"` becomes true on NPUs too.
+"""`device.type == "cuda"` is also true on NPUs.
 
-Portable code asks for either name, so that the CPU and other accelerators keep their branch.
+Portable code accepts either name, so that the CPU and other accelerators keep their branch.
 Comparisons with something that is not a device (`impl == "cuda"`) stay."""
 
 import ast
 import re
 
-from jumar.port import literals, places
+from jumar.port import device_roles, literals
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import asked_with_package
 from jumar.port.literals import Form
@@ -15,13 +15,13 @@ from jumar.port.rules.base import Outcomes, Rule
 
 _CUDA_ONLY = re.compile(r"\bcudnn\.enabled\b|\b(?:flash_attn|xformers|bitsandbytes)\b|bnb\b")
 _SMALL = 15
-"""Lines of a function that does little else than decide."""
+"""Lines of a function that does little more than decide."""
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one literal that is compared with a device."""
     found = literals.literal(node, file)
-    if found is None or literals.role(found, file) is not places.Role.COMPARED:
+    if found is None or literals.role(found, file) is not device_roles.Role.COMPARED:
         return
     if _has_npu_beside(found.node, file) or _is_for_cuda_alone(found.node, file):
         return
@@ -31,11 +31,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     outer = literals.outermost(found, file)
     if outer is not found.node or found.form is not Form.BARE:
         if found.form is not Form.OPEN:
-            yield literals.portable(found, file, places.Role.TEXT)
+            yield literals.portable(found, file, device_roles.Role.TEXT)
         elif outer is found.node and isinstance(file.parent(outer), ast.Call):
             yield _either_prefix(found, file)
         elif isinstance(file.parent(outer), ast.Compare):
-            yield literals.portable(found, file, places.Role.TEXT)
+            yield literals.portable(found, file, device_roles.Role.TEXT)
         return
     parent = file.parent(found.node)
     if isinstance(parent, ast.Call):
@@ -45,7 +45,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the same condition asks for NPUs already."""
+    """Whether the same condition already checks for NPUs."""
     test, around = node, file.parent(node)
     while isinstance(around, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
         test, around = around, file.parent(around)
@@ -53,7 +53,7 @@ def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
 
 
 def _is_for_cuda_alone(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the function decides about cuDNN and the like, or asks for NPUs elsewhere."""
+    """Whether the function decides about cuDNN and the like, or checks for NPUs elsewhere."""
     if asked_with_package(node, file):
         return True
     function = file.enclosing_function(node)

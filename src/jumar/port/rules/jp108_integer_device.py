@@ -1,6 +1,6 @@
-"""`x.to(0)` and `device=0` name the card's kind where the kind is not implied.
+"""`x.to(0)` and `device=0` name the kind of card where it is not implied.
 
-From torch 2.1 on a bare number means the accelerator that is there, so portable code keeps it;
+From torch 2.1 on, a bare number means the machine's accelerator, so portable code keeps it;
 NPU-only code and older versions get it spelled out. Numbers that are not a torch device stay."""
 
 import ast

@@ -1,10 +1,10 @@
-"""`device.replace("cuda:", "")` takes `npu:` off as well.
+"""`device.replace("cuda:", "")` also removes `npu:`.
 
-Other ways to take a device's name apart stay; they work on what the port made of the name."""
+Other ways to parse a device's name stay; they work on the ported name."""
 
 import ast
 
-from jumar.port import literals, places
+from jumar.port import device_roles, literals
 from jumar.port.context import PythonFile
 from jumar.port.literals import Form
 from jumar.port.records import Words
@@ -34,12 +34,12 @@ def _on_device(method: ast.Attribute, file: PythonFile) -> bool:
     receiver: ast.expr = method.value
     while isinstance(receiver, ast.Call) and isinstance(receiver.func, ast.Attribute):
         receiver = receiver.func.value
-    return places.is_device(receiver, file)
+    return device_roles.is_device(receiver, file)
 
 
 RULE = Rule(
     "JP109",
-    Words("device name taken apart", "设备名解析"),
+    Words("device name parsing", "设备名解析"),
     (ast.Call,),
     ("cuda:", "'cuda'", '"cuda"'),
     check,

@@ -1,6 +1,6 @@
 """`torch.cuda.FloatTensor` becomes the accelerator's type of the same name.
 
-As a value or as the text `"torch.cuda.FloatTensor"`; NPUs have no double-precision type, which is
+As a value or as the string `"torch.cuda.FloatTensor"`; NPUs have no double-precision type, which is
 reported (JP702)."""
 
 import ast
@@ -16,7 +16,7 @@ _TEXT = re.compile(r"torch\.cuda\.(\w+Tensor)")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Port one type that is written as a text; values are the business of JP201."""
+    """Port one type written as a string; values are handled by JP201."""
     assert isinstance(node, ast.Constant)
     if not isinstance(node.value, str):
         return
@@ -41,7 +41,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 RULE = Rule(
     "JP110",
-    Words("tensor type as text", "张量类型字符串"),
+    Words("tensor type as string", "张量类型字符串"),
     (ast.Constant,),
     ("torch.cuda.",),
     check,

@@ -1,7 +1,7 @@
-"""A `Trainer` or `Fabric` of Lightning is reported: Lightning itself knows no NPUs.
+"""A `Trainer` or `Fabric` of Lightning is reported: Lightning itself does not support NPUs.
 
-Asked for a GPU it fails; left to choose (`accelerator="auto"`, or nothing said) it quietly trains on
-the CPU. One that names another accelerator, such as `"cpu"`, stays unmentioned."""
+With a GPU requested, it fails; with `accelerator="auto"` or no choice, it silently trains on the
+CPU. One that names another accelerator, such as `"cpu"`, is not reported."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ _PACKAGES = ("lightning", "pytorch_lightning", "lightning_fabric")
 _MAKERS = ("Trainer", "Fabric", "Trainer.from_argparse_args")
 ACCELERATOR_WORDS = (
     Words(
-        "Lightning has no accelerator for NPUs of its own, and by itself chooses the CPU there.",
+        "Lightning has no built-in NPU accelerator and chooses the CPU on NPU machines.",
         "Lightning 本身没有 NPU accelerator，自动选择时会使用 CPU。",
     ),
     Words(
@@ -27,7 +27,7 @@ _OTHERS = frozenset({"cpu", "npu", "tpu", "mps", "hpu", "ipu"})
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Report one trainer that would use CUDA, made here or named for hydra to make."""
+    """Report one trainer that would use CUDA, created here or configured for hydra."""
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str) and _TARGET.fullmatch(node.value):
             yield _remark(node, node.value, file)

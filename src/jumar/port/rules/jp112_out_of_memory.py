@@ -1,6 +1,6 @@
-"""`if "CUDA out of memory" in str(error)` sees the message of NPUs too: `"out of memory"`.
+"""`if "CUDA out of memory" in str(error)` also matches the message of NPUs: `"out of memory"`.
 
-Only where a text is looked for in another; sentences that are printed stay."""
+Only where one string is searched in another; printed messages stay."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ _MESSAGE = re.compile(r"(?P<of_cuda>CUDA (?:error: )?)out of memory", re.IGNOREC
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Port one text that is looked for in a message."""
+    """Port one string that is searched in a message."""
     assert isinstance(node, ast.Constant)
     holder = file.parent(node)
     if not isinstance(holder, ast.Compare) or holder.left is not node:

@@ -1,13 +1,13 @@
-"""`map_location={"cuda:0": "cpu"}` names NPUs too.
+"""`map_location={"cuda:0": "cpu"}` also names NPUs.
 
-A key says where a checkpoint was saved: `"cuda:0"` in those that were made on GPUs, `"npu:0"` in those
-that the port makes. Only where the value can be repeated; others are ported in their place (JP101)."""
+A key says where a checkpoint was saved: `"cuda:0"` in those from GPUs, `"npu:0"` in those from the
+port. Only if the value can be repeated; others are ported in place (JP101)."""
 
 import ast
 
 from jumar.port import edits, literals
 from jumar.port.context import PythonFile
-from jumar.port.places import is_map_location
+from jumar.port.device_roles import is_map_location
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
 
@@ -36,7 +36,7 @@ def _can_be_repeated(value: ast.expr) -> bool:
 
 
 def _with_npus(node: ast.Dict, file: PythonFile) -> str:
-    """The whole dictionary anew, so that no other rule takes its keys for devices to change."""
+    """The whole dictionary rewritten, so that no other rule changes its keys."""
     start, _ = file.span(node)
     added: list[Piece] = []
     for key, value in zip(node.keys, node.values, strict=True):

@@ -1,9 +1,9 @@
-"""`torch.cuda.synchronize()` and its like go to the accelerator, or to `torch.npu`.
+"""`torch.cuda.synchronize()` and similar calls use the accelerator, or `torch.npu`.
 
-Portable code uses `torch.accelerator` where that has the function with the same meaning, and the
-accelerator's own module for the rest, which is `torch.cuda` where there is no NPU, so nothing
-changes there. Names that the plug-in lacks are left and reported (JP203). What is a question for
-CUDA itself stays (`cuda_questions.py`)."""
+Portable code uses `torch.accelerator` if it has a function with the same meaning, and the
+accelerator's own module for the rest; on machines without NPUs that is `torch.cuda`, so nothing
+changes there. Names that the plug-in does not have stay and are reported (JP203). Checks for CUDA
+itself stay (`cuda_questions.py`)."""
 
 import ast
 
@@ -51,7 +51,7 @@ def _module(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
 
 
 def _is_initialized(node: ast.Attribute, file: PythonFile) -> Outcomes:
-    """The flag that checkpointing code reads; the plug-in has the question only."""
+    """The flag that checkpointing code reads; the plug-in only has the function."""
     if file.options.npu_only:
         yield file.replace(node, f"{file.say.torch}.npu.is_initialized()", TORCH_NPU)
     else:
@@ -60,7 +60,7 @@ def _is_initialized(node: ast.Attribute, file: PythonFile) -> Outcomes:
 
 def _npu_only(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> Outcomes:
     if isinstance(node, ast.Name):
-        # The import that brought the name is changed instead (JP202).
+        # The import of the name is changed instead (JP202).
         return
     module, last = node.value, file.span(node)[1]
     if isinstance(module, ast.Attribute):
@@ -86,7 +86,7 @@ def _portable(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> 
 
 
 def _torch_here(node: ast.Attribute | ast.Name, file: PythonFile) -> str | None:
-    """What a place calls torch that it has imported itself, such as `th` in a function."""
+    """The local name of torch, if it is imported locally, such as `th` in a function."""
     module = node.value if isinstance(node, ast.Attribute) else None
     root = module.value if isinstance(module, ast.Attribute) else None
     if not isinstance(root, ast.Name):

@@ -1,4 +1,4 @@
-"""Imports out of `torch.cuda` follow what became of the names.
+"""Imports from `torch.cuda` follow the ported names.
 
 `from torch.cuda.amp import autocast` becomes `from torch.amp import autocast`; NPU-only code
 imports the same names from the plug-in. A plain `import torch.cuda` works everywhere and stays."""

@@ -1,7 +1,7 @@
-"""Names of `torch.cuda` that the plug-in does not have are told, not written.
+"""Names of `torch.cuda` that the plug-in does not have are reported, not changed.
 
-`torch.cuda.nvtx`, `.cudart`, `.nccl`, `.get_arch_list` and the like. Portable code also hears of
-`CUDAGraph`, whose name differs between the two plug-ins."""
+`torch.cuda.nvtx`, `.cudart`, `.nccl`, `.get_arch_list` and the like. In portable code, so is
+`CUDAGraph`, whose name differs between the two."""
 
 import ast
 
@@ -55,7 +55,7 @@ def _report(node: ast.AST, member: str, file: PythonFile) -> Outcomes:
 
 RULE = Rule(
     "JP203",
-    Words("name that only CUDA has", "仅 CUDA 提供的接口"),
+    Words("CUDA-only name", "仅 CUDA 提供的接口"),
     (ast.Attribute, ast.ImportFrom, ast.Import),
     ("cuda",),
     check,

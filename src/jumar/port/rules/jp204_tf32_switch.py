@@ -1,6 +1,6 @@
 """TF32 switches get their NPU counterpart (HF32) under `--npu-only`.
 
-Portable code keeps them: they are harmless on NPUs, and JP705 says what they do not do there."""
+Portable code keeps them: they are harmless on NPUs, and JP705 reports them."""
 
 import ast
 

@@ -1,7 +1,7 @@
-"""The profiler is the plug-in's own under `--npu-only`, with `ProfilerActivity.NPU`.
+"""The profiler becomes the plug-in's own under `--npu-only`, with `ProfilerActivity.NPU`.
 
-Portable code keeps torch's profiler, which sees the CPU side only on NPUs: that is reported. So is
-the older profiler of autograd, which the plug-in has no counterpart for."""
+Portable code keeps torch's profiler, which only sees the CPU side on NPUs: this is reported. So is
+the older profiler of autograd, which has no counterpart in the plug-in."""
 
 import ast
 
@@ -38,7 +38,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _call(node: ast.Call, file: PythonFile) -> Outcomes:
-    """A profiler that is to see the card without naming it, or by the switch of autograd's."""
+    """A profiler that implicitly includes the card, or does so through autograd's switch."""
     name = file.name(node.func)
     given = {keyword.arg: keyword.value for keyword in node.keywords}
     if name == "torch.profiler.profile":

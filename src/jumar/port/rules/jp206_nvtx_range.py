@@ -1,7 +1,7 @@
 """`with torch.cuda.nvtx.range("step"):` becomes `torch.profiler.record_function("step")`.
 
-The range shows in the profilers of torch and of the plug-in, on every device. Pairs of `range_push`
-and `range_pop`, and formatted messages, are left and reported (JP203)."""
+The range appears in the profilers of torch and the plug-in, on every device. Pairs of `range_push`
+and `range_pop`, and formatted messages, stay and are reported (JP203)."""
 
 import ast
 

@@ -1,8 +1,8 @@
-"""`torch.cuda.amp` becomes `torch.amp` with the accelerator named, or the plug-in's `amp`.
+"""`torch.cuda.amp` becomes `torch.amp` with the accelerator, or the plug-in's `amp`.
 
-The first positional argument of the old `autocast` is `enabled`, of the new one the device: the
-arguments are mapped, not only the name. Calls that already name a device stay; a `GradScaler` of
-`torch.amp` that names none means CUDA, and gets one."""
+The first positional argument of the old `autocast` is `enabled`, that of the new one is the device:
+the arguments are mapped, not just the name. Calls that already name a device stay; a `GradScaler`
+of `torch.amp` without one means CUDA, and gets one."""
 
 import ast
 
@@ -103,7 +103,7 @@ def _portable(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> Ou
 
 
 def _begins_partial(node: ast.expr, holder: ast.AST | None, file: PythonFile) -> bool:
-    """Whether this is `partial(autocast, enabled=…)`, which can take the device as well."""
+    """Whether this is `partial(autocast, enabled=…)`, which can also take the device."""
     return (
         isinstance(holder, ast.Call)
         and file.name(holder.func) == "functools.partial"
@@ -112,7 +112,7 @@ def _begins_partial(node: ast.expr, holder: ast.AST | None, file: PythonFile) ->
 
 
 def _keeps_meaning(holder: ast.AST | None) -> bool:
-    """Whether a name that is not called here may become torch's: asked for, or given a name.
+    """Whether a name that is not called here may become torch's: checked for, or assigned.
 
     Calls of the new name get their device like those of the old one."""
     if isinstance(holder, ast.Call):
@@ -127,11 +127,11 @@ def _handed_on(node: ast.expr, kind: str, file: PythonFile) -> Remark:
         node,
         f"torch.cuda.amp.{kind}",
         Words(
-            f"{kind} of torch.cuda.amp is handed on here; where it is called it means CUDA.",
+            f"{kind} of torch.cuda.amp is passed on here; when called, it means CUDA.",
             f"此处传递了 torch.cuda.amp 的 {kind}，调用时只作用于 CUDA。",
         ),
         Words(
-            f"hand on functools.partial(torch.amp.{kind}, device) instead",
+            f"pass functools.partial(torch.amp.{kind}, device) instead",
             f"请改为传递 functools.partial(torch.amp.{kind}, device)",
         ),
         severity=Severity.WORK,
@@ -141,7 +141,7 @@ def _handed_on(node: ast.expr, kind: str, file: PythonFile) -> Remark:
 
 
 def _function(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> "list[Piece]":
-    """The name itself: rewritten where it is spelled out, kept where an import brings it."""
+    """The name itself: rewritten if it is spelled out, kept if an import provides it."""
     part: ast.AST = node
     while isinstance(part, ast.Attribute):
         part = part.value

@@ -1,6 +1,6 @@
-"""`apex.amp` is reported with the way to torch's own mixed precision.
+"""`apex.amp` is reported, with torch's own mixed precision as the alternative.
 
-The vendor builds an apex for NPUs, so the code may run as it is; nothing is changed here."""
+The vendor builds an apex for NPUs, so the code may run unchanged; nothing is changed here."""
 
 import ast
 

@@ -1,8 +1,8 @@
 """apex's fused layers and optimisers, its DistributedDataParallel and SyncBatchNorm become torch's.
 
-`FusedAdam(p, lr=1)` becomes `AdamW(p, lr=1, weight_decay=0.0)`: where the defaults differ the call
-says what apex meant. Only where every use in the file is a call whose arguments torch has too; an
-import that the script guards against failing stays, and so does everything else of apex (JP603)."""
+`FusedAdam(p, lr=1)` becomes `AdamW(p, lr=1, weight_decay=0.0)`: where the defaults differ, the call
+states those of apex. Only if every use in the file is a call whose arguments torch also has; an
+import that may fail in the script stays, and so does everything else of apex (JP603)."""
 
 import ast
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp600_packages import is_guarded
 
 _ANY = object()
-"""An argument whose value does not matter, because torch does the same without it."""
+"""An argument whose value does not matter because torch does the same without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What stands for one name of apex: `from module import name`, called as `name` + `method`."""
+    """The replacement of one name of apex: `from module import name`, called as `name` + `method`."""
 
     module: str
     name: str
@@ -28,10 +28,10 @@ class _Part:
     """Arguments that both have."""
     method: str = ""
     dropped: dict[str, object] = field(default_factory=dict[str, object])
-    """Arguments that torch does not have, with the value that it stands for."""
+    """Arguments that torch does not have, with the value that torch implies."""
     renamed: dict[str, str] = field(default_factory=dict[str, str])
     stated: dict[str, str] = field(default_factory=dict[str, str])
-    """Arguments whose defaults differ, as apex has them."""
+    """Arguments whose defaults differ, with apex's defaults."""
     positional: int = 2
 
     @property
@@ -90,7 +90,7 @@ _DATA_PARALLEL = _Part(
     "torch.nn.parallel",
     "DistributedDataParallel",
     frozenset({"module"}),
-    # apex waits for the whole backward pass, so that parameters may go unused.
+    # apex waits for the whole backward pass, so that parameters may be unused.
     renamed={"delay_allreduce": "find_unused_parameters"},
     dropped={"message_size": _ANY, "gradient_average": True},
     positional=1,
@@ -153,7 +153,7 @@ def _import_from(node: ast.ImportFrom, file: PythonFile) -> Outcomes:
 
 
 def _import(node: ast.Import, file: PythonFile) -> Outcomes:
-    """`import apex` goes when nothing of apex is left."""
+    """`import apex` is removed if nothing of apex is left."""
     alone = len(node.names) == 1 and not node.names[0].asname
     if not alone or node.names[0].name.partition(".")[0] != "apex" or is_guarded(node, file):
         return
@@ -186,7 +186,7 @@ def _call(node: ast.Call, file: PythonFile) -> Outcomes:
 
 
 def _local_name(imported: str, local: str, part: _Part, file: PythonFile) -> str:
-    """How the file calls it from now on: an alias stays, a plain name becomes torch's."""
+    """Its new name in the file: an alias stays, a plain name becomes torch's."""
     bound = file.names.module.names.get(part.name, [f"{part.module}.{part.name}"])
     is_free = all(value == f"{part.module}.{part.name}" for value in bound)
     if part.method or (local == imported and is_free):
@@ -195,7 +195,7 @@ def _local_name(imported: str, local: str, part: _Part, file: PythonFile) -> str
 
 
 def _is_ported(function: ast.expr, file: PythonFile) -> bool:
-    """Whether the import that brought a name is one that is ported."""
+    """Whether the import of a name is one that is ported."""
     root: ast.AST = function
     while isinstance(root, ast.Attribute):
         root = root.value
@@ -216,13 +216,13 @@ def _is_ported(function: ast.expr, file: PythonFile) -> bool:
 
 
 def _part(dotted: str, file: PythonFile) -> _Part | None:
-    """What replaces a name of apex, if every use of it in the file allows that."""
+    """The replacement of a name of apex, if every use of it in the file allows that."""
     parts = _PARTS.get(dotted, ())
     if not parts:
         return None
     uses = [n for n in _names_of_apex(file) if file.name(n) == dotted]
     if not uses:
-        # Other modules may take the name from here.
+        # Other modules may import the name from here.
         return None
     calls: list[ast.Call] = []
     for use in uses:
@@ -253,7 +253,7 @@ def _fits(call: ast.Call, part: _Part) -> bool:
         value = keyword.value.value if isinstance(keyword.value, ast.Constant) else _ANY
         if name not in part.renamed and wanted is not _ANY and value is not wanted:
             return False
-    # Which algorithm it is must be said, unless it is the default.
+    # The algorithm must be given, unless it is the default.
     said = {k.arg for k in call.keywords}
     return part is not _ADAM or "adam_w_mode" in said
 

@@ -1,7 +1,7 @@
-"""`Adam(…, fused=True)` asks for the fused kernel where there is one.
+"""`Adam(…, fused=True)` requests the fused kernel only where it exists.
 
-The plug-in has it for AdamW and SGD, not for Adam and Adagrad. Portable code keeps it on GPUs and the
-CPU, NPU-only code leaves it out. Other values of `fused` stay."""
+The plug-in has it for AdamW and SGD, but not for Adam and Adagrad. Portable code keeps it on GPUs
+and the CPU; NPU-only code drops it. Other values of `fused` stay."""
 
 import ast
 

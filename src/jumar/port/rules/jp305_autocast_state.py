@@ -1,7 +1,7 @@
-"""Questions about autocast that name no device, and so mean CUDA's, name the accelerator.
+"""Queries of autocast's state without a device, which mean CUDA, name the accelerator.
 
 `torch.is_autocast_enabled()`, `torch.get_autocast_gpu_dtype()` and their setters, as hand-written
-checkpointing uses them. Only for a torch that takes the device (2.4 on); calls that name one stay."""
+checkpointing uses them. Only for torch versions that take the device (2.4 on); calls with one stay."""
 
 import ast
 
@@ -17,7 +17,7 @@ _NAMES = {
     "torch.set_autocast_enabled": ("set_autocast_enabled", 1),
     "torch.set_autocast_gpu_dtype": ("set_autocast_dtype", 1),
 }
-"""The name from then on, and how many arguments a call without a device has."""
+"""The new name, and how many arguments a call without a device has."""
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:

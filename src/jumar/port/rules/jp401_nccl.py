@@ -1,7 +1,7 @@
 """`"nccl"` becomes the accelerator's own backend, or `"hccl"` under `--npu-only`.
 
-In the place of a backend only: an argument, variable, option or alternative to `"gloo"`. A
-comparison asks for either, also with `Backend.NCCL`. `"cpu:gloo,cuda:nccl"` changes on both sides
+Only where it is used as a backend: an argument, variable, option or alternative to `"gloo"`. A
+comparison accepts either, also with `Backend.NCCL`. `"cpu:gloo,cuda:nccl"` changes on both sides
 of the colon."""
 
 import ast
@@ -48,7 +48,7 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
 
 
 def _member(node: ast.Attribute, file: PythonFile) -> Outcomes:
-    """`torch.distributed.Backend.NCCL`, which has no sister for HCCL everywhere."""
+    """`torch.distributed.Backend.NCCL`, which does not have an HCCL counterpart everywhere."""
     if not (file.name(node) or "").endswith("distributed.Backend.NCCL"):
         return
     parent = file.parent(node)
@@ -71,7 +71,7 @@ def _either(node: ast.expr, parent: ast.Compare, pair: str, file: PythonFile) ->
 
 
 def _names_hccl(parent: ast.AST | None) -> bool:
-    """Whether the same choice knows HCCL already."""
+    """Whether the same choice already includes HCCL."""
     parts: list[ast.expr] = []
     if isinstance(parent, ast.IfExp):
         parts = [parent.body, parent.orelse]
@@ -97,7 +97,7 @@ def _portable(node: ast.expr, file: PythonFile) -> Proposal:
 
 def _is_prose(node: ast.expr, parent: ast.AST | None) -> bool:
     if isinstance(parent, ast.Dict):
-        # A table from devices to backends says something about CUDA, and stays true.
+        # A table from devices to backends is about CUDA, and stays true.
         return node in parent.keys or any(
             isinstance(key, ast.Constant) and key.value == "cuda" for key in parent.keys
         )

@@ -1,6 +1,6 @@
-"""`is_nccl_available()` asks for the accelerator's backend.
+"""`is_nccl_available()` checks for the accelerator's backend.
 
-Left alone it is False on NPUs, and the script quietly trains over gloo."""
+Otherwise it is False on NPUs, and the script silently trains over gloo."""
 
 import ast
 

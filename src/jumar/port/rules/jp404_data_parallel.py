@@ -1,7 +1,7 @@
 """`nn.DataParallel` is reported: NPUs train on many cards with one process each.
 
-So are variants of it that come from elsewhere (`DataParallelWithCallback`); one that the repository
-itself defines is told of where it is made from torch's.
+So are variants from other packages (`DataParallelWithCallback`); one that the repository itself
+defines is reported where it derives from torch's.
 
 `--distributed` makes the change in a plain training script; `model.module` and the like stay."""
 
@@ -30,7 +30,7 @@ _VARIANT = re.compile(r"(?<!Distributed)(?<!Sharded)DataParallel")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Report one call, or one class that is made from it."""
+    """Report one call, or one class derived from it."""
     assert isinstance(node, (ast.Call, ast.ClassDef))
     places = node.bases if isinstance(node, ast.ClassDef) else [node.func]
     for place in places:
@@ -57,7 +57,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _imported_as(place: ast.expr, file: PythonFile) -> str:
-    """The name of what comes from a module that is missing in the repository's own package."""
+    """The name imported from a module that is missing in the repository's own package."""
     bound = file.names.values(place.id, file.scope(place)) if isinstance(place, ast.Name) else []
     return next((name for name in bound if isinstance(name, str)), "")
 

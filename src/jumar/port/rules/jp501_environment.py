@@ -1,9 +1,9 @@
-"""`os.environ["CUDA_VISIBLE_DEVICES"]` has its NPU counterpart set or asked as well.
+"""`os.environ["CUDA_VISIBLE_DEVICES"]` also sets or reads its NPU counterpart.
 
-Only the variables that have a counterpart, only through `os` or a copy of its environment. Others
-(`NCCL_*`) are reported as without effect, and what Slurm sets for GPUs only (`SLURM_GPUS_ON_NODE`) as
-not there. Hiding all cards (`""`, `"-1"`) stays. A shell command that is written as a text gets the
-counterpart too, and `auto` where it has `--nproc_per_node gpu`."""
+Only variables with a counterpart, and only through `os` or a copy of its environment. Others
+(`NCCL_*`) are reported as having no effect, and those that Slurm sets for GPUs only
+(`SLURM_GPUS_ON_NODE`) as missing. Hiding all cards (`""`, `"-1"`) stays. A shell command in a string
+also gets the counterpart, and `auto` instead of `--nproc_per_node gpu`."""
 
 import ast
 
@@ -62,7 +62,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _command(node: ast.Constant | ast.JoinedStr, file: PythonFile) -> Outcomes:
-    """A shell command as a text: `f"CUDA_VISIBLE_DEVICES={card} python train.py"`."""
+    """A shell command in a string: `f"CUDA_VISIBLE_DEVICES={card} python train.py"`."""
     parts = [node] if isinstance(node, ast.Constant) else node.values
     named = any(
         isinstance(part, ast.Constant) and word in str(part.value)
@@ -101,7 +101,7 @@ def _is_variable(node: ast.Constant, parent: ast.AST | None, file: PythonFile) -
 
 
 def _is_copy(node: ast.expr, file: PythonFile) -> bool:
-    """Whether a name is only ever a copy of the environment, made for another process."""
+    """Whether a name is only ever a copy of the environment, for another process."""
     if not isinstance(node, ast.Name):
         return False
     bound = file.names.values(node.id, file.scope(node))
@@ -137,7 +137,7 @@ def _portable(
 
 
 def _in_dict(node: ast.Constant, holder: ast.Dict, target: str, file: PythonFile) -> Outcomes:
-    """An environment for another process; the value is repeated only if it is a plain one."""
+    """An environment for another process; the value is repeated only if it is simple."""
     value = holder.values[holder.keys.index(node)]
     known = any(isinstance(key, ast.Constant) and key.value == target for key in holder.keys)
     if known:
@@ -146,8 +146,8 @@ def _in_dict(node: ast.Constant, holder: ast.Dict, target: str, file: PythonFile
         yield file.remark(
             node,
             str(node.value),
-            Words(f"{node.value} does not choose NPUs.", f"{node.value} 对 NPU 无效。"),
-            Words(f"set {target} to the same value too", f"请同时将 {target} 设为相同的值"),
+            Words(f"{node.value} does not select NPUs.", f"{node.value} 对 NPU 无效。"),
+            Words(f"also set {target} to the same value", f"请同时将 {target} 设为相同的值"),
         )
         return
     _, end = file.span(value)

@@ -1,7 +1,7 @@
-"""Requirements in `setup.py` that are tied to CUDA are reported, as in a list for pip.
+"""Requirements in `setup.py` that are tied to CUDA are reported, as in a requirement list.
 
-Only in scripts that call `setup`, and only texts that are requirements: elements of a list, or a
-name with a version. Names of the package's own parts stay; extras are only mentioned."""
+Only in scripts that call `setup`, and only strings that are requirements: elements of a list, or a
+name with a version. Names of the package's own parts are ignored; extras are only notes."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ _OWN_PARTS = frozenset({"packages", "py_modules", "ext_modules", "keywords", "cl
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Report what a script that calls `setup` asks for, wherever in it that is written."""
+    """Report the requirements of a script that calls `setup`, wherever they are written."""
     assert isinstance(node, ast.Call)
     if file.name(node.func) not in _SETUPS:
         return

@@ -1,7 +1,7 @@
-"""Imports of packages that are tied to CUDA are reported with a way out (JP601 and on).
+"""Imports of packages tied to CUDA are reported with an alternative (JP601 and on).
 
-An import that the script itself guards against failing is only mentioned. Nothing is changed here:
-what replaces a package depends on how it is used (JP303, JP631)."""
+An import that may fail in the script is only a note. Nothing is changed here: the replacement of a
+package depends on how it is used (JP303, JP631)."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 IMPORTED = ("JP60", "JP61", "JP62")
-"""How the codes of these rules begin."""
+"""The prefixes of these rules' codes."""
 _ASKS_FOR_PACKAGE = re.compile(
     r"^(?!not\b).*(?:is_(?!cuda|gpu)[a-z0-9_]+_available|find_spec|[A-Z0-9]_AVAILABLE\b)"
 )
@@ -24,7 +24,7 @@ _FORGIVEN = frozenset(
 
 
 def is_guarded(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the script itself goes on without a package: it asks for it, or forgives its lack."""
+    """Whether the script itself works without a package: it checks for it or catches the error."""
     child = node
     for ancestor in file.ancestors(node):
         if isinstance(ancestor, ast.Try) and child in ancestor.body:
@@ -43,7 +43,7 @@ def _asks(test: ast.expr) -> bool:
 
 
 def _gives_up(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler ends the script, with a better message at most."""
+    """Whether a handler ends the script, possibly with a better message."""
     last = handler.body[-1]
     if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
         return ast.unparse(last.value.func) in ("exit", "quit", "sys.exit", "os._exit")
@@ -108,7 +108,7 @@ RULES = (
     *(_rule(code) for code in sorted({p.code for p in PACKAGES})),
     Rule(
         NAMED_FOR_CUDA,
-        Words("package that is named for CUDA", "以 CUDA 命名的包"),
+        Words("package with CUDA in its name", "名称含 CUDA 的包"),
         (ast.Import, ast.ImportFrom),
         ("cuda",),
         _named_for_cuda,

@@ -1,9 +1,9 @@
-"""Attention of flash_attn and xformers comes from a helper module that computes it with torch.
+"""Attention from flash_attn and xformers is replaced by a helper module that uses torch.
 
 `from flash_attn import flash_attn_func` becomes `from torch_attention import flash_attn_func`; the
-calls stay, and `torch_attention.py` is written beside the code. On a machine that has the package
-the helper uses it. Only where every name and every argument that the file uses is there; an import
-that the script guards against failing stays, and so does everything else (JP601, JP602 tell)."""
+calls stay, and `torch_attention.py` is added to the code. On a machine that has the package, the
+helper uses it. Only if the helper has every name and argument that the file uses; an import that
+may fail in the script stays, and so does everything else (reported as JP601 and JP602)."""
 
 import ast
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _ARGUMENTS_NOT_THERE = frozenset(
     {"softcap", "return_attn_probs", "return_softmax", "block_table", "unused_mask"}
 )
 _VALUES_OF_UNPAD = 4
-"""flash_attn 2.7 gives five; what takes exactly four, or any number, works with either."""
+"""flash_attn 2.7 returns five; code that takes exactly four, or any number, works with either."""
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -71,7 +71,7 @@ def _import(node: ast.Import, file: PythonFile) -> Outcomes:
 
 
 def _use(node: ast.Attribute, file: PythonFile) -> Outcomes:
-    """`xformers.ops.f`, where the import binds the package and so has lost its name."""
+    """`xformers.ops.f`, where the ported import no longer binds the package."""
     module, _, name = (file.name(node) or "").rpartition(".")
     if name not in _MODULES.get(module, ()) or file.text(node) != f"{module}.{name}":
         return
@@ -85,7 +85,7 @@ def _use(node: ast.Attribute, file: PythonFile) -> Outcomes:
 
 
 def _fits(module: str, file: PythonFile) -> bool:
-    """Whether the file uses a module, and nothing of it that the helper lacks."""
+    """Whether the file uses a module, and nothing of it that the helper does not have."""
     root = module.partition(".")[0]
     is_used = False
     for attribute in file.names.found[ast.Attribute]:
@@ -124,7 +124,7 @@ def _takes_four(parent: ast.AST | None) -> bool:
 
 
 def _bias_is_plain(call: ast.Call, file: PythonFile) -> bool:
-    """Whether the bias is a tensor or the one mask that is there, not another object's."""
+    """Whether the bias is a tensor or the one supported mask, not another object."""
     bias = next((k.value for k in call.keywords if k.arg == "attn_bias"), None)
     if bias is None and len(call.args) > 3:
         bias = call.args[3]
@@ -140,7 +140,7 @@ def _bias_is_plain(call: ast.Call, file: PythonFile) -> bool:
 
 RULE = Rule(
     "JP631",
-    Words("attention of flash_attn and xformers", "flash_attn 与 xformers 注意力"),
+    Words("flash_attn and xformers attention", "flash_attn 与 xformers 注意力"),
     (ast.Import, ast.ImportFrom, ast.Attribute, ast.Call),
     ("flash_attn", "xformers"),
     check,

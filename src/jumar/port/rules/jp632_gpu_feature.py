@@ -1,8 +1,8 @@
-"""Features of packages that otherwise run on NPUs, but whose kernels are CUDA's, are reported.
+"""CUDA-only features of packages that otherwise run on NPUs are reported.
 
-8-bit and 4-bit loading and optimisers of transformers (bitsandbytes does them), `flash_attention_2`
-of transformers, GPU indexes of faiss, xformers switched on in diffusers, onnxruntime on CUDA,
-commands of nvidia-smi, cards that submitit and ray are asked for."""
+8-bit and 4-bit loading and optimisers of transformers (through bitsandbytes), `flash_attention_2`
+of transformers, GPU indexes of faiss, xformers in diffusers, onnxruntime on CUDA, nvidia-smi
+commands, GPUs requested through submitit and ray."""
 
 import ast
 import re
@@ -12,30 +12,30 @@ from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 QUANTISED = (
-    Words("This is computed by bitsandbytes.", "该功能由 bitsandbytes 实现。"),
+    Words("This feature is implemented by bitsandbytes.", "该功能由 bitsandbytes 实现。"),
     Words(
-        "use a bitsandbytes that has kernels for NPUs, or train in bfloat16",
+        "use a bitsandbytes version with NPU kernels, or train in bfloat16",
         "请使用支持 NPU 的 bitsandbytes，或使用 bfloat16 训练",
     ),
 )
 FLASH = (
     Words(
-        "transformers takes this from the package flash_attn.",
+        "transformers takes this from the flash_attn package.",
         "transformers 的该实现来自 flash_attn 包。",
     ),
     Words(
-        'use a transformers that knows NPUs for it, or attn_implementation="sdpa"',
+        'use a transformers version that supports it on NPUs, or attn_implementation="sdpa"',
         '请使用支持 NPU 的 transformers，或 attn_implementation="sdpa"',
     ),
 )
 _FAISS = (
-    Words("The GPU indexes of faiss are CUDA's.", "faiss 的 GPU 索引依赖 CUDA。"),
+    Words("The GPU indexes of faiss need CUDA.", "faiss 的 GPU 索引依赖 CUDA。"),
     Words("use the index on the CPU", "请使用 CPU 索引"),
 )
 _DIFFUSERS = (
     Words("xformers is built on CUDA.", "xformers 依赖 CUDA。"),
     Words(
-        "leave it out: diffusers uses torch's attention by itself, which is fused on NPUs",
+        "remove it: diffusers uses torch's attention by default, which is fused on NPUs",
         "请删除：diffusers 默认使用 torch 注意力，在 NPU 上已融合",
     ),
 )
@@ -47,31 +47,31 @@ _ONNX = (
     ),
 )
 _SMI = (
-    Words("nvidia-smi sees NVIDIA cards only.", "nvidia-smi 只能查看 NVIDIA 卡。"),
+    Words("nvidia-smi only sees NVIDIA cards.", "nvidia-smi 只能查看 NVIDIA 卡。"),
     Words(
         "on NPUs use npu-smi info, or torch.npu.mem_get_info and torch.npu.utilization",
         "在 NPU 上请使用 npu-smi info，或 torch.npu.mem_get_info 与 torch.npu.utilization",
     ),
 )
 _SUBMITIT = (
-    Words("This asks Slurm for GPUs.", "此处向 Slurm 申请 GPU。"),
+    Words("This requests GPUs from Slurm.", "此处向 Slurm 申请 GPU。"),
     Words(
-        'ask for NPUs by the name that the cluster gives them, such as slurm_gres="npu:8"',
+        'request NPUs by the name that the cluster uses, such as slurm_gres="npu:8"',
         '请按集群中 NPU 的资源名申请，例如 slurm_gres="npu:8"',
     ),
 )
 _RAY = (
-    Words("This asks ray for GPUs.", "此处向 ray 申请 GPU。"),
+    Words("This requests GPUs from ray.", "此处向 ray 申请 GPU。"),
     Words(
-        'ask for NPUs as a resource of their own: resources={"NPU": 1}',
+        'request NPUs as a custom resource: resources={"NPU": 1}',
         '请将 NPU 作为资源申请：resources={"NPU": 1}',
     ),
 )
 _FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
 OPTIMISERS = r"paged_\w*adamw?_\d+bit|adamw_bnb_8bit|adamw_8bit|lion_8bit|paged_lion\w*"
-"""Names of transformers' optimisers that are those of bitsandbytes."""
+"""Names of transformers' optimisers that come from bitsandbytes."""
 _OF_PACKAGES = {"gpu": ("faiss", _FAISS), "num_gpus": ("ray", _RAY), "use_gpu": ("ray", _RAY)}
-"""Arguments by which packages are given cards."""
+"""Arguments that request cards from packages."""
 _SWITCHES = frozenset({"load_in_8bit", "load_in_4bit"})
 FLASH_NAME = "flash_attention_2"
 
@@ -91,7 +91,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _calls_smi(node: ast.AST, file: PythonFile) -> bool:
-    """Whether a text is a command of nvidia-smi; a sentence about it is not."""
+    """Whether a string is an nvidia-smi command; a sentence about it is not."""
     if not isinstance(node, ast.Constant) or isinstance(file.parent(node), ast.Expr):
         return False
     words = str(node.value).split()

@@ -1,7 +1,7 @@
-"""`torch.cuda.get_device_capability()` taken apart or compared is reported: NPUs answer None.
+"""Indexing or comparing `torch.cuda.get_device_capability()` is reported: it is None on NPUs.
 
-The same for `major` and `minor` of the device's properties, and for names of NVIDIA cards. A condition
-that asks for CUDA first (`torch.cuda.is_available() and …`) stays as it is, and is false on NPUs."""
+The same for `major` and `minor` of the device's properties, and for names of NVIDIA cards. A
+condition that checks for CUDA first (`torch.cuda.is_available() and …`) stays, and is false on NPUs."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ _CARD = re.compile(r"\b(?:A100|H100|H800|A800|V100|T4|RTX|GeForce|Tesla|NVIDIA)\
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Report one decision by the card's generation."""
+    """Report one decision based on the card's generation."""
     if isinstance(node, ast.Call):
         if file.name(node.func) == CAPABILITY:
             yield _generation(node, file)
@@ -31,7 +31,7 @@ def _generation(node: ast.Call, file: PythonFile) -> Remark:
         return _remark(
             node,
             CAPABILITY,
-            "This asks for a generation of NVIDIA cards; on NPUs the answer is no.",
+            "This checks for a generation of NVIDIA cards; it is false on NPUs.",
             "此处判断 NVIDIA 卡的算力；在 NPU 上结果为否。",
             file,
             Severity.LIMIT,
@@ -78,7 +78,7 @@ def _card_name(node: ast.Compare, file: PythonFile) -> Outcomes:
         yield _remark(
             node,
             "torch.cuda.get_device_name",
-            "The name of an NPU is that of its chip, such as Ascend910B.",
+            "The name of an NPU is its chip name, such as Ascend910B.",
             "NPU 的设备名是芯片名，例如 Ascend910B。",
             file,
         )
@@ -97,7 +97,7 @@ def _remark(
         subject,
         Words(en, zh),
         Words(
-            "decide by what is needed (torch.npu.is_bf16_supported, the device's type) instead",
+            "check the needed feature instead (torch.npu.is_bf16_supported, the device's type)",
             "请按所需能力判断（如 torch.npu.is_bf16_supported 或设备类型）",
         ),
         severity=severity,
@@ -108,7 +108,7 @@ def _remark(
 
 RULE = Rule(
     "JP701",
-    Words("decision by CUDA capability", "按 CUDA 算力判断"),
+    Words("decision based on CUDA capability", "按 CUDA 算力判断"),
     (ast.Call, ast.Attribute, ast.Compare),
     ("get_device_capability", "get_device_properties", "get_device_name"),
     check,

@@ -1,7 +1,7 @@
-"""Double precision is reported: most NPU operators do not compute it.
+"""Double precision is reported: most NPU operators do not support it.
 
-`torch.float64`, `torch.double`, `.double()`, a `DoubleTensor` that is moved at once. Integers and
-numpy's own float64 stay unmentioned."""
+`torch.float64`, `torch.double`, `.double()`, a `DoubleTensor` that is moved immediately. Integers
+and numpy's own float64 are not reported."""
 
 import ast
 
@@ -40,11 +40,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         node,
         subject,
         Words(
-            "Most NPU operators do not compute double precision; some run on the CPU instead.",
+            "Most NPU operators do not support double precision; some run on the CPU instead.",
             "多数 NPU 算子不支持双精度，部分会回退到 CPU 执行。",
         ),
         Words(
-            "use float32 where the result allows it, or keep this step on the CPU",
+            "use float32 if it is precise enough, or keep this step on the CPU",
             "精度允许时请使用 float32，或将该步骤放在 CPU 上",
         ),
         severity=Severity.LIMIT,
@@ -54,7 +54,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _leaves_cpu(parent: ast.AST | None, file: PythonFile) -> bool:
-    """Whether a tensor that is made on the CPU is moved at once, or made the default."""
+    """Whether a tensor created on the CPU is moved immediately, or its type becomes the default."""
     if not isinstance(parent, ast.Call):
         return False
     if file.name(parent.func) == "torch.set_default_tensor_type":

@@ -1,6 +1,6 @@
-"""`torch.compile` is reported: its default backend makes CUDA code.
+"""`torch.compile` is reported: its default backend generates CUDA code.
 
-A call that names another backend than inductor stays unmentioned."""
+A call with a backend other than inductor is not reported."""
 
 import ast
 
@@ -25,7 +25,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         node,
         "torch.compile",
         Words(
-            "The default backend of torch.compile, inductor, makes code for NVIDIA cards.",
+            "The default backend of torch.compile, inductor, generates code for NVIDIA cards.",
             "torch.compile 的默认后端 inductor 生成的是 NVIDIA 代码。",
         ),
         Words(

@@ -1,7 +1,7 @@
-"""`torch.jit.script` and `torch.jit.trace` are reported: fused kernels are not made for NPUs.
+"""`torch.jit.script` and `torch.jit.trace` are reported: they generate no fused kernels for NPUs.
 
-Annotations such as `torch.jit.Final`, `@torch.jit.ignore` and `is_scripting` are harmless and stay
-unmentioned."""
+Annotations such as `torch.jit.Final`, `@torch.jit.ignore` and `is_scripting` are harmless and
+not reported."""
 
 import ast
 
@@ -21,7 +21,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             node,
             name,
             Words(
-                f"{name} brings no fusion on NPUs, and some scripted code fails there.",
+                f"{name} fuses nothing on NPUs, and some scripted code fails there.",
                 f"{name} 在 NPU 上没有融合收益，部分脚本化代码会失败。",
             ),
             Words(

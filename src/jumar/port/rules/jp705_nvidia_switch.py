@@ -1,4 +1,4 @@
-"""Switches of cuDNN, TF32 and the attention kernels are mentioned: they do nothing on NPUs.
+"""Switches of cuDNN, TF32 and the attention kernels are noted: they have no effect on NPUs.
 
 They are harmless, so they stay in the code."""
 
@@ -11,18 +11,18 @@ from jumar.port.rules.jp204_tf32_switch import SWITCHES
 
 _PREFIXES = ("torch.backends.cudnn.", "torch.backends.cuda.")
 _TF32 = Words(
-    "TF32 is a format of NVIDIA cards; the like of it on NPUs is HF32.",
+    "TF32 is a format of NVIDIA cards; the NPU equivalent is HF32.",
     "TF32 是 NVIDIA 卡的格式，NPU 上对应的是 HF32。",
 )
 _USE_HF32 = Words(
-    "to allow it set torch.npu.matmul.allow_hf32 and torch.npu.conv.allow_hf32",
+    "to allow it, set torch.npu.matmul.allow_hf32 and torch.npu.conv.allow_hf32",
     "如需启用，请设置 torch.npu.matmul.allow_hf32 与 torch.npu.conv.allow_hf32",
 )
-_NOTHING = Words("nothing to do; it may stay for NVIDIA cards", "无需处理，可保留给 NVIDIA 卡使用")
+_NOTHING = Words("nothing to do; keep it for NVIDIA cards", "无需处理，可保留给 NVIDIA 卡使用")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Mention one switch."""
+    """Report one switch as a note."""
     assert isinstance(node, ast.Attribute)
     name = file.name(node) or ""
     if not name.startswith(_PREFIXES) or isinstance(file.parent(node), ast.Attribute):

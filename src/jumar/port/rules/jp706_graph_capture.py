@@ -1,4 +1,4 @@
-"""Capture of graphs is reported: the plug-in supports it for inference only."""
+"""Graph capture is reported: the plug-in supports it for inference only."""
 
 import ast
 
@@ -18,7 +18,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if name not in _NAMES or not isinstance(node.ctx, ast.Load):
         return
     if name == "torch.cuda.CUDAGraph" and not file.options.npu_only:
-        # JP203 tells about this name in portable code.
+        # JP203 reports this name in portable code.
         return
     yield file.remark(
         node,

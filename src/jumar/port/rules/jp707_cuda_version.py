@@ -1,4 +1,4 @@
-"""`torch.version.cuda` is reported: it is None in a torch for NPUs."""
+"""`torch.version.cuda` is reported: it is None in torch builds for NPUs."""
 
 import ast
 
@@ -8,7 +8,7 @@ from jumar.port.rules.base import Outcomes, Rule
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Report one use; a mere test or print of the value is only mentioned."""
+    """Report one use; merely testing or printing the value is only a note."""
     assert isinstance(node, ast.Attribute)
     if file.name(node) != "torch.version.cuda" or not isinstance(node.ctx, ast.Load):
         return
@@ -20,11 +20,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         node,
         "torch.version.cuda",
         Words(
-            "torch.version.cuda is None in a torch for NPUs.",
+            "torch.version.cuda is None in torch builds for NPUs.",
             "NPU 版 torch 的 torch.version.cuda 为 None。",
         ),
         Words(
-            "guard the use, or ask for the device's type instead",
+            "guard this code, or check the device's type instead",
             "请先判断是否为 None，或改为判断设备类型",
         ),
         severity=Severity.WORK if taken_apart else Severity.INFO,

@@ -1,4 +1,4 @@
-"""Operators that are compiled from CUDA sources are reported: they have to be written anew."""
+"""Operators compiled from CUDA sources are reported: they have to be rewritten."""
 
 import ast
 
@@ -13,7 +13,7 @@ _LOADERS = frozenset({"load", "load_inline", "CppExtension"})
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Report one extension, or one choice of the class that makes it."""
+    """Report one extension, or one choice of the class that builds it."""
     if isinstance(node, ast.Call):
         if _compiles_cuda(node, file):
             yield _remark(node.func, file)
@@ -26,7 +26,7 @@ def _compiles_cuda(node: ast.Call, file: PythonFile) -> bool:
     if name == _OLD_MAKER:
         return True
     if name == _EXTENSIONS + _CUDA_ONLY:
-        # Under another name it was told of where it was chosen.
+        # Under another name, it was reported where it was chosen.
         return file.text(node.func).endswith(_CUDA_ONLY)
     member = name.removeprefix(_EXTENSIONS)
     return name != member and member in _LOADERS and _has_cuda_source(node)
@@ -41,7 +41,7 @@ def _remark(node: ast.expr, file: PythonFile) -> Remark:
             "该算子由 CUDA 源码编译，NPU 无法运行。",
         ),
         Words(
-            "use an equivalent of torch or torch_npu, or write the operator in Ascend C",
+            "use an equivalent in torch or torch_npu, or rewrite the operator in Ascend C",
             "请改用 torch 或 torch_npu 的等价算子，或用 Ascend C 重写",
         ),
         severity=Severity.WORK,

@@ -1,6 +1,6 @@
 """A torch API that the vendor lists as unsupported is reported where it is used.
 
-Methods of optimisers, which are listed but are plain Python, are not. Modules that are made of
+Methods of optimisers, which are listed but are plain Python, are not. Modules composed of
 supported parts are reported as limits, those without a kernel as work."""
 
 import ast
@@ -43,7 +43,7 @@ def report(node: ast.expr, name: str, file: PythonFile) -> Outcomes:
         Words(
             f"{name} is listed as unsupported on NPUs"
             + (
-                ", though it is made of operators that are there."
+                ", although it is composed of supported operators."
                 if kernel
                 else " and has no kernel."
             ),
@@ -51,7 +51,7 @@ def report(node: ast.expr, name: str, file: PythonFile) -> Outcomes:
             + ("，但其组成算子可用。" if kernel else "，且没有对应算子。"),
         ),
         Words(
-            "test it first; where it fails, write it with other operators or keep it on the CPU",
+            "test it first; if it fails, rewrite it with other operators or keep it on the CPU",
             "请先测试；若失败请用其他算子改写，或在 CPU 上执行",
         ),
         severity=Severity.LIMIT if kernel else Severity.WORK,
@@ -61,7 +61,7 @@ def report(node: ast.expr, name: str, file: PythonFile) -> Outcomes:
 
 
 def _only_asked(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the name is only compared with, as in `isinstance(m, nn.RNN)`."""
+    """Whether the name is only compared, as in `isinstance(m, nn.RNN)`."""
     for ancestor in file.ancestors(node):
         if isinstance(ancestor, ast.Call):
             called = ancestor.func.id if isinstance(ancestor.func, ast.Name) else ""

@@ -1,4 +1,4 @@
-"""A torch API that falls back to the CPU, or works for inference only, is reported as a limit.
+"""A torch API that falls back to the CPU is reported as a limit.
 
 Only for functions and classes of torch; Tensor methods of the same names are too common in other
 libraries."""
@@ -29,11 +29,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         node.func,
         name,
         Words(
-            f"{name} may run on the CPU instead of the NPU, with a copy each way.",
+            f"{name} may run on the CPU instead of the NPU, with a copy in each direction.",
             f"{name} 可能回退到 CPU 执行，并产生往返拷贝。",
         ),
         Words(
-            "fine outside the training loop; inside it look for another operator",
+            "fine outside the training loop; inside it, look for another operator",
             "若不在训练循环内可忽略；否则建议更换算子",
         ),
         severity=Severity.INFO,

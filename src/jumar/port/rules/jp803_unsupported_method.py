@@ -1,6 +1,6 @@
 """A Tensor method that the vendor lists as unsupported is reported where it is called.
 
-Only methods whose names no other library uses; the receiver's type is not known."""
+Only methods whose names no other library uses; the object's type is unknown."""
 
 import ast
 

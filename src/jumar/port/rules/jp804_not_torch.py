@@ -1,8 +1,8 @@
-"""A name that torch itself does not have is told apart from one that NPUs do not support.
+"""A name that torch itself does not have is reported separately from one that NPUs do not support.
 
-Only plain members of torch's public modules, only where the script calls them, and not where it
-asks first with `hasattr` or catches the error, nor where the name may be another package's. Modules that
-torch 2 has dropped are told of where they are imported, which ends a script before its first step."""
+Only plain members of torch's public modules that the script calls, unless it checks first with
+`hasattr`, catches the error, or the name may be another package's. Modules that torch 2 has removed
+are reported where they are imported, which would stop the script before its first step."""
 
 import ast
 
@@ -13,24 +13,24 @@ from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _PLUG_INS = tuple(f"torch.{name}." for name in ("npu", "mlu", "musa", "hpu", "gcu", "sdaa", "ops"))
-"""What plug-ins add to torch, and operators that are registered while a program runs."""
+"""What plug-ins add to torch, and operators that are registered at run time."""
 _DROPPED = {
     "torch._six": Words(
-        "take inf from torch, and say str for string_classes, int for int_classes and "
+        "take inf from torch; use str for string_classes, int for int_classes and "
         "collections.abc for container_abcs",
         "请从 torch 导入 inf，string_classes、int_classes、container_abcs 分别改用 str、int、collections.abc",
     ),
     "torch.legacy": Words("use torch.nn", "请改用 torch.nn"),
     "torch.utils.serialization": Words(
-        "convert the file with an old torch once, and load it with torch.load",
+        "convert the file once with an old torch, and load it with torch.load",
         "请先用旧版 torch 转换文件，再用 torch.load 加载",
     ),
 }
-"""Modules that were there before torch 2, and what to use instead."""
+"""Modules that existed before torch 2, and what to use instead."""
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Report one name that is not there: called, or imported."""
+    """Report one missing name: called or imported."""
     if isinstance(node, ast.Call):
         yield from _called(node, file)
     elif file.options.torch >= (2, 0) and not _has_another_way(node, file):
@@ -38,7 +38,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _has_another_way(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the script asks for torch's version first, or catches the error."""
+    """Whether the script checks torch's version first, or catches the error."""
     return any(isinstance(a, (ast.If, ast.Try)) for a in file.ancestors(node))
 
 
@@ -88,7 +88,7 @@ def _asked_first(name: str, file: PythonFile) -> bool:
 
 
 def _may_be_another(node: ast.expr, file: PythonFile) -> bool:
-    """Whether another import than torch's may have given the name, as in `try … except`."""
+    """Whether the name may come from another import, as in `try … except`."""
     while isinstance(node, ast.Attribute):
         node = node.value
     bound = file.names.values(node.id, file.scope(node)) if isinstance(node, ast.Name) else []
@@ -97,7 +97,7 @@ def _may_be_another(node: ast.expr, file: PythonFile) -> bool:
 
 RULE = Rule(
     "JP804",
-    Words("name that torch does not have", "torch 中不存在的接口"),
+    Words("name missing from torch", "torch 中不存在的接口"),
     (ast.Call, ast.Import, ast.ImportFrom),
     ("torch",),
     check,

@@ -1,8 +1,8 @@
-"""A torch API is given what the vendor's list says it does not take on NPUs.
+"""A torch API gets an argument that it does not accept on NPUs, according to the vendor's list.
 
-An element type (`torch.linalg.inv(x.double())`) that the source shows and the list leaves out, or an
-argument with a limit (`nn.LSTM(dropout=0.1)`). Types that are not written stay unmentioned, and so do
-tensors that are made on the CPU."""
+An element type (`torch.linalg.inv(x.double())`) that the source shows and the list does not have, or
+an argument with a limit (`nn.LSTM(dropout=0.1)`). Types that the source does not show and tensors
+created on the CPU are not reported."""
 
 import ast
 
@@ -13,13 +13,13 @@ from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _TOLD = frozenset({"fp64", "complex64", "complex128", "bf16"})
-"""Types that code uses without need, or that only some operators lack; others fail everywhere."""
+"""Types that code uses needlessly, or that only some operators do not support; others always fail."""
 
 
 _NOT_COMPUTED = frozenset(
     {"size", "dim", "numel", "nelement", "stride", "tolist", "item", "cpu", "detach", "data_ptr"}
 )
-"""Methods that only look at a tensor or bring it back; the list names one type for them."""
+"""Methods that only inspect a tensor or copy it back; the list has one type for them."""
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -53,11 +53,12 @@ def _arguments(node: ast.Call, name: str, file: PythonFile) -> Outcomes:
                 keyword,
                 f"{name}({keyword.arg}=…)",
                 Words(
-                    f"On NPUs {name} takes {keyword.arg}={allowed[0]!r} only.",
+                    f"On NPUs, {name} only accepts {keyword.arg}={allowed[0]!r}.",
                     f"NPU 上 {name} 的 {keyword.arg} 仅支持 {allowed[0]!r}。",
                 ),
                 Words(
-                    "leave it out, or do this part by other means", "请去掉该参数，或以其他方式实现"
+                    "remove it, or implement this part differently",
+                    "请去掉该参数，或以其他方式实现",
                 ),
                 severity=Severity.LIMIT,
                 effort=Effort.MINUTES,
@@ -79,7 +80,7 @@ def _type_remark(node: ast.Call, api: Api, given: str, file: PythonFile) -> Rema
         node.func,
         f"{api.name}: {given}",
         Words(
-            f"{api.name} is not listed for {given} on NPUs, only for {listed}.",
+            f"On NPUs, {api.name} is listed for {listed}, not for {given}.",
             f"{api.name} 在 NPU 上未列出 {given}，仅支持 {listed}。",
         ),
         Words(

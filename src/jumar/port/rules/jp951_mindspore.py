@@ -1,6 +1,6 @@
 """MindSpore scripts: `device_target="GPU"` becomes `"Ascend"`, `init("nccl")` becomes `"hccl"`.
 
-Only in calls of MindSpore's own functions; operators are chosen by MindSpore itself."""
+Only in calls of MindSpore's own functions; MindSpore itself chooses the operators."""
 
 import ast
 

@@ -1,8 +1,8 @@
-"""TensorFlow 1.15 scripts: a session's configuration goes through the NPU bridge.
+"""TensorFlow 1.15 scripts: a session's configuration is wrapped by the NPU bridge.
 
 `tf.Session(config=c)` becomes `tf.Session(config=npu_config_proto(config_proto=c))`. Placements on
-`/gpu:0` and the Estimator are reported, and so is the session in portable code, since the bridge is
-there on NPUs only."""
+`/gpu:0` and the Estimator are reported, and so is the session in portable code, since the bridge
+exists only on NPUs."""
 
 import ast
 
@@ -17,7 +17,7 @@ _SESSIONS = frozenset(
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Port one session, or report what is not simple."""
+    """Port one session, or report complex cases."""
     assert isinstance(node, ast.Call)
     name = file.name(node.func) or ""
     if name in _SESSIONS and file.options.npu_only:

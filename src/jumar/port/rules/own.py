@@ -1,4 +1,4 @@
-"""Rules of the project's own: a resolved name is replaced, or reported with the project's words."""
+"""The project's own rules: a resolved name is replaced, or reported with the project's message."""
 
 import ast
 import re
@@ -11,14 +11,14 @@ from jumar.port.rules.base import Outcomes, Rule
 
 
 def rule(own: OwnRule) -> Rule:
-    """Make a rule of one entry of the project file."""
+    """Make a rule from one entry of the project file."""
     if not re.fullmatch(r"[A-Z]+\d+", own.code) or own.code.startswith("JP"):
         raise BadInput(
-            f"rule code {own.code!r} cannot be used",
-            hint="capital letters and a number, not starting with JP, such as LAB101",
+            f"invalid rule code {own.code!r}",
+            hint="use capital letters and a number, such as LAB101; JP is reserved",
         )
     if not own.replace and not own.message:
-        raise BadInput(f"rule {own.code}: neither `replace` nor `message` is given")
+        raise BadInput(f"rule {own.code}: `replace` or `message` is required")
 
     def check(node: ast.AST, file: PythonFile) -> Outcomes:
         if file.name(node) != own.name or not isinstance(getattr(node, "ctx", None), ast.Load):

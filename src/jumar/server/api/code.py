@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.server.edge.auth import Member
-from jumar.server.edge.exchange import BodyTooLarge
+from jumar.server.edge.exchange import too_large
 from jumar.server.edge.ranges import whole_number
 from jumar.server.edge.site import SiteOf
 
@@ -43,7 +43,7 @@ async def put_code(request: Request, site: SiteOf, user: Member, digest: Digest)
     """Send a tar file; it is kept if its SHA-256 is the one in the address."""
     declared = request.headers.get("content-length", "0")
     if whole_number(declared, most=MOST_BYTES) is None:
-        raise BodyTooLarge(MOST_BYTES)
+        raise too_large(MOST_BYTES)
     async with site.uploads.place(user.name):
         incoming = await run_in_threadpool(site.service.begin_code, digest)
         try:

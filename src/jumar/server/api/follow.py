@@ -118,7 +118,7 @@ class Follower:
         try:
             await run_in_threadpool(self._check_rights)
         except (NotAllowed, NotSignedIn) as error:
-            return _event("refused", {"message": error.message, "hint": error.hint})
+            return _event("refused", {**error.as_json()})
         self._checked_at = time.monotonic()
         return b""
 
@@ -146,7 +146,7 @@ class Follower:
     def _read(self) -> bytes:
         if self._log is None:
             try:
-                self._log = OpenLog(self._site.service.log_path(self._job_id, *self._place))
+                self._log = OpenLog(self._site.service.open_log(self._job_id, *self._place))
             except NotFound:
                 return b""
             if self._start.tail is not None:

@@ -1,13 +1,7 @@
-"""Reading a log that may be huge and may still grow: by place, backwards, in blocks.
+"""Reading a log that may be huge and may still grow: by place, backwards, in blocks."""
 
-A job owns its log and may replace it; only a plain file is read, links are not followed."""
-
-import errno
 import os
-import stat
-from pathlib import Path
-
-from jumar.errors import NotFound
+from io import FileIO
 
 BLOCK = 64 * 1024
 MOST_TAIL_BYTES = 16 << 20
@@ -17,18 +11,8 @@ _LONGEST_CHARACTER = 4
 class OpenLog:
     """An open log file; reads do not move anything, so that threads may share it."""
 
-    def __init__(self, path: Path) -> None:
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        try:
-            # A file object, so that one that is forgotten is closed all the same.
-            self._file = os.fdopen(os.open(path, flags), "rb", buffering=0)
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
-                raise NotFound("there is no such log yet") from error
-            raise
-        if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
-            self.close()
-            raise NotFound("the log is not a plain file")
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
 
     def size(self) -> int:
         """How long it is now."""

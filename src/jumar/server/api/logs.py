@@ -28,7 +28,7 @@ Tail = Annotated[int | None, Query(ge=0, le=MOST_LINES, description="only the la
 
 @router.get("", response_model=list[LogFile], summary="The logs of a job")
 async def list_logs(opened: OpenedJob, site: SiteOf) -> Response:
-    """One log a rank, with its size in bytes."""
+    """One log per rank, with its size in bytes."""
     return answer(await run_in_threadpool(site.service.log_files, opened.id))
 
 
@@ -45,7 +45,7 @@ async def list_logs(opened: OpenedJob, site: SiteOf) -> Response:
             },
         },
         206: {"description": "the part that `Range` asks for"},
-        416: {"description": "the range lies behind the end"},
+        416: {"description": "the range begins after the end"},
     },
 )
 async def read_log(
@@ -114,7 +114,7 @@ async def follow_log(
 
 
 def _open(site: Site, job_id: str, node: int, rank: int) -> OpenLog:
-    return OpenLog(site.service.log_path(job_id, node, rank))
+    return OpenLog(site.service.open_log(job_id, node, rank))
 
 
 async def _blocks(log: OpenLog, part: Part) -> AsyncIterator[bytes]:

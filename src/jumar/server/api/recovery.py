@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from jumar.errors import DatabaseAway, DatabaseLost, NotAllowed, StorageFull
 from jumar.server.edge.auth import admin, signed_in, token_of
-from jumar.server.edge.exchange import BodyTooLarge, answer
+from jumar.server.edge.exchange import answer, too_large
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.home import read_json
 from jumar.spec.records import RepairReport, RestoreReport
@@ -107,7 +107,7 @@ async def _receive(request: Request, path: Path) -> None:
             async for chunk in request.stream():
                 received += len(chunk)
                 if received > MOST_BYTES:
-                    raise BodyTooLarge(MOST_BYTES)
+                    raise too_large(MOST_BYTES)
                 await file.write(chunk)
     except OSError as error:
         raise StorageFull(f"cannot keep the backup: {error.strerror}") from error

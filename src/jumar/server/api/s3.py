@@ -16,7 +16,7 @@ from jumar.server.edge.auth import Member
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.settings import Settings
-from jumar.spec.records import S3Keys, UserRecord
+from jumar.spec.records import S3Keys
 from jumar.store.door import Door, door_endpoint
 from jumar.store.forms import is_door, open_door
 from jumar.store.keys import Keys, key_holders, renew_keys, user_keys
@@ -26,10 +26,10 @@ router = APIRouter(tags=["store"])
 
 
 class KeysRequest(BaseModel):
-    """Whether the keys shall be others than before."""
+    """Whether to make new keys."""
 
     model_config = ConfigDict(extra="forbid")
-    renew: Annotated[bool, Field(description="Make new keys; the old ones count no more.")] = False
+    renew: Annotated[bool, Field(description="Make new keys; old keys stop working.")] = False
 
 
 @contextmanager
@@ -45,12 +45,10 @@ def door_of_site(settings: Settings, accounts: Accounts) -> Generator[Door | Non
         door.stop()
 
 
-def set_role(site: Site, name: str, role: str) -> UserRecord:
-    """Change what a user may do, on the platform and behind the door."""
-    user = site.accounts.set_role(name, role)
+def admit_users(site: Site) -> None:
+    """Tell the door, where there is one, who may come in now."""
     if site.door is not None:
         site.door.admit(_guests(site.accounts))
-    return user
 
 
 def new_keys(site: Site, name: str) -> None:
@@ -58,7 +56,7 @@ def new_keys(site: Site, name: str) -> None:
     if site.door is None or name not in key_holders(site.door.home):
         return
     renew_keys(site.door.home, name)
-    site.door.admit(_guests(site.accounts))
+    admit_users(site)
 
 
 @router.post("/me/s3-keys", response_model=S3Keys, summary="My keys for the S3 door")
@@ -72,7 +70,7 @@ async def my_keys(request: Request, site: SiteOf, user: Member, wanted: KeysRequ
     reply = answer(
         S3Keys(
             endpoint=door_endpoint(host, site.door.port),
-            region=site.door.account.region,
+            region=site.door.credential.region,
             access_key=keys.access_key,
             secret_key=keys.secret_key,
         )
@@ -84,7 +82,7 @@ async def my_keys(request: Request, site: SiteOf, user: Member, wanted: KeysRequ
 def _keys(site: Site, door: Door, user: str, renew: bool) -> Keys:
     keys = renew_keys(door.home, user) if renew else user_keys(door.home, user)
     if renew:
-        door.admit(_guests(site.accounts))
+        admit_users(site)
     door.wait_for_key(user)
     return keys
 

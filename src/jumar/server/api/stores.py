@@ -13,7 +13,7 @@ from jumar.server.edge.auth import Member
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.records import StoreAccount
-from jumar.store.accounts import obs_account, validate
+from jumar.store.credentials import obs_credential, validate
 
 router = APIRouter(tags=["stores"])
 # A store that does not answer holds a thread for a while; others have to go on.
@@ -53,8 +53,8 @@ async def delete_store(site: SiteOf, user: Member, kind: Kind) -> Response:
 
 
 def _keep(site: Site, user: str, kind: str, key: StoreKey) -> StoreAccount:
-    account = obs_account(key.region, key.access_key, key.secret_key, key.endpoint)
-    buckets = validate(account)
-    site.stores.keep(user, kind, account)
+    credential = obs_credential(key.region, key.access_key, key.secret_key, key.endpoint)
+    buckets = validate(credential)
+    site.stores.keep(user, kind, credential)
     kept = next(known for known in site.stores.known(user) if known.kind == kind)
     return replace(kept, buckets=buckets)

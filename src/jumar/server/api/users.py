@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.people.tokens import still_held
-from jumar.server.api.s3 import new_keys, set_role
+from jumar.server.api.s3 import admit_users, new_keys
 from jumar.server.edge.auth import Admin, Member, SignedIn, address_of, token_of
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import Site, SiteOf
@@ -84,6 +84,13 @@ async def change_password(
         await to_thread.run_sync(
             lambda: site.accounts.change_password(user.name, old, new, keep=keep), limiter=_hashing
         )
+
+
+def set_role(site: Site, name: str, role: str) -> UserRecord:
+    """Change what a user may do, on the platform and behind the S3 door; waits for the database."""
+    user = site.accounts.set_role(name, role)
+    admit_users(site)
+    return user
 
 
 async def reset_password(site: Site, name: str) -> GivenPassword:

@@ -4,9 +4,10 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from jumar.errors import NotAllowed, NotSignedIn
+from jumar.errors import NotAllowed, NotApproved, NotSignedIn
 from jumar.people.tokens import SESSION_S
 from jumar.server.edge.site import Site, SiteOf, site_of
 from jumar.spec.records import JobSummary, UserRecord
@@ -14,24 +15,24 @@ from jumar.spec.records import JobSummary, UserRecord
 COOKIE = "jumar_session"
 
 
-async def user_or_none(request: Request) -> UserRecord | None:
+async def user_or_none(connection: HTTPConnection) -> UserRecord | None:
     """The user who asks, or None for a stranger."""
-    token = token_of(request)
+    token = token_of(connection)
     if not token:
         return None
-    user = await run_in_threadpool(site_of(request).accounts.user_of, token)
+    user = await run_in_threadpool(site_of(connection).accounts.user_of, token)
     if user is not None:
         # When there are too many connections, those of strangers go first.
-        request.state.user = user.name
+        connection.state.user = user.name
     return user
 
 
-async def signed_in(request: Request) -> UserRecord:
+async def signed_in(connection: HTTPConnection) -> UserRecord:
     """The user who asks, of any role."""
-    user = await user_or_none(request)
+    user = await user_or_none(connection)
     if user is None:
         raise NotSignedIn(
-            "not signed in, or the token is not valid", hint=_sign_in_hint(site_of(request))
+            "not signed in, or the token is not valid", hint=_sign_in_hint(site_of(connection))
         )
     return user
 
@@ -43,7 +44,7 @@ def _sign_in_hint(site: Site) -> str:
 async def member(user: Annotated[UserRecord, Depends(signed_in)]) -> UserRecord:
     """The user who asks, if an administrator has let them in."""
     if user.role not in ("member", "admin"):
-        raise NotAllowed(
+        raise NotApproved(
             f"{user.name} is waiting for an administrator's approval",
             hint=f"ask an administrator to run: jumar users approve {user.name}",
         )
@@ -88,7 +89,7 @@ def check_still_allowed(site: Site, token: str, owner: str) -> None:
     user = site.accounts.user_of(token)
     if user is None:
         raise NotSignedIn(
-            "signed out: the token was taken back or has expired", hint=_sign_in_hint(site)
+            "signed out: the token was revoked or has expired", hint=_sign_in_hint(site)
         )
     if user.role == "pending" or not may_open(user, owner):
         raise NotAllowed(
@@ -134,9 +135,9 @@ def address_of(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def token_of(request: Request) -> str:
-    """The secret that came with a request, or nothing."""
-    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+def token_of(connection: HTTPConnection) -> str:
+    """The secret that came with a request or a handshake, or nothing."""
+    scheme, _, value = connection.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return value.strip()
-    return request.cookies.get(COOKIE, "")
+    return connection.cookies.get(COOKIE, "")

@@ -10,8 +10,8 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
-from jumar.errors import JumarError
-from jumar.server.edge.exchange import BodyTooLarge
+from jumar.errors import TooSlow
+from jumar.server.edge.exchange import too_large
 from jumar.server.edge.ranges import whole_number
 
 MOST_BODY_BYTES = 1 << 20
@@ -19,12 +19,6 @@ SILENCE_LIMIT_S = 15.0
 LEAST_BYTES_PER_S = 2048
 # Before that a pace says nothing.
 _PACE_FROM_S = 30.0
-
-
-class TooSlow(JumarError):
-    """A client that does not send what it has begun."""
-
-    status = 408
 
 
 def paced(receive: Receive) -> Receive:
@@ -60,7 +54,7 @@ async def whole(receive: Receive, headers: Headers) -> tuple[bytes, Receive]:
     """The body, no larger than any JSON that is taken, and a `receive` that begins with it."""
     declared = headers.get("content-length", "0")
     if whole_number(declared, most=MOST_BODY_BYTES) is None:
-        raise BodyTooLarge(MOST_BODY_BYTES)
+        raise too_large(MOST_BODY_BYTES)
     if declared == "0" and "transfer-encoding" not in headers:
         return b"", receive
     body = bytearray()
@@ -70,7 +64,7 @@ async def whole(receive: Receive, headers: Headers) -> tuple[bytes, Receive]:
             raise ClientDisconnect
         body += message.get("body", b"")
         if len(body) > MOST_BODY_BYTES:
-            raise BodyTooLarge(MOST_BODY_BYTES)
+            raise too_large(MOST_BODY_BYTES)
         if not message.get("more_body", False):
             break
     is_given = False

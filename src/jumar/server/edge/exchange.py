@@ -8,21 +8,25 @@ from pydantic_core import from_json, to_json
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jumar.errors import BadInput, JumarError, TooManyAttempts
+from jumar.errors import (
+    BadInput,
+    JumarError,
+    PathNotFound,
+    TooLarge,
+    TooManyAttempts,
+    WrongMethod,
+)
 from jumar.spec.document import validate_spec
+from jumar.spec.faults import fault_words
 from jumar.spec.job import JobSpec
 
 MOST_MESSAGE = 4000
 MOST_SPEC_BYTES = 256 << 10
 
 
-class BodyTooLarge(JumarError):
-    """More was sent than the server takes."""
-
-    status = 413
-
-    def __init__(self, most_bytes: int) -> None:
-        super().__init__(f"the request is larger than {most_bytes} bytes")
+def too_large(most_bytes: int) -> TooLarge:
+    """What to raise when a body has more bytes than that."""
+    return TooLarge(f"the request is larger than {most_bytes} bytes")
 
 
 def answer(record: Any, status: int = 200) -> Response:
@@ -33,11 +37,10 @@ def answer(record: Any, status: int = 200) -> Response:
 def error_answer(error: JumarError) -> Response:
     """The one form of every error."""
     # Messages quote what was sent; clients and terminals are not made for megabytes of it.
-    message = error.message
-    if len(message) > MOST_MESSAGE:
-        message = f"{message[:MOST_MESSAGE]}…"
-    body = {"error": {"message": message, "hint": error.hint}}
-    response = answer(body, error.status)
+    values = error.as_json()
+    if len(error.message) > MOST_MESSAGE:
+        values["message"] = f"{error.message[:MOST_MESSAGE]}…"
+    response = answer({"error": values}, error.status)
     if error.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     if error.status == 408:
@@ -53,7 +56,7 @@ async def read_spec(request: Request) -> JobSpec:
     body = await request.body()
     if len(body) > MOST_SPEC_BYTES:
         # Thousands of them are kept for as long as the jobs are.
-        raise BodyTooLarge(MOST_SPEC_BYTES)
+        raise too_large(MOST_SPEC_BYTES)
     try:
         data = from_json(body)
     except ValueError as error:
@@ -61,8 +64,8 @@ async def read_spec(request: Request) -> JobSpec:
     spec = validate_spec(data, source="job")
     if isinstance(spec.code, str):
         raise BadInput(
-            "job: code: a folder cannot be given over the network",
-            hint="the client uploads folders; give an archive, a git repository or a workdir",
+            "job: code: a folder cannot be sent as a path",
+            hint="give an uploaded archive, a git repository or a workdir; `jumar run` uploads folders",
         )
     return spec
 
@@ -73,21 +76,17 @@ def invalid_request(error: RequestValidationError) -> JumarError:
 
 
 def _words(detail: Any) -> str:
-    # Never the value itself: it may be a password.
-    place = [str(part) for part in detail["loc"]]
     if detail["type"] == "json_invalid":
         return "the body is not JSON"
-    field = ".".join(place[1:]) or place[0]
-    known = {"missing": "is missing", "extra_forbidden": "unknown field"}
-    return f"{field}: {known.get(detail['type'], detail['msg'])}"
+    place = [str(part) for part in detail["loc"]]
+    return f"{'.'.join(place[1:]) or place[0]}: {fault_words(detail)}"
 
 
 def http_error(request: Request, error: HTTPException) -> JumarError:
     """Errors of the framework itself: unknown addresses, wrong methods."""
-    words = {
-        404: f"there is nothing at {request.url.path}",
-        405: f"{request.method} is not allowed at {request.url.path}",
-    }
-    found = JumarError(words.get(error.status_code, str(error.detail)))
-    found.status = error.status_code
-    return found
+    path = request.url.path
+    if error.status_code == PathNotFound.status:
+        return PathNotFound(f"{path} does not exist")
+    if error.status_code == WrongMethod.status:
+        return WrongMethod(f"{request.method} is not allowed for {path}")
+    return JumarError(f"{request.method} {path} cannot be read: {error.detail}")

@@ -1,24 +1,26 @@
-"""The outermost layer: what no request may do, and headers that every answer carries.
+"""The outermost layer: what nobody who connects may do, and headers that every answer carries.
 
-It refuses strange hosts (DNS rebinding), requests sent by other web sites, large and slow bodies, and
-text that cannot be kept; it turns an unexpected error into an answer that tells nothing of the
-inside. A small body is whole before any route is asked, so no route waits for a slow client."""
+Requests and websocket handshakes are held to the same rules (`head`); large and slow bodies are refused,
+and text that cannot be kept; an unexpected error becomes an answer that tells nothing of the inside.
+A small body is whole before any route is asked, so no route waits for a slow client. A websocket is
+for users who are signed in and approved, whatever its route is. What is neither is refused."""
 
 import logging
 from collections.abc import MutableMapping
-from ipaddress import ip_address
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jumar.errors import BadInput, JumarError, NotAllowed
+from jumar.errors import JumarError, ServerFailed
+from jumar.server.edge.auth import member, signed_in
 from jumar.server.edge.bodies import paced, whole
 from jumar.server.edge.exchange import error_answer
+from jumar.server.edge.head import check_head
 from jumar.server.edge.site import API
-from jumar.server.edge.words import check_address, check_body
+from jumar.server.edge.sockets import Bounded, Sockets
+from jumar.server.edge.words import check_body
 
 log = logging.getLogger(__name__)
 
@@ -47,21 +49,28 @@ class Guard:
     def __init__(self, app: ASGIApp, *, loopback_only: bool) -> None:
         self._app = app
         self._loopback_only = loopback_only
+        self._sockets = Sockets()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check, pass on, and watch the answer."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        match scope["type"]:
+            case "http":
+                await self._request(scope, receive, send)
+            case "websocket":
+                await self._websocket(scope, receive, send)
+            case "lifespan":
+                await self._app(scope, receive, send)
+            case kind:
+                raise ValueError(f"the guard lets nothing through that it does not know: {kind!r}")
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = _Answer(scope, send)
         try:
-            headers = Headers(scope=scope)
-            host = _host(headers)
-            if self._loopback_only:
-                check_host(host)
-            if scope["method"] not in _SAFE_METHODS:
-                check_origin(headers)
-            check_address(scope["path"], scope["query_string"])
+            headers = check_head(
+                scope,
+                loopback_only=self._loopback_only,
+                may_change=scope["method"] not in _SAFE_METHODS,
+            )
             receive = paced(receive)
             if not scope["path"].startswith(_LARGE):
                 body, receive = await whole(receive, headers)
@@ -77,9 +86,22 @@ class Guard:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if answer.started:
                 raise
-            unexpected = JumarError("the server failed; its log tells more")
-            unexpected.status = 500
+            unexpected = ServerFailed("the server failed", hint="its log says more: server.log")
             await error_answer(unexpected)(scope, receive, answer.send)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        wire = Bounded(receive, send)
+        try:
+            # A handshake is a GET, and browsers let any page make one with our cookie.
+            check_head(scope, loopback_only=self._loopback_only, may_change=True)
+            user = await member(await signed_in(HTTPConnection(scope)))
+            with self._sockets.place(user.name):
+                await self._app(scope, wire.receive, wire.send)
+        except JumarError as error:
+            await error_answer(error)(scope, wire.receive, wire.send)
+        except Exception:
+            log.exception("websocket %s failed", scope["path"])
+            await wire.close()
 
 
 class _Answer:
@@ -103,40 +125,3 @@ class _Answer:
 def _with_headers(message: Message) -> MutableMapping[str, Any]:
     message.setdefault("headers", [])
     return message
-
-
-def _host(headers: Headers) -> str:
-    # Read for every request: addresses that answers quote are made from it.
-    return _parts(f"//{headers.get('host', '')}").hostname or ""
-
-
-def check_host(host: str) -> None:
-    """A page of another site whose name was bent to 127.0.0.1 sends its own name here."""
-    if host != "localhost" and not _is_loopback(host):
-        raise BadInput(
-            f"this server answers as localhost only, not as {host!r}",
-            hint="to serve a network, set JUMAR_HOST to an address of this machine",
-        )
-
-
-def _parts(address: str) -> SplitResult:
-    try:
-        return urlsplit(address)
-    except ValueError as error:
-        raise BadInput(f"{address[:100]!r} is not an address") from error
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def check_origin(headers: Headers) -> None:
-    """Browsers say where a request comes from; programs send neither header."""
-    site = headers.get("sec-fetch-site")
-    origin = headers.get("origin")
-    foreign = origin is not None and _parts(origin).netloc != headers.get("host")
-    if foreign or site not in (None, "same-origin", "none"):
-        raise NotAllowed("a request sent from another web site was refused")

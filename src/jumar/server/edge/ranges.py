@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from jumar.errors import JumarError
+from jumar.errors import RangeUnsatisfiable
 
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
@@ -15,16 +15,6 @@ def whole_number(text: str, *, most: int) -> int | None:
         return None
     number = int(text)
     return number if number <= most else None
-
-
-class RangeUnsatisfiable(JumarError):
-    """The range lies behind the end."""
-
-    status = 416
-
-    def __init__(self, size: int) -> None:
-        super().__init__(f"the range lies behind the end: the log has {size} bytes")
-        self.size = size
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +40,7 @@ def parse_range(header: str | None, size: int) -> Part | None:
         if last and int(last) < start:
             return None
     if start >= end:
-        raise RangeUnsatisfiable(size)
+        raise RangeUnsatisfiable(
+            f"the range begins after the end: the log has {size} bytes", size=size
+        )
     return Part(start, end)

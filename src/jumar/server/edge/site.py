@@ -4,7 +4,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends
+from starlette.requests import HTTPConnection
 
 from jumar.jobs.service import JobService
 from jumar.people.accounts import Accounts
@@ -35,9 +36,9 @@ class Site:
     """Set when the server is asked to end: endless answers end by themselves."""
 
 
-def site_of(request: Request) -> Site:
-    """The site that a request came to."""
-    site = request.app.state.site
+def site_of(connection: HTTPConnection) -> Site:
+    """The site that a request or a websocket came to."""
+    site = connection.app.state.site
     assert isinstance(site, Site)
     return site
 

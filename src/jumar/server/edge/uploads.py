@@ -5,16 +5,10 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from jumar.errors import JumarError
+from jumar.errors import TooManyUploads
 
 MOST_PER_USER = 4
 PATIENCE_S = 20.0
-
-
-class TooManyUploads(JumarError):
-    """One user's uploads, more than are taken at once."""
-
-    status = 429
 
 
 class Uploads:
@@ -33,8 +27,8 @@ class Uploads:
                 self._running[user] += 1
         except TimeoutError:
             raise TooManyUploads(
-                f"{user} sends code {MOST_PER_USER} times at once already",
-                hint="try again when one of them has ended",
+                f"{user} already has {MOST_PER_USER} uploads in progress",
+                hint="try again when one of them is done",
             ) from None
         try:
             yield

@@ -8,16 +8,10 @@ from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers
 
-from jumar.errors import BadInput, JumarError
+from jumar.errors import BadInput, WrongMediaType
 from jumar.spec.text import flaw_of, flaws
 
 _FORM = "application/x-www-form-urlencoded"
-
-
-class UnknownForm(JumarError):
-    """A body in a form that no route takes."""
-
-    status = 415
 
 
 def check_address(path: str, query: bytes) -> None:
@@ -32,7 +26,7 @@ def check_body(body: bytes, headers: Headers) -> None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind.startswith("multipart/"):
         # Its parts may come in any encoding that Python knows; our forms do not use it.
-        raise UnknownForm("multipart forms are not taken", hint=f"send JSON or {_FORM}")
+        raise WrongMediaType("multipart forms are not accepted", hint=f"send JSON or {_FORM}")
     if kind == _FORM:
         _check_pairs(body)
         return

@@ -19,6 +19,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from jumar.server.edge.head import MOST_HEAD_BYTES
+
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 4096
@@ -116,6 +118,8 @@ class WatchedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._watched_by = connections
         self._head_since: float | None = None
+        self._head_bytes: int | None = None
+        """What came of a head that is not whole yet."""
         self.address = ""
         """Where it comes from."""
 
@@ -131,16 +135,22 @@ class WatchedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+            # The guard answers to one that is whole and somewhat too large; the parser would keep any.
+            if self._head_bytes > 2 * MOST_HEAD_BYTES:
+                self.transport.abort()
         if not self._is_busy and self._head_since is None:
             self._head_since = time.monotonic()
 
     def on_message_begin(self) -> None:
         if self._head_since is None:
             self._head_since = time.monotonic()
+        self._head_bytes = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._head_since = None
+        self._head_since = self._head_bytes = None
         super().on_headers_complete()
 
     @property

@@ -1,4 +1,4 @@
-"""The program that `process.start_detached` runs: a server that outlives whoever started it.
+"""The program that `manage.start_detached` runs: a server that outlives whoever started it.
 
 The settings come on standard input (the address of a database may hold a password, which must not
 stand in the list of processes); one line of JSON goes back on standard output when the server
@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from jumar import errors
 from jumar.errors import JumarError
 from jumar.server.process.serving import serve_until_told
 from jumar.settings import Settings
@@ -41,9 +40,7 @@ def main() -> int:
         serve_until_told(settings, on_ready=lambda info: _report({"ready": encode(info)}))
     except JumarError as error:
         log.error("%s", error)
-        kind = type(error).__name__
-        known = kind if hasattr(errors, kind) or kind == "HomeHeld" else "HomeUnusable"
-        _report({"error": {"kind": known, "message": error.message, "hint": error.hint}})
+        _report({"error": error.as_json()})
         return 2
     return 0
 

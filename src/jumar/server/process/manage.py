@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from jumar import errors
-from jumar.errors import HomeUnusable, JumarError
-from jumar.server.home import HomeHeld, ServerProcess, in_words, prepare_home, server_process
+from jumar.errors import HomeHeld, HomeUnusable, from_json
+from jumar.server.home import ServerProcess, in_words, prepare_home, server_process
 from jumar.settings import Settings
 from jumar.spec.records import ServerInfo
 from jumar.spec.wire import decode
@@ -65,7 +64,7 @@ def _end(found: ServerProcess) -> bool:
             if not found.is_alive():
                 return True
             time.sleep(0.02)
-    raise HomeUnusable(f"the server (process {found.pid}) does not end")
+    raise HomeUnusable(f"the server (process {found.pid}) does not stop")
 
 
 def start_detached(settings: Settings) -> ServerInfo:
@@ -127,19 +126,13 @@ def _read_line(stream: IO[bytes], until: float) -> bytes:
 def _understand(report: bytes, log_path: Path) -> ServerInfo:
     if not report.endswith(b"\n"):
         raise HomeUnusable(
-            f"the server did not start within {START_LIMIT_S:.0f} s or ended at once; "
-            f"the end of {log_path}:\n{_tail(log_path)}"
+            f"the server did not start within {START_LIMIT_S:.0f} s, or ended at once; "
+            f"last lines of {log_path}:\n{_tail(log_path)}"
         )
     message: dict[str, Any] = json.loads(report)
     if "error" in message:
-        raise _error(message["error"])
+        raise from_json(message["error"], unknown=HomeUnusable)
     return decode(ServerInfo, message["ready"])
-
-
-def _error(values: dict[str, Any]) -> JumarError:
-    kind = {"HomeHeld": HomeHeld}.get(values["kind"]) or getattr(errors, values["kind"])
-    found: JumarError = kind(values["message"], hint=values["hint"])
-    return found
 
 
 def _wait_for(settings: Settings, until: float) -> ServerInfo:
@@ -149,8 +142,8 @@ def _wait_for(settings: Settings, until: float) -> ServerInfo:
             return info
         if time.monotonic() > until:
             raise HomeHeld(
-                f"a server holds {settings.home} but does not answer",
-                hint="see server.log there; end it with: jumar down",
+                f"a server is using {settings.home} but does not answer",
+                hint="see server.log there; stop it with: jumar down",
             )
         time.sleep(0.1)
 

@@ -16,9 +16,9 @@ from jumar.server.edge.auth import Member, OpenedJob, SignedIn, find_job
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import is_fragment, render
 from jumar.server.web.spec_view import spec_rows
-from jumar.server.web.staging_view import data_rows, told_at
 from jumar.server.web.terminal import plain
-from jumar.spec.records import JobRecord
+from jumar.spec.records import JobRecord, StagingRecord
+from jumar.spec.staging import data_rows
 from jumar.spec.states import ACTIVE, JobState
 
 router = APIRouter()
@@ -102,7 +102,7 @@ async def job_page(
     version = site.service.version
     if is_fragment(request) and seen == version:
         data = await run_in_threadpool(site.service.staging, opened.id)
-        if carried == told_at(data):
+        if carried == _told_at(data):
             return Response(status_code=_NO_CONTENT)
     record = await run_in_threadpool(site.service.get, opened.id)
     values: dict[str, object] = {
@@ -112,7 +112,7 @@ async def job_page(
         "failed": record.state.is_final and record.state is not JobState.SUCCEEDED,
         "last_attempt": record.attempts[-1] if record.attempts else None,
         "is_active": record.state in ACTIVE,
-        "carried": told_at(record.staging),
+        "carried": _told_at(record.staging),
         "data": data_rows(record),
     }
     if is_fragment(request):
@@ -122,6 +122,11 @@ async def job_page(
     values["shown"] = await run_in_threadpool(_shown_log, site, record, node, rank)
     values["spec_rows"] = spec_rows(record)
     return render(request, "job.html", values, user=user)
+
+
+def _told_at(record: StagingRecord | None) -> str:
+    """When something was last told, as it stands in the page's address."""
+    return "" if record is None else f"{record.updated_at:.3f}"
 
 
 @router.get("/jobs/{owner}/{job}")
@@ -169,7 +174,7 @@ class ShownLog:
 
 def _shown_log(site: Site, record: JobRecord, node: int, rank: int) -> ShownLog:
     try:
-        log = OpenLog(site.service.log_path(record.id, node, rank))
+        log = OpenLog(site.service.open_log(record.id, node, rank))
     except NotFound:
         return ShownLog(node=node, rank=rank, exists=False)
     try:

@@ -6,8 +6,7 @@ from fastapi import APIRouter, Form, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from jumar.server.api.s3 import set_role
-from jumar.server.api.users import reset_password
+from jumar.server.api.users import reset_password, set_role
 from jumar.server.edge.auth import Admin
 from jumar.server.edge.site import SiteOf
 from jumar.server.web.render import render

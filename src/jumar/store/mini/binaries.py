@@ -1,4 +1,4 @@
-"""Data sets in one file each: MNIST idx and CIFAR binary. Records are kept whole."""
+"""Data sets in single files: MNIST idx and CIFAR binary. Records are kept whole."""
 
 import gzip
 import io
@@ -13,7 +13,7 @@ _IDX_TYPES = {0x08: 1, 0x09: 1, 0x0B: 2, 0x0C: 4, 0x0D: 4, 0x0E: 8}
 
 
 def idx_partner(name: str) -> str | None:
-    """The labels that belong to a file of images, by the names everybody uses."""
+    """The label file that belongs to a file of images, by the usual names."""
     partner = re.sub(r"images([.-])idx3", r"labels\1idx1", name)
     return partner if partner != name else None
 
@@ -42,7 +42,7 @@ def _read_idx(data: bytes) -> tuple[tuple[int, ...], int, bytes]:
     for length in shape[1:]:
         item *= length
     if len(data) - start != item * shape[0]:
-        raise BadInput("the idx file has not the size that its header tells")
+        raise BadInput("the size of the idx file does not match its header")
     return shape, item, data[start:]
 
 
@@ -54,33 +54,33 @@ def _cut_idx(data: bytes, indices: list[int]) -> bytes:
 
 
 def unpacked(name: str, data: bytes, limit: int) -> bytes:
-    """The content of a file that may be gzip; refuses one that grows past `limit`."""
+    """The content of a file that may be gzip; refuses more than `limit` bytes."""
     if not name.endswith(".gz"):
         return data
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             opened = file.read(limit + 1)
     except (OSError, EOFError) as error:
-        raise BadInput(f"not whole gzip: {error}") from error
+        raise BadInput(f"incomplete or damaged gzip: {error}") from error
     if len(opened) > limit:
         raise BadInput(f"it unpacks to more than {limit} bytes")
     return opened
 
 
 def repacked(name: str, data: bytes) -> bytes:
-    """The reverse; without the time, so that the same cut gives the same file."""
+    """The reverse, without a timestamp, so that the same input gives the same file."""
     return gzip.compress(data, mtime=0) if name.endswith(".gz") else data
 
 
 def may_be_cifar(name: str, size: int) -> bool:
-    """Whether name and size are of CIFAR binary: 3072 pixels and one or two labels a record."""
+    """Whether name and size fit CIFAR binary: 3072 pixels and one or two labels per record."""
     steps = (_CIFAR_PIXELS + 1, _CIFAR_PIXELS + 2)
     return name.lower().endswith(".bin") and size > 0 and any(size % step == 0 for step in steps)
 
 
 def cut_cifar(data: bytes, wish: Wish) -> tuple[bytes, int] | None:
-    """A few records of each (fine) label, and how many labels there are; None for another file."""
-    # The label bytes of CIFAR-10, and the coarse and fine ones of CIFAR-100.
+    """A few records of each (fine) label, and the number of labels; None for other files."""
+    # One label byte in CIFAR-10; a coarse and a fine one in CIFAR-100.
     for most in ((10,), (20, 100)):
         step = _CIFAR_PIXELS + len(most)
         columns = [data[place::step] for place in range(len(most))]

@@ -1,4 +1,4 @@
-"""Which few to keep: the same ones for the same seed, whatever the order of the listing."""
+"""Which samples to keep: the same for the same seed, whatever the order of the listing."""
 
 import hashlib
 from collections import Counter
@@ -18,7 +18,7 @@ class Wish:
 
 
 def rank(seed: int, name: str) -> bytes:
-    """A place in line that depends on seed and name only."""
+    """A sort key that depends only on seed and name."""
     return hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "surrogateescape")).digest()
 
 
@@ -29,7 +29,7 @@ def few_of_each(
     classes_of: Callable[[T], Collection[str]],
     name_of: Callable[[T], str],
 ) -> list[T]:
-    """At least `per_class` of each class where there are as many, in the order in which they came.
+    """At least `per_class` of each class, if there are that many, in their original order.
 
     An item of several classes counts for each of them; rare classes choose first, so that others
     need fewer of their own."""

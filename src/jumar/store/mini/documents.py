@@ -1,6 +1,6 @@
-"""What tells the classes of files: JSON of several forms, COCO, VOC, LabelMe, YOLO, and tables.
+"""Documents that label files: JSON of several forms, COCO, VOC, LabelMe, YOLO, and tables.
 
-A document names files with their labels, and can be cut to those that are kept."""
+A document names files with their labels, and can be reduced to the files that are kept."""
 
 import json
 import re
@@ -22,17 +22,17 @@ _LISTS = ("annotations", "images", "data", "samples", "items", "files")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file that speaks of others. `cut` gives what stays of it; None when nothing does."""
+    """A file about other files. `cut` returns what remains of it; None if nothing does."""
 
     name: str
     kind: str
     labels: Labels
-    """File, as the document calls it, to its classes: none where it only lists."""
+    """Each file, as the document names it, with its classes; none if the document only lists files."""
     cut: Callable[[Keeps], bytes | None]
 
 
 def read_document(name: str, data: bytes, files: Files) -> Document | None:
-    """What the file says; None when it does not speak of these files."""
+    """What the file says; None if it is not about these files."""
     suffix = PurePosixPath(name).suffix.lower()
     if suffix == ".xml":
         return _voc(name, data, files)
@@ -63,7 +63,7 @@ def _voc(name: str, data: bytes, files: Files) -> Document | None:
     if root.tag != "annotation":
         return None
     labels = {element.text or "" for element in root.iterfind("object/name")}
-    # Loaders go by the name of the annotation; what it says of the image is often stale.
+    # Loaders use the name of the annotation file; the image name inside is often outdated.
     stem = PurePosixPath(name).stem
     image = stem if files.knows(stem) else root.findtext("filename") or stem
     return _of_one(name, "voc", data, image, labels)
@@ -146,7 +146,7 @@ def _mostly(scores: Iterable[float]) -> bool:
 def _rows(
     name: str, kind: str, rows: list[Any], files: Files, dump: Callable[[list[Row]], bytes]
 ) -> Document | None:
-    """A list of objects of which one field names a file."""
+    """A list of objects, one field of which names a file."""
     if not rows or not all(isinstance(row, dict) for row in rows):
         return None
     typed = cast("list[Row]", rows)

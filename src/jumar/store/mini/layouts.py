@@ -19,7 +19,7 @@ from jumar.store.mini.samples import TABLES, Files, folder_of, is_image, sample_
 from jumar.store.parallel import in_threads
 
 STATIC_BYTES = 10_000_000
-"""A file above this size that is one of few of its kind is kept whole: weights, word vectors."""
+"""Larger files that are few of their kind are kept whole: weights, word vectors."""
 _MOST_TABLE_BYTES = 512_000_000
 _MOST_LISTS = 200
 _READERS = 16
@@ -31,7 +31,7 @@ _PICKLED = re.compile(r"(?:^|/)(?:data_batch_\d+|test_batch|train|test)$")
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The files of a data set, by their names in it."""
+    """The files of a data set, by their relative names."""
 
     store: Store
     entries: dict[str, Entry]
@@ -39,11 +39,11 @@ class Tree:
     def read(self, name: str) -> bytes:
         """A whole file."""
         if self.entries[name].size > _MOST_TABLE_BYTES:
-            raise BadInput(f"{name} is too large to be cut in memory")
+            raise BadInput(f"{name} is too large to be reduced in memory")
         return self.store.read(self.entries[name].key)
 
     def open(self, name: str) -> BinaryIO:
-        """A file to be read from its beginning, however large."""
+        """A file to be read sequentially, however large."""
         entry = self.entries[name]
         if isinstance(self.store, FolderStore):
             return open(self.store.path(entry.key), "rb")
@@ -55,7 +55,7 @@ class Tree:
 
 
 class _Window(io.RawIOBase):
-    """An object as a file, a range a read."""
+    """An object as a file, one range request per read."""
 
     def __init__(self, store: Store, entry: Entry) -> None:
         self._store, self._entry, self._at = store, entry, 0
@@ -74,7 +74,7 @@ class _Window(io.RawIOBase):
 
 @dataclass
 class Chosen:
-    """What is kept: whole files by name, and files that were made new."""
+    """What is kept: unchanged files by name, and rewritten files."""
 
     kept: set[str] = field(default_factory=set[str])
     made: dict[str, bytes] = field(default_factory=dict[str, bytes])
@@ -82,7 +82,7 @@ class Chosen:
     classes: int = 0
 
     def make(self, layout: str, files: dict[str, bytes], classes: int) -> set[str]:
-        """Note files that were made, of one layout; gives their names."""
+        """Record rewritten files of one layout; returns their names."""
         self.layouts.add(layout)
         self.made.update(files)
         self.classes = max(self.classes, classes)
@@ -141,7 +141,7 @@ def _tfrecord(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[str
             groups[group].append(name)
     done: set[str] = set()
     for shards in groups.values():
-        # Twice through, so that only what is kept is ever held.
+        # Two passes, so that only what is kept is held in memory.
         records: list[tuple[str, int, frozenset[str]]] = []
         for shard in shards:
             payloads = enumerate(_records(tree, shard))
@@ -189,7 +189,7 @@ def _records(tree: Tree, name: str) -> Iterable[tuple[bytes, bytes]]:
 
 
 def _annotated(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[str]:
-    """Files that documents speak of: those give the classes and are cut along."""
+    """Files that documents describe: the documents give the classes, and are reduced too."""
     files = Files(left)
     documents = _documents(tree, left, files)
     about = {document.name for document in documents}
@@ -207,7 +207,7 @@ def _annotated(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[st
         return set()
 
     def classes_of(sample: str) -> list[str]:
-        # Where documents only list, the folders tell.
+        # If documents only list files, the folders give the classes.
         own = labels[sample] or {sample.rpartition("/")[0]}
         return [f"{split}\0{label}" for split in splits[sample] - {""} or {""} for label in own]
 
@@ -235,7 +235,7 @@ def _annotated(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[st
 
 
 def _documents(tree: Tree, left: set[str], files: Files) -> list[Document]:
-    """Those of the files that speak of others of them."""
+    """Those of the files that describe others."""
     candidates: list[str] = []
     lists = Counter(folder_of(name) for name in left if _suffix(name) == ".txt")
     for name in sorted(left):
@@ -261,7 +261,7 @@ def _suffix(name: str) -> str:
 
 
 def _folders(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> None:
-    """The rest: a few of each folder; what there is little of is kept whole."""
+    """The rest: a few of each folder; small groups are kept whole."""
     kinds = Counter((folder_of(name), _suffix(name)) for name in left)
     samples: dict[str, list[str]] = defaultdict(list)
     for name in sorted(left):
@@ -285,7 +285,7 @@ def _folders(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> None:
 
 
 def _labels_by_place(samples: list[str]) -> dict[str, str]:
-    """The folder of each sample; in a folder that is no class, the name up to its number."""
+    """The folder of each sample; in a folder that is not a class, the name up to its number."""
     by_folder: dict[str, list[str]] = defaultdict(list)
     for sample in samples:
         by_folder[folder_of(sample)].append(sample)

@@ -1,17 +1,17 @@
-"""Make a mini data set: look at what is there, choose, copy."""
+"""Make a mini data set: list, choose, copy."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from jumar.errors import BadInput, NotFound
 from jumar.store.archive import is_archive
-from jumar.store.base import Place
 from jumar.store.mini.choice import Wish
 from jumar.store.mini.layouts import Chosen, Tree, choose
 from jumar.store.mini.packed import unpacked_aside
 from jumar.store.parallel import in_threads
-from jumar.store.transfer.one import copy_entry
+from jumar.store.places import Place
 from jumar.store.transfer.records import Progress
+from jumar.store.transfer.run import copy_entry
 
 _WRITERS = 16
 
@@ -37,11 +37,11 @@ def make_mini(
 ) -> MiniReport:
     """Keep a few files of each class of `source` in `target`."""
     if per_class < 1:
-        raise BadInput("--per-class has to be at least 1")
+        raise BadInput("--per-class must be at least 1")
     if source.url.holds(target.url):
         raise BadInput(
-            f"{target.url} lies inside {source.url}: its labels would be cut",
-            hint="give it a place of its own",
+            f"{target.url} is inside {source.url}, whose labels would be cut",
+            hint="choose a separate target",
         )
     target.store.make_ready()
     wish = Wish(per_class, seed)
@@ -53,7 +53,7 @@ def make_mini(
         {entry.key[cut:]: entry for entry in source.store.walk(source.prefix)},
     )
     if not tree.entries:
-        raise NotFound(f"there are no files at {source.url}")
+        raise NotFound(f"{source.url} contains no files")
     archives = sorted(name for name in tree.entries if is_archive(name))
     plain = replace(tree, entries={k: v for k, v in tree.entries.items() if not is_archive(k)})
     chosen = choose(plain, wish)
@@ -101,7 +101,7 @@ def _written(tree: Tree, target: Place, chosen: Chosen, progress: Progress) -> M
 
 
 def _mini_of_archive(source: Place, target: Place, wish: Wish) -> MiniReport:
-    """Unpack aside, cut, and pack again where the target is an archive too."""
+    """Unpack into a temporary folder, reduce, and repack if the target is an archive too."""
     with unpacked_aside(source) as aside:
         report = make_mini(aside.all, aside.few, per_class=wish.per_class, seed=wish.seed)
         return replace(report, bytes=aside.deliver(target))

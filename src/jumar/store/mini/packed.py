@@ -1,4 +1,4 @@
-"""Archives as folders for a while: unpacked aside, and packed again."""
+"""Archives as temporary folders: unpacked, and packed again."""
 
 import tarfile
 import tempfile
@@ -10,22 +10,21 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from jumar.store.archive import Limits, is_archive, unpack
-from jumar.store.base import Place
 from jumar.store.folder import FolderStore
-from jumar.store.transfer.one import copy_entry
-from jumar.store.url import parse_url
+from jumar.store.places import Place, parse_url
+from jumar.store.transfer.run import copy_entry
 
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """What was unpacked, and where what is kept of it goes before it is delivered."""
+    """The unpacked files, and a folder for the selection before it is delivered."""
 
     scratch: Path
     all: Place
     few: Place
 
     def deliver(self, target: Place) -> int:
-        """Bring what was kept to the target, packed where its name is of an archive; gives bytes."""
+        """Copy the selection to the target, packed if that is an archive name; returns the bytes."""
         folder = Path(self.few.url.path)
         if not is_archive(target.key):
             keys = [(entry, target.prefix + entry.key) for entry in self.few.store.walk()]
@@ -42,7 +41,7 @@ class Aside:
 
 @contextmanager
 def unpacked_aside(source: Place) -> Generator[Aside]:
-    """The archive, unpacked in a folder that is gone afterwards."""
+    """The archive, unpacked into a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="jumar-mini-") as scratch:
         places: list[Place] = []
         for name in ("all", "few"):
@@ -54,7 +53,7 @@ def unpacked_aside(source: Place) -> Generator[Aside]:
 
 
 def _pack(folder: Path, archive: Path) -> None:
-    """The same files give the same archive: no times, no owners."""
+    """Reproducibly: the same files give the same archive, without times and owners."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     if archive.suffix.lower() == ".zip":
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from jumar.store.mini.choice import Wish, few_by_label
 
 _LABELS = ("fine_labels", "labels")
-# What loading bytes that are no pickle, or one of something else, may raise.
+# What loading something that is not such a pickle may raise.
 _NOT_PLAIN_DATA = (
     *(pickle.UnpicklingError, EOFError, LookupError, ValueError, TypeError, AttributeError),
     *(ArithmeticError, MemoryError, RecursionError),
@@ -22,7 +22,7 @@ _NOT_PLAIN_DATA = (
 
 @dataclass
 class _Dtype:
-    """A numpy dtype: its code, and the state that tells the order of bytes."""
+    """A numpy dtype: its code, and the state with the byte order."""
 
     code: Any
     align: Any
@@ -43,7 +43,7 @@ class _Array:
     def __setstate__(self, state: Any) -> None:
         _, shape, dtype, fortran, data = state
         if fortran or not isinstance(dtype, _Dtype) or not isinstance(data, bytes):
-            raise pickle.UnpicklingError("an array of another kind")
+            raise pickle.UnpicklingError("an unsupported kind of array")
         self.shape, self.dtype, self.data = tuple(shape), dtype, data
 
     def cut(self, indices: list[int]) -> "_Array":
@@ -81,7 +81,7 @@ class _Reader(pickle.Unpickler):
 
 
 def cut_pickle(data: bytes, wish: Wish) -> tuple[bytes, int] | None:
-    """A batch with a few images of each label, and how many labels it has; None for another file."""
+    """A batch with a few images of each label, and the number of labels; None for other files."""
     try:
         batch = _Reader(io.BytesIO(data), encoding="bytes").load()
     except _NOT_PLAIN_DATA:
@@ -100,7 +100,7 @@ def cut_pickle(data: bytes, wish: Wish) -> tuple[bytes, int] | None:
         return None
     kept = few_by_label(marks, wish)
     cut = {key: _cut_value(value, kept, len(marks)) for key, value in values.items()}
-    # Before protocol 3 there was one kind of string, and the reader says what it shall become.
+    # Before protocol 3 there was one kind of string; the reader decides what it becomes.
     strings_are_old = data[:1] != b"\x80" or data[1] < 3
     return b"\x80\x02" + _written(cut, strings_are_old) + b".", len(set(marks))
 

@@ -1,4 +1,4 @@
-"""What belongs together: an image, its mask, its label file; and which file a table means."""
+"""What belongs together: an image, its mask, its label file; and which file a table refers to."""
 
 import re
 from collections import defaultdict
@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 
 IMAGES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm"}
 TABLES = {".csv", ".tsv", ".json", ".jsonl", ".xml", ".txt", ".lst", ".cls"}
-"""Files that may speak of others."""
-# Folders that hold the sides of one sample under one name: images/7.jpg and labels/7.txt.
+"""Files that may describe others."""
+# Folders that hold parts of one sample under one name: images/7.jpg and labels/7.txt.
 _SIDES_OF_A_SAMPLE = {
     *("image", "images", "img", "imgs", "jpegimages"),
     *("label", "labels", "mask", "masks", "annotation", "annotations", "xmls"),
@@ -19,12 +19,12 @@ _SAME_SPLIT = {"valid": "val", "validation": "val"}
 
 
 def is_image(name: str) -> bool:
-    """Whether the name is of a sample of its own."""
+    """Whether this is the name of a sample."""
     return PurePosixPath(name).suffix.lower() in IMAGES
 
 
 def sample_of(name: str) -> str:
-    """The sample that a file is part of: alike for all its parts."""
+    """The sample that a file is part of: the same for all its parts."""
     path = PurePosixPath(name)
     folders: list[str] = []
     for part in path.parts[:-1]:
@@ -36,7 +36,7 @@ def sample_of(name: str) -> str:
 
 
 def split_of(name: str) -> str:
-    """train, val or test, where a name tells; its last word for one decides."""
+    """train, val or test, if the path contains such a word; the last one wins."""
     found: list[str] = _SPLIT.findall(name.lower())
     return _SAME_SPLIT.get(found[-1], found[-1]) if found else ""
 
@@ -47,7 +47,7 @@ def folder_of(name: str) -> str:
 
 
 class Files:
-    """Finds the files that a table means, though it may name them from another folder."""
+    """Finds the files that a table refers to, even if its paths start from another folder."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._by_name: dict[str, list[str]] = defaultdict(list)
@@ -55,23 +55,23 @@ class Files:
         for name in sorted(names):
             path = PurePosixPath(name)
             self._by_name[path.name].append(name)
-            # Label files have the stem of their image, and are not meant by it.
+            # Label files share the stem of their image, but are not what the stem refers to.
             if path.suffix.lower() not in TABLES:
                 self._by_stem[path.stem].append(name)
 
     def knows(self, told: str) -> float:
-        """How surely `told` is a file here: 1 with its ending, less without."""
+        """How certainly `told` is a file here: 1 with its extension, less without."""
         last = _parts(told)[-1]
         if last in self._by_name:
             return 1.0
         return 0.9 if self._by_bare_name(last) else 0.0
 
     def _by_bare_name(self, last: str) -> list[str]:
-        """Files of this stem; pictures are often converted, and their tables forgotten."""
+        """Files with this stem; images are often converted without updating the tables."""
         return self._by_stem.get(PurePosixPath(last).stem if is_image(last) else last, [])
 
     def found(self, told: str, table: str) -> tuple[str, ...]:
-        """The files: those with most of the told path, of the table's split, nearest to the table."""
+        """The files: the longest match of the given path, in the table's split, nearest to the table."""
         *folders, last = _parts(told)
         names = self._by_name.get(last) or self._by_bare_name(last)
         if len(names) < 2:
@@ -80,7 +80,7 @@ class Files:
         names = _best(names, [split_of(folder_of(name)) == split_of(table) for name in names])
         home = PurePosixPath(table).parts[:-1]
         nearest: list[str] = []
-        # A picture and its mask are both meant, wherever they are.
+        # It refers to both an image and its mask, wherever they are.
         for ending in sorted({PurePosixPath(name).suffix for name in names}):
             alike = [name for name in names if PurePosixPath(name).suffix == ending]
             nearest += _best(alike, [_common(home, PurePosixPath(name).parts) for name in alike])

@@ -1,4 +1,4 @@
-"""Tables as text: CSV with a header or without, lists of paths. Rows that stay keep their bytes."""
+"""Tables as text: CSV with or without a header, lists of paths. Kept rows keep their exact bytes."""
 
 import csv
 import re
@@ -35,7 +35,7 @@ class Table:
 
 
 def read_table(data: bytes, suffix: str, knows: Callable[[str], float]) -> Table | None:
-    """The rows; None when no column names files that are known."""
+    """The rows; None if no column names known files."""
     decoded = _decoded(data)
     if decoded is None or not decoded[0].strip():
         return None
@@ -50,7 +50,7 @@ def read_table(data: bytes, suffix: str, knows: Callable[[str], float]) -> Table
     told = file_column(columns, knows)
     if told is None:
         return None
-    # Some tables have a line with a count, or remarks, before or after the one with the names.
+    # Some tables have a line with a count, or comments, before or after the header.
     above = next(at for at, value in enumerate(columns[told]) if knows(value))
     names = [column[above - 1].strip().lower() for column in columns] if above else []
     label = label_column(names, [column[above:] for column in columns], told)
@@ -65,17 +65,17 @@ def read_table(data: bytes, suffix: str, knows: Callable[[str], float]) -> Table
 
 
 def _place_of(number: int, lines: list[tuple[list[str], str]]) -> int:
-    """Where the row of this number is, empty lines counted."""
+    """Where the row of this number is, counting empty lines."""
     filled = [at for at, (fields, _) in enumerate(lines) if fields]
     return filled[number]
 
 
 def file_column(columns: list[list[str]], knows: Callable[[str], float]) -> int | None:
-    """The column of which most values are files; whole names before bare ones."""
+    """The column with the most file names; names with an extension win over those without."""
     best, best_score = None, 0.0
     for at, column in enumerate(columns):
         looked = column[:_LOOKED_AT_ROWS]
-        # Without a header the first row counts too; with one, it must not spoil a short table.
+        # Without a header the first row counts too; a header must not disqualify a short table.
         score = sum(knows(value) for value in looked) / max(1, len(looked) - (len(looked) > 1))
         if score >= 0.5 and score > best_score:
             best, best_score = at, score
@@ -83,7 +83,7 @@ def file_column(columns: list[list[str]], knows: Callable[[str], float]) -> int 
 
 
 def label_column(names: list[str], columns: list[list[str]], told: int) -> int | None:
-    """The column with the class: by its name, else the first whose values repeat, words first."""
+    """The class column: by its name, else the first with repeating values, preferring words."""
     for wanted in LABEL_FIELDS:
         if wanted in names and names.index(wanted) != told:
             return names.index(wanted)
@@ -110,7 +110,7 @@ def _decoded(data: bytes) -> tuple[str, str] | None:
 
 
 def _split(text: str, suffix: str, knows: Callable[[str], float]) -> list[tuple[list[str], str]]:
-    """Fields and raw text of each row; a quoted field may go over several lines."""
+    """Fields and raw text of each row; a quoted field may span several lines."""
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     delimiter = _delimiter(lines, suffix)
     if delimiter is None:

@@ -1,4 +1,4 @@
-"""TFRecord files: records are kept whole, with their checksums. Labels are read from the Examples."""
+"""TFRecord files: records are kept as they are, with checksums. Labels come from the Examples."""
 
 import re
 import struct
@@ -8,7 +8,7 @@ from typing import Protocol
 from jumar.errors import BadInput
 
 _ENDINGS = re.compile(r"\.(tfrecords?|tfrec|records?)\b|-\d{5}-of-\d{5}$", re.IGNORECASE)
-# The first that an Example has is taken.
+# The first one that an Example has is used.
 _LABELS = (
     "image/class/label",
     "image/object/class/label",
@@ -27,7 +27,7 @@ class _Readable(Protocol):
 
 
 def shard_group(name: str) -> str | None:
-    """What the shards of one data set have in common; None when the name is not of a TFRecord."""
+    """The name that the shards of one data set share; None if it is not a TFRecord name."""
     if not _ENDINGS.search(name):
         return None
     return re.sub(r"\d{2,}", "#", name)
@@ -40,7 +40,7 @@ def read_records(file: _Readable) -> Iterator[tuple[bytes, bytes]]:
             raise BadInput("the TFRecord file ends inside a record")
         length, mark = struct.unpack("<QI", head)
         if _masked_crc32c(head[:8]) != mark or length > _MOST_RECORD_BYTES:
-            raise BadInput("it is no TFRecord file, or damaged: the checksum of a length is wrong")
+            raise BadInput("not a TFRecord file, or damaged: the checksum of a length is wrong")
         rest = file.read(length + 4)
         if len(rest) < length + 4:
             raise BadInput("the TFRecord file ends inside a record")
@@ -48,7 +48,7 @@ def read_records(file: _Readable) -> Iterator[tuple[bytes, bytes]]:
 
 
 def is_tfrecord(head: bytes) -> bool:
-    """Whether a file that begins with these twelve bytes is one."""
+    """Whether a file that begins with these twelve bytes is a TFRecord."""
     return len(head) == 12 and _masked_crc32c(head[:8]) == struct.unpack("<I", head[8:])[0]
 
 
@@ -63,7 +63,7 @@ def _masked_crc32c(data: bytes) -> int:
 
 
 def labels_of(payload: bytes) -> frozenset[str]:
-    """The values of the feature that tells the class; empty where there is none to read."""
+    """The values of the feature that holds the class; empty if there is none."""
     try:
         features = _features(payload)
     except (IndexError, ValueError):
@@ -73,7 +73,7 @@ def labels_of(payload: bytes) -> frozenset[str]:
 
 
 def _features(payload: bytes) -> dict[str, list[str]]:
-    """Name to values, of the features that may be labels."""
+    """The features that may be labels, by name."""
     found: dict[str, list[str]] = {}
     for number, features in _fields(payload):
         if number != 1 or not isinstance(features, bytes):
@@ -109,7 +109,7 @@ def _values(feature: bytes) -> list[str]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """Numbers and values of a protobuf message; those of fixed width as bytes."""
+    """Field numbers and values of a protobuf message; fixed-width values as bytes."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)

@@ -1,4 +1,4 @@
-"""`python -m jumar.store.staging bring|keep|send PLAN`, one step of an attempt each."""
+"""`python -m jumar.store.staging bring|keep|send PLAN`: one step of an attempt."""
 
 import logging
 import sys
@@ -10,11 +10,11 @@ from jumar.store.staging.status import StatusFile
 
 logger = logging.getLogger(__name__)
 STAGE_FAILED = 70
-"""Exit code when the inputs could not be brought."""
+"""Exit code if the inputs could not be fetched."""
 
 
 def main(arguments: list[str]) -> int:
-    """Carry out one step; why it failed stands in the status file too."""
+    """Carry out one step; a failure is also written to the status file."""
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s staging: %(message)s", stream=sys.stderr
     )

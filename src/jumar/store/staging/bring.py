@@ -1,22 +1,23 @@
-"""Inputs to the node, before the ranks start: linked when they are local, else out of a cache.
+"""Inputs to the node before the ranks start: linked if they are local, else through a cache.
 
-The places that results will go to are looked at too: a wrong bucket or key is better told now than
-after ten hours of training."""
+The targets of the results are checked too: better to learn of a wrong bucket or key now than after
+ten hours of training."""
 
 import os
 from pathlib import Path
 from typing import cast
 
 from jumar.errors import BadInput, NotFound
-from jumar.store.accounts import StoreConfig
-from jumar.store.base import Entry, Place
+from jumar.inject.moxing_path.jumar_s3 import Patience
+from jumar.store.base import Entry
 from jumar.store.cache import ContentCache
+from jumar.store.credentials import StoreConfig
 from jumar.store.errors import TransferFailed
 from jumar.store.folder import FolderStore, check_path_key
 from jumar.store.objects import ObjectStore
 from jumar.store.parallel import each
-from jumar.store.places import open_place
-from jumar.store.retry import Patience, patiently
+from jumar.store.places import Place, open_place
+from jumar.store.retry import patiently
 from jumar.store.staging.plan import Staged, StagePlan
 from jumar.store.staging.status import StatusFile
 from jumar.store.transfer.records import Options, Progress
@@ -24,7 +25,7 @@ from jumar.store.transfer.run import transfer
 
 
 def bring(plan: StagePlan) -> None:
-    """Bring all inputs and the checkpoints; the status file tells how far it is."""
+    """Fetch all inputs and the checkpoints; the status file shows the progress."""
     config, parts = plan.config(), list[Progress]()
     with StatusFile(Path(plan.status)).telling("bringing", "inputs", parts):
         for staged in plan.sent:
@@ -47,7 +48,7 @@ def _check_target(staged: Staged, plan: StagePlan, config: StoreConfig) -> None:
         store.make_ready()
         next(store.walk(place.prefix), None)
 
-    patiently(look, Patience(limit_s=plan.patience_s), staged.url)
+    patiently(look, Patience(limit_s=plan.patience_s))
 
 
 def _bring(staged: Staged, plan: StagePlan, config: StoreConfig, progress: Progress) -> None:
@@ -66,12 +67,12 @@ def _fetch(
     cache = ContentCache(Path(plan.home) / "cache" / "inputs", plan.cache_bytes)
     options = Options(patience=Patience(limit_s=plan.patience_s))
     with cache.held(staged.url):
-        entries = patiently(lambda: list(store.walk(place.prefix)), options.patience, staged.url)
+        entries = patiently(lambda: list(store.walk(place.prefix)), options.patience)
         single = not entries and not place.url.says_folder
         if single:
-            entries = [patiently(lambda: store.stat(place.key), options.patience, staged.url)]
+            entries = [patiently(lambda: store.stat(place.key), options.patience)]
         if not entries:
-            raise NotFound(f"the input {staged.url} is empty or not there")
+            raise NotFound(f"the input {staged.url} is empty or does not exist")
         progress.plan(len(entries), sum(entry.size for entry in entries))
         cut = len(place.prefix)
 
@@ -88,16 +89,16 @@ def _link(place: Place, staged: Staged) -> None:
     store = cast("FolderStore", place.store)
     source = store.path(place.key.rstrip("/")) if place.key.rstrip("/") else store.root
     if not os.path.exists(source):
-        raise NotFound(f"the input {staged.url} is not there")
+        raise NotFound(f"the input {staged.url} does not exist")
     target = Path(staged.path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    # An earlier attempt has left its link, maybe to where the data no longer is.
+    # An earlier attempt left its link, maybe to where the data no longer is.
     target.unlink(missing_ok=True)
     target.symlink_to(source)
 
 
 def _bring_ckpt(staged: Staged, plan: StagePlan, config: StoreConfig, progress: Progress) -> None:
-    """A copy, for the job writes to it. What an earlier attempt left here is newer than the store."""
+    """A copy, because the job writes to it. What an earlier attempt left here is newer than the store."""
     folder = Path(staged.path)
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
@@ -113,7 +114,7 @@ def _bring_ckpt(staged: Staged, plan: StagePlan, config: StoreConfig, progress: 
             progress=progress,
         )
     except NotFound:
-        # The first of the jobs that share it.
+        # This is the first of the jobs that share it.
         return
     if report.failed:
         first = report.failed[0]

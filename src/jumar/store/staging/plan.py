@@ -1,4 +1,4 @@
-"""What is to be staged on one node: a JSON file without secrets, written by an engine."""
+"""What to stage on one node: a JSON file without secrets, written by an engine."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from jumar.errors import BadInput
-from jumar.store.accounts import StoreConfig
+from jumar.store.credentials import StoreConfig
 from jumar.store.users import UserStores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """One input or output: a URL of a store and a path of this node."""
+    """One input or output: a URL and a path on this node."""
 
     url: str
     path: str
@@ -20,35 +20,35 @@ class Staged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """What is to be staged, and with whose keys."""
+    """What to stage, and with whose credentials."""
 
     home: str
     """The platform's home: built-in store, cache of inputs, unfinished uploads."""
     user: str
     owner: str
-    """The user whose keys are those of the home."""
+    """The user who owns the home's credentials."""
     status: str
     inputs: tuple[Staged, ...] = ()
     outputs: tuple[Staged, ...] = ()
     ckpt: Staged | None = None
-    """Brought to be written to, and sent like an output."""
+    """Fetched as a writable copy, and sent back like an output."""
     cache_bytes: int = 100 * 10**9
     every_s: float = 180.0
     patience_s: float = 120.0
-    """How long a store that is away is waited for."""
+    """How long to wait for a store that is away."""
 
     @property
     def sent(self) -> tuple[Staged, ...]:
-        """All that is carried back."""
+        """Everything that is sent back."""
         return self.outputs if self.ckpt is None else (*self.outputs, self.ckpt)
 
     def config(self) -> StoreConfig:
-        """The stores as the job's user has them now: a key may be renewed while a job runs."""
+        """The stores of the job's user as of now: a key may be renewed while a job runs."""
         return UserStores(Path(self.home), self.owner).job_config(self.user)
 
 
 def plan_json(plan: StagePlan) -> dict[str, Any]:
-    """The plan as its file has it."""
+    """The plan as it is written to its file."""
     return asdict(plan)
 
 

@@ -1,6 +1,6 @@
-"""Results from the node to where they belong: every few minutes while the job runs, and at the end.
+"""Results from the node to their targets: every few minutes while the job runs, and at the end.
 
-Results that cannot be sent never make a job fail: they stay where they are, and the status says so."""
+Results that cannot be sent never fail a job: they stay where they are, and the status says so."""
 
 import fcntl
 import logging
@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 from jumar.errors import JumarError
-from jumar.store.accounts import StoreConfig
+from jumar.inject.moxing_path.jumar_s3 import Patience
+from jumar.store.credentials import StoreConfig
 from jumar.store.errors import TransferFailed
 from jumar.store.folder import FolderStore
 from jumar.store.places import open_place
-from jumar.store.retry import Patience
 from jumar.store.staging.plan import Staged, StagePlan
 from jumar.store.staging.status import StatusFile
 from jumar.store.transfer.records import Options, Progress
@@ -21,8 +21,7 @@ from jumar.store.transfer.run import transfer
 
 logger = logging.getLogger(__name__)
 _SHORT_PATIENCE_S = 30.0
-# A file that was written to just now may be half a checkpoint, and would take the place of a whole
-# one in the store.
+# A file modified just now may be half a checkpoint, and would replace a complete one in the store.
 _SETTLED_S = 10.0
 
 
@@ -35,32 +34,32 @@ def keep_sending(plan: StagePlan) -> None:
         time.sleep(plan.every_s)
         began = time.time()
         try:
-            # A store that is away now is asked again at the next turn.
+            # A store that is away now is asked again next time.
             _send(plan, min(_SHORT_PATIENCE_S, plan.every_s), [], settled_s=_SETTLED_S)
         except JumarError as error:
             status.tell(error=error.message)
-            # A store may be away for hours: said once, not at each turn.
+            # A store may be away for hours: log it once, not every time.
             if type(error) is not told:
-                logger.warning("results could not be sent just now, and are kept: %s", error)
+                logger.warning("results could not be sent yet and are kept: %s", error)
             told = type(error)
-        except Exception as error:  # the next turn may work, and the last one is another process
-            logger.exception("sending broke off")
+        except Exception as error:  # the next try may work, and the last one is another process
+            logger.exception("sending failed")
             status.tell(error=str(error))
         else:
             status.tell(sent_at=began, error=None)
             if told is not None:
-                logger.info("results are sent again")
+                logger.info("results are being sent again")
             told = None
 
 
 def send_finally(plan: StagePlan) -> bool:
-    """Send all there is; whether it arrived. What did not is marked and kept."""
+    """Send everything; returns whether it arrived. What did not is marked and kept."""
     status, parts = StatusFile(Path(plan.status)), list[Progress]()
     with Path(f"{plan.status}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            logger.info("the results are being sent already")
+            logger.info("the results are already being sent")
             return True
         began = time.time()
         try:
@@ -77,8 +76,8 @@ def send_finally(plan: StagePlan) -> bool:
 def _send(
     plan: StagePlan, patience_s: float, parts: list[Progress], *, settled_s: float = 0.0
 ) -> None:
-    """All outputs, each though another cannot be sent; TransferFailed or StoreAway when something stays
-    behind."""
+    """Send all outputs, even if one of them fails; TransferFailed or StoreAway if something was not
+    sent."""
     config = plan.config()
     options = Options(patience=Patience(limit_s=patience_s), settled_s=settled_s)
     first: JumarError | None = None

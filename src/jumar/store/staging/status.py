@@ -1,8 +1,7 @@
-"""How far staging is: a small file, written aside and renamed, that anybody may read at any time."""
+"""The progress of staging: a small file, replaced atomically, that can be read at any time."""
 
 import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Generator, Sequence
@@ -17,6 +16,7 @@ from jumar.spec.text import storable
 from jumar.spec.wire import encode
 from jumar.store.retry import store_away
 from jumar.store.transfer.records import Progress
+from jumar.wholefile import write_whole
 
 logger = logging.getLogger(__name__)
 _TELL_EVERY_S = 1.0
@@ -28,8 +28,8 @@ _MOST_BYTES = 65536
 
 
 def read_status(path: Path) -> StagingRecord | None:
-    """How far staging is; None before it began. The job can write there: what makes no sense counts as
-    results that are not uploaded, so that they are sent once more."""
+    """The progress of staging; None before it began. The job can write there: invalid content counts as
+    results not uploaded, so that they are sent again."""
     try:
         return _record(read_object(str(path), _MOST_BYTES))
     except FileNotFoundError:
@@ -57,16 +57,16 @@ def _carried(values: Any) -> Carried | None:
     if values is None:
         return None
     if not isinstance(values, dict):
-        raise Unusable("what was carried is not told in numbers")
+        raise Unusable("the progress is not given as numbers")
     counts = cast("dict[str, Any]", values)
     known = {field.name: counts.get(field.name, 0) for field in fields(Carried)}
     if not all(type(count) in (int, float) and 0 <= count < 2**63 for count in known.values()):
-        raise Unusable("what was carried is not told in numbers")
+        raise Unusable("the progress is not given as numbers")
     return Carried(**known)
 
 
 class StatusFile:
-    """Written by one process at a time; each goes on from what the one before has told."""
+    """Written by one process at a time; each continues from what the previous one wrote."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -77,17 +77,15 @@ class StatusFile:
         with self._lock:
             known = read_status(self._path) or StagingRecord(phase="bringing")
             record = replace(known, **changes, updated_at=time.time())
-            aside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
             try:
-                aside.write_text(json.dumps(encode(record)), "utf-8")
-                aside.replace(self._path)
+                write_whole(self._path, json.dumps(encode(record)))
             except OSError as error:
-                # A full disk: results must go all the same, and what is not told counts as unsent.
-                logger.warning("cannot tell how far it is: %s", error)
+                # The disk is full: results must be sent anyway, and missing status counts as unsent.
+                logger.warning("cannot write the staging status: %s", error)
 
     @contextmanager
     def telling(self, phase: str, side: Side, parts: Sequence[Progress]) -> Generator[None]:
-        """Tell every second how far `parts` are together, or that their store is away, and once more
+        """Write the combined progress of `parts`, or that their store is away, every second and once more
         at the end."""
         began, over = time.monotonic(), threading.Event()
 

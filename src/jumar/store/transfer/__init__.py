@@ -1,4 +1,4 @@
-"""Copies from any side to any side: planned from two listings, then carried out in parallel.
+"""Copies between any two stores: planned from two listings, then carried out in parallel.
 
-A target is never seen half-written; what was cut is taken up again; sizes and checksums are
-compared; memory stays bounded by the number of workers."""
+A target is never visible half-written, interrupted copies are resumed, sizes and checksums are
+verified, and memory is bounded by the number of workers."""

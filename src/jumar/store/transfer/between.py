@@ -1,6 +1,6 @@
-"""Object to object: inside the server where it is the same one, else through this machine.
+"""Object to object: inside the server if both are on the same one, else through this machine.
 
-Big ones pass in parts, and go on where they were cut (`unfinished`)."""
+Big objects are sent in parts and resumed after an interruption (`unfinished`)."""
 
 import hashlib
 from pathlib import Path
@@ -42,7 +42,7 @@ def copy_between(
         else:
             _pass_whole(source, entry, target, key)
 
-    patiently(copy, options.patience, f"{target.name}{key}", progress.stop)
+    patiently(copy, options.patience, progress.stop)
     progress.add_bytes(entry.size)
 
 
@@ -50,7 +50,7 @@ def _pass_whole(source: ObjectStore, entry: Entry, target: ObjectStore, key: str
     data, etag = source.get_small(entry.key)
     md5 = hashlib.md5(data).digest()
     if len(data) != entry.size or is_wrong(source, entry.key, etag, md5.hex()):
-        raise Damaged(f"{source.name}{entry.key}: what came is not what the listing says")
+        raise Damaged(f"{source.name}{entry.key}: the downloaded data does not match the listing")
     check_arrived(target, key, target.put_small(key, data, md5), md5)
 
 
@@ -62,7 +62,7 @@ def _pass_parts(source: ObjectStore, entry: Entry, unfinished: Unfinished) -> No
         start, length = unfinished.range(number)
         data = source.read(entry.key, start, length)
         if len(data) != length:
-            raise Damaged(f"{source.name}{entry.key}: a range came short")
+            raise Damaged(f"{source.name}{entry.key}: a range arrived incomplete")
         place = (target.bucket, key, begun.id, number)
         md5 = hashlib.md5(data).digest()
         etag = target.call(key, lambda: target.s3.put_part(*place, data, length, md5=md5))
@@ -72,13 +72,13 @@ def _pass_parts(source: ObjectStore, entry: Entry, unfinished: Unfinished) -> No
 
     missing = [number for number in range(1, unfinished.count + 1) if number not in etags]
     sent = in_threads(
-        lambda number: unfinished.patiently(lambda: carry(number), part=number),
+        lambda number: unfinished.patiently(lambda: carry(number)),
         missing,
         PIPE_WORKERS,
     )
     etags.update(zip(missing, sent, strict=True))
     if unfinished.patiently(lambda: source.stat(entry.key)).etag != entry.etag:
-        # Parts of both may be in it: the next try begins anew.
+        # Parts of both versions may be in it: the next try starts over.
         unfinished.forget()
-        raise Damaged(f"{source.name}{entry.key} was replaced while it was copied; run it again")
+        raise Damaged(f"{source.name}{entry.key} was replaced during the copy; run it again")
     unfinished.complete(begun, etags)

@@ -1,7 +1,8 @@
-"""An object to a local file: in one request, or in ranges that survive being cut.
+"""An object to a local file: in one request, or in ranges that can be resumed.
 
-A big file grows aside (`.jumar-….part`) with a list of the steps that it has, of a MiB each; run
-again, only the others are fetched. Size and checksum are compared before the file gets its name."""
+A big file is assembled aside (`.jumar-….part`) with a list of the steps it already has, one MiB
+each; the next run fetches only the missing ones. Size and checksum are verified before the file gets
+its name."""
 
 import fcntl
 import hashlib
@@ -14,7 +15,7 @@ from functools import partial
 from typing import TypeVar
 
 from jumar.errors import StorageFull
-from jumar.inject.moxing_path.jumar_s3 import S3, Reading
+from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, PART_BYTES, S3, Reading
 from jumar.store.base import Entry
 from jumar.store.errors import Damaged, StoreAway
 from jumar.store.filecopy import reserve
@@ -30,18 +31,18 @@ from jumar.store.transfer.checksum import (
     parts_in_tag,
     same_parts,
 )
-from jumar.store.transfer.records import BIG_BYTES, MIB, PART_BYTES, SMALL_BYTES, Options, Progress
+from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.steps import Arriving, Journal
 from jumar.store.transfer.verify import check_answered, is_wrong
 
 T = TypeVar("T")
 RANGE_WORKERS = 5
-# Of whole parts, as we send them: servers that keep parts read none of them twice.
+# Whole parts, as we send them, so that servers that store parts read none of them twice.
 RANGE_BYTES = 3 * PART_BYTES
-STEP_BYTES = MIB
-# Small enough to be still in the cache when it is written.
+STEP_BYTES = 1 << 20
+# Small enough to still be in the CPU cache when it is written.
 _BUFFER_BYTES = 1 << 18
-# Larger writes ask for large pages, which are dear where the memory is full of other files' pages.
+# Larger writes request large pages, which are expensive when memory is full of cached files.
 _WRITE_BYTES = 1 << 16
 
 
@@ -57,12 +58,12 @@ class Download:
     progress: Progress
 
     def run(self) -> None:
-        """Fetch the object, verify it and give it its name."""
+        """Fetch the object, verify it and rename it."""
         path = self.path
         if self.entry.size <= SMALL_BYTES:
-            self._patiently(lambda: self.keep(*self.store.get_small(self.entry.key)))
+            self.patiently(lambda: self.keep(*self.store.get_small(self.entry.key)))
         elif self.entry.size <= BIG_BYTES or not self._ranges_work():
-            self._patiently(lambda: self._fetch_stream(path))
+            self.patiently(lambda: self._fetch_stream(path))
         else:
             _RangedDownload(self, path).run()
 
@@ -73,14 +74,15 @@ class Download:
 
     @property
     def what(self) -> str:
-        """How messages call it."""
+        """Its name in messages."""
         return f"{self.store.name}{self.entry.key}"
 
-    def _patiently(self, action: Callable[[], None]) -> None:
-        patiently(action, self.options.patience, self.what, self.progress.stop)
+    def patiently(self, action: Callable[[], T]) -> T:
+        """Do it, again while the store is away or the bytes are damaged."""
+        return patiently(action, self.options.patience, self.progress.stop)
 
     def keep(self, data: bytes, etag: str) -> None:
-        """Verify what came in one piece, and make the file of it."""
+        """Verify data that came in one piece, and write the file."""
         self._check_answered(etag)
         self.check_size(len(data))
         if is_md5(etag):
@@ -120,12 +122,12 @@ class Download:
             raise
 
     def _check_answered(self, etag: str) -> None:
-        # A server whose listing has no tags may have none with the bytes either.
+        # A server whose listing has no tags may send none with the bytes either.
         if self.entry.etag:
             check_answered(self.store, self.entry.key, etag)
 
     def _check(self, etag: str, md5: str) -> None:
-        """The checksum must be the one that came with the bytes, where that is one."""
+        """The checksum must match the tag that came with the bytes, if that is a checksum."""
         if is_wrong(self.store, self.entry.key, etag, md5):
             raise self.damaged()
 
@@ -141,48 +143,49 @@ class Download:
             with self.open(1, 1) as reading:
                 return not reading.whole
 
-        return patiently(ask, self.options.patience, self.what, self.progress.stop)
+        return self.patiently(ask)
 
     def check_size(self, size: int) -> None:
         """The size must be the one that was listed."""
         if size != self.entry.size:
             raise Damaged(
-                f"{self.what}: {size} bytes came instead of {self.entry.size}",
-                hint="the object may have been replaced meanwhile; run it again",
+                f"{self.what}: received {size} bytes instead of {self.entry.size}",
+                hint="the object may have been replaced in the meantime; run it again",
             )
 
     def check_space(self, path: str) -> None:
-        """Say at once when the file cannot fit."""
+        """Fail early if the file cannot fit."""
         folder = path
         while not os.path.isdir(folder):
             folder = os.path.dirname(folder)
         if shutil.disk_usage(folder).free < self.entry.size:
             raise StorageFull(
-                f"{path}: no space left for {self.entry.size} bytes", hint="free some space first"
+                f"{path}: not enough space for {self.entry.size} bytes",
+                hint="free some space first",
             )
 
     def finish(self, aside: str, path: str) -> None:
-        """Give the file its time and its name."""
+        """Set the file's time and rename it."""
         os.utime(aside, (self.entry.mtime, self.entry.mtime))
         os.replace(aside, path)
 
     def replaced(self) -> Damaged:
-        """The error for an object that became another one, maybe with the server."""
+        """The error for an object that was replaced, maybe together with the server."""
         return Damaged(
-            f"{self.what} was replaced while it was fetched",
-            hint="run it again: it is fetched anew",
+            f"{self.what} was replaced during the download",
+            hint="run it again to download the new version",
         )
 
     def damaged(self) -> Damaged:
-        """The error for a checksum that differs."""
+        """The error for a wrong checksum."""
         return Damaged(
-            f"{self.what}: the checksum of what came is wrong",
-            hint="the network or the server changes bytes; run it again",
+            f"{self.what}: the downloaded data has the wrong checksum",
+            hint="the network or the server corrupts data; run it again",
         )
 
 
 class _RangedDownload:
-    """A big object in ranges, several at a time, each with its checksum taken on the way."""
+    """A big object in ranges, several at a time, with checksums computed on the way."""
 
     def __init__(self, download: Download, path: str) -> None:
         self._download = download
@@ -193,7 +196,7 @@ class _RangedDownload:
         # Only the tag of an object in parts needs MD5s of the ranges, of just those parts.
         self._by_parts = self._kept.crc32 is None and parts_in_tag(self._kept.etag) is not None
         self._step_bytes = self._choose_step_bytes()
-        # Writers of one file wait for each other in the kernel, and burn a core while they do.
+        # Concurrent writers of one file wait in the kernel, and burn a core while they do.
         self._writing = threading.Lock()
         self._count = -(-self._size // self._step_bytes)
         name = hashlib.sha256(os.fsencode(path)).hexdigest()[:24]
@@ -205,7 +208,7 @@ class _RangedDownload:
         )
 
     def _choose_step_bytes(self) -> int:
-        """Small ones; or the parts that the object was made of, where its tag is to be verified."""
+        """Small steps; or the object's own parts, if its tag is to be verified."""
         if not self._by_parts:
             return STEP_BYTES
         return self._ask(lambda s3, bucket, key: s3.part_bytes(bucket, key)) or PART_BYTES
@@ -213,22 +216,14 @@ class _RangedDownload:
     def _ask(self, question: Callable[[S3, str, str], T]) -> T:
         download = self._download
         store, key = download.store, download.entry.key
-        return patiently(
-            lambda: store.call(key, lambda: question(store.s3, store.bucket, key)),
-            download.options.patience,
-            download.what,
-            download.progress.stop,
+        return download.patiently(
+            lambda: store.call(key, lambda: question(store.s3, store.bucket, key))
         )
 
     def run(self) -> None:
         """Fetch what is missing, verify the whole, rename."""
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        patiently(
-            self._fetch_all,
-            self._download.options.patience,
-            self._download.what,
-            self._download.progress.stop,
-        )
+        self._download.patiently(self._fetch_all)
         self._download.finish(self._aside, self._path)
         self._journal.forget()
 
@@ -237,7 +232,7 @@ class _RangedDownload:
         file = os.open(self._aside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             _hold(file, self._path)
-            # After a power cut the list may be on the disk, and the bytes not: they are read again.
+            # After a power failure the list may be on disk but not the bytes: check them.
             listed = self._journal.read().items()
             digests = {n: digest for n, digest in listed if self._digest_at(file, n) == digest}
             if not digests:
@@ -262,7 +257,7 @@ class _RangedDownload:
         in_threads(lambda run: self._fetch_run(file, run, digests), runs, RANGE_WORKERS)
 
     def _runs(self, missing: Iterable[int]) -> list[range]:
-        """Steps that follow each other, as many together as one request carries."""
+        """Consecutive steps, as many as fit into one request."""
         most = max(1, RANGE_BYTES // self._step_bytes)
         runs: list[range] = []
         for number in missing:
@@ -278,17 +273,14 @@ class _RangedDownload:
         return start, min(self._step_bytes, self._size - start)
 
     def _fetch_run(self, file: int, run: range, digests: dict[int, bytes]) -> None:
-        download = self._download
-
         def fetch() -> None:
             for left in self._runs(number for number in run if number not in digests):
                 self._fetch_steps(file, left, digests)
 
-        what = f"{download.what} from byte {self._step(run.start)[0]}"
-        patiently(fetch, download.options.patience, what, download.progress.stop)
+        self._download.patiently(fetch)
 
     def _fetch_steps(self, file: int, run: range, digests: dict[int, bytes]) -> None:
-        """One request; each step is written down as soon as it is there."""
+        """One request; each step is recorded as soon as it is complete."""
         download, at = self._download, self._step(run.start)[0]
         end = sum(self._step(run[-1]))
         arriving = Arriving(run.start, self._step, self._new_digest)
@@ -333,7 +325,7 @@ class _RangedDownload:
 
 
 def _feed(digest: Digest, file: int, start: int, length: int) -> None:
-    """Take in a range of an open file, or as much of it as there is."""
+    """Add a range of an open file, or as much of it as exists."""
     end = start + length
     while data := os.pread(file, min(_BUFFER_BYTES, end - start), start):
         digest.update(data)
@@ -341,11 +333,11 @@ def _feed(digest: Digest, file: int, start: int, length: int) -> None:
 
 
 def _hold(file: int, path: str) -> None:
-    """One process at a time writes the file aside."""
+    """Only one process at a time writes the file aside."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise StoreAway(f"{path}: another process is fetching it just now") from None
+        raise StoreAway(f"{path}: another process is downloading it right now") from None
 
 
 def _write_at(file: int, data: memoryview, start: int, path: str) -> None:

@@ -1,7 +1,7 @@
 """Folder to folder, in the kernel; many files on all cores.
 
-Python threads get in each other's way here (a small file is a dozen system calls and nothing
-else), so many files are shared out to plain processes that run `filecopy.py` alone."""
+Python threads would block each other here (a small file is just a dozen system calls), so many files
+are divided among plain processes that run only `filecopy.py`."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ Failed = Callable[[str, JumarError], None]
 def copy_here(
     source: str, target: str, keys: list[str], progress: Progress, failed: Failed, *, link: bool
 ) -> None:
-    """Copy the files `keys` from one folder to another; they have the same key in both."""
+    """Copy the files `keys` from one folder to another, under the same keys."""
     _make_folders(target, keys)
     count = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
     if len(keys) < _WORTH_PROCESSES:
@@ -43,7 +43,7 @@ def copy_here(
 def copy_one(
     source: str, target: str, key: str, to: str, progress: Progress, failed: Failed, *, link: bool
 ) -> None:
-    """Copy one file, under another key maybe."""
+    """Copy one file, possibly to another key."""
     try:
         size = copy_file(f"{source}/{key}", f"{target}/{to}", link=link)
     except OSError as error:
@@ -75,7 +75,7 @@ def _share_out(
     running: list[subprocess.Popen[bytes]] = []
     try:
         for keys in shares:
-            # A file, not a pipe: the list is longer than a pipe holds.
+            # A file, because the list may not fit into a pipe.
             given = _listed(keys)
             with os.fdopen(given, "rb") as file:
                 running.append(subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE))
@@ -116,4 +116,4 @@ def _follow(
         if progress.stop.is_set():
             return
     if process.wait() != 0:
-        raise TransferFailed(f"a copying process ended with {process.returncode}")
+        raise TransferFailed(f"a copying process failed with exit code {process.returncode}")

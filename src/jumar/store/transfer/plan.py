@@ -3,17 +3,18 @@
 import hashlib
 import math
 import os
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fnmatch import translate
 
 from jumar.errors import BadInput, NotFound
-from jumar.store.base import Entry, Place, Store
+from jumar.store.base import Entry, Store
 from jumar.store.folder import FolderStore
 from jumar.store.objects import ObjectStore
-from jumar.store.places import folder_exists
+from jumar.store.places import Place, folder_exists
 from jumar.store.transfer.checksum import is_md5, names_content
-from jumar.store.transfer.filters import make_filter
 from jumar.store.transfer.records import Options
 
 
@@ -35,17 +36,17 @@ class Plan:
     bytes: int
     source_prefix: str = ""
     target_prefix: str = ""
-    """What the keys of a folder's copies begin with, on each side."""
+    """The common prefix of a folder's keys, on each side."""
 
 
 def make_plan(source: Place, target: Place, options: Options) -> Plan:
-    """Compare both sides; nothing is changed."""
+    """Compare both sides without changing anything."""
     if _is_same(source.store, target.store) and source.key == target.key:
         raise BadInput(f"{source.url} and {target.url} are the same place")
     if options.delete and (source.url.holds(target.url) or target.url.holds(source.url)):
         raise BadInput(
-            f"{source.url} and {target.url} lie inside each other: --delete would empty them",
-            hint="leave --delete out, or give the copy a place of its own",
+            f"{source.url} and {target.url} overlap: --delete would empty them",
+            hint="omit --delete, or copy to a separate place",
         )
     single = _single(source)
     if single is not None:
@@ -60,7 +61,7 @@ def _is_same(source: Store, target: Store) -> bool:
 
 
 def _single(source: Place) -> Entry | None:
-    """The one file that the source names; None when it is a folder."""
+    """The one file that the source names; None if it is a folder."""
     if source.key == "" or source.key.endswith("/"):
         return None
     if isinstance(source.store, ObjectStore) and _has_any(source.store.walk(source.prefix)):
@@ -79,7 +80,7 @@ def _has_any(entries: Iterator[Entry]) -> bool:
 
 def _plan_one(source: Place, entry: Entry, target: Place, options: Options) -> Plan:
     if options.delete:
-        raise BadInput("--delete is for folders", hint=f"{source.url} is one file")
+        raise BadInput("--delete works only on folders", hint=f"{source.url} is a single file")
     name = source.key.rpartition("/")[2]
     key = target.key
     if key == "" or key.endswith("/") or _is_folder(target):
@@ -98,7 +99,7 @@ def _is_folder(place: Place) -> bool:
 
 
 def _plan_folder(source: Place, target: Place, options: Options) -> Plan:
-    keeps = make_filter(options.include, options.exclude)
+    keeps = _filter(options.include, options.exclude)
     cut = len(source.prefix)
     newest = time.time() - options.settled_s if options.settled_s else math.inf
     wanted = [
@@ -107,11 +108,11 @@ def _plan_folder(source: Place, target: Place, options: Options) -> Plan:
         if (keeps is None or keeps(entry.key[cut:])) and entry.mtime <= newest
     ]
     if not wanted and not folder_exists(source):
-        raise NotFound(f"there is nothing at {source.url}")
+        raise NotFound(f"{source.url} does not exist")
     if not wanted and options.delete:
         raise BadInput(
             f"{source.url} has no files: --delete would empty {target.url}",
-            hint=f"if that is meant: jumar data rm -r {target.url}",
+            hint=f"if you want that: jumar data rm -r {target.url}",
         )
     there: dict[str, Entry] = {}
     if not options.again or options.delete:
@@ -134,7 +135,7 @@ def _plan_folder(source: Place, target: Place, options: Options) -> Plan:
 
 
 def is_unchanged(source: Store, entry: Entry, target: Store, found: Entry | None) -> bool:
-    """Whether the target has it already, as far as two listings tell."""
+    """Whether the target already has it, as far as the two listings tell."""
     if found is None or entry.size != found.size:
         return False
     up = isinstance(target, ObjectStore)
@@ -142,13 +143,13 @@ def is_unchanged(source: Store, entry: Entry, target: Store, found: Entry | None
         if up:
             same = entry.etag == found.etag and names_content(entry.etag)
             return same or found.mtime >= entry.mtime
-        # Downloads take over the object's time; some servers know whole seconds only.
+        # Downloads keep the object's time; some servers only know whole seconds.
         return int(found.mtime) == int(entry.mtime)
     if not up:
         return abs(entry.mtime - found.mtime) < 1e-3
     if int(found.mtime) != int(entry.mtime) or found.mtime >= entry.mtime:
         return found.mtime >= entry.mtime
-    # Written and sent in one second, as far as the server tells: only the bytes can say.
+    # Written and sent within the same second, as far as the server says: compare the bytes.
     return is_md5(found.etag) and _md5(source, entry.key) == found.etag
 
 
@@ -156,3 +157,32 @@ def _md5(source: Store, key: str) -> str:
     assert isinstance(source, FolderStore)
     with open(source.path(key), "rb") as file:
         return hashlib.file_digest(file, "md5").hexdigest()
+
+
+def _filter(include: tuple[str, ...], exclude: tuple[str, ...]) -> Callable[[str], bool] | None:
+    """Whether a relative key is wanted; None when all are.
+
+    `include` and `exclude` are shell patterns on the names below the folder that is copied. A pattern
+    without `/` is matched against each part of the path, so `__pycache__` excludes everything in such
+    a folder; one with `/` against the whole path, where `*` also matches `/`."""
+    if not include and not exclude:
+        return None
+    wanted, unwanted = _matcher(include), _matcher(exclude)
+
+    def keeps(key: str) -> bool:
+        return (not include or wanted(key)) and not unwanted(key)
+
+    return keeps
+
+
+def _matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+    names = [re.compile(translate(p)) for p in patterns if "/" not in p.rstrip("/")]
+    wholes = [re.compile(translate(p.lstrip("/"))) for p in patterns if "/" in p.rstrip("/")]
+    names += [re.compile(translate(p.rstrip("/"))) for p in patterns if p.endswith("/")]
+
+    def matches(key: str) -> bool:
+        return any(w.match(key) for w in wholes) or any(
+            n.match(part) for n in names for part in key.split("/")
+        )
+
+    return matches

@@ -1,7 +1,7 @@
 """Many small objects to local files, in one thread.
 
-Thousands of small objects cost time, not bandwidth, and threads that take turns in Python cost as much
-again. Whatever goes wrong here is left to `Download`, which tries again, and tells."""
+Thousands of small objects cost time, not bandwidth, and Python threads taking turns would double it.
+Whatever fails here is left to `Download`, which retries and reports."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from jumar.store.transfer.download import Download
 from jumar.store.transfer.plan import Copy
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 
-# A few are brought as soon as threads are started.
+# A few are done by the time threads have started.
 _WORTH_IT = 64
 
 
@@ -23,10 +23,10 @@ def fetch_small(
     options: Options,
     progress: Progress,
 ) -> list[Copy]:
-    """Bring those that are small, until one fails; gives the copies that are left to do."""
+    """Fetch the small ones until one fails; returns the copies that are left to do."""
     small = [copy for copy in copies if copy.source.size <= SMALL_BYTES and _fits(folder, copy)]
     if len(small) < _WORTH_IT or store.s3.secure:
-        # An encrypted connection takes long to make: threads make them side by side.
+        # Opening an encrypted connection takes long; threads open them in parallel.
         return list(copies)
     done: set[str] = set()
     coming = store.s3.get_many(store.bucket, (c.source.key for c in small), options.workers)

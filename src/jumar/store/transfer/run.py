@@ -1,29 +1,35 @@
-"""Carry out a transfer: small files by many threads, then the big ones, each in parts."""
+"""Carry out a transfer: small files in many threads, then the big ones, each in parts."""
 
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from jumar.errors import BadInput, JumarError, StorageFull
-from jumar.store.base import Place, Store
+from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES
+from jumar.store.base import Entry, Store
 from jumar.store.errors import StoreAway
+from jumar.store.filecopy import copy_file
 from jumar.store.folder import FolderStore, explained, sweep
 from jumar.store.objects import ObjectStore
 from jumar.store.parallel import each
+from jumar.store.places import Place
 from jumar.store.retry import patiently
 from jumar.store.transfer.between import copy_between
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.local import copy_here, copy_one
 from jumar.store.transfer.plan import Copy, Plan, make_plan
 from jumar.store.transfer.quick import fetch_small
-from jumar.store.transfer.records import BIG_BYTES, Failure, Options, Progress, Report
+from jumar.store.transfer.records import Failure, Options, Progress, Report
 from jumar.store.transfer.upload import Upload
 
-# What ends the whole transfer: the other files would meet it too.
+# These end the whole transfer: the other files would fail in the same way.
 _FATAL = (StorageFull, StoreAway)
 _MOST_FAILURES = 1000
-# A server that is killed and started again is back sooner.
+# A server that is killed and restarted is back sooner.
 LISTING_PATIENCE_S = 30.0
 
 
@@ -35,10 +41,10 @@ def transfer(
     state: Path,
     progress: Progress | None = None,
 ) -> Report:
-    """Make the target have what the source has."""
+    """Copy to the target what it does not have yet."""
     began = time.monotonic()
     progress = progress or Progress()
-    # A store that does not even list may have a wrong address: told soon.
+    # A store that cannot even be listed may have a wrong address: fail soon.
     limit_s = min(options.patience.limit_s, LISTING_PATIENCE_S)
 
     def make() -> Plan:
@@ -46,12 +52,7 @@ def transfer(
             target.store.make_ready()
         return make_plan(source, target, options)
 
-    plan = patiently(
-        make,
-        replace(options.patience, limit_s=limit_s),
-        f"listing {source.url} and {target.url}",
-        progress.stop,
-    )
+    plan = patiently(make, replace(options.patience, limit_s=limit_s), progress.stop)
     progress.plan(len(plan.copies), plan.bytes)
     work = _Work(source.store, target.store, options, progress, state)
     if not options.dry_run:
@@ -83,7 +84,7 @@ class _Work:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def carry_out(self, plan: Plan) -> None:
-        """Copy, then delete; nothing is deleted when something could not be copied."""
+        """Copy, then delete; nothing is deleted if a copy failed."""
         if isinstance(self.target, FolderStore):
             for folder in {copy.target.rpartition("/")[0] for copy in plan.copies}:
                 sweep(f"{self.target.root}/{folder}")
@@ -100,12 +101,8 @@ class _Work:
         if self._fatal is not None:
             raise self._fatal
         if plan.deletions and not self.failures:
-            patiently(
-                lambda: self.target.delete(plan.deletions),
-                self.options.patience,
-                self.target.name,
-                self.progress.stop,
-            )
+            delete = partial(self.target.delete, plan.deletions)
+            patiently(delete, self.options.patience, self.progress.stop)
             self.deleted = len(plan.deletions)
 
     def _copy_here(self, source: FolderStore, target: FolderStore, plan: Plan) -> None:
@@ -131,12 +128,22 @@ class _Work:
         if self.progress.stop.is_set():
             return
         try:
-            self._copy_any(copy)
+            note = copy_entry(
+                *(self.source, copy.source, self.target, copy.target),
+                options=self.options,
+                progress=self.progress,
+                state=self.state,
+            )
         except JumarError as error:
             self._failed(copy.source.key, error)
         except OSError as error:
-            # Of this machine: those of the network are told as StoreAway.
+            # An error of this machine: those of the network are StoreAway.
             self._failed(copy.source.key, explained(error, str(error.filename or copy.target)))
+        else:
+            self.progress.add_file()
+            if note is not None:
+                with self._lock:
+                    self.notes.append(note)
 
     def _failed(self, key: str, error: JumarError) -> None:
         with self._lock:
@@ -146,21 +153,34 @@ class _Work:
             else:
                 self.failures.append(Failure(key, error.message, error.hint))
 
-    def _copy_any(self, copy: Copy) -> None:
-        source, target = self.source, self.target
-        if isinstance(source, ObjectStore) and isinstance(target, ObjectStore):
-            copy_between(
-                *(source, copy.source, target, copy.target),
-                *(self.options, self.progress, self.state),
-            )
-        elif isinstance(source, ObjectStore) and isinstance(target, FolderStore):
-            Download(source, copy.source, target, copy.target, self.options, self.progress).run()
-        elif isinstance(source, FolderStore) and isinstance(target, ObjectStore):
-            path = source.path(copy.source.key)
-            note = Upload(target, copy.target, path, self.options, self.progress, self.state).run()
-            if note is not None:
-                with self._lock:
-                    self.notes.append(note)
-        else:
-            raise BadInput(f"{source.name} cannot be copied to {target.name}")
-        self.progress.add_file()
+
+def copy_entry(
+    source: Store,
+    entry: Entry,
+    target: Store,
+    key: str,
+    *,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    state: Path | None = None,
+) -> str | None:
+    """Copy one object from any store to any other, whether or not it is there already; big ones never
+    go through memory. Gives a note if the source was still changing. Without a `state` folder an
+    interrupted copy starts over."""
+    options, progress = options or Options(), progress or Progress()
+    if isinstance(source, FolderStore) and isinstance(target, FolderStore):
+        try:
+            copy_file(source.path(entry.key), target.path(key))
+        except OSError as error:
+            raise explained(error, f"{target.name}{key}") from error
+    elif isinstance(source, ObjectStore) and isinstance(target, FolderStore):
+        Download(source, entry, target, key, options, progress).run()
+    elif isinstance(source, FolderStore | ObjectStore) and isinstance(target, ObjectStore):
+        with nullcontext(state) if state else TemporaryDirectory(prefix="jumar-upload-") as folder:
+            if isinstance(source, FolderStore):
+                path = source.path(entry.key)
+                return Upload(target, key, path, options, progress, Path(folder)).run()
+            copy_between(source, entry, target, key, options, progress, Path(folder))
+    else:
+        raise BadInput(f"{source.name} cannot be copied to {target.name}")
+    return None

@@ -1,4 +1,4 @@
-"""A big file that comes in ranges, as steps: each has a checksum, and is written down when it is there."""
+"""A big file downloaded in ranges, as steps: each has a checksum and is recorded once complete."""
 
 import os
 import threading
@@ -10,7 +10,7 @@ from jumar.store.transfer.checksum import Digest
 
 
 class Arriving:
-    """Bytes in order, however they come; gives the checksum of each step that is whole."""
+    """Consecutive bytes in pieces of any size; yields the checksum of each complete step."""
 
     def __init__(
         self,
@@ -23,10 +23,10 @@ class Arriving:
         self._new_digest = new_digest
         self._digest = new_digest()
         self.unfinished = 0
-        """Bytes that have come of the step that is not whole."""
+        """Bytes received of the incomplete step."""
 
     def take(self, data: memoryview) -> Iterator[tuple[int, bytes]]:
-        """Take in what follows; gives the steps that it ends."""
+        """Add the next bytes; yields the steps that they complete."""
         while data:
             length = self._step(self._number)[1]
             piece = data[: length - self.unfinished]
@@ -44,7 +44,7 @@ class Arriving:
 
 @dataclass(slots=True)
 class Journal:
-    """Which steps are in the file aside: a line of identity, then a line each."""
+    """The steps in the file aside: a line that identifies the object, then one line per step."""
 
     path: str
     identity: str
@@ -52,19 +52,19 @@ class Journal:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> dict[int, bytes]:
-        """The steps that are there, if the file is of the same object."""
+        """The recorded steps, if the file belongs to the same object."""
         try:
             lines = Path(self.path).read_text("utf-8").split("\n")
         except (OSError, UnicodeDecodeError):
             return {}
         if lines[0] != repr(self.identity):
             return {}
-        # The last line is empty, or was cut while it was written.
+        # The last line is empty, or was cut off while being written.
         rows = (line.split() for line in lines[1:-1])
         return {int(row[0]): bytes.fromhex(row[1]) for row in rows if len(row) == 2}
 
     def begin(self, digests: dict[int, bytes]) -> None:
-        """Start it anew with what is there."""
+        """Start a new journal with these steps."""
         rows = [f"{number} {digest.hex()}" for number, digest in digests.items()]
         text = "\n".join([repr(self.identity), *rows, ""])
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
@@ -72,12 +72,12 @@ class Journal:
         os.write(self._file, text.encode("utf-8"))
 
     def add(self, number: int, digest: bytes) -> None:
-        """One more step is there."""
+        """Record one more step."""
         with self._lock:
             os.write(self._file, f"{number} {digest.hex()}\n".encode())
 
     def close(self) -> None:
-        """Close it; it stays for the next try."""
+        """Close it; the file stays for the next try."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

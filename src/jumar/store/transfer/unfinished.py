@@ -1,32 +1,40 @@
-"""An upload in parts that survives being cut, wherever its bytes come from.
+"""An upload in parts that can be resumed, wherever its bytes come from.
 
-It is remembered in the state folder; taken up again, the server is asked which parts have arrived."""
+It is recorded in the state folder; on resumption the server is asked which parts have arrived."""
 
 import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from jumar.errors import NotFound
-from jumar.inject.moxing_path.jumar_s3 import Begun
+from jumar.inject.moxing_path.jumar_s3 import (
+    Begun,
+    part_bytes,
+    part_count,
+    part_range,
+    tag_of_parts,
+)
 from jumar.store.errors import Damaged
 from jumar.store.folder import explained
 from jumar.store.objects import ObjectStore
 from jumar.store.retry import patiently
-from jumar.store.transfer.checksum import is_md5, parts_in_tag, tag_of_parts
-from jumar.store.transfer.records import Options, Progress, part_bytes
+from jumar.store.transfer.checksum import is_md5, parts_in_tag
+from jumar.store.transfer.records import Options, Progress
+from jumar.wholefile import write_whole
 
 T = TypeVar("T")
 
 
 def damaged(store: ObjectStore, key: str) -> Damaged:
-    """The error for a checksum that differs."""
+    """The error for a wrong checksum."""
     return Damaged(
-        f"{store.name}{key}: the checksum of what arrived is wrong",
-        hint="the network or the server changes bytes; run it again",
+        f"{store.name}{key}: the uploaded data has the wrong checksum",
+        hint="the network or the server corrupts data; run it again",
     )
 
 
@@ -38,49 +46,40 @@ class Unfinished:
     key: str
     size: int
     source: str
-    """Where the bytes come from, in a word that no other source has."""
+    """Where the bytes come from, as a unique string."""
     version: Mapping[str, Any]
-    """What tells one state of the source from another."""
+    """Identifies the state of the source."""
     options: Options
     progress: Progress
     state: Path
 
     @property
     def count(self) -> int:
-        """How many parts there are; they have numbers from 1 on."""
-        return -(-self.size // part_bytes(self.size))
+        """How many parts there are; they are numbered from 1."""
+        return part_count(self.size)
 
     def range(self, number: int) -> tuple[int, int]:
         """Where a part starts, and its length."""
-        step = part_bytes(self.size)
-        start = (number - 1) * step
-        return start, min(step, self.size - start)
+        return part_range(self.size, number)
 
     def take_up(self, *, crc32: bool) -> tuple[Begun, dict[int, str]]:
-        """The upload, begun now or before, and the tags of the parts that have arrived."""
+        """The upload, new or resumed, and the tags of the parts that have arrived."""
         return self._resumed() or (self._begun(crc32=crc32), {})
 
-    def patiently(self, action: Callable[[], T], part: int | None = None) -> T:
-        """Ask the server, again while it is away."""
-        what = f"{self.store.name}{self.key}" + (f" part {part}" if part else "")
-        return patiently(
-            lambda: self.store.call(self.key, action),
-            self.options.patience,
-            what,
-            self.progress.stop,
-        )
+    def patiently(self, action: Callable[[], T]) -> T:
+        """Ask the server, retrying while it is away."""
+        call = partial(self.store.call, self.key, action)
+        return patiently(call, self.options.patience, self.progress.stop)
 
     def _begun(self, *, crc32: bool) -> Begun:
         bucket, s3 = self.store.bucket, self.store.s3
         made = self.patiently(lambda: s3.create_upload(bucket, self.key, crc32=crc32))
         journal = self._journal()
-        aside = journal.with_suffix(f".{os.getpid()}")
         known = {"upload": made.id, "crc32": made.crc32, "encrypted": made.encrypted}
         values = {**known, **self._identity()}
         try:
             journal.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            aside.write_text(json.dumps(values), "utf-8")
-            aside.replace(journal)
+            write_whole(journal, json.dumps(values))
         except OSError as error:
             raise explained(error, str(journal)) from error
         return made
@@ -109,7 +108,7 @@ class Unfinished:
         return begun, etags
 
     def complete(self, begun: Begun, etags: Mapping[int, str], crc32: bytes | None = None) -> None:
-        """Make the object of its parts, and compare its tag with theirs."""
+        """Complete the object from its parts, and compare its tag with theirs."""
         listed = [etags[number] for number in sorted(etags)]
         wanted = ""
         if all(map(is_md5, listed)) and not begun.encrypted:
@@ -122,8 +121,8 @@ class Unfinished:
         try:
             etag = self.patiently(complete)
         except NotFound:
-            # It may have been completed before, and only the answer was lost. An object that was
-            # there before may be as large: only its checksum can say.
+            # It may have been completed before, with only the answer lost. An earlier object may
+            # have the same size: only the checksum can tell.
             found = self.patiently(lambda: s3.kept(bucket, self.key))
             if found.size != self.size or (
                 found.etag != wanted and (crc32 is None or found.crc32 != crc32)
@@ -131,19 +130,19 @@ class Unfinished:
                 raise
             etag = found.etag
         except Damaged:
-            # Parts of an earlier try are not the source's: the next one begins anew.
+            # Parts of an earlier try do not match the source: the next try starts over.
             self.forget()
             raise
         self.forget()
         if wanted and parts_in_tag(etag) and etag != wanted:
-            # Not each answer tells that the object is encrypted; the one to HEAD does.
+            # Not every answer says that the object is encrypted; the one to HEAD does.
             found_tag = self.patiently(lambda: s3.head(bucket, self.key)).etag
             if parts_in_tag(found_tag) and found_tag != wanted:
                 raise damaged(self.store, self.key)
 
     def anew_if_lost(self, action: Callable[[], None]) -> None:
-        """The whole upload; once more from its beginning where the server does not know it any more,
-        because another one has taken its place."""
+        """The whole upload; once more from the start if the server no longer knows it, because another
+        server has taken its place."""
         before = self.progress.bytes
         try:
             action()
@@ -153,7 +152,7 @@ class Unfinished:
             action()
 
     def forget(self) -> None:
-        """Take it up no more."""
+        """Do not resume it again."""
         self._journal().unlink(missing_ok=True)
 
     def _journal(self) -> Path:

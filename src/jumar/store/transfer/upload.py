@@ -1,28 +1,93 @@
-"""A local file to an object: in one request, or in parts that survive being cut.
+"""A local file to an object: in one request, or in parts that can be resumed.
 
-An upload in parts goes on where it was cut (`unfinished`). The server is given the checksum of all that it gets, and
-compares: of parts the CRC-32 where it knows that, else the MD5. Its tag is compared here too, where it tells anything."""
+An interrupted upload in parts continues where it stopped (`unfinished`). The server verifies the
+checksum of everything it receives: for parts the CRC-32 if it supports that, else the MD5. Its tag
+is checked here too, if it is a checksum."""
 
 import hashlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from jumar.inject.moxing_path.jumar_s3 import Begun
+from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, Begun
 from jumar.store.errors import Damaged
+from jumar.store.folder import explained
 from jumar.store.objects import ObjectStore
 from jumar.store.parallel import in_threads
 from jumar.store.retry import patiently
-from jumar.store.transfer.checksum import Crc32, joined_crc32
-from jumar.store.transfer.records import BIG_BYTES, SMALL_BYTES, Options, Progress
-from jumar.store.transfer.source import SourceFile
+from jumar.store.transfer.checksum import Crc32, Digest, joined_crc32
+from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.unfinished import Unfinished
 from jumar.store.transfer.verify import check_arrived, check_part
 
-# Three parts of 8 MiB are on their way at a time: so little is ever sent twice.
+# Three parts of 8 MiB in flight: little is ever sent twice.
 PART_WORKERS = 3
 _TRIES_WHILE_CHANGING = 3
+_STEP_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """Identifies the state of a file."""
+
+    size: int
+    mtime_ns: int
+
+
+class _SourceFile:
+    """An open file, which may change meanwhile; many threads may read it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise explained(error, path) from error
+        self.identity = self._look()
+
+    def __enter__(self) -> "_SourceFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
+
+    def _look(self) -> _Identity:
+        found = os.fstat(self._file)
+        return _Identity(found.st_size, found.st_mtime_ns)
+
+    def changed(self) -> bool:
+        """Whether it was modified since it was opened."""
+        return self._look() != self.identity
+
+    def all(self) -> bytes:
+        """The bytes it had when it was opened."""
+        return b"".join(self.pieces(0, self.identity.size, None, lambda _: None))
+
+    def digested(self, start: int, length: int, digest: Digest) -> bytes:
+        """The checksum of a range; servers want it before the bytes."""
+        for _ in self.pieces(start, length, digest, lambda _: None):
+            pass
+        return digest.digest()
+
+    def pieces(
+        self, start: int, length: int, digest: Digest | None, count: Callable[[int], None]
+    ) -> Iterator[bytes]:
+        """A range, piece by piece, hashed and counted on the way."""
+        end = start + length
+        while start < end:
+            try:
+                data = os.pread(self._file, min(_STEP_BYTES, end - start), start)
+            except OSError as error:
+                raise explained(error, self.path) from error
+            if not data:
+                raise Damaged(f"{self.path} became shorter during the copy")
+            if digest is not None:
+                digest.update(data)
+            count(len(data))
+            start += len(data)
+            yield data
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +102,14 @@ class Upload:
     state: Path
 
     def run(self) -> str | None:
-        """Send the file; gives a note when it was still changing at the last try."""
+        """Send the file; returns a note if it was still changing at the last try."""
         for attempt in range(1, _TRIES_WHILE_CHANGING + 1):
             is_last = attempt == _TRIES_WHILE_CHANGING or self.progress.stop.is_set()
-            with SourceFile(self.path) as source:
+            with _SourceFile(self.path) as source:
                 try:
                     self._send(source)
                 except Damaged:
-                    # A file that changes after its checksum was taken is refused by the server.
+                    # The server refuses a file that changed after its checksum was computed.
                     if is_last or source.identity.size > BIG_BYTES or not source.changed():
                         raise
                     continue
@@ -53,9 +118,9 @@ class Upload:
             if is_last:
                 break
             self.progress.add_bytes(-source.identity.size)
-        return f"{self.path} changed while it was copied; run it again when it rests"
+        return f"{self.path} changed during the copy; run it again once it stops changing"
 
-    def _send(self, source: SourceFile) -> None:
+    def _send(self, source: _SourceFile) -> None:
         size = source.identity.size
         if size <= SMALL_BYTES:
             self.patiently(lambda: self._send_small(source))
@@ -66,16 +131,15 @@ class Upload:
             _PartedUpload(self, source).run()
 
     def patiently(self, action: Callable[[], None]) -> None:
-        """Do it, again while the store is away."""
-        what = f"{self.store.name}{self.key}"
-        patiently(action, self.options.patience, what, self.progress.stop)
+        """Do it, retrying while the store is away."""
+        patiently(action, self.options.patience, self.progress.stop)
 
-    def _send_small(self, source: SourceFile) -> None:
+    def _send_small(self, source: _SourceFile) -> None:
         data = source.all()
         md5 = hashlib.md5(data).digest()
         check_arrived(self.store, self.key, self.store.put_small(self.key, data, md5), md5)
 
-    def _send_stream(self, source: SourceFile) -> None:
+    def _send_stream(self, source: _SourceFile) -> None:
         store, size = self.store, source.identity.size
         md5 = source.digested(0, size, hashlib.md5())
         with _Counted(self.progress) as counted:
@@ -85,7 +149,7 @@ class Upload:
 
 
 class _Counted:
-    """Bytes counted on the way; uncounted again when the way breaks."""
+    """Counts bytes on the way, and takes them back if the request fails."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -106,7 +170,7 @@ class _Counted:
 class _PartedUpload:
     """A big file in parts."""
 
-    def __init__(self, upload: Upload, source: SourceFile) -> None:
+    def __init__(self, upload: Upload, source: _SourceFile) -> None:
         self._upload = upload
         self._source = source
         self._unfinished = Unfinished(
@@ -117,7 +181,7 @@ class _PartedUpload:
         self._crcs: dict[int, bytes] = {}
 
     def run(self) -> None:
-        """Send what is missing, then make the object of it; anew where the server has lost it all."""
+        """Send the missing parts, then complete the object; start over if the server has lost it."""
         self._unfinished.anew_if_lost(self._send)
 
     def _send(self) -> None:
@@ -132,7 +196,7 @@ class _PartedUpload:
         return self._source.digested(*self._unfinished.range(number), Crc32())
 
     def _crc32(self) -> bytes:
-        """Of the whole file; parts that an earlier try has sent are read again for it."""
+        """The checksum of the whole file; parts sent by an earlier try are read again for it."""
         numbers = range(1, self._unfinished.count + 1)
         return joined_crc32(
             (self._crcs.get(n) or self._crc(n), self._unfinished.range(n)[1]) for n in numbers
@@ -143,7 +207,7 @@ class _PartedUpload:
         start, length = self._unfinished.range(number)
 
         def send() -> str:
-            # MD5 takes a core a second for 700 MB: only where nothing else can tell.
+            # MD5 takes one core-second per 700 MB: use it only if the server has nothing better.
             crc32 = self._crc(number) if begun.crc32 else None
             md5 = None if begun.crc32 else self._source.digested(start, length, hashlib.md5())
             with _Counted(self._upload.progress) as counted:
@@ -156,4 +220,4 @@ class _PartedUpload:
                 self._crcs[number] = crc32
             return etag
 
-        return self._unfinished.patiently(send, part=number)
+        return self._unfinished.patiently(send)

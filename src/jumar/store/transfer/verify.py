@@ -1,53 +1,52 @@
-"""Whether the bytes of this machine are those of an object, as far as its tag tells."""
+"""Whether local bytes match an object, as far as its tag tells."""
 
 import hashlib
 
-from jumar.inject.moxing_path.jumar_s3 import Begun
+from jumar.inject.moxing_path.jumar_s3 import PART_BYTES, Begun
 from jumar.store.base import Entry
 from jumar.store.errors import StoreAway
 from jumar.store.objects import ObjectStore
 from jumar.store.transfer.checksum import is_md5, parts_in_tag, same_parts
-from jumar.store.transfer.records import PART_BYTES
 from jumar.store.transfer.unfinished import damaged
 
 _STEP_BYTES = 1 << 20
 
 
 def is_wrong(store: ObjectStore, key: str, etag: str, md5: str) -> bool:
-    """Whether the object has other bytes than those with this MD5; tags that say nothing pass."""
+    """Whether the object's bytes do not match this MD5; tags that are no checksums pass."""
     if not is_md5(etag) or etag == md5:
         return False
-    # Not each answer tells that the object is encrypted; the one to HEAD does.
+    # Not every answer says that the object is encrypted; the one to HEAD does.
     found = store.stat(key).etag
     return is_md5(found) and found != md5
 
 
 def check_arrived(store: ObjectStore, key: str, etag: str, md5: bytes) -> None:
-    """Damaged unless the object that was just written has the bytes with this MD5."""
+    """Raise Damaged unless the object just written matches this MD5."""
     check_answered(store, key, etag)
     if is_wrong(store, key, etag, md5.hex()):
         raise damaged(store, key)
 
 
 def check_part(store: ObjectStore, key: str, begun: Begun, etag: str, md5: bytes | None) -> None:
-    """Damaged unless the part that was just sent has the bytes with this MD5."""
+    """Raise Damaged unless the part just sent matches this MD5."""
     check_answered(store, key, etag)
     if md5 is not None and not begun.encrypted and is_md5(etag) and etag != md5.hex():
         raise damaged(store, key)
 
 
 def check_answered(store: ObjectStore, key: str, etag: str) -> None:
-    """StoreAway when it was not an S3 server that answered: any server may say 200, but one that keeps
-    objects gives each a tag."""
+    """Raise StoreAway if the answer is not from an S3 server: any server may answer 200, but only one
+    that stores objects gives them tags."""
     if not etag:
         raise StoreAway(
-            f"{store.endpoint.url} answered for {store.name}{key} without a tag: no S3 server does",
-            hint="has another program taken the server's port?",
+            f"{store.endpoint.url} answered for {store.name}{key} without a tag, so it is not an S3 server",
+            hint="is another program using the server's port?",
         )
 
 
 def is_same(path: str, store: ObjectStore, entry: Entry) -> bool:
-    """Whether the file's bytes are what the object's tag says; tags that say nothing pass."""
+    """Whether the file matches the object's tag; tags that are no checksums pass."""
     if is_md5(entry.etag):
         with open(path, "rb") as file:
             digest = hashlib.file_digest(file, "md5").hexdigest()

@@ -1,17 +1,21 @@
 """A small S3 client: signature version 4, kept connections, XML answers, multipart uploads.
 
-It speaks what OBS and other S3 servers have in common. It never retries, verifies or buffers more
-than one piece: whoever calls it does. An `S3` is shared by threads; each has a connection of its
-own. Jobs import it as `jumar_s3` (Python 3.8 and later), the platform by its full name: hence the
-relative imports."""
+It supports what OBS and other S3 servers have in common. `S3` itself never retries, verifies or
+buffers more than one piece; its callers do, with `Retry`. An `S3` can be shared by threads; each
+gets its own connection. Jobs import this package as `jumar_s3` (Python 3.8 and later), the platform
+by its full name, hence the relative imports."""
 
 from .answers import Begun, Found, Kept, Part, Reading, S3Error, Tag
 from .client import S3
 from .listing import More, Page, pages
+from .parts import BIG_BYTES, PART_BYTES, part_bytes, part_count, part_range, tag_of_parts
+from .retry import Patience, Retry, Trouble
 from .sign import Endpoint
 from .wire import Body
 
 __all__ = [
+    "BIG_BYTES",
+    "PART_BYTES",
     "S3",
     "Begun",
     "Body",
@@ -21,8 +25,15 @@ __all__ = [
     "More",
     "Page",
     "Part",
+    "Patience",
     "Reading",
+    "Retry",
     "S3Error",
     "Tag",
+    "Trouble",
     "pages",
+    "part_bytes",
+    "part_count",
+    "part_range",
+    "tag_of_parts",
 ]

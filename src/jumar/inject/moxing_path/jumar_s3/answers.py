@@ -10,12 +10,15 @@ from .wire import Response
 
 _MOST_ERROR_BYTES = 64 * 1024
 _MOST_XML_BYTES = 64 * 1024 * 1024
-# After `x-amz-` or `x-obs-`, and before `-customer-algorithm` and others: all ways have it.
+_AWAY = (408, 429, 500, 502, 503, 504)
+# A request that fails late is reported in the body of a successful answer.
+_AWAY_CODES = ("InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout")
+# After `x-amz-` or `x-obs-`, before `-customer-algorithm` and others: all variants contain it.
 _ENCRYPTION = "-server-side-encryption"
 
 
 class S3Error(Exception):
-    """The server said no. `skew_s` is how far its clock is from ours, where it told its time."""
+    """The server refused. `skew_s` is the difference of its clock to ours, if it sent its time."""
 
     def __init__(self, status: int, code: str, message: str, skew_s: float = 0.0) -> None:
         super().__init__(f"{code} ({status}): {message}")
@@ -24,10 +27,15 @@ class S3Error(Exception):
         self.message = message
         self.skew_s = skew_s
 
+    @property
+    def is_away(self) -> bool:
+        """Whether the server is down or overloaded, so that asking again may help."""
+        return self.status in _AWAY or self.code in _AWAY_CODES
+
 
 class Tag(str):
-    """What a server calls the content of an object or a part. It may be an MD5 of the bytes; of what
-    the server has `encrypted`, it says nothing about them, though it may look like one."""
+    """A server's tag for the content of an object or a part. It may be an MD5 of the bytes; if the
+    server has `encrypted` them, it says nothing about them, even if it looks like an MD5."""
 
     encrypted: bool
 
@@ -38,7 +46,7 @@ class Tag(str):
 
 
 class Found(NamedTuple):
-    """One object of a listing or an answer to HEAD."""
+    """One object in a listing or an answer to HEAD."""
 
     key: str
     size: int
@@ -47,7 +55,7 @@ class Found(NamedTuple):
 
 
 class Got(NamedTuple):
-    """One of many small objects; no data when it did not come, for whatever reason."""
+    """One of many small objects; no data if it did not arrive, for whatever reason."""
 
     key: str
     data: Optional[bytes]
@@ -67,18 +75,18 @@ class Begun(NamedTuple):
 
     id: str
     crc32: bool
-    """Whether the server compares the parts' CRC-32 and keeps the whole object's."""
+    """Whether the server checks the parts' CRC-32 and keeps that of the whole object."""
     encrypted: bool = False
-    """Whether the server has said that it encrypts them: their tags say nothing then."""
+    """Whether the server said that it encrypts the parts; then their tags say nothing."""
 
 
 class Kept(NamedTuple):
-    """What a server can tell of an object's bytes without sending them."""
+    """What a server knows about an object's bytes."""
 
     etag: Tag
     size: int
     crc32: Optional[bytes]
-    """The CRC-32 of all bytes, where the server keeps it."""
+    """The CRC-32 of all bytes, if the server keeps it."""
 
 
 class Answer:
@@ -96,7 +104,7 @@ class Answer:
 
     @property
     def encrypted(self) -> bool:
-        """Whether the server says that it keeps the object encrypted, with whosever key."""
+        """Whether the server says that it stores the object encrypted, with any key."""
         return any(_ENCRYPTION in name for name in self.headers)
 
     @property
@@ -106,7 +114,7 @@ class Answer:
 
     @property
     def length(self) -> int:
-        """What the server says of the object's length."""
+        """The object's length according to the server."""
         return int(self.headers.get("content-length") or 0)
 
     def text(self) -> bytes:
@@ -114,7 +122,7 @@ class Answer:
         return self.raw.read(_MOST_XML_BYTES)
 
     def drain(self) -> None:
-        """Read the body away, so that the connection can be used again."""
+        """Read the rest of the body, so that the connection can be used again."""
         self.raw.read(_MOST_ERROR_BYTES)
 
     def error(self) -> S3Error:
@@ -123,18 +131,18 @@ class Answer:
 
 
 class Reading:
-    """The body of a GET; `readinto` gives 0 at the end and raises when it comes too early."""
+    """The body of a GET; `readinto` returns 0 at the end and raises if the body is too short."""
 
     def __init__(self, answer: Answer, skip: int, length: Optional[int], whole: bool) -> None:
         self._answer = answer
         self._left = length
         self.whole = whole
-        """Whether the server sends all of the object, though a range was asked for."""
+        """Whether the server sends the whole object although a range was requested."""
         self.etag = answer.etag
         while skip > 0:
             got = len(answer.raw.read(min(skip, 1 << 20)))
             if not got:
-                raise ConnectionError("the answer ended before the range that was asked for")
+                raise ConnectionError("the answer ended before the requested range")
             skip -= got
 
     def __enter__(self) -> "Reading":
@@ -157,7 +165,7 @@ class Reading:
         return got
 
     def read(self) -> bytes:
-        """All that is left."""
+        """The rest."""
         if self._left is None:
             return self._answer.raw.read(sys.maxsize)
         data = self._answer.raw.read(self._left)
@@ -179,12 +187,12 @@ def parse(data: bytes) -> Optional[ElementTree.Element]:
 
 
 def expect(data: bytes, name: str, headers: Dict[str, str]) -> ElementTree.Element:
-    """The answer of that name. Another process may have taken the server's port, and say 200 too."""
+    """The XML answer of that name. Another program on the server's port may answer 200 too."""
     root = parse(data)
     if root is not None and bare(root) == "Error":
         raise told(200, root, headers)
     if root is None or bare(root) != name:
-        raise ConnectionError(f"the answer is not a whole {name}, as S3 servers give")
+        raise ConnectionError(f"the answer is not a complete {name}")
     return root
 
 
@@ -193,7 +201,7 @@ def field(data: bytes, name: str) -> str:
     for element in root.iter() if root is not None else ():
         if bare(element) == name and element.text:
             return element.text
-    raise S3Error(200, "BadAnswer", f"the server's answer has no {name}")
+    raise S3Error(200, "BadAnswer", f"the server's answer does not contain {name}")
 
 
 def told(status: int, root: Optional[ElementTree.Element], headers: Dict[str, str]) -> S3Error:
@@ -208,7 +216,7 @@ def told(status: int, root: Optional[ElementTree.Element], headers: Dict[str, st
 def xml_time(text: str) -> float:
     if not text:
         return 0.0
-    # Servers differ in how many digits follow the seconds; none matter here.
+    # Servers send different numbers of digits after the seconds; none matter here.
     return datetime.fromisoformat(text[:19]).replace(tzinfo=timezone.utc).timestamp()
 
 

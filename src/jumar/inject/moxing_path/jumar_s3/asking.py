@@ -1,4 +1,4 @@
-"""How a server is asked: addresses, signatures, a connection a thread."""
+"""How requests are made: addresses, signatures, one connection per thread."""
 
 import hashlib
 import threading
@@ -38,7 +38,7 @@ class Asking:
             kept.close()
 
     def place(self, bucket: str, key: str) -> Tuple[str, str]:
-        """The host that has a key, and the path to it."""
+        """The host and the path of a key."""
         host = self._host if ":" not in self._host else f"[{self._host}]"
         path = "/" + quote(key, safe="/-_.~")
         if bucket and self.endpoint.path_style:
@@ -59,7 +59,7 @@ class Asking:
         body: Optional[Body] = None,
         length: Optional[int] = None,
     ) -> Answer:
-        """Ask; an answer that says no is raised."""
+        """Send a request; raises S3Error if the server refuses."""
         host, path = self.place(bucket, key)
         text = query_text(query or {})
         sent = self.signed(method, host, path, text, headers or {}, body)
@@ -77,7 +77,7 @@ class Asking:
         self, host: str, method: str, target: str, headers: Dict[str, str], body: Optional[Body]
     ) -> Response:
         connection = self._connection(host)
-        # A server closes connections that nobody used for a while, at times just when one is used.
+        # A server closes idle connections, sometimes at the very moment one is used.
         again = (
             connection.is_open and method != "POST" and (body is None or isinstance(body, bytes))
         )
@@ -124,13 +124,13 @@ class Asking:
         return self._host if self.endpoint.path_style else host.rsplit(":", 1)[0]
 
     def new_connection(self, host: str) -> Connection:
-        """One that the caller keeps."""
+        """A connection that the caller keeps."""
         port = self._port or (443 if self.secure else 80)
         tls = self._tls() if self.secure else None
         return Connection(self._name(host), port, self._timeout_s, tls)
 
     def _tls(self) -> "SSLContext":
-        # Half of a short command's start; one for all threads, because it reads a large file.
+        # Half of a short command's startup time; shared by all threads, because it reads a large file.
         import ssl
 
         with self._making_tls:

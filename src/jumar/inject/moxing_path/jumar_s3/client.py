@@ -5,7 +5,7 @@ import re
 import sys
 from base64 import b64decode, b64encode
 from collections import deque
-from typing import Deque, Dict, Generator, Iterable, Iterator, List, Optional, Tuple
+from typing import Deque, Dict, Generator, Iterable, List, Optional, Tuple
 from urllib.parse import quote
 
 from .answers import (
@@ -26,15 +26,15 @@ from .answers import (
     told,
 )
 from .asking import Asking
-from .listing import More, Page, listing_query, pages, read_page
+from .listing import More, Page, listing_query, read_page
 from .sign import presigned_query
 from .wire import Body, Connection
 
-# XML has no way to write most of them, and takes a carriage return for a new line.
+# XML cannot express most of them, and turns a carriage return into a new line.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
-# What servers say that do not know version 2 of listings, and do not ignore that it was asked for.
+# Answers of servers that do not support version 2 of listings and do not ignore the request for it.
 _NOT_SPOKEN = ("NotImplemented", "InvalidArgument", "InvalidRequest")
 
 
@@ -42,7 +42,7 @@ class S3(Asking):
     """Calls to one server."""
 
     _lists_version_1 = False
-    """Whether the server was found to know only the first version of listings."""
+    """Whether the server turned out to support only version 1 of listings."""
 
     # Calls on objects
 
@@ -53,18 +53,18 @@ class S3(Asking):
             return Found(key, answer.length, changed, answer.etag)
 
     def part_bytes(self, bucket: str, key: str) -> Optional[int]:
-        """How large the first part was of an object that came in parts, where the server tells."""
+        """The size of the first part of an object sent in parts, if the server reveals it."""
         with self.answer("HEAD", bucket, key, query={"partNumber": "1"}) as answer:
             if answer.headers.get("x-amz-mp-parts-count") is None:
                 return None
             return answer.length or None
 
     def kept(self, bucket: str, key: str) -> Kept:
-        """What the server knows of the object's bytes."""
+        """What the server knows about the object's bytes."""
         asked = {"x-amz-checksum-mode": "ENABLED"}
         with self.answer("HEAD", bucket, key, headers=asked) as answer:
             text = answer.headers.get("x-amz-checksum-crc32") or ""
-            # Of an upload in parts it may be one over the parts' checksums: "AAAAAA==-7".
+            # For an upload in parts it may be a checksum of checksums: "AAAAAA==-7".
             crc32 = b64decode(text) if len(text) == 8 else None
             return Kept(answer.etag, answer.length, crc32)
 
@@ -75,13 +75,13 @@ class S3(Asking):
             end = "" if length is None else str(start + length - 1)
             headers["Range"] = f"bytes={start}-{end}"
         answer = self.answer("GET", bucket, key, headers=headers)
-        # Some servers ignore the range and send it all; some obey and say 200 all the same.
+        # Some servers ignore the range and send everything; some obey it but still answer 200.
         ignored = bool(headers) and answer.headers.get("content-range") is None
         return Reading(answer, skip=start if ignored else 0, length=length, whole=ignored)
 
     def get_many(self, bucket: str, keys: Iterable[str], width: int) -> Generator[Got, None, None]:
-        """Small objects, in this order. One thread asks for `width` at a time, each over a connection
-        of its own: as many threads would spend half of their time on each other."""
+        """Small objects, in this order. One thread requests `width` at a time, each over its own
+        connection: that many threads would spend half their time waiting for each other."""
         free: List[Connection] = []
         asked: Deque[Tuple[str, Connection, bool]] = deque()
         try:
@@ -101,7 +101,7 @@ class S3(Asking):
     def put(
         self, bucket: str, key: str, body: Body, length: int, md5: Optional[bytes] = None
     ) -> Tag:
-        """Write an object in one request; gives its tag. With `md5` the server compares what came."""
+        """Write an object in one request; returns its tag. With `md5` the server checks the bytes."""
         with self.answer(
             "PUT", bucket, key, headers=_content_md5(md5), body=body, length=length
         ) as answer:
@@ -112,16 +112,16 @@ class S3(Asking):
         """Copy an object inside the server."""
         source = "/" + quote(f"{bucket}/{key}", safe="/-_.~")
         with self.answer("PUT", to_bucket, to_key, headers={"x-amz-copy-source": source}) as answer:
-            # A copy that breaks late is told in the body of a good answer.
+            # A copy that fails late is reported in the body of a successful answer.
             expect(answer.text(), "CopyObjectResult", answer.headers)
 
     def delete(self, bucket: str, key: str) -> None:
-        """Delete an object; it need not be there."""
+        """Delete an object; it need not exist."""
         with self.answer("DELETE", bucket, key) as answer:
             answer.drain()
 
     def delete_many(self, bucket: str, keys: Iterable[str]) -> None:
-        """Delete up to 1,000 objects in one request; those that XML cannot name, one by one."""
+        """Delete up to 1,000 objects in one request; those that XML cannot express, one by one."""
         names = list(keys)
         for key in filter(_CONTROL.search, names):
             self.delete(bucket, key)
@@ -130,7 +130,7 @@ class S3(Asking):
             return
         rows = "".join(f"<Object><Key>{_escaped(key)}</Key></Object>" for key in names)
         body = (f"<Delete><Quiet>true</Quiet>{rows}</Delete>").encode()
-        # The call insists on a checksum of its body.
+        # This call requires a checksum of its body.
         headers = _content_md5(hashlib.md5(body).digest())
         with self.answer(
             "POST", bucket, query={"delete": ""}, headers=headers, body=body
@@ -166,15 +166,10 @@ class S3(Asking):
         with self.answer("GET", bucket, query=query) as answer:
             return read_page(answer.text(), answer.headers, more.version, limit)
 
-    def walk(self, bucket: str, prefix: str = "") -> Iterator[Found]:
-        """All objects whose keys start with `prefix`."""
-        for page in pages(lambda more: self.page(bucket, prefix, more=more), bucket, prefix):
-            yield from page.objects
-
     # Uploads in parts
 
     def create_upload(self, bucket: str, key: str, crc32: bool = False) -> Begun:
-        """Begin an upload in parts; with `crc32` the server is asked to compare checksums."""
+        """Start an upload in parts; with `crc32` the server is asked to check checksums."""
         headers = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "FULL_OBJECT"}
         with self.answer(
             "POST", bucket, key, query={"uploads": ""}, headers=headers if crc32 else None
@@ -193,7 +188,7 @@ class S3(Asking):
         crc32: Optional[bytes] = None,
         md5: Optional[bytes] = None,
     ) -> Tag:
-        """Send one part; gives its tag. The server compares the checksums that it is given."""
+        """Send one part; returns its tag. The server checks the checksums that it is given."""
         query = {"partNumber": str(number), "uploadId": upload}
         headers = {**_checksum(crc32), **_content_md5(md5)}
         with self.answer(
@@ -238,7 +233,7 @@ class S3(Asking):
         etags: Iterable[str],
         crc32: Optional[bytes] = None,
     ) -> Tag:
-        """Make the object of its parts; gives its tag."""
+        """Complete the object from its parts; returns its tag."""
         rows = "".join(
             f"<Part><PartNumber>{number}</PartNumber><ETag>&quot;{etag}&quot;</ETag></Part>"
             for number, etag in enumerate(etags, 1)
@@ -254,7 +249,7 @@ class S3(Asking):
         return Tag(field(text, "ETag").strip('"'), answer.encrypted)
 
     def abort_upload(self, bucket: str, key: str, upload: str) -> None:
-        """Throw the parts away."""
+        """Discard the parts."""
         with self.answer("DELETE", bucket, key, query={"uploadId": upload}) as answer:
             answer.drain()
 
@@ -267,12 +262,12 @@ class S3(Asking):
         return [e.text or "" for e in root.iter() if bare(e) == "Name"]
 
     def create_bucket(self, bucket: str) -> None:
-        """Make a bucket."""
+        """Create a bucket."""
         with self.answer("PUT", bucket) as answer:
             answer.drain()
 
     def policy(self, bucket: str) -> str:
-        """The bucket's policy, a JSON text; empty when it has none."""
+        """The bucket's policy as JSON text; empty if it has none."""
         try:
             with self.answer("GET", bucket, query={"policy": ""}) as answer:
                 return answer.text().decode("utf-8")
@@ -282,19 +277,19 @@ class S3(Asking):
             return ""
 
     def delete_policy(self, bucket: str) -> None:
-        """Take the bucket's policy away."""
+        """Delete the bucket's policy."""
         with self.answer("DELETE", bucket, query={"policy": ""}) as answer:
             answer.drain()
 
     def put_policy(self, bucket: str, policy: str) -> None:
-        """Set the bucket's policy, a JSON text."""
+        """Set the bucket's policy, as JSON text."""
         with self.answer(
             "PUT", bucket, query={"policy": ""}, body=policy.encode("utf-8")
         ) as answer:
             answer.drain()
 
     def presign(self, method: str, bucket: str, key: str, expires_s: int = 3600) -> str:
-        """An address that works without a key until it expires."""
+        """A URL that works without a key until it expires."""
         host, path = self.place(bucket, key)
         query = presigned_query(self.endpoint, method, host, path, expires_s)
         return "{}://{}{}?{}".format("https" if self.secure else "http", host, path, query)
@@ -309,7 +304,7 @@ def _is_sent(connection: Connection, path: str, headers: Dict[str, str]) -> bool
 
 
 def _take(asked: Deque[Tuple[str, Connection, bool]], free: List[Connection]) -> Got:
-    """The answer to the first that was asked for."""
+    """The answer to the oldest request."""
     key, connection, is_sent = asked.popleft()
     free.append(connection)
     if not is_sent:

@@ -1,8 +1,8 @@
-"""Listings, page by page, of servers that speak version 2 and of those that speak version 1 only.
+"""Listings, page by page, from servers that support version 2 and those that support only version 1.
 
-Asked for version 2, a server that knows only version 1 (as OBS documents it) answers in that one,
-without a continuation token: the way on is its `NextMarker`, or the last key where it gives none. A
-listing that is cut and has no way on is an error: what is missing would be taken as not there."""
+Asked for version 2, a server that only knows version 1 (as OBS documents it) answers in version 1,
+without a continuation token: the next page starts at its `NextMarker`, or at the last key if it sends
+none. A truncated listing without a next page is an error: missing keys would count as deleted."""
 
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set
 from urllib.parse import unquote_plus
@@ -12,7 +12,7 @@ from .answers import Found, S3Error, bare, expect, xml_time
 
 
 class More(NamedTuple):
-    """Where the next page begins, in the words of that version."""
+    """Where the next page begins, in the terms of that version."""
 
     version: int
     text: str
@@ -29,7 +29,7 @@ class Page(NamedTuple):
 
     @property
     def first(self) -> Optional[str]:
-        """What comes first on it."""
+        """Its first key or prefix."""
         return min([found.key for found in self.objects[:1]] + self.prefixes[:1], default=None)
 
 
@@ -37,19 +37,21 @@ Ask = Callable[[Optional[More]], Page]
 
 
 def pages(ask: Ask, bucket: str, prefix: str) -> Iterator[Page]:
-    """All pages; S3Error where the server has no way on, or one that leads in a circle."""
+    """All pages; S3Error if the server does not say how to continue, or repeats a page."""
     more: Optional[More] = None
     seen: Set[More] = set()
     before: Optional[str] = None
     while True:
         page = ask(more)
         if page.more in seen or (page.truncated and before is not None and page.first == before):
-            raise _broken(bucket, prefix, "gives the same page again and again")
+            raise _broken(bucket, prefix, "repeats the same page")
         yield page
         if not page.truncated:
             return
         if page.more is None:
-            raise _broken(bucket, prefix, "is cut, and the server does not say how to go on")
+            raise _broken(
+                bucket, prefix, "is truncated, and the server does not say how to continue"
+            )
         more, before = page.more, page.first
         seen.add(page.more)
 
@@ -60,7 +62,7 @@ def _broken(bucket: str, prefix: str, what: str) -> S3Error:
 
 
 def listing_query(prefix: str, delimiter: str, limit: int, more: More) -> Dict[str, str]:
-    """What is asked for a page; `more` may be without text, for the first one."""
+    """The query for a page; the `more` of the first page has no text."""
     query = {"encoding-type": "url", "max-keys": str(limit)}
     if more.version == 2:
         query["list-type"] = "2"
@@ -72,7 +74,7 @@ def listing_query(prefix: str, delimiter: str, limit: int, more: More) -> Dict[s
 
 
 def read_page(data: bytes, headers: Dict[str, str], asked: int, limit: int) -> Page:
-    """A page of a listing in either version, whichever was asked for."""
+    """A page of a listing in either version, whichever was requested."""
     root = expect(data, "ListBucketResult", headers)
     fields = {bare(element): element.text or "" for element in root}
     decode = unquote_plus if fields.get("EncodingType") == "url" else str
@@ -108,6 +110,6 @@ def _found(element: ElementTree.Element, decode: Callable[[str], str]) -> Found:
 
 
 def _last(objects: List[Found], prefixes: List[str]) -> str:
-    """The end of a page in the order of S3, which is that of UTF-8."""
+    """The last name of a page in S3 order, which is that of UTF-8."""
     ends = [found.key for found in objects[-1:]] + prefixes[-1:]
     return max(ends, key=lambda text: text.encode("utf-8", "surrogatepass"), default="")

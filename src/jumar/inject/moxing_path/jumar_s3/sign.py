@@ -13,7 +13,7 @@ UNSIGNED = "UNSIGNED-PAYLOAD"
 
 
 class Endpoint(NamedTuple):
-    """Where a server is and who asks. Without keys requests are not signed."""
+    """A server's address and the key for it. Without a key requests are not signed."""
 
     url: str
     access_key: str = ""
@@ -27,7 +27,7 @@ class Endpoint(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What is signed of a request. `headers` have small names."""
+    """The signed parts of a request. Names in `headers` are lowercase."""
 
     method: str
     path: str
@@ -38,12 +38,12 @@ class Request(NamedTuple):
 
 
 def stamp(now: time.struct_time) -> str:
-    """The time as the signature has it."""
+    """The time in the format of the signature."""
     return time.strftime("%Y%m%dT%H%M%SZ", now)
 
 
 def scope(endpoint: Endpoint, now: time.struct_time) -> str:
-    """What a signature is good for: a day, a region, a service."""
+    """What a signature is valid for: a day, a region, a service."""
     return "{}/{}/s3/aws4_request".format(time.strftime("%Y%m%d", now), endpoint.region)
 
 
@@ -86,7 +86,7 @@ def _keyed(key: bytes, text: str) -> bytes:
 
 
 def presigned_query(endpoint: Endpoint, method: str, host: str, path: str, expires_s: int) -> str:
-    """The query of an address that works without a key until it expires."""
+    """The query of a URL that works without a key until it expires."""
     now = time.gmtime()
     query = {
         "X-Amz-Algorithm": ALGORITHM,

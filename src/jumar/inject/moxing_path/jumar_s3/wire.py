@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection.
 
-The standard library's client reads headers as if they were a mail's, and wakes for every few KB of a
-body. With thousands of small objects, and with big ones from a server nearby, that decides."""
+The standard library's client parses headers as if they were an email's, and wakes up for every few KB
+of a body. With thousands of small objects, or big ones from a nearby server, that matters."""
 
 import socket
 import struct
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 Body = Union[bytes, Iterable[bytes]]
 _MOST_HEAD_BYTES = 64 * 1024
 _READ_BYTES = 64 * 1024
-# A small body goes out together with its head.
+# A small body is sent together with its head.
 _ONE_SEND_BYTES = 128 * 1024
 
 
 class Connection:
-    """To one host; made at the first request, kept for the next ones."""
+    """To one host; opened by the first request, kept for the next ones."""
 
     def __init__(
         self, host: str, port: int, timeout_s: float, tls: "Optional[SSLContext]" = None
@@ -36,11 +36,11 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether an earlier request has left it open; the server may have closed it since."""
+        """Whether an earlier request left it open; the server may have closed it since."""
         return self._socket is not None
 
     def close(self) -> None:
-        """Close it; the next request makes a new one."""
+        """Close it; the next request opens a new one."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -56,7 +56,7 @@ class Connection:
     def send(
         self, method: str, target: str, headers: Dict[str, str], body: Optional[Body] = None
     ) -> None:
-        """Send a request; `answer` has to follow before the next."""
+        """Send a request; call `answer` before the next one."""
         head = _head_of(method, target, headers)
         with self._closed_by_errors():
             _send(self._socket or self._connect(), head, body)
@@ -77,7 +77,7 @@ class Connection:
             raise
 
     def receive_into(self, buffer: memoryview) -> int:
-        """Fill the buffer as far as bytes come in time; 0 when the other side has closed."""
+        """Fill the buffer as far as bytes arrive in time; 0 if the other side has closed."""
         if self._ahead:
             got = min(len(buffer), len(self._ahead))
             buffer[:got] = self._ahead[:got]
@@ -88,7 +88,7 @@ class Connection:
         if self._tls is not None:
             return self._socket.recv_into(buffer)
         try:
-            # The kernel wakes us once, when all is there, and not for each packet.
+            # The kernel wakes us once, when everything has arrived, instead of for each packet.
             return self._socket.recv_into(buffer, 0, socket.MSG_WAITALL)
         except BlockingIOError:
             raise self._too_late() from None
@@ -107,7 +107,7 @@ class Connection:
             if self._tls is not None:
                 self._socket = self._tls.wrap_socket(plain, server_hostname=self.host)
                 return self._socket
-            # The kernel's own limits: Python's would cost one more call for each read.
+            # The kernel's own timeouts: Python's would cost another system call for each read.
             plain.settimeout(None)
             limit = struct.pack("ll", int(self._timeout_s), int(self._timeout_s % 1 * 1e6))
             for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
@@ -144,18 +144,18 @@ class Connection:
 
     def _read_ahead(self) -> None:
         if len(self._ahead) > _MOST_HEAD_BYTES:
-            raise ConnectionError("the head of the answer does not end")
+            raise ConnectionError("the head of the answer is too long")
         data = b"" if self._socket is None else self._socket.recv(_READ_BYTES)
         if not data:
-            raise ConnectionError("the connection was closed before the answer was whole")
+            raise ConnectionError("the connection was closed before the answer was complete")
         self._ahead += data
 
     def _too_late(self) -> TimeoutError:
-        return TimeoutError(f"nothing came for {self._timeout_s:g} s")
+        return TimeoutError(f"no data arrived for {self._timeout_s:g} s")
 
 
 class Response:
-    """An answer, whose body is read from its connection. Names of headers are small."""
+    """An answer, whose body is read from its connection. Header names are lowercase."""
 
     def __init__(
         self,
@@ -174,14 +174,14 @@ class Response:
         self._chunked = "chunked" in headers.get("transfer-encoding", "").lower()
         self._first_chunk = True
         self.left = 0 if self._chunked else _length(headers)
-        """How many bytes are still to come, of this chunk where there are any; None: nobody said."""
-        # A body of no known length ends with the connection.
+        """How many bytes are left, in the current chunk if chunked; None if unknown."""
+        # A body of unknown length ends with the connection.
         self._kept = kept and (empty or self.left is not None)
         if empty or (self.left == 0 and not self._chunked):
             self._finish()
 
     def close(self) -> None:
-        """Have done with it; what was not read costs the connection."""
+        """Finish; if the body was not read completely, the connection is closed."""
         if not self.done:
             self._kept = False
             self._finish()
@@ -204,7 +204,7 @@ class Response:
         return got
 
     def read(self, most: int) -> bytes:
-        """The rest of the body, or so much of it."""
+        """The rest of the body, at most `most` bytes."""
         pieces: List[bytes] = []
         while most > 0:
             known = self.left if self.left and not self._chunked else _READ_BYTES
@@ -249,7 +249,7 @@ def _head_of(method: str, target: str, headers: Dict[str, str]) -> bytes:
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {headers[name]}" for name in headers)]
     head = "\r\n".join(lines)
     if head.count("\n") != len(headers) or " " in target:
-        raise ValueError(f"{target[:80]!r} or a header of it cannot be sent")
+        raise ValueError(f"{target[:80]!r} or one of its headers cannot be sent")
     return (head + "\r\n\r\n").encode("ascii")
 
 

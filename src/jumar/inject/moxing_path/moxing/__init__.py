@@ -1,10 +1,10 @@
 """`moxing` for jobs: `mox.file` on `obs://`, `s3://` and local paths.
 
-Written for scripts that import ModelArts' module of this name. Only `mox.file` is here: the rest of
-that module trains models with TensorFlow 1. Standard library only, Python 3.8 and later.
+For scripts that import ModelArts' module of this name. Only `mox.file` exists here: the rest of that
+module trains models with TensorFlow 1. Standard library only, Python 3.8 and later.
 
-Every job has this folder on its PYTHONPATH, which Python searches before installed packages: where
-the job's own Python has a `moxing`, that one is imported instead."""
+Every job has this folder on its PYTHONPATH, which Python searches before installed packages: if the
+job's own Python has a `moxing`, that one is imported instead."""
 
 import importlib.machinery
 import importlib.util
@@ -16,11 +16,11 @@ def _installed() -> bool:
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
     spec = importlib.machinery.PathFinder.find_spec("moxing", path)
-    # A mere folder of this name has no origin.
+    # A plain folder of this name has no origin.
     if spec is None or spec.loader is None or spec.origin is None:
         return False
     module = importlib.util.module_from_spec(spec)
-    # Whoever imports `moxing` gets what stands here when this file has been run.
+    # Whoever imports `moxing` gets what is here after this file has run.
     sys.modules[__name__] = module
     spec.loader.exec_module(module)
     return True

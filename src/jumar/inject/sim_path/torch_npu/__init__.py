@@ -1,16 +1,16 @@
-"""A stand-in for the Ascend plug-in of PyTorch, with simulated devices computed by the host.
+"""A stand-in for PyTorch's Ascend plug-in, with simulated devices computed by the host.
 
-It is on the path only where simulated NPUs were asked for (JUMAR_SIM_DEVICES). Without that, a real
-plug-in further down the path is imported instead."""
+It is on the path only when simulated NPUs are requested (JUMAR_SIM_DEVICES). Otherwise a real plug-in
+further down the path is imported instead."""
 
 import os
 import sys
 from typing import NoReturn
 
 
-# Defined first: where the script imports us before torch, torch asks for it in the midst of this.
+# Defined first: if the script imports us before torch, torch asks for it during this import.
 def _autoload() -> None:  # pyright: ignore[reportUnusedFunction]  # torch calls it
-    """What torch calls for a backend that it finds installed; importing was all."""
+    """Torch calls this for an installed backend; importing it was enough."""
 
 
 if "JUMAR_SIM_DEVICES" not in os.environ:

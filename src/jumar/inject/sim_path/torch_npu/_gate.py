@@ -1,4 +1,4 @@
-"""Lets a real plug-in through where no simulated devices were asked for."""
+"""Lets a real plug-in through if no simulated devices are requested."""
 
 import importlib.machinery
 import importlib.util
@@ -10,7 +10,7 @@ _OUR_FOLDER = Path(__file__).resolve().parent.parent
 
 
 def real_plugin() -> ModuleType:
-    """Import the torch_npu that lies behind this one on the path."""
+    """Import the torch_npu that comes after this one on the path."""
     path = [entry for entry in sys.path if Path(entry or ".").resolve() != _OUR_FOLDER]
     spec = importlib.machinery.PathFinder.find_spec("torch_npu", path)
     if spec is None or spec.loader is None:

@@ -1,8 +1,8 @@
-"""Operators that only the plug-in has, written with torch's own and the same arithmetic, one file a
-subject.
+"""Operators that only the plug-in has, written in terms of torch's own with the same arithmetic, one
+file per subject.
 
-Gradients follow from the operators they are made of. Internal formats of the chip have no meaning
-here: a cast to one gives the tensor as it is. One that is not here is told by `absent`."""
+Gradients follow from those operators. Internal formats of the chip have no meaning here: a cast to one
+returns the tensor unchanged. `absent` reports operators that are missing."""
 
 from torch_npu._sim.activations import (
     fast_gelu,

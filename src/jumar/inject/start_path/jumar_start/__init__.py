@@ -1,2 +1,2 @@
-"""What jumar does in a process of a job before the script's own first line. Standard library and the
-user's torch, Python 3.8 and later."""
+"""What jumar does in a job's process before the script's first line. Standard library and the user's
+torch, Python 3.8 and later."""

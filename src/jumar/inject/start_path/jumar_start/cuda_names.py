@@ -1,4 +1,4 @@
-"""What `torch.cuda` has, for a process in which cuda is the CPU: one device that is always ready."""
+"""The names of `torch.cuda` for a process in which cuda is the CPU: one device, always ready."""
 
 import os
 import time
@@ -64,7 +64,7 @@ class Stream:
         return False
 
     def record_event(self, event: Any = None) -> "Event":
-        """An event at this place of the stream."""
+        """An event at this point of the stream."""
         event = event or Event()
         event.record()
         return event
@@ -106,7 +106,7 @@ class Event:
 
 
 class _Context:
-    """`with torch.cuda.device(1):` and its like; nothing changes."""
+    """`with torch.cuda.device(1):` and the like; nothing changes."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
@@ -125,11 +125,11 @@ _stream = Stream()
 
 
 def nothing(*args: Any, **kwargs: Any) -> None:
-    """Take whatever is given, and do nothing."""
+    """Accept any arguments and do nothing."""
 
 
 def _seed(seed: int) -> None:
-    # As simulated NPUs do: the seed that the host already has changes nothing.
+    # As with simulated NPUs: the seed that the host already has changes nothing.
     if torch.default_generator.initial_seed() != seed:
         torch.default_generator.manual_seed(int(seed))
 
@@ -164,7 +164,7 @@ def _set_states(states: List[torch.Tensor]) -> None:
 
 
 def names() -> Dict[str, Any]:
-    """Every name and what it is here."""
+    """Every name and its substitute."""
     made: Dict[str, Any] = dict.fromkeys(_NOTHING, nothing)
     made.update({name: lambda *args, **kwargs: 0 for name in _ZERO})
     made.update({f"{kind}Tensor": getattr(torch, f"{kind}Tensor") for kind in _TYPES})
@@ -173,7 +173,7 @@ def names() -> Dict[str, Any]:
     made.update(
         is_available=lambda: True,
         is_initialized=lambda: True,
-        # Optimizers ask it before each step; a torch with CUDA in it wants a card for the answer.
+        # Optimizers call it before each step; a torch built with CUDA needs a card to answer.
         is_current_stream_capturing=lambda: False,
         is_bf16_supported=lambda *args, **kwargs: True,
         device_count=_device_count,

@@ -1,8 +1,8 @@
 """Runs code written for CUDA on the CPU, unedited: `cuda` means the CPU in this process.
 
-For the proof of a port, whose measure is the original. Every place where torch takes a device reads
-cuda as cpu; what moves between host and device copies, as it does with a card; random numbers come
-from the generator of the host, as with simulated NPUs, so that both runs draw the same ones."""
+For the proof of a port, which is compared with the original. Wherever torch takes a device, cuda means
+cpu; moves between host and device copy, as with a card; random numbers come from the host's generator,
+as with simulated NPUs, so that both runs draw the same ones."""
 
 import functools
 import importlib
@@ -18,12 +18,12 @@ from jumar_start import cuda_names, simulation, sync_norm
 _CUDA = re.compile(r"cuda(:\d+)?")
 _KEYWORDS = ("device", "device_type", "map_location")
 _moved: Any = WeakIdKeyDictionary()
-"""Tensors that were put on the device; putting them there again is nothing."""
+"""Tensors that were moved to the device; moving them there again is a no-op."""
 _Host = torch._C.Generator
 
 
 def _cpu(value: Any) -> Any:
-    """`value` with cuda read as cpu; whatever is no device comes back as it is."""
+    """`value` with cuda replaced by cpu; what is not a device is returned unchanged."""
     if isinstance(value, str):
         if _CUDA.fullmatch(value):
             return "cpu"
@@ -36,7 +36,7 @@ def _cpu(value: Any) -> Any:
 
 
 def _index(value: Any) -> Any:
-    """As `_cpu`, where a number is a device too."""
+    """Like `_cpu`, where a number is a device too."""
     return torch.device("cpu") if type(value) is int else _cpu(value)
 
 
@@ -52,7 +52,7 @@ def _reads_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _made_there(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that makes tensors: those asked for on cuda are there."""
+    """Wrap a function that creates tensors: those requested on cuda count as there."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -73,7 +73,7 @@ _module_to: Any = torch.nn.Module.to
 
 
 def _all_to(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """A module moves its tensors one by one; what its arguments mean is read by C++ before."""
+    """A module moves its tensors one by one; C++ parses its arguments before that."""
     if args and type(args[0]) is int:
         args = (torch.device("cuda", args[0]), *args[1:])
     if type(kwargs.get("device")) is int:
@@ -92,7 +92,7 @@ def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _copied(source: Any, result: Any, *, is_cuda: bool) -> Any:
-    """What a move gives: another tensor, unless the source is there already."""
+    """The result of a move: another tensor, unless the source is already there."""
     if result is source and not (is_cuda and source in _moved):
         result = source.clone()
     if is_cuda:
@@ -136,7 +136,7 @@ def _replace_functions() -> None:
 
 
 def _readers() -> Iterator[Tuple[Any, str]]:
-    """Functions that read a device and make no tensor."""
+    """Functions that take a device and create no tensor."""
     from torch.utils import _device
 
     yield from ((torch, name) for name in ("set_default_device", "set_default_tensor_type"))
@@ -159,7 +159,7 @@ def _loads_on_cpu(load: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _replace_autocast() -> None:
-    """On cuda the dtype is float16 unless another is named; on the CPU it would be bfloat16."""
+    """On cuda the default dtype is float16; on the CPU it would be bfloat16."""
     autocast = torch.amp.autocast_mode.autocast
     begin = autocast.__init__
 
@@ -186,7 +186,7 @@ class _Generator(_Host, metaclass=_Kind):
 
 
 def _replace_parallel() -> None:
-    # Torch's own way for a machine without cards: the module as it is.
+    # What torch does on a machine without cards: the module unchanged.
     data_parallel: Any = importlib.import_module("torch.nn.parallel.data_parallel")
     data_parallel._get_available_device_type = lambda: None
     if not torch.distributed.is_available():
@@ -246,7 +246,7 @@ _ACCELERATOR = {
 
 
 def _replace_accelerator(names: Dict[str, Any]) -> None:
-    """Portable originals ask `torch.accelerator`, which shall say cuda."""
+    """Portable originals ask `torch.accelerator`, which must answer cuda."""
     if not hasattr(torch, "accelerator"):
         return
     names = {**names, **{name: names[other] for name, other in _ACCELERATOR.items()}}
@@ -258,14 +258,14 @@ def _replace_accelerator(names: Dict[str, Any]) -> None:
 
 
 def _compile(model: Any = None, **kwargs: Any) -> Any:
-    """Not compiled, as on simulated NPUs: modules in the wrapper of compiled ones, functions as is."""
+    """Not compiled, as on simulated NPUs: modules get the wrapper of compiled ones, functions stay."""
     if model is None:
         return _compile
     return torch.compiler.disable(model) if isinstance(model, torch.nn.Module) else model
 
 
 def install() -> None:
-    """Make cuda the CPU."""
+    """Make cuda mean the CPU."""
     _replace_functions()
     _replace_autocast()
     _replace_parallel()

@@ -1,7 +1,7 @@
-"""Notes what a training script computes, for the proof of a port: every loss, the parameters after
-every step, what each module gave back, and the error that ended it. The script is not changed.
+"""Records what a training script computes, for the proof of a port: every loss, the parameters after
+every step, what each module returned, and the error that ended it. The script is not changed.
 
-Variables: JUMAR_PROOF (a folder for the notes, one file a process), JUMAR_PROOF_ROOT (where the
+Variables: JUMAR_PROOF (a folder for the notes, one file per process), JUMAR_PROOF_ROOT (where the
 script's own source is), JUMAR_PROOF_STEPS and JUMAR_PROOF_TIME_S (end with success after so many
 optimizer steps or seconds), JUMAR_PROOF_CPU (cuda means the CPU)."""
 
@@ -25,7 +25,7 @@ _MOST_OUTPUTS = 20000
 
 
 class Wanted(NamedTuple):
-    """What was asked of this process."""
+    """What this process should do."""
 
     folder: str
     root: str
@@ -46,7 +46,7 @@ def wanted(environ: Mapping[str, str]) -> Wanted:
 
 
 def install(environ: Mapping[str, str]) -> None:
-    """Begin as soon as torch is imported."""
+    """Start as soon as torch is imported."""
     notes = Notes(wanted(environ))
     notes.watch_errors()
     after_import("torch", lambda: _begin(notes))
@@ -62,7 +62,7 @@ def _begin(notes: "Notes") -> None:
 
 
 def _seed() -> None:
-    """The same numbers in every run of a script that chooses no seed itself."""
+    """Give scripts that set no seed the same random numbers in every run."""
     import torch
 
     torch.manual_seed(SEED)
@@ -73,7 +73,7 @@ def _seed() -> None:
 
 
 class Notes:
-    """The file of this process: one JSON object a line, whole after every line."""
+    """The file of this process: one JSON object per line, complete after every line."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -106,7 +106,7 @@ class Notes:
         return self.place(_frames(sys._getframe(1)))
 
     def watch_errors(self) -> None:
-        """Note the exception that ends the process."""
+        """Record the exception that ends the process."""
         before = sys.excepthook
 
         def hook(kind: Any, value: Any, trace: Any) -> None:
@@ -130,7 +130,7 @@ def _frames(frame: Any) -> Iterator[Tuple[str, int]]:
 
 
 def _loads_data() -> bool:
-    """Whether this is a worker of a DataLoader: it makes batches, and nothing that is compared."""
+    """Whether this is a DataLoader worker: it makes batches, and nothing that is compared."""
     worker = sys.modules.get("torch.utils.data._utils.worker")
     return worker is not None and worker.get_worker_info() is not None
 
@@ -143,7 +143,7 @@ def _rank() -> int:
 
 
 class Recorder:
-    """Hooks into torch; reads numbers past every plug-in, and draws no random ones."""
+    """Hooks into torch; reads numbers bypassing every plug-in, and draws no random ones."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
@@ -157,7 +157,7 @@ class Recorder:
         self._names: Dict[int, str] = {}
 
     def install(self) -> None:
-        """Put the hooks in place."""
+        """Install the hooks."""
         import torch
         from torch.nn.modules import module
         from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -172,7 +172,7 @@ class Recorder:
         run = torch.autograd.backward
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            # A pass inside a pass (checkpointing, a plug-in's own way) is no new loss.
+            # A pass inside a pass (checkpointing, a plug-in's internals) is not a new loss.
             if self._in_backward:
                 return run(tensors, *args, **kwargs)
             for root in tensors if isinstance(tensors, (list, tuple)) else [tensors]:
@@ -199,7 +199,7 @@ class Recorder:
         import torch
 
         self._depth = max(0, self._depth - 1)
-        # Evaluation is not compared, so there is nothing to locate in it.
+        # Evaluation is not compared, so nothing in it needs to be located.
         if self._outputs >= _MOST_OUTPUTS or self._in_backward or not torch.is_grad_enabled():
             return
         found = _first_floats(torch, output)
@@ -229,7 +229,7 @@ class Recorder:
         if not self._names:
             for root in self._roots:
                 for name, own in root.named_parameters():
-                    # Of several roots the outermost, whatever the order that a set has them in.
+                    # Of several roots the outermost, whatever the order of the set.
                     longest = (self._names.get(id(own), ""), name)
                     self._names[id(own)] = max(longest, key=lambda each: (len(each), each))
         return self._names.get(id(parameter))
@@ -240,8 +240,8 @@ class Recorder:
         if is_late:
             self._notes.add("time", "time", "")
         if is_late or (limits.steps and self._steps >= limits.steps):
-            # The script caught the first one and goes on; or it is one of a group, whose threads,
-            # when nobody ends them, abort the process at times while Python takes itself down.
+            # The script caught the first one and continues; or the process is in a group, whose
+            # threads, unless they are ended, sometimes abort the process while Python shuts down.
             if self._ended or _is_in_group():
                 _leave()
             self._ended = True
@@ -254,7 +254,7 @@ def _is_in_group() -> bool:
 
 
 def _leave() -> None:
-    """End this process with success, after what it wanted to do at its end."""
+    """End this process successfully, after its exit handlers."""
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -276,14 +276,14 @@ def _first_floats(torch: Any, output: Any) -> Any:
 
 @contextlib.contextmanager
 def _unseen(torch: Any) -> Generator[None, None, None]:
-    """Reading does not count as the script's own: past modes, gradients and simulated devices."""
+    """Read without side effects: bypasses modes, gradients and simulated devices."""
     modes = torch.utils._python_dispatch._disable_current_modes
     with torch._C.DisableTorchFunctionSubclass(), torch.no_grad(), modes():
         yield
 
 
 def _plain(torch: Any, tensor: Any) -> Any:
-    """The numbers of a tensor on the CPU; what a process holds of one that is spread over many."""
+    """The numbers of a tensor on the CPU; for a distributed tensor, the local part."""
     local = getattr(tensor, "to_local", None)
     tensor = (local() if callable(local) else tensor).detach()
     return tensor if tensor.device.type == "cpu" else tensor.cpu()

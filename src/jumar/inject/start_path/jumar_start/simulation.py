@@ -1,4 +1,4 @@
-"""Parts of the simulated NPUs that are plain torch, for processes that have none."""
+"""Parts of the simulated NPUs that are plain torch, for processes without simulated NPUs."""
 
 import importlib.util
 from pathlib import Path
@@ -8,7 +8,7 @@ _FOLDER = Path(__file__).parents[2] / "sim_path" / "torch_npu" / "_sim"
 
 
 def part(name: str) -> Any:
-    """The module by its file: its package would make NPUs of this process."""
+    """Load the module by its file: importing its package would install simulated NPUs."""
     spec: Any = importlib.util.spec_from_file_location(f"jumar_{name}", _FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

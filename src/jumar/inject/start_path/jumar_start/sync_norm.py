@@ -1,7 +1,7 @@
-"""`nn.SyncBatchNorm` on the CPU, which torch has for cards only.
+"""`nn.SyncBatchNorm` on the CPU; torch only has it for cards.
 
 The arithmetic, plain torch over any process group, is that of the simulated NPUs: another order of
-the sums would differ in the last bit, and a proof would take that for a fault of the port."""
+summation would differ in the last bit, and a proof would report that as a bug in the port."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from jumar_start import simulation
 
 
 def install() -> None:
-    """Put it in the place of torch's own, and let DDP take it."""
+    """Replace torch's own with it, and make DDP accept it."""
     normalize = simulation.part("sync_batch_norm").normalize
 
     def forward(self: Any, input: Any) -> Any:

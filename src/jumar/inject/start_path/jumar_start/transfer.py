@@ -9,11 +9,11 @@ import warnings
 
 from jumar_start.after_import import after_import
 
-NO_PLUGIN = "jumar: there is no torch_npu here, so the script runs as it is\n"
+NO_PLUGIN = "jumar: torch_npu is not installed, so the script runs unchanged\n"
 
 
 def transfer() -> bool:
-    """Make CUDA calls go to the NPUs; false where there is no plug-in to do it."""
+    """Make CUDA calls go to the NPUs; false if there is no plug-in to do it."""
     if importlib.util.find_spec("torch_npu") is None:
         return False
     with warnings.catch_warnings():

@@ -4,37 +4,36 @@ Every format of the field is read into one record and written from it: `lab` (20
 (group list by pod), `1.0`, `1.2` (superpods) and `2.0` (rank list)."""
 
 from jumar.launch.ascend.ranktable.check import Finding, check
-from jumar.launch.ascend.ranktable.handover import hand_over, wait_for_table
 from jumar.launch.ascend.ranktable.make import format_for, host_address, make, merge
 from jumar.launch.ascend.ranktable.read import parse, read_table
 from jumar.launch.ascend.ranktable.records import (
     FORMATS,
-    HandOverTimeout,
     NotExpressible,
     RankDevice,
     RankServer,
     RankTable,
     RankTableError,
     SuperPod,
+    TableTimeout,
     Unreadable,
 )
+from jumar.launch.ascend.ranktable.wait import wait_for_table
 from jumar.launch.ascend.ranktable.write import document, write_table
 
 __all__ = [
     "FORMATS",
     "Finding",
-    "HandOverTimeout",
     "NotExpressible",
     "RankDevice",
     "RankServer",
     "RankTable",
     "RankTableError",
     "SuperPod",
+    "TableTimeout",
     "Unreadable",
     "check",
     "document",
     "format_for",
-    "hand_over",
     "host_address",
     "make",
     "merge",

@@ -43,7 +43,7 @@ class NotExpressible(RankTableError):
     """The format has no place for what the table says, or needs what it does not say."""
 
 
-class HandOverTimeout(RankTableError):
+class TableTimeout(RankTableError):
     """Some node did not bring its part in time."""
 
 

@@ -1,14 +1,14 @@
 """`mox.file`: files and folders at `obs://`, `s3://` and local paths alike.
 
-One difference from `shutil.copytree`: where the target ends in `/` and the source does not, the
-folder itself is copied into the target, as the recipes that people pass around expect
-(`copy_parallel('obs://b/free_train/ckpt', '/cache/')` gives `/cache/ckpt`). Where the target's last
-name is already the source's, its content is."""
+One difference from `shutil.copytree`: if the target ends in `/` and the source does not, the folder
+itself is copied into the target, as common recipes expect
+(`copy_parallel('obs://b/free_train/ckpt', '/cache/')` creates `/cache/ckpt`). If the target's last
+name is already the source's, the content is copied."""
 
 from .copying import copy, copy_parallel, rename
+from .locations import set_auth
 from .objects import File
 from .patch import shift
-from .places import set_auth
 from .tree import (
     append,
     append_str,

@@ -1,4 +1,4 @@
-"""Copies of files and folders, from any side to any side."""
+"""Copies of files and folders between any two places."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Iterable, List, Optional
 
 from . import remote
-from .places import ASIDE, Local, Place, Remote, Url, aside_of, find, text_of
+from .locations import ASIDE, Local, Location, Remote, Url, find, text_of, written_aside
 from .tree import is_directory, remove
 
 
@@ -30,7 +30,7 @@ def copy_parallel(
     is_processing: bool = True,
     use_queue: bool = True,
 ) -> None:
-    """Copy all that is in a folder, several files at a time; a file as well."""
+    """Copy a file, or everything in a folder, several files at a time."""
     if not is_directory(src_url):
         copy(src_url, dst_url)
         return
@@ -65,14 +65,14 @@ def rename(src_url: Url, dst_url: Url) -> None:
 
 
 def _folder_target(source: str, target: str) -> str:
-    """Into the target where it is written as a folder and the source is not; see the module."""
+    """Into the target if it is written as a folder and the source is not; see the package."""
     name = source.rpartition("/")[2]
     if not target.endswith("/") or not name:
         return target
     return target if target.rstrip("/").rpartition("/")[2] == name else target + name
 
 
-def _files(source: Place) -> List[str]:
+def _files(source: Location) -> List[str]:
     if isinstance(source, Remote):
         cut = len(source.prefix)
         names = (one.key[cut:] for one in remote.below(source))
@@ -86,47 +86,31 @@ def _files(source: Place) -> List[str]:
     ]
 
 
-def _child(place: Place, name: str) -> Place:
+def _child(place: Location, name: str) -> Location:
     parts = name.split("/")
     if ".." in parts or name.startswith("/"):
-        raise ValueError(f"{name!r} leads out of the folder")
+        raise ValueError(f"{name!r} is outside the folder")
     if isinstance(place, Local):
         return Local(os.path.join(place.path, name))
     return place.at(place.prefix + name)
 
 
-def _copy_file(source: Place, target: Place) -> None:
+def _copy_file(source: Location, target: Location) -> None:
     if isinstance(source, Local):
         if isinstance(target, Local):
             _copy_local(source, target)
         else:
             remote.upload(source.path, target)
     elif isinstance(target, Local):
-        _fetch(source, target)
+        remote.download(source, target.path)
     else:
         _pass_on(source, target)
 
 
 def _copy_local(source: Local, target: Local) -> None:
-    folder = os.path.dirname(target.path)
-    if folder:
-        os.makedirs(folder, exist_ok=True)
-    aside = aside_of(target.path)
-    try:
+    with written_aside(target.path) as aside:
         shutil.copyfile(source.path, aside)
         shutil.copystat(source.path, aside)
-        os.replace(aside, target.path)
-    except BaseException:
-        if os.path.exists(aside):
-            os.unlink(aside)
-        raise
-
-
-def _fetch(source: Remote, target: Local) -> None:
-    folder = os.path.dirname(target.path)
-    if folder:
-        os.makedirs(folder, exist_ok=True)
-    remote.download(source, target.path)
 
 
 def _pass_on(source: Remote, target: Remote) -> None:

@@ -1,6 +1,6 @@
-"""`File`: an open file, wherever it is. One in a store is worked on in a local copy.
+"""`File`: an open file, wherever it is. A file in a store is edited in a local copy.
 
-What was written is sent when it is closed, whole: nobody reads half of it."""
+What was written is sent as a whole on close: nobody can read half of it."""
 
 import io
 import os
@@ -9,7 +9,7 @@ import tempfile
 from typing import Any, Iterator, Optional
 
 from . import remote
-from .places import Local, Place, Url, aside_of, find, is_url, text_of
+from .locations import Local, Location, Url, aside_of, find, is_url, text_of
 
 
 class File:
@@ -20,7 +20,7 @@ class File:
         self.mode = mode
         place = find(url)
         writes = mode[:1] in ("w", "a", "x") or "+" in mode
-        self._target: Optional[Place] = place if writes and is_url(self.name) else None
+        self._target: Optional[Location] = place if writes and is_url(self.name) else None
         self._copy = ""
         encoding = None if "b" in mode else encoding or "utf-8"
         if isinstance(place, Local) and self._target is None:
@@ -34,7 +34,7 @@ class File:
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None:
-            # Something broke while it was written: the object stays as it was.
+            # Writing failed: the object stays as it was.
             self._target = None
         self.close()
 
@@ -81,8 +81,8 @@ class File:
             self.close()
 
 
-def _copied(place: Place, mode: str, name: str) -> str:
-    """A local copy to work on; an empty one where the file is to be made anew."""
+def _copied(place: Location, mode: str, name: str) -> str:
+    """A local copy to work on; empty if the file is to be replaced."""
     if isinstance(place, Local):
         return _copied_here(place.path, mode, name)
     if not place.key or place.key.endswith("/"):
@@ -106,7 +106,7 @@ def _copied_here(path: str, mode: str, name: str) -> str:
     there = os.path.exists(path)
     _check_mode(mode, name, there)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    # Beside it, so that it can be renamed.
+    # In the same folder, so that it can be renamed.
     copy = aside_of(path)
     if there and mode[:1] != "w":
         shutil.copyfile(path, copy)
@@ -119,4 +119,4 @@ def _check_mode(mode: str, name: str, there: bool) -> None:
     if mode[:1] == "r" and not there:
         raise FileNotFoundError(2, "no such file", name)
     if mode[:1] == "x" and there:
-        raise FileExistsError(17, "the file is there already", name)
+        raise FileExistsError(17, "the file already exists", name)

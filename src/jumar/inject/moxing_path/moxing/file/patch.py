@@ -1,6 +1,6 @@
-"""`mox.file.shift('os', 'mox')`: from then on `open`, `os` and `shutil` know `obs://` too.
+"""`mox.file.shift('os', 'mox')`: from then on `open`, `os` and `shutil` accept `obs://` too.
 
-Only calls with a URL are taken over; plain paths go where they went before."""
+Only calls with a URL are redirected; plain paths work as before."""
 
 import builtins
 import glob as glob_module
@@ -10,14 +10,14 @@ import stat as stat_module
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import copying, tree
+from .locations import is_url
 from .objects import File
-from .places import is_url
 
 _before: Dict[Tuple[Any, str], Any] = {}
 
 
 def shift(from_module: str, to_module: str) -> None:
-    """`shift('os', 'mox')` takes the calls over; `shift('mox', 'os')` gives them back."""
+    """`shift('os', 'mox')` redirects the calls; `shift('mox', 'os')` restores them."""
     if (from_module, to_module) == ("os", "mox"):
         _take_over()
     elif (from_module, to_module) == ("mox", "os"):
@@ -25,7 +25,7 @@ def shift(from_module: str, to_module: str) -> None:
             setattr(module, name, original)
         _before.clear()
     else:
-        raise ValueError("shift knows ('os', 'mox') and ('mox', 'os')")
+        raise ValueError("shift supports only ('os', 'mox') and ('mox', 'os')")
 
 
 def _take_over() -> None:
@@ -82,7 +82,7 @@ def _mkdir(path: Any, mode: int = 0o777) -> None:
 
 def _makedirs(name: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
     if not exist_ok and tree.is_directory(name):
-        raise FileExistsError(17, "the folder is there already", name)
+        raise FileExistsError(17, "the folder already exists", name)
     tree.make_dirs(name)
 
 
@@ -98,7 +98,7 @@ def _stat(path: Any, **_: Any) -> os.stat_result:
 
 
 class _Scanned(List[tree.Entry]):
-    """What `os.scandir` gives can be used in `with` too."""
+    """The result of `os.scandir` can also be used in `with`."""
 
     def __enter__(self) -> "_Scanned":
         return self

@@ -1,67 +1,54 @@
-"""Single steps on objects, tried again while the server is away."""
+"""Single operations on objects, retried while the server is away."""
 
 import errno
 import hashlib
 import logging
 import os
-import random
 import re
-import time
 from functools import partial
-from typing import Callable, Dict, Iterator, List, Optional, Tuple, TypeVar
+from typing import Callable, Iterator, List, Optional, Tuple, TypeVar
 
-from jumar_s3 import Found, More, Page, S3Error, pages
+from jumar_s3 import (
+    BIG_BYTES,
+    Found,
+    More,
+    Page,
+    Patience,
+    Retry,
+    S3Error,
+    Trouble,
+    pages,
+    part_count,
+    part_range,
+    tag_of_parts,
+)
 
-from .places import Remote, aside_of
+from .locations import Remote, written_aside
 
 T = TypeVar("T")
-logger = logging.getLogger("moxing")
-PATIENCE_S = 120.0
-_AWAY = (408, 429, 500, 502, 503, 504)
-# A request that breaks late is told so in the body of a good answer.
-_AWAY_CODES = ("InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout")
-PART_BYTES = 16 << 20
 STEP_BYTES = 1 << 20
-_MOST_PARTS = 10000
 _MD5 = re.compile("[0-9a-f]{32}")
-_QUIET_S = 60.0
-_told_at = [-_QUIET_S]
+_PATIENCE = Patience()
 
 
-def patiently(action: Callable[[], T]) -> T:
-    """`action()`, again with growing waits while the server is away."""
-    began, pause_s = time.monotonic(), 0.2
-    while True:
-        try:
-            return action()
-        except (S3Error, OSError) as error:
-            if not _is_away(error) or time.monotonic() - began > PATIENCE_S:
-                raise
-            _tell(error)
-        time.sleep(pause_s * random.uniform(0.8, 1.2))
-        pause_s = min(pause_s * 2, 8.0)
-
-
-def _is_away(error: Exception) -> bool:
+def _trouble_of(error: Exception) -> Optional[Trouble]:
     if isinstance(error, S3Error):
-        return error.status in _AWAY or error.code in _AWAY_CODES
-    if isinstance(error, (ConnectionError, TimeoutError)):
-        return True
-    # Errors of the disk have numbers of their own; waiting does not mend them.
-    numbers = (None, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
-    return isinstance(error, OSError) and error.errno in numbers
+        away = error.is_away
+    else:
+        # Other errors are of the disk: waiting does not fix them.
+        numbers = (None, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
+        away = isinstance(error, (ConnectionError, TimeoutError)) or (
+            isinstance(error, OSError) and error.errno in numbers
+        )
+    return Trouble(f"the store is away ({error})", away=True) if away else None
 
 
-def _tell(error: Exception) -> None:
-    """Once a minute, however many threads ask, and however often."""
-    now = time.monotonic()
-    if now - _told_at[0] >= _QUIET_S:
-        _told_at[0] = now
-        logger.warning("the store is away (%s); trying again for up to %.0f s", error, PATIENCE_S)
+_retry = Retry(_trouble_of, logging.getLogger("moxing"))
 
 
 def on(place: Remote, action: Callable[[], T]) -> T:
-    """`patiently`, with the connection closed after what broke it, and errors as `os` has them."""
+    """`action()`, retried while the server is away; a broken connection is closed, and errors are
+    those that `os` raises."""
 
     def step() -> T:
         try:
@@ -71,7 +58,7 @@ def on(place: Remote, action: Callable[[], T]) -> T:
             raise
 
     try:
-        return patiently(step)
+        return _retry(step, _PATIENCE)
     except S3Error as error:
         name = f"{place.bucket}/{place.key}"
         if error.status == 404:
@@ -92,7 +79,7 @@ def head(place: Remote) -> Optional[Found]:
 
 
 def level(place: Remote) -> Tuple[List[Found], List[str]]:
-    """Objects and folders directly below."""
+    """Objects and folders directly below a prefix."""
     found: List[Found] = []
     folders: List[str] = []
     for page in _pages(place, "/"):
@@ -102,7 +89,7 @@ def level(place: Remote) -> Tuple[List[Found], List[str]]:
 
 
 def below(place: Remote) -> Iterator[Found]:
-    """All objects below, folder marks included."""
+    """All objects below a prefix, including folder markers."""
     for page in _pages(place, ""):
         yield from page.objects
 
@@ -114,21 +101,20 @@ def _pages(place: Remote, delimiter: str) -> Iterator[Page]:
     try:
         yield from pages(ask, place.bucket, place.prefix)
     except S3Error as error:
-        # What it does not list would be left out of a copy without a word.
+        # What it does not list would silently be missing from a copy.
         raise OSError(errno.EIO, error.message, f"{place.bucket}/{place.prefix}") from error
 
 
 def is_folder(place: Remote) -> bool:
-    """Whether anything lies below."""
+    """Whether anything is below."""
     page = on(place, lambda: place.s3.page(place.bucket, place.prefix, limit=1))
     return bool(page.objects) or place.key == ""
 
 
 def download(place: Remote, path: str) -> None:
-    """An object to a file, seen whole or not at all."""
-    aside = aside_of(path)
+    """An object to a file, which appears complete or not at all."""
 
-    def fetch() -> None:
+    def fetch(aside: str) -> None:
         with open(aside, "wb") as file, place.s3.get(place.bucket, place.key) as reading:
             buffer = memoryview(bytearray(STEP_BYTES))
             while True:
@@ -137,28 +123,22 @@ def download(place: Remote, path: str) -> None:
                     break
                 file.write(buffer[:got])
 
-    try:
-        on(place, fetch)
-        os.replace(aside, path)
-    except BaseException:
-        if os.path.exists(aside):
-            os.unlink(aside)
-        raise
+    with written_aside(path) as aside:
+        on(place, partial(fetch, aside))
 
 
 def upload(path: str, place: Remote) -> None:
-    """A file to an object; in parts when it is big."""
+    """A file to an object; in parts if it is big."""
     size = os.path.getsize(path)
-    if size <= 4 * PART_BYTES:
+    if size <= BIG_BYTES:
         on(place, partial(_put_file, place, path, size))
         return
-    step = max(PART_BYTES, -(-size // _MOST_PARTS))
     name = on(place, lambda: place.s3.create_upload(place.bucket, place.key)).id
-    tags: Dict[int, str] = {}
     try:
-        for number, start in enumerate(range(0, size, step), 1):
-            tags[number] = _send_part(place, path, name, number, start, min(step, size - start))
-        etags = [tags[number] for number in sorted(tags)]
+        etags = [
+            _send_part(place, path, name, number, *part_range(size, number))
+            for number in range(1, part_count(size) + 1)
+        ]
         _complete(place, name, etags, size)
     except BaseException:
         on(place, lambda: place.s3.abort_upload(place.bucket, place.key, name))
@@ -169,11 +149,10 @@ def _complete(place: Remote, name: str, etags: List[str], size: int) -> None:
     try:
         on(place, lambda: place.s3.complete_upload(place.bucket, place.key, name, etags))
     except FileNotFoundError:
-        # It may have been completed before, and only the answer was lost. An object that was there
-        # before may be as large: only its tag can say.
+        # It may have been completed before, with only the answer lost. An earlier object may have
+        # the same size: only the tag can tell.
         found = head(place)
-        digests = b"".join(map(bytes.fromhex, filter(_MD5.fullmatch, etags)))
-        wanted = f"{hashlib.md5(digests).hexdigest()}-{len(etags)}"
+        wanted = tag_of_parts([bytes.fromhex(tag) for tag in etags if _MD5.fullmatch(tag)])
         if found is None or (found.size, found.etag) != (size, wanted):
             raise
 
@@ -192,7 +171,7 @@ def _send_part(place: Remote, path: str, name: str, number: int, start: int, len
 
 
 def _md5(path: str, start: int, length: int) -> bytes:
-    """For the server, which compares it with what arrives."""
+    """For the server, which checks what arrives."""
     digest = hashlib.md5()
     for piece in _pieces(path, start, length):
         digest.update(piece)
@@ -205,7 +184,7 @@ def _pieces(path: str, start: int, length: int) -> Iterator[bytes]:
         while length > 0:
             data = file.read(min(STEP_BYTES, length))
             if not data:
-                raise OSError(errno.EIO, "the file got shorter while it was copied", path)
+                raise OSError(errno.EIO, "the file became shorter during the copy", path)
             length -= len(data)
             yield data
 
@@ -217,7 +196,7 @@ def put(place: Remote, data: bytes) -> None:
 
 
 def get(place: Remote) -> bytes:
-    """An object into memory."""
+    """An object's bytes."""
 
     def fetch() -> bytes:
         with place.s3.get(place.bucket, place.key) as reading:
@@ -227,6 +206,6 @@ def get(place: Remote) -> bytes:
 
 
 def delete(place: Remote, keys: List[str]) -> None:
-    """Delete objects, a thousand a request."""
+    """Delete objects, a thousand per request."""
     for start in range(0, len(keys), 1000):
         on(place, partial(place.s3.delete_many, place.bucket, keys[start : start + 1000]))

@@ -1,4 +1,4 @@
-"""Looking at and changing files and folders, wherever they are."""
+"""Inspecting and changing files and folders, wherever they are."""
 
 import fnmatch
 import os
@@ -8,12 +8,12 @@ from glob import glob as local_glob
 from typing import Any, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from . import remote
+from .locations import ASIDE, Local, Location, Remote, Url, find, is_url, text_of
 from .objects import File
-from .places import ASIDE, Local, Place, Remote, Url, find, is_url, text_of
 
 
 class FileStat(NamedTuple):
-    """What `stat` tells."""
+    """The result of `stat`."""
 
     length: int
     mtime_nsec: int
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
 
 def exists(url: Url) -> bool:
-    """Whether a file or a folder is there."""
+    """Whether a file or a folder exists."""
     place = find(url)
     if isinstance(place, Local):
         return os.path.exists(place.path)
@@ -51,7 +51,7 @@ def exists(url: Url) -> bool:
 
 
 def is_directory(url: Url) -> bool:
-    """Whether a folder is there."""
+    """Whether a folder exists."""
     place = find(url)
     if isinstance(place, Local):
         return os.path.isdir(place.path)
@@ -97,7 +97,7 @@ def list_directory(
     ]
 
 
-def _names(place: Place, recursive: bool) -> List[Tuple[str, bool]]:
+def _names(place: Location, recursive: bool) -> List[Tuple[str, bool]]:
     found: List[Tuple[str, bool]] = []
     if isinstance(place, Local):
         top = place.path.rstrip("/") or "/"
@@ -158,7 +158,7 @@ def glob(pattern: Url) -> List[str]:
     text = text_of(pattern)
     place = find(text)
     if isinstance(place, Local):
-        # The pattern's own text is kept before what was found, also where a URL is a folder here.
+        # Results start with the pattern's own text, even if the URL is a local folder.
         fixed = place.path[: len(place.path) - len(_after_bucket(text))]
         top = text[: len(text) - len(_after_bucket(text))]
         return [top + path[len(fixed) :] for path in sorted(local_glob(place.path))]
@@ -198,7 +198,7 @@ def stat(url: Url) -> FileStat:
 
 
 def get_size(url: Url, recursive: bool = False) -> int:
-    """Bytes of a file; of all below a folder when `recursive`."""
+    """Size of a file; with `recursive`, of everything below a folder."""
     place = find(url)
     if not recursive:
         return stat(url).length
@@ -212,7 +212,7 @@ def get_size(url: Url, recursive: bool = False) -> int:
 
 
 def make_dirs(url: Url) -> None:
-    """Make a folder and those above it."""
+    """Create a folder and its parents."""
     place = find(url)
     if isinstance(place, Local):
         os.makedirs(place.path, exist_ok=True)
@@ -221,10 +221,10 @@ def make_dirs(url: Url) -> None:
 
 
 def mk_dir(url: Url) -> None:
-    """Make a folder; the one above has to be there."""
+    """Create a folder; its parent must exist."""
     place = find(url)
     if isinstance(place, Local):
-        # In a bucket a folder may be made again.
+        # In a bucket a folder may be created again.
         if not (is_url(text_of(url)) and os.path.isdir(place.path)):
             os.mkdir(place.path)
         return
@@ -240,7 +240,7 @@ def remove(url: Url, recursive: bool = False) -> None:
     if isinstance(place, Local):
         if os.path.isdir(place.path) and not os.path.islink(place.path):
             if not recursive:
-                raise IsADirectoryError(21, "it is a folder: give recursive=True", place.path)
+                raise IsADirectoryError(21, "it is a folder: use recursive=True", place.path)
             shutil.rmtree(place.path)
         else:
             os.unlink(place.path)
@@ -255,13 +255,13 @@ def remove(url: Url, recursive: bool = False) -> None:
         return
     if remote.head(place) is None:
         if remote.is_folder(place):
-            raise IsADirectoryError(21, "it is a folder: give recursive=True", text_of(url))
+            raise IsADirectoryError(21, "it is a folder: use recursive=True", text_of(url))
         raise FileNotFoundError(2, "no such file", text_of(url))
     _delete_one(place)
 
 
 def _folders_above(keys: List[str], prefix: str) -> List[str]:
-    """The folders of these keys from `prefix` on, the deepest first: SeaweedFS keeps them, empty."""
+    """The folders of these keys below `prefix`, deepest first: SeaweedFS keeps empty ones."""
     found: Set[str] = set()
     for key in keys:
         parts = key.split("/")

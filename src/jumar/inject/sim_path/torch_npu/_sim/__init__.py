@@ -1,1 +1,1 @@
-"""How the simulated plug-in works; nothing here has a name of the real one."""
+"""The internals of the simulated plug-in; no name here is one of the real plug-in."""

@@ -1,13 +1,13 @@
-"""Names of the plug-in that are not simulated: an error that says so, in place of a bare one.
+"""Names of the plug-in that are not simulated: an error that says so instead of a bare one.
 
-It stays an AttributeError, so that a script which asks `hasattr(torch_npu, "npu_…")` first goes its
-other way."""
+It stays an AttributeError, so that a script that checks `hasattr(torch_npu, "npu_…")` first takes its
+other branch."""
 
 from typing import NoReturn
 
 
 def refuse(name: str) -> NoReturn:
-    """Raise for a name that `torch_npu` has not."""
+    """Raise for a name that `torch_npu` does not have."""
     if not name.lstrip("_").startswith("npu_"):
         raise AttributeError(f"module 'torch_npu' has no attribute '{name}'")
     raise AttributeError(

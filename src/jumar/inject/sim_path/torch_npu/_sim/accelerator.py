@@ -1,4 +1,4 @@
-"""`torch.accelerator` for simulated devices: what torch asks a backend written in C++ for comes from
+"""`torch.accelerator` for simulated devices: what torch would ask a C++ backend comes from
 `torch.npu`."""
 
 from typing import Any
@@ -30,7 +30,7 @@ def _capability(device: Any = None) -> Any:
 
 
 def install(npu: Any) -> None:
-    """Put these in the place of torch's own."""
+    """Replace torch's own with these."""
     made = {name: getattr(npu, name) for name in _SAME_NAMES}
     made["get_memory_info"] = npu.mem_get_info
     made["set_device_index"] = made["set_device_idx"] = npu.set_device

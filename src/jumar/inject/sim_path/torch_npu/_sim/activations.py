@@ -82,9 +82,9 @@ def npu_clipped_swiglu(
     bias: float = 1.0,
     interleaved: bool = True,
 ) -> Tensor:
-    """a · sigmoid(alpha · a) · (b + bias), a and b bounded; a and b take turns, or are the halves."""
+    """a · sigmoid(alpha · a) · (b + bias), a and b bounded; a and b alternate, or are the halves."""
     if group_index is not None:
-        # Rows past the last group are left unset by the device.
+        # The device leaves rows past the last group unset.
         raise NotImplementedError("npu_clipped_swiglu with group_index is not simulated")
     parts = x.unflatten(dim, (-1, 2) if interleaved else (2, -1))
     at = dim if dim < 0 else dim - x.dim()

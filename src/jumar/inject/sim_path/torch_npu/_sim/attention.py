@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 Tensor = torch.Tensor
 Hide = Callable[[Tensor], Optional[Tensor]]
-"""What says where the queries do not look, of the scores."""
+"""The mask of the scores that are not attended to."""
 _HIDDEN = -3.4028234663852886e38
 
 
@@ -24,7 +24,7 @@ def split(tensor: Tensor, heads: int, layout: str) -> Tensor:
         return tensor.unflatten(-1, (heads, width)).transpose(1, 2)
     if layout == "SBH":
         return tensor.unflatten(-1, (heads, width)).permute(1, 2, 0, 3)
-    raise RuntimeError(f"input_layout {layout} is none of BNSD, BSND, BSH, SBH, TND")
+    raise RuntimeError(f"input_layout {layout} is not one of BNSD, BSND, BSH, SBH, TND")
 
 
 def join(tensor: Tensor, layout: str) -> Tensor:
@@ -41,7 +41,7 @@ def join(tensor: Tensor, layout: str) -> Tensor:
 def hidden(
     scores: Tensor, atten_mask: Optional[Tensor], sparse_mode: int, pre: int, following: int
 ) -> Optional[Tensor]:
-    """True where a query does not look."""
+    """True where a query does not attend."""
     queries, keys = scores.shape[-2:]
     rows = torch.arange(queries, device=scores.device).unsqueeze(1)
     columns = torch.arange(keys, device=scores.device)
@@ -63,7 +63,7 @@ def hidden(
 def masked_scores(
     query: Tensor, key: Tensor, scale: float, bias: Optional[Tensor], hide: Hide
 ) -> Tensor:
-    """What the softmax is taken of."""
+    """The input of the softmax."""
     scores = torch.matmul(query, key.transpose(-1, -2)).float() * scale
     if bias is not None:
         scores = scores + bias
@@ -72,7 +72,7 @@ def masked_scores(
 
 
 def kv_heads(query: Tensor, key: Tensor, head_num: int, layout: str) -> int:
-    """How many heads the keys have, where the layout does not show it."""
+    """The number of key heads, if the layout does not show it."""
     return key.shape[-1] * head_num // query.shape[-1] if layout in ("BSH", "SBH") else 0
 
 
@@ -118,7 +118,7 @@ def npu_fusion_attention(
     sync: bool = False,
     **kwargs: Any,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
-    """softmax(q · k · scale + pse, masked) · v; the highest scores, the sums, and unused places."""
+    """softmax(q · k · scale + pse, masked) · v; the maximum scores, the sums, and unused outputs."""
     refuse_unknown("npu_fusion_attention", {**kwargs, "prefix": prefix})
     if sparse_mode not in range(5) or (pse is not None and input_layout == "TND"):
         raise NotImplementedError(
@@ -158,7 +158,7 @@ def npu_fusion_attention(
 
 
 def refuse_unknown(name: str, options: Dict[str, Any]) -> None:
-    """Options that change the result and are not simulated must not be passed over."""
+    """Options that change the result and are not simulated must not be ignored."""
     given = [key for key, value in options.items() if isinstance(value, (Tensor, list, tuple))]
     if given:
         raise NotImplementedError(f"{name} with {', '.join(given)} is not simulated")

@@ -1,7 +1,7 @@
-"""The gradient of fused attention as an operator of its own, for sequences cut over several devices.
+"""The gradient of fused attention as a separate operator, for sequences split over several devices.
 
-The highest scores, the sums and the output are those of the whole sequence, so they are taken as
-given; the inputs may be a part of it."""
+The maximum scores, the sums and the output are those of the whole sequence, so they are inputs; the
+other inputs may be a part of it."""
 
 from typing import Any, List, Optional, Tuple
 
@@ -66,7 +66,7 @@ def npu_fusion_attention_grad(
     actual_seq_kvlen: Optional[List[int]] = None,
     **kwargs: Any,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of the query, the key, the value and the bias, and an unused place."""
+    """The gradients of the query, the key, the value and the bias, and an unused output."""
     attention.refuse_unknown(
         "npu_fusion_attention_grad", {**kwargs, "actual_seq_qlen": actual_seq_qlen}
     )

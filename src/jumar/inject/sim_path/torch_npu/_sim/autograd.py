@@ -1,7 +1,7 @@
-"""Gives Python the device tensors that a backward pass makes in C++.
+"""Turns gradients that a backward pass creates in C++ into device tensors.
 
-Gradients are computed by the host's autograd; here they get the class of their device when they are
-returned by `torch.autograd.grad`, or handed to a custom Function or to a hook."""
+The host's autograd computes gradients; here they get the class of their device when they are returned
+by `torch.autograd.grad`, or passed to a custom Function or a hook."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
     cls = find_class(outputs)
     if cls is None:
         return _run_backward(outputs, *args, **kwargs)
-    # Hooks of the user run inside; `torch.autograd.grad` comes here with functions switched off.
+    # The user's hooks run inside; `torch.autograd.grad` gets here with torch functions disabled.
     with _with_functions():
         if SETTINGS.checks and WATCH.wants_pass(cls.npu_index):
             grads: Any = WATCH.run(cls.npu_index, _run_pass, cls, outputs, *args, **kwargs)
@@ -88,7 +88,7 @@ def _apply_function(cls: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _make_wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """The engine of autograd knows the first device only, and a wrapper shows C++ its device."""
+    """The autograd engine only knows the first device, and a wrapper shows C++ its device."""
     device = kwargs.get("device")
     if device is not None and torch.device(device).type == "npu":
         kwargs["device"] = torch.device("npu", 0)
@@ -97,7 +97,7 @@ def _make_wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _packing(hook: Any) -> Any:
     def pack(value: Any) -> Any:
-        # In the midst of a device's function, C++ hands over its result before we have seen it.
+        # During a device's function, C++ hands over its result before we have seen it.
         if type(value) is Tensor and value.dim() and not torch._C._is_torch_function_enabled():
             tag(value, RUNNING.cls)
         with _with_functions():
@@ -115,12 +115,12 @@ def _unpacking(hook: Any) -> Any:
 
 
 def _init_hooks(self: Any, pack_hook: Any, unpack_hook: Any) -> None:
-    """Hooks on saved tensors run in the midst of an operation, where functions are switched off."""
+    """Hooks on saved tensors run during an operation, when torch functions are disabled."""
     _hooks_init(self, _packing(pack_hook), _unpacking(unpack_hook))
 
 
 def install() -> None:
-    """Put these in the place of torch's own."""
+    """Replace torch's own with these."""
     torch.autograd.graph.saved_tensors_hooks.__init__ = _init_hooks
     if not WRAPPED:
         Tensor._make_wrapper_subclass = staticmethod(_make_wrapper)

@@ -64,7 +64,7 @@ def _distance(parts: Tuple[Tensor, ...]) -> Tensor:
 def npu_diou(
     self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0
 ) -> Tensor:
-    """Overlap less the distance of the centres."""
+    """Overlap minus the distance of the centres."""
     parts = _pairwise(self, gtboxes, trans, mode)
     return (parts[0] - _distance(parts)).unsqueeze(0)
 
@@ -77,7 +77,7 @@ def npu_ciou(
     mode: int = 0,
     atan_sub_flag: bool = False,
 ) -> Tensor:
-    """Overlap less the distance of the centres and the difference of the shapes."""
+    """Overlap minus the distance of the centres and the difference of the shapes."""
     parts = _pairwise(self, gtboxes, trans, mode)
     _, _, _, _, ax1, ay1, ax2, ay2, bx1, by1, bx2, by2 = parts
     turn = torch.atan((bx2 - bx1) / (by2 - by1 + _TINY)) - torch.atan(

@@ -1,11 +1,11 @@
-"""Device tensors whose data lies on a CUDA card (JUMAR_SIM_BACKEND=cuda).
+"""Device tensors whose data is on a CUDA card (JUMAR_SIM_BACKEND=cuda).
 
 Torch's autograd engine follows the streams of one kind of accelerator. Once a device is called npu it
-is that kind, and the engine takes no gradient of a CUDA tensor any more. So C++ is shown an empty
-tensor on npu:0, the only device that a backend written in Python has, and every operator reaches
-`dispatch`, below autograd, which runs it on the CUDA tensors within.
+is that kind, and the engine no longer computes gradients of CUDA tensors. So C++ sees an empty tensor
+on npu:0, the only device that a backend written in Python has, and every operator reaches `dispatch`,
+below autograd, which runs it on the wrapped CUDA tensors.
 
-What C++ makes without a tensor to go by (`zeros` in a backward formula) asks for npu:0 whatever
+What C++ creates without an input tensor (`zeros` in a backward formula) asks for npu:0, whatever
 device is meant; it gets the device of the function or pass that is running."""
 
 import threading
@@ -25,7 +25,7 @@ _set_data: Any = Tensor.data
 _strided = torch.strided
 _CHECKS = SETTINGS.checks
 _is_on_card: Any = (Tensor.is_cuda if SETTINGS.backend == "cuda" else Tensor.is_cpu).__get__
-# Of the results of these, the ones in these places stay on the host.
+# The results of these at these positions stay on the host.
 _HOST_RESULTS = {"aten::_pack_padded_sequence": (1,)}
 
 _TAGGED: Dict[type, int] = {}
@@ -38,7 +38,7 @@ class _Running(threading.local):
 
 _running = _Running()
 _passes: List[int] = []
-"""The devices of the backward passes under way; their threads are torch's own."""
+"""The devices of the running backward passes; their threads are torch's own."""
 
 
 def meant_index(index: int) -> int:
@@ -70,7 +70,7 @@ def call_pass(index: int, function: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def wrap(inner: Any, cls: Any) -> Any:
-    """The device tensor of class `cls` that shows a tensor of the card, and holds its memory."""
+    """The device tensor of class `cls` that wraps a tensor on the card, and holds its memory."""
     outer = _shown(inner, cls)
     if _CHECKS:
         memory.hold(inner, _TAGGED[cls])
@@ -98,12 +98,12 @@ def _shown(inner: Any, cls: Any) -> Any:
 
 
 def inner_of(tensor: Any) -> Any:
-    """The tensor of the card within a device tensor; others as they are."""
+    """The tensor on the card inside a device tensor; others unchanged."""
     return tensor._inner if type(tensor) in _TAGGED else tensor
 
 
 def copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
-    """A copy that C++ makes past `dispatch`, as for the list in `tensor[[0, 1]]`."""
+    """A copy that C++ makes bypassing `dispatch`, as for the list in `tensor[[0, 1]]`."""
     inner_of(target).copy_(inner_of(source), non_blocking)
     return target
 
@@ -126,7 +126,7 @@ def become(tensor: Any, other: Any) -> None:
 
 
 class _Operator:
-    """What has to be known of an operator to run it."""
+    """What must be known about an operator to run it."""
 
     __slots__ = ("host_results", "is_mutable", "is_view", "may_reshape", "run")
 
@@ -145,7 +145,7 @@ class _Operator:
         self.host_results: Tuple[int, ...] = _HOST_RESULTS.get(schema.name, ())
 
 
-# The same kernels by a shorter way than the general one; these are the most frequent.
+# A shortcut to the same kernels for the most frequent operators.
 _QUICK: Dict[Any, Callable[..., Any]] = {
     _aten.detach.default: Tensor.detach,
     _aten.view.default: Tensor.view,
@@ -166,7 +166,7 @@ _operators: Dict[Any, _Operator] = {}
 def dispatch(
     cls: Any, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Any] = None
 ) -> Any:
-    """Run an operator on the tensors within; its results are of the class of the first of them."""
+    """Run an operator on the wrapped tensors; its results get the class of the first."""
     operator = _operators.get(func)
     if operator is None:
         operator = _operators[func] = _Operator(func)
@@ -219,7 +219,7 @@ def _rewrap(value: Any, cls: Any) -> Any:
 
 
 def _rewrap_known(value: Any, cls: Any, outers: List[Any], inner_args: List[Any]) -> Any:
-    """As `_rewrap`; what was handed in comes back as the same object."""
+    """Like `_rewrap`; what was passed in is returned as the same object."""
     kind = type(value)
     if kind is Tensor:
         for outer in outers:
@@ -245,7 +245,7 @@ def _follow(outers: List[Any]) -> None:
 
 
 class _Shown:
-    """The device that C++ is shown; known once there is a device called npu."""
+    """The device that C++ sees; known once a device is called npu."""
 
     device = _Device("cpu")
 
@@ -254,5 +254,5 @@ def install(classes: List[type]) -> None:
     """Take the classes of the devices; `npu` must be a device type of torch by now."""
     _TAGGED.update((cls, index) for index, cls in enumerate(classes))
     _Shown.device = _Device("npu", 0)
-    # A parameter of the host cannot take in data of another kind of tensor; it is swapped.
+    # A parameter on the host cannot take data of another kind of tensor; swap it.
     torch.__future__.set_swap_module_params_on_conversion(True)

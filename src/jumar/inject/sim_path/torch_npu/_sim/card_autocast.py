@@ -1,7 +1,7 @@
-"""Autocast for device tensors of a CUDA card, by the lists that autocast has for CUDA.
+"""Autocast for device tensors on a CUDA card, with autocast's own lists for CUDA.
 
-On the CPU the host's own autocast does this; tensors that wrap others have a key of their own, for
-which C++ has no kernels. As there, a weight is cast once a region, so that its gradients are summed
+On the CPU the host's own autocast does this; tensors that wrap others have their own dispatch key, for
+which C++ has no kernels. As there, a weight is cast once per region, so that its gradients are summed
 in the low precision and cast back once."""
 
 import functools
@@ -120,7 +120,7 @@ def install() -> None:
         (table.widest, _in_the_widest),
     ):
         for name in names:
-            # Releases of torch differ in a few.
+            # A few differ between releases of torch.
             if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "AutocastCUDA"):
                 packet, _, overload = name.partition(".")
                 operator = getattr(getattr(torch.ops.aten, packet), overload or "default")

@@ -1,7 +1,7 @@
-"""Choices that torch makes by the kind of device, made for wrapped tensors as for those within.
+"""Choices that torch makes by device type, made for wrappers as for the tensors inside.
 
 Some functions pick another formula for CUDA before any operator runs: fused attention, and cuDNN for
-batch norm. Here C++ sees a device called npu and would take the plain formula, whose last bits differ."""
+batch norm. Here C++ sees a device called npu and would use the plain formula, whose last bits differ."""
 
 import math
 from typing import Any, List, Optional
@@ -66,7 +66,7 @@ def _attention(
 
 
 def _choice(query: Any, key: Any, value: Any, mask: Any, *options: Any) -> int:
-    """What torch would choose for the tensors within, with their need of gradients."""
+    """What torch would choose for the wrapped tensors, given whether they need gradients."""
     dropout_p, is_causal, scale, enable_gqa = options
     choose: Any = torch._fused_sdp_choice
     inner: List[Any] = []
@@ -84,7 +84,7 @@ def _choice(query: Any, key: Any, value: Any, mask: Any, *options: Any) -> int:
 
 
 def _as_float(mask: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
-    """A mask to be added, of one that says where to look."""
+    """An additive mask, from a boolean one that says where to attend."""
     if mask is None or mask.dtype is not torch.bool:
         return mask
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(mask.logical_not(), -math.inf)

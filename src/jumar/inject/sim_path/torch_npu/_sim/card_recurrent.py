@@ -1,6 +1,6 @@
-"""Recurrent layers of wrapped tensors: cuDNN's where torch would take it, else written out.
+"""Recurrent layers of wrapped tensors: cuDNN's where torch would use it, else written out.
 
-Torch asks for CUDA tensors before it takes cuDNN; a wrapped tensor is none to it."""
+Torch checks for CUDA tensors before it uses cuDNN; a wrapped tensor does not look like one."""
 
 import functools
 import warnings
@@ -28,7 +28,7 @@ _WRITTEN_OUT = {
 
 
 class _State(NamedTuple):
-    """cuDNN's random state on a device; made anew after each seeding, as torch does."""
+    """cuDNN's random state on a device; recreated after each seeding, as in torch."""
 
     seeding: int
     buffer: Tensor
@@ -90,7 +90,7 @@ def _layer(name: str) -> Callable[..., Any]:
     mode, _, form = name.partition(".")
 
     def run(data: Tensor, *args: Any) -> Any:
-        # Written out, the products within are cast one by one; cuDNN takes all in one dtype.
+        # Written out, the products are cast one by one; cuDNN takes all in one dtype.
         if not torch.backends.cudnn.is_acceptable(inner_of(data)):
             import torch._decomp.decompositions as written
 
@@ -109,7 +109,7 @@ def _layer(name: str) -> Callable[..., Any]:
 
 def install() -> None:
     """Register the layers for device tensors."""
-    # The parameters of a layer lie apart, as they do on the CPU; cuDNN copies them together.
+    # The parameters of a layer are not contiguous, as on the CPU; cuDNN copies them together.
     warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
     for name in _WRITTEN_OUT:
         register(name, _layer(name), "AutogradPrivateUse1")

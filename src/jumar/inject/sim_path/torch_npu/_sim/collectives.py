@@ -1,6 +1,6 @@
-"""Products joined with a collective, for layers and experts that are cut over several devices.
+"""Products combined with a collective, for layers and experts that are split over several devices.
 
-They name their group by a string, which `get_hccl_comm_name` of a group gives. Quantised inputs are
+Their group is named by a string, which `get_hccl_comm_name` of a group returns. Quantised inputs are
 not simulated."""
 
 from typing import Any, List, Optional, Tuple
@@ -24,12 +24,12 @@ _reduce_scatter = _first_of("reduce_scatter_single", "reduce_scatter_tensor")
 
 
 def comm_name(group: Any, rank: int) -> str:
-    """What `get_hccl_comm_name` gives: the name that torch knows the group by."""
+    """The result of `get_hccl_comm_name`: torch's name for the group."""
     groups = dist.distributed_c10d._world.pg_names
     for known, name in groups.items():
         if known is group or known._get_backend(torch.device("npu")) is group:
             return name
-    raise RuntimeError("this process group is not one that torch.distributed has made")
+    raise RuntimeError("this process group was not created by torch.distributed")
 
 
 def _group(hcom: str) -> Any:
@@ -82,7 +82,7 @@ def npu_all_gather_base_mm(
     output_dtype: Optional[torch.dtype] = None,
     comm_mode: Optional[str] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """The rows of x1 from all of the group, times x2; and those rows."""
+    """The rows of x1 from the whole group, times x2; and those rows."""
     _refuse_scales("npu_all_gather_base_mm", x1_scale=x1_scale, x2_scale=x2_scale)
     rows = x1.new_empty((x1.shape[0] * world_size, x1.shape[1]))
 
@@ -136,7 +136,7 @@ def _by_rank(counts: List[int], ranks: int) -> List[List[int]]:
 
 
 def _by_expert(counts: List[int], ranks: int) -> List[int]:
-    """Where the rows lie that came by rank, in the order by expert."""
+    """The positions, in order by expert, of rows that came in order by rank."""
     starts = [sum(counts[:at]) for at in range(len(counts))]
     experts = len(counts) // ranks
     places = [at for expert in range(experts) for at in range(expert, len(counts), experts)]

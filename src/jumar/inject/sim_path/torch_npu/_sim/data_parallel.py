@@ -1,7 +1,7 @@
 """`nn.DataParallel`: one process that drives several simulated NPUs.
 
-Torch's own code asks `torch._C` to spread and collect tensors; builds without cards lack these
-functions, so they are added here under the names that the plug-in adds them by."""
+Torch's own code calls `torch._C` to scatter and gather tensors; builds without cards do not have these
+functions, so they are added here under the names that the plug-in uses."""
 
 from typing import Any, List, Optional, Sequence, Tuple
 

@@ -11,7 +11,7 @@ Tensor = torch.Tensor
 
 
 def _kept(boxes: Tensor, iou_threshold: float) -> List[int]:
-    """Rows that no better one, above them, overlaps too much."""
+    """Rows that do not overlap too much with a better one above them."""
     overlap = npu_iou(boxes, boxes)
     kept: List[int] = []
     for row in range(boxes.shape[0]):
@@ -36,7 +36,7 @@ def npu_nms_v4(
     scores_threshold: Tensor,
     pad_to_max_output_size: bool = False,
 ) -> Tuple[Tensor, Tensor]:
-    """The rows of the boxes to keep, best first, and how many they are."""
+    """The rows of the boxes to keep, best first, and their number."""
     order = scores.argsort(descending=True, stable=True)
     order = order[scores[order] > float(scores_threshold)]
     kept = _kept(self[order].float(), float(iou_threshold))[: int(max_output_size)]
@@ -96,7 +96,7 @@ def _centres(boxes: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
 def npu_bounding_box_encode(
     anchor_box: Tensor, ground_truth_box: Tensor, *means_and_stds: float
 ) -> Tensor:
-    """How far, in sizes of the anchors, the truth lies from them: dx, dy, dw, dh."""
+    """The offset of the truth from the anchors, in anchor sizes: dx, dy, dw, dh."""
     ax, ay, aw, ah = _centres(anchor_box)
     gx, gy, gw, gh = _centres(ground_truth_box)
     moved = torch.stack(
@@ -148,7 +148,7 @@ def _constants(like: Tensor, values: Tuple[float, ...]) -> Tuple[Tensor, Tensor]
 def npu_random_choice_with_mask(
     x: Tensor, count: int = 256, seed: int = 0, seed2: int = 0
 ) -> Tuple[Tensor, Tensor]:
-    """Places of true values in random order, and which of the `count` rows hold one."""
+    """Positions of true values in random order, and which of the `count` rows hold one."""
     places = x.nonzero()
     places = places[torch.randperm(places.shape[0], device=x.device)]
     wanted = count or places.shape[0]

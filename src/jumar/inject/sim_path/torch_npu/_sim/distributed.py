@@ -1,7 +1,7 @@
-"""Process groups of backend `hccl`, carried by gloo.
+"""Process groups of backend `hccl`, implemented by gloo.
 
-Device tensors lie in the host's memory, so gloo takes them as they are; only its name changes. With
-CUDA as the backend gloo copies through the host."""
+Device tensors are in the host's memory, so gloo can use them directly; only its name changes. With
+CUDA as the backend, gloo copies through the host."""
 
 import functools
 from typing import Any
@@ -19,7 +19,7 @@ def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
 
 def _check_host_tensors(function: Any) -> Any:
-    """hccl carries device tensors only; a tensor of the host is an error there."""
+    """hccl accepts only device tensors; a tensor on the host is an error there."""
 
     @functools.wraps(function)
     def checked(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -37,7 +37,7 @@ def _check_host_tensors(function: Any) -> Any:
 
 
 def install() -> None:
-    """Make `hccl` known."""
+    """Register `hccl`."""
     if not dist.is_available():
         return
     gentle_end.install()

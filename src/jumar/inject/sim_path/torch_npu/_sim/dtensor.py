@@ -1,7 +1,7 @@
 """DTensor, and so FSDP2, on simulated devices.
 
-DTensor runs operators on its local tensors in C++, which gives plain tensors; here they get the
-class of their device when they are looked at. Done when the first mesh of NPUs is made."""
+DTensor runs operators on its local tensors in C++, which returns plain tensors; here they get the
+class of their device when they are accessed. Installed when the first mesh of NPUs is created."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def prepare() -> None:
 
 
 def watch_meshes() -> None:
-    """Prepare when a mesh of NPUs is made; importing DTensor takes too long to do it for all."""
+    """Install it when a mesh of NPUs is created; importing DTensor is too slow to always do it."""
     from torch.distributed.device_mesh import DeviceMesh
 
     init = DeviceMesh.__init__

@@ -36,7 +36,7 @@ def npu_moe_gating_top_k(
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """The k best experts out of the best groups: their shares, their indices, and all shares.
 
-    Shares are a softmax, or sigmoids that are made to sum to one; `bias` weighs in the choice only."""
+    Shares are a softmax, or sigmoids normalised to sum to one; `bias` affects only the choice."""
     if renorm or any(value is not None for value in kwargs.values()):
         raise NotImplementedError("npu_moe_gating_top_k with renorm or token ids is not simulated")
     shares = torch.sigmoid(x.float()) if norm_type else F.softmax(x.float(), -1)
@@ -56,14 +56,14 @@ def npu_moe_gating_top_k(
 
 
 def _first(worth: Tensor, count: int) -> Tensor:
-    """The indices of the highest; of equals the first."""
+    """The indices of the highest values; the first of equal ones."""
     return worth.sort(dim=-1, descending=True, stable=True)[1][..., :count]
 
 
 def npu_moe_init_routing(
     x: Tensor, row_idx: Tensor, expert_idx: Tensor, active_num: int
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """Rows sorted by expert, where each row of `row_idx` came to lie, and the sorted experts."""
+    """Rows sorted by expert, the new position of each row of `row_idx`, and the sorted experts."""
     experts, order = expert_idx.flatten().sort(stable=True)
     sources = row_idx.flatten()[order].long()
     places = torch.empty_like(sources)
@@ -73,7 +73,7 @@ def npu_moe_init_routing(
 
 
 def npu_moe_compute_expert_tokens(sorted_expert_for_source_row: Tensor, num_expert: int) -> Tensor:
-    """How many rows go to the experts up to and with each."""
+    """The cumulative number of rows per expert."""
     experts = torch.arange(num_expert, device=sorted_expert_for_source_row.device)
     rows = sorted_expert_for_source_row.unsqueeze(0) <= experts.unsqueeze(1)
     return rows.sum(1).to(torch.int32)
@@ -90,7 +90,7 @@ def npu_moe_finalize_routing(
     drop_pad_mode: Optional[int] = 0,
     k: Optional[int] = 1,
 ) -> Tensor:
-    """The sum of what the experts of each token gave, weighed, with what skipped them."""
+    """The weighted sum of each token's expert outputs, plus what skipped them."""
     if drop_pad_mode:
         raise NotImplementedError("npu_moe_finalize_routing with drop_pad_mode is not simulated")
     copies = scales.shape[1] if scales is not None else 1
@@ -107,7 +107,7 @@ def npu_moe_finalize_routing(
 def npu_moe_token_permute(
     tokens: Tensor, indices: Tensor, num_out_tokens: Optional[int] = None, padded_mode: bool = False
 ) -> Tuple[Tensor, Tensor]:
-    """Tokens sorted by expert, and where each came to lie."""
+    """Tokens sorted by expert, and the new position of each."""
     copies = 1 if indices.dim() == 1 else indices.shape[1]
     order = torch.argsort(indices.flatten(), stable=True)
     kept = order if not num_out_tokens else order[:num_out_tokens]
@@ -121,7 +121,7 @@ def npu_moe_token_unpermute(
     padded_mode: bool = False,
     restore_shape: Optional[List[int]] = None,
 ) -> Tensor:
-    """The sum of each token's copies, weighed by `probs`."""
+    """The sum of each token's copies, weighted by `probs`."""
     copies = 1 if probs is None else probs.shape[1]
     back = permuted_tokens.index_select(0, sorted_indices.long())
     back = back.reshape(-1, copies, permuted_tokens.shape[-1])
@@ -139,7 +139,7 @@ def npu_grouped_matmul(
     group_list_type: Optional[int] = 0,
     **kwargs: Any,
 ) -> List[Tensor]:
-    """A product a group; quantised inputs are not simulated."""
+    """One product per group; quantised inputs are not simulated."""
     if any(value is not None for value in kwargs.values()):
         raise NotImplementedError(f"npu_grouped_matmul with {', '.join(kwargs)} is not simulated")
     weights = (
@@ -156,7 +156,7 @@ def npu_grouped_matmul(
 
 
 def _sizes(group_list: Any, kind: Optional[int]) -> List[int]:
-    """How many rows each group has; a list of kind 0 says where they end."""
+    """The number of rows in each group; a list of type 0 gives their ends."""
     numbers = [int(number) for number in group_list]
     return numbers if kind else [end - start for start, end in zip([0, *numbers], numbers)]
 
@@ -172,7 +172,7 @@ def npu_grouped_matmul_add_(
     group_type: int = 2,
     group_list_type: Optional[int] = 0,
 ) -> Tensor:
-    """Adds xᵀ · weight of each group's rows to its matrix: a gradient that is summed up in place."""
+    """Adds xᵀ · weight of each group's rows to its matrix: a gradient accumulated in place."""
     sizes = _sizes(group_list, group_list_type)
     with torch.no_grad():
         pairs = zip(x.split(sizes), weight.split(sizes))

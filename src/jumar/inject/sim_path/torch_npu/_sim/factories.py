@@ -1,8 +1,8 @@
-"""Making tensors on a device: `torch.zeros(…, device="npu:1")` and its like.
+"""Creating tensors on a device: `torch.zeros(…, device="npu:1")` and the like.
 
-Torch's dispatcher asks the `npu` backend for empty tensors and gets one of the host with the class
-of its device; the rest of each factory then runs as on the host. Factories that lose the class on
-the way (they compute in C++) or that C++ gives the wrong index are wrapped."""
+Torch's dispatcher asks the `npu` backend for empty tensors and gets host tensors with the class of
+their device; the rest of each factory then runs as on the host. Factories that lose the class on the
+way (they compute in C++), or to which C++ gives the wrong index, are wrapped."""
 
 import functools
 import math
@@ -44,7 +44,7 @@ _WRAPPED = [
     "triu_indices",
     "_efficientzerotensor",
     "range",
-    # Of a tensor on the meta device these lose the class too.
+    # For tensors on the meta device these lose the class too.
     "empty_like",
     "full_like",
     "ones_like",
@@ -113,7 +113,7 @@ def _placed(made: Any, cls: Any) -> Any:
 
 
 def _on_device(factory: Any) -> Callable[..., Any]:
-    """Make on the host, then move: for factories that C++ cannot make in place."""
+    """Create on the host, then move: for factories that C++ cannot run on the device."""
 
     @functools.wraps(factory)
     def make(*args: Any, **kwargs: Any) -> Any:
@@ -161,9 +161,9 @@ def _default_device(factory: Any) -> Any:
 
 
 def _device_of_parts(factory: Any, args: Any, kwargs: Any) -> Optional[torch.device]:
-    """Where the parts of a new tensor lie: a copy or a sparse tensor is made there.
+    """Where the parts of a new tensor are: a copy or a sparse tensor is created there.
 
-    Of tensors that wrap those of a card C++ sees the device itself."""
+    C++ sees the device of tensors that wrap those on a card by itself."""
     if WRAPPED or not factory.__name__.startswith(("tensor", "sparse_")):
         return None
     cls = device_tensor.find_class((*args, *kwargs.values()))
@@ -171,7 +171,7 @@ def _device_of_parts(factory: Any, args: Any, kwargs: Any) -> Optional[torch.dev
 
 
 def _wrap(name: str) -> None:
-    """Put a factory that knows the devices behind a name of torch; scripts compile it as before."""
+    """Replace a torch function with a device-aware factory; scripts compile it as before."""
     factory = getattr(torch, name)
     wrapped = _on_device(factory)
     operator = torch.jit._builtins._find_builtin(factory)

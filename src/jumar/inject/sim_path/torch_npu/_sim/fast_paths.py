@@ -1,6 +1,6 @@
-"""Torch's quick ways through attention and encoder layers, which `eval()` takes on any device.
+"""Torch's fast paths for attention and encoder layers, which `eval()` uses on any device.
 
-They are closed to tensors of a class of their own; those of a device are let in, as on a real NPU."""
+They exclude tensor subclasses; device tensors are allowed, as on a real NPU."""
 
 import sys
 from typing import Any
@@ -21,5 +21,5 @@ def _has(args: Any) -> bool:
 
 
 def install() -> None:
-    """Put it in the place of torch's own."""
+    """Replace torch's own with it."""
     torch.overrides.has_torch_function = _has

@@ -1,7 +1,7 @@
-"""Random numbers: a device draws from the generator of the host.
+"""Random numbers: a device draws from the host's generator.
 
-So a seeded run gives the numbers of a run on the CPU to the bit. Seeding a device with the seed that
-the host already has changes nothing; another seed seeds both."""
+So a seeded run gives exactly the numbers of a run on the CPU. Seeding a device with the seed that the
+host already has changes nothing; another seed seeds both."""
 
 from typing import Any, List
 
@@ -18,7 +18,7 @@ class _Kind(type(_HostGenerator)):
 
 
 class Generator(_HostGenerator, metaclass=_Kind):
-    """`torch.Generator`, which may be made for a device."""
+    """`torch.Generator`, which may be created for a device."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
         index = place.index_of(device)
@@ -44,7 +44,7 @@ class _DeviceGenerator(_HostGenerator):
 
 
 class DefaultGenerator:
-    """The generator of a device, which is the one of the host by another name."""
+    """The generator of a device: the host's under another name."""
 
     def __init__(self, index: int) -> None:
         self.device = torch.device("npu", index)
@@ -73,7 +73,7 @@ class Seeding:
 
 
 def seed_devices(seed: int) -> None:
-    """Seed what the devices draw from, unless it was seeded just so."""
+    """Seed what the devices draw from, unless it already has this seed."""
     Seeding.count += 1
     if place.SETTINGS.backend == "cuda":
         place.CUDA.manual_seed_all(seed)
@@ -82,7 +82,7 @@ def seed_devices(seed: int) -> None:
 
 
 def default_generators() -> List[DefaultGenerator]:
-    """One a device."""
+    """One per device."""
     return [DefaultGenerator(index) for index in range(place.SETTINGS.devices)]
 
 

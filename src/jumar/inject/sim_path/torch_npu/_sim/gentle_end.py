@@ -1,10 +1,10 @@
-"""Groups of gloo end when their threads rest.
+"""Ends gloo groups only once their threads are idle.
 
-Tensors are objects of Python, so a thread needs the interpreter's lock to drop one. The end of a group
-joins its threads while it holds that lock, and the end of the interpreter kills those that wait for
-it: the one hangs, the other aborts, at times, a training that is done.
+Tensors are Python objects, so a thread needs the interpreter lock to drop one. Ending a group joins
+its threads while holding that lock, and ending the interpreter kills those that wait for it: finished
+trainings sometimes hang in the first case and abort in the second.
 
-Of torch alone: the proof of a port loads this file for originals that run on the CPU."""
+Uses torch alone: the proof of a port loads this file for originals that run on the CPU."""
 
 import atexit
 import functools
@@ -23,8 +23,8 @@ _MOST_LOOKS = 1000
 def _let_threads_go() -> None:
     """Wait until gloo's threads have dropped the tensors of the last collective.
 
-    To sleep is to give the interpreter's lock away: a thread that wanted it runs at once, and one
-    that rests over two looks has nothing left to do."""
+    Sleeping releases the interpreter lock: a thread that wanted it runs at once, and one that is idle
+    in two checks has nothing left to do."""
     if not dist.is_initialized():
         return
     rested = 0
@@ -36,7 +36,7 @@ def _let_threads_go() -> None:
 
 
 def _gloo_works() -> bool:
-    """Whether a thread of gloo runs or would run."""
+    """Whether a gloo thread is running or runnable."""
     for task in _TASKS.iterdir() if _TASKS.is_dir() else ():
         try:
             name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
@@ -57,9 +57,9 @@ def _settled(destroy: Any) -> Any:
 
 
 def install() -> None:
-    """Wait for them before a group is ended, and before the interpreter is."""
+    """Wait for them before a group or the interpreter ends."""
     module = dist.distributed_c10d
     settled = _settled(module.destroy_process_group)
     module.destroy_process_group = dist.destroy_process_group = settled
-    # For scripts that end without it.
+    # For scripts that exit without it.
     atexit.register(_let_threads_go)

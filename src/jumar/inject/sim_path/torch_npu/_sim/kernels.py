@@ -1,10 +1,10 @@
-"""Kernels given to torch's dispatcher; they stay for as long as the process lives."""
+"""Kernels registered with torch's dispatcher; they stay for the life of the process."""
 
 from typing import Any
 
 from torch import library
 
-# Torch takes kernels back when the object that registered them is dropped.
+# Torch unregisters kernels when the object that registered them is dropped.
 _aten = library.Library("aten", "IMPL")
 _every = library.Library("_", "IMPL")
 

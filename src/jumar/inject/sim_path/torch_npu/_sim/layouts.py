@@ -1,4 +1,4 @@
-"""Operators of the plug-in that only move, cut or cast data. Formats of the chip mean nothing here."""
+"""Operators of the plug-in that only move, slice or cast data. Chip formats mean nothing here."""
 
 from typing import Any, List, Optional, Sequence, Tuple
 
@@ -9,7 +9,7 @@ Tensor = torch.Tensor
 
 
 def npu_format_cast(self: Tensor, acl_format: Any, *args: Any, **kwargs: Any) -> Tensor:
-    """The tensor as it is: formats are the chip's business."""
+    """The tensor unchanged: formats only matter to the chip."""
     return self
 
 
@@ -87,7 +87,7 @@ def npu_indexing(
 
 
 def npu_pad(input: Tensor, paddings: Sequence[int]) -> Tensor:
-    """Zeros around; two numbers a dimension, the first dimension first."""
+    """Zero padding; two numbers per dimension, first dimension first."""
     pairs = [list(paddings[at : at + 2]) for at in range(0, len(paddings), 2)]
     return F.pad(input, [number for pair in reversed(pairs) for number in pair])
 
@@ -95,7 +95,7 @@ def npu_pad(input: Tensor, paddings: Sequence[int]) -> Tensor:
 def npu_one_hot(
     self: Tensor, num_classes: int = -1, depth: int = 1, on_value: float = 1, off_value: float = 0
 ) -> Tensor:
-    """One row a class index."""
+    """One row per class index."""
     classes = torch.arange(depth, device=self.device)
     hit = self.unsqueeze(-1) == classes
     return torch.where(hit, float(on_value), float(off_value))

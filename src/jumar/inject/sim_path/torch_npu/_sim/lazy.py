@@ -1,7 +1,7 @@
 """Parameters and buffers of lazy modules, which have no shape until the first batch.
 
-Their class says that they are lazy, so it cannot say which device they are on: they note it, as
-`moves` does for every tensor whose class is not ours to change."""
+Their class says that they are lazy, so it cannot say which device they are on: they record it, as
+`moves` does for every tensor whose class we must not change."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def _made(make: Any) -> Any:
 
 
 def install() -> None:
-    """Let lazy modules be made on a device or sent there before they have a shape."""
+    """Let lazy modules be created on or moved to a device before they have a shape."""
     Lazy.materialize = _materialized
     for name in _MOVES:
         setattr(Lazy, name, _move(name))

@@ -1,4 +1,4 @@
-"""Ends a trial after so many optimizer steps or seconds, cleanly and with success."""
+"""Ends a trial after a number of optimizer steps or seconds, cleanly and successfully."""
 
 import atexit
 import logging
@@ -25,14 +25,14 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 
 def _stop(reached: str) -> None:
-    logger.warning("the trial ends here: %s were asked for", reached)
+    logger.warning("the trial ends here: %s were requested", reached)
     if dist.is_available() and dist.is_initialized():
         _leave()
     raise SystemExit(0)
 
 
 def _leave() -> None:
-    """End a process of a group, whose threads abort at times while Python takes itself down."""
+    """End a process that is in a group, whose threads sometimes abort while Python shuts down."""
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -76,7 +76,7 @@ def npu_fused_linear_online_max_sum(
     vocab_end_index: int,
     return_logits: bool = False,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """One device's part of a cross entropy whose words are cut over several.
+    """One device's part of a cross entropy whose vocabulary is split over several.
 
     Highest logits, sums, logits of the targets, which targets lie elsewhere (as bits), the targets
     counted from here, and the logits."""
@@ -98,7 +98,7 @@ def npu_fused_linear_online_max_sum(
 
 
 def _as_bits(flags: Tensor) -> Tensor:
-    """Eight flags a byte, the first the highest bit; the last byte is filled up with ones."""
+    """Eight flags per byte, the first in the highest bit; the last byte is padded with ones."""
     padded = F.pad(flags.to(torch.uint8), (0, -flags.numel() % 8), value=1)
     return (padded.view(-1, 8) << _places(flags)).sum(-1).to(torch.uint8)
 

@@ -1,7 +1,7 @@
 """How much each simulated device holds.
 
-Every storage of a device carries an `Allocation`; it lives exactly as long as the storage does, so
-nothing has to be told when memory is given back."""
+Every storage on a device carries an `Allocation`, which lives exactly as long as the storage, so that
+freed memory needs no notification."""
 
 import os
 from typing import Any, List
@@ -39,7 +39,7 @@ class Ledger:
         self.allocations = self.frees = self.refusals = 0
 
     def add(self, nbytes: int) -> None:
-        """Take `nbytes`, or raise the error of a full device."""
+        """Allocate `nbytes`, or raise the error of a full device."""
         total = self.allocated + nbytes
         if total > self.limit * self.fraction or (
             nbytes >= _SEGMENT and self._host_is_full(nbytes)
@@ -57,12 +57,12 @@ class Ledger:
                 self.reserved_peak = max(self.reserved_peak, self.reserved)
 
     def remove(self, nbytes: int) -> None:
-        """Give `nbytes` back."""
+        """Free `nbytes`."""
         self.allocated -= nbytes
         self.frees += 1
 
     def empty_cache(self) -> None:
-        """Give back what is reserved and not used."""
+        """Free what is reserved and not used."""
         self.reserved = _round_up(self.allocated, _SEGMENT)
 
     def reset_peak(self) -> None:
@@ -99,7 +99,7 @@ LEDGERS: List[Ledger] = [Ledger(index, SETTINGS.memory) for index in range(SETTI
 
 
 def expect(index: int, nbytes: int) -> None:
-    """Raise now if an allocation to come cannot fit, before the host is asked for the memory."""
+    """Raise if an allocation would not fit, before the host is asked for the memory."""
     ledger = LEDGERS[index]
     ledger.add(nbytes)
     ledger.remove(nbytes)
@@ -112,7 +112,7 @@ def _storage_of(tensor: Any) -> Any:
 
 
 def hold(tensor: Any, index: int) -> None:
-    """Account the storage of `tensor`, once; called with torch functions switched off."""
+    """Account for the storage of `tensor` once; called with torch functions disabled."""
     if tensor.layout is not torch.strided:
         return
     try:
@@ -141,7 +141,7 @@ def holder(tensor: Any) -> int:
 
 
 def move(tensor: Any, index: int) -> None:
-    """Account the storage of `tensor` to another device."""
+    """Charge the storage of `tensor` to another device."""
     _storage_of(tensor).__dict__.pop("_npu", None)
     hold(tensor, index)
 

@@ -1,7 +1,7 @@
-"""Methods and attributes that a device tensor has of its own, and functions that are special.
+"""Methods and attributes of device tensors, and functions that need special handling.
 
-What only reads a tensor's description is passed through unchecked; what brings a value to the host
-is counted as a wait; what needs host memory is refused."""
+What only reads a tensor's metadata is passed through unchecked; what brings a value to the host is
+counted as a wait; what needs host memory is refused."""
 
 import copy
 from typing import Any, Dict, Tuple
@@ -97,7 +97,7 @@ def _waiting(name: str) -> Any:
 
 
 class _Methods:
-    """Copied onto NPUTensor, and put behind torch.Tensor's own names."""
+    """Copied onto NPUTensor, and installed under torch.Tensor's own names."""
 
     def numpy(self: Any, *, force: bool = False) -> Any:
         if not force:
@@ -124,7 +124,7 @@ class _Methods:
         return "Parameter containing:\n" + text if getattr(self, "_is_param", False) else text
 
     def __format__(self: Any, spec: str) -> str:
-        # Torch's own formats the value of exactly its class only.
+        # Torch's own only formats values of exactly its class.
         if self.dim() == 0:
             return self.item().__format__(spec)
         return object.__format__(self, spec)
@@ -237,7 +237,7 @@ def type_of(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 
 def dtype_named(name: str) -> torch.dtype:
-    """The dtype of `FloatTensor`, `torch.npu.HalfTensor` and their like."""
+    """The dtype of `FloatTensor`, `torch.npu.HalfTensor` and the like."""
     return _DTYPES[name.rpartition(".")[2]]
 
 

@@ -1,7 +1,7 @@
 """Moving tensors between the host and the devices: `to`, `cpu`, `npu`, `copy_`, and `data`.
 
-`Tensor.to` is replaced for all tensors, since one of the host may be sent to a device; calls that
-name no device go straight to torch's own."""
+`Tensor.to` is replaced for all tensors, since a tensor on the host may be moved to a device; calls
+without a device go straight to torch's own."""
 
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
@@ -18,14 +18,14 @@ _torch_copy = Tensor.copy_
 _torch_data: Any = Tensor.data
 _HOST = -1
 NOTED = "_npu_class"
-"""Where a tensor whose class is not ours to change keeps the class that its data has."""
+"""Where a tensor whose class we must not change records the class of its data."""
 
 
 class _Target(NamedTuple):
     """What a call of `to` asks for."""
 
     place: Optional[int]
-    """A device, _HOST, or None where no device is named."""
+    """A device, _HOST, or None if no device is named."""
     options: Dict[str, Any]
 
 
@@ -67,7 +67,7 @@ def _names_no_device(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
 
 
 def _is_plain_call(self: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
-    """A tensor of the host, or of a class that we know nothing of, that stays where it is."""
+    """Whether a tensor is on the host, or of an unknown class, and stays where it is."""
     return type(self) not in (Tensor, Parameter) or _names_no_device(args, kwargs)
 
 
@@ -93,13 +93,13 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _loses_double(self: Any, options: Dict[str, Any]) -> bool:
-    """The plug-in casts to float32 where float64 is asked for and the chip lacks it."""
+    """The plug-in casts to float32 if float64 is requested and the chip does not have it."""
     asked = options.get("dtype") is torch.float64 and self.dtype is not torch.float64
     return asked and SETTINGS.strict and "float64" in SETTINGS.chip.lacks
 
 
 def _transfer(self: Any, here: Optional[int], there: Optional[int], options: Dict[str, Any]) -> Any:
-    """Copy to another place; never an alias, even though both lie in the host's memory."""
+    """Copy to another place; never an alias, even though both are in the host's memory."""
     options["device"] = torch.device("cpu") if there is None else _shown_device(there)
     options["copy"] = True
     nbytes = self.numel() * self.element_size() if self.layout is torch.strided else 0

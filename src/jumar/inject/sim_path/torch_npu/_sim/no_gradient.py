@@ -1,4 +1,4 @@
-"""Operators of the plug-in that have no derivative: their results say so in a backward pass."""
+"""Operators of the plug-in without a derivative: their results raise in a backward pass."""
 
 from typing import Any, Callable, Tuple
 
@@ -24,7 +24,7 @@ class _NoDerivative(torch.autograd.Function):
 
 
 def compute(name: str, function: Callable[[], Tensor], inputs: Tuple[Tensor, ...]) -> Tensor:
-    """The result of an operator that nothing can be learned through, as on the device."""
+    """The result of an operator that cannot be differentiated, as on the device."""
     with torch.no_grad():
         result = function()
     return _NoDerivative.apply(name, result, *inputs)

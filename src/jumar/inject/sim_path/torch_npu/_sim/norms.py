@@ -1,4 +1,4 @@
-"""Norms, alone and fused with what often stands before or after them."""
+"""Norms, alone and fused with what often comes before or after them."""
 
 from typing import List, Optional, Tuple
 
@@ -28,7 +28,7 @@ def npu_add_rms_norm(
 def npu_add_rms_norm_cast(
     x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-06
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The norm of a sum in float32 and as it is, 1 / rms, and the sum."""
+    """The norm of a sum in float32 and in its own dtype, 1 / rms, and the sum."""
     normed, rstd, total = npu_add_rms_norm(x1, x2, gamma, epsilon)
     return normed.float(), normed, rstd, total
 

@@ -49,7 +49,7 @@ def _transform(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def install() -> None:
-    """Put these in the place of torch's own."""
+    """Replace torch's own with these."""
     for name in _TRANSFORMS:
         setattr(torch.func, name, _transform(getattr(torch.func, name)))
     torch.vmap = torch.func.vmap

@@ -1,8 +1,8 @@
 """Lets optimizers treat device tensors as those of an accelerator.
 
-Torch groups parameters by the device that C++ sees, which is the host's; here they are grouped by
-the device that they show. The implementations over whole lists are taken unasked, as on a real NPU,
-where they round as the ones for single tensors do, which are the host's."""
+Torch groups parameters by the device that C++ sees, which is the host; here they are grouped by the
+device that they show. The foreach implementations are used by default, as on a real NPU, where they
+round like the single-tensor ones, which the host would use."""
 
 import sys
 from typing import Any, Dict, List, Optional, Tuple
@@ -15,7 +15,7 @@ from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import WRAPPED
 from torch_npu._sim.tensor import find_class
 
-# Over lists these round in another order than over single tensors, in any dtype.
+# The foreach versions of these round in a different order, in any dtype.
 _ROUND_OTHERWISE = frozenset(
     f"torch.optim.{name}" for name in ("_adafactor", "asgd", "nadam", "radam")
 )
@@ -41,11 +41,11 @@ def _group_by_shown_device(lists: Any, with_indices: bool = False) -> Dict[_Key,
     return groups
 
 
-# Torch compiles these with some optimizers, where it never takes lists: hence what they begin with.
+# Torch compiles these with some optimizers and never uses foreach then, hence the first check.
 def _choose_as_exact(
     params: List[torch.Tensor], differentiable: bool, use_fused: bool = False
 ) -> Tuple[bool, bool]:
-    """Lists for parameters of float32 only: in lower precision more of the formulas round otherwise."""
+    """Use foreach only for float32 parameters: in lower precision more formulas round differently."""
     if torch.jit.is_scripting():
         return False, False
     fused, over_lists = _choose(params, differentiable, use_fused)
@@ -70,7 +70,7 @@ def _keep_the_hosts_bits() -> None:
 
 
 def install() -> None:
-    """Put these in the place of torch's own."""
+    """Replace torch's own with these."""
     torch._C._group_tensors_by_device_and_dtype = _group_by_shown_device
     if not WRAPPED:
         _keep_the_hosts_bits()

@@ -9,12 +9,12 @@ import torch
 from torch_npu._sim import settings as _settings
 
 CUDA = torch.cuda
-"""Torch's own, which `transfer_to_npu` puts another in the place of."""
+"""Torch's own, which `transfer_to_npu` replaces."""
 SETTINGS = _settings.load(os.environ, ".".join(torch.__version__.split(".")[:2]))
 
 
 WRAPPED = SETTINGS.backend != "cpu"
-"""Whether device tensors wrap tensors of a card (see `card`) instead of being the host's own."""
+"""Whether device tensors wrap tensors on a card (see `card`) instead of being host tensors."""
 
 
 class _Current(threading.local):
@@ -40,7 +40,7 @@ def is_in_bad_fork() -> bool:
 
 
 def initialize() -> None:
-    """Note that a device is in use; refused in a forked child, as the real one does."""
+    """Mark a device as in use; refused in a forked child, as on a real device."""
     global _initialized
     if _forked and SETTINGS.strict:
         raise RuntimeError(
@@ -67,7 +67,7 @@ def set_current_index(index: int) -> None:
 
 
 def checked_index(index: int) -> int:
-    """`index`, if there is such a device."""
+    """`index`, if that device exists."""
     if not 0 <= index < SETTINGS.devices:
         raise RuntimeError(
             f"NPU function error: aclrtSetDevice({index}), error code is 107001\n"
@@ -80,7 +80,7 @@ def checked_index(index: int) -> int:
 
 
 def index_of(device: Any) -> Optional[int]:
-    """The index that `device` means, None where it is no NPU; without an index the current one."""
+    """The index that `device` means, by default the current one; None if it is not an NPU."""
     if type(device) is int:
         return checked_index(device) if device >= 0 else _current.index
     if not isinstance(device, torch.device):
@@ -91,7 +91,7 @@ def index_of(device: Any) -> Optional[int]:
 
 
 def host_device(index: int) -> torch.device:
-    """Where the data of simulated device `index` really lies."""
+    """Where the data of simulated device `index` really is."""
     if SETTINGS.backend == "cuda":
         return torch.device("cuda", index % CUDA.device_count())
     return torch.device("cpu")

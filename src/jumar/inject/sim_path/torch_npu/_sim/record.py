@@ -1,6 +1,6 @@
-"""What a run did, counted: operations, dtypes, copies and waits by source line, and refusals.
+"""Counts what a run did: operations, dtypes, copies and waits by source line, and refusals.
 
-Counting is best effort and never stops the run; the report is made from it at exit."""
+Counting is best effort and never stops the run; the report at exit is made from it."""
 
 import sys
 import time
@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that costs or would fail on a real device, and where it was asked for."""
+    """Something that would be slow or fail on a real device, and where it was requested."""
 
     kind: str
     """copy-to-device, copy-to-host, wait, refused."""

@@ -1,6 +1,6 @@
 """The errors of a real NPU: raised in strict mode, listed in warn mode.
 
-Out of memory and a bad device index are errors in every mode; they are raised where they arise."""
+Out of memory and a bad device index are errors in every mode; they are raised where they occur."""
 
 import warnings
 from typing import Any, NoReturn, Optional, Type
@@ -74,7 +74,7 @@ def missing_operator(name: str) -> None:
 
 
 def missing_dtype(operator: str, dtype: torch.dtype) -> None:
-    """A computation in a dtype that the chip lacks."""
+    """A computation in a dtype that the chip does not support."""
     short = str(dtype).replace("torch.", "")
     acl = _ACL_NAMES.get(short, short.upper())
     kernel = "".join(part.capitalize() for part in operator.split(".")[0].split("_"))

@@ -1,5 +1,5 @@
-"""Operators of detectors that read between the points of a feature map: regions, and convolutions
-whose points are moved."""
+"""Detection operators that interpolate between the points of a feature map: regions, and convolutions
+with offsets."""
 
 from typing import List, Optional, Tuple
 
@@ -12,7 +12,7 @@ Tensor = torch.Tensor
 
 
 def _read(maps: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """The maps at points given in pixels, bilinear; nothing lies outside."""
+    """The maps at points given in pixels, bilinear; zero outside."""
     height, width = maps.shape[-2:]
     grid = torch.stack(((2 * x + 1) / width - 1, (2 * y + 1) / height - 1), -1)
     return F.grid_sample(maps, grid, "bilinear", "zeros", align_corners=False)
@@ -44,7 +44,7 @@ def _points(
 ) -> Tuple[Tensor, Tensor]:
     """Where a side of a region is read, and which of these points count.
 
-    Less than one pixel outside is read as the edge; what lies further out counts as nothing."""
+    Less than one pixel outside reads the edge; anything further out counts as zero."""
     places = (torch.arange(bins * samples) + 0.5) * (extent / bins / samples) + start
     return places.clamp(0, length - 1), (places >= -1) & (places <= length)
 

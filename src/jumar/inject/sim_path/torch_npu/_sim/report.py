@@ -83,7 +83,7 @@ def as_text(report: Dict[str, Any]) -> str:
         f"mode {report['mode']}, {report['steps']} optimizer steps"
     ]
     lines += _section(
-        "no NPU kernel, falls back on the CPU",
+        "no NPU kernel, falls back to the CPU",
         [
             (f"{row['count']} times", f"aten::{row['name']}  {_where(row)}")
             for row in report["host_operators"]
@@ -112,7 +112,7 @@ def as_text(report: Dict[str, Any]) -> str:
             "dtypes: " + ", ".join(name.replace("torch.", "") for name in report["dtypes"])
         )
     if not (report["host_operators"] or any(row["kind"] == "refused" for row in report["events"])):
-        lines.append("nothing that a real NPU would refuse or run on the CPU was seen")
+        lines.append("found nothing that a real NPU would refuse or run on the CPU")
     return "\n".join(lines)
 
 

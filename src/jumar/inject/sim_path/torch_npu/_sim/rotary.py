@@ -41,6 +41,6 @@ def npu_apply_rotary_pos_emb(
 
 
 def npu_interleave_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding of interleaved pairs, given back by halves."""
+    """Rotary embedding of interleaved pairs, returned as halves."""
     halves = x.unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)
     return halves * cos + _rotate_half(halves) * sin

@@ -1,8 +1,8 @@
 """Saving and loading device tensors.
 
-A saved file is one that any torch reads: storages of the host, and beside each tensor a note of its
-device that torch without this plug-in passes over. Read here, the tensors go back to their device,
-or to where `map_location` says."""
+Any torch can read a saved file: it holds host storages, and with each tensor a note of its device that
+torch without this plug-in ignores. Loaded here, the tensors go back to their device, or to where
+`map_location` says."""
 
 import functools
 import pickle
@@ -85,7 +85,7 @@ def _placed(tensor: Any, index: int) -> Any:
 
 
 def _restore_metadata(tensor: Any, metadata: Dict[str, bool]) -> None:
-    """Torch's own, and the note of the device where there is one."""
+    """Torch's own, plus the note of the device if there is one."""
     noted = [key for key in metadata if key.startswith("npu:")]
     rest = {key: value for key, value in metadata.items() if key not in noted}
     if rest:
@@ -141,7 +141,7 @@ def _storage_to_npu(
 
 
 def install() -> None:
-    """Put these in the place of torch's own."""
+    """Replace torch's own with these."""
     NPUTensor.__reduce_ex__ = _reduce
     device_tensor.HANDLERS[Tensor.__reduce_ex__] = lambda func, args, kwargs: _reduce(*args)
     torch._utils._rebuild_tensor = _rebuild

@@ -1,6 +1,7 @@
-"""What was asked of the simulation: read once from the environment, with the tables of the chip.
+"""The settings of the simulation, read once from the environment, with the tables of the chip.
 
-Variables: JUMAR_SIM_DEVICES, JUMAR_SIM_MODE (strict, warn, fast), JUMAR_SIM_BACKEND (cpu, cuda; wrapped: in the way of cuda but computed by the CPU, to test that),
+Variables: JUMAR_SIM_DEVICES, JUMAR_SIM_MODE (strict, warn, fast), JUMAR_SIM_BACKEND (cpu, cuda;
+wrapped: like cuda but computed by the CPU, for tests),
 JUMAR_SIM_MEMORY (bytes, or 32G), JUMAR_SIM_CHIP, JUMAR_SIM_RELEASE, JUMAR_SIM_REPORT,
 JUMAR_SIM_STEPS, JUMAR_SIM_TIME_S. ASCEND_RT_VISIBLE_DEVICES hides devices, as on a real machine."""
 
@@ -17,7 +18,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
 
 class BadSetting(ValueError):
-    """A JUMAR_SIM_ variable that cannot be used as it is."""
+    """A JUMAR_SIM_ variable with an invalid value."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Chip:
     vector_cores: int
     l2_cache: int
     lacks: FrozenSet[str]
-    """Names of the dtypes that the chip does not compute with."""
+    """Names of the dtypes that the chip does not support."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Operators:
     release: str
     without_kernel: FrozenSet[str]
     host_only: Mapping[str, str]
-    """Operators that only a CPU runs, and the ones an NPU runs in their place."""
+    """Operators that only a CPU runs, and those an NPU runs instead."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Autocast:
 
 @dataclass(frozen=True)
 class Settings:
-    """One frozen record of what was asked for."""
+    """The settings, frozen."""
 
     devices: int
     mode: str
@@ -134,7 +135,7 @@ def _visible(environ: Mapping[str, str], devices: int) -> int:
         return devices
     count = 0
     for part in listed.split(","):
-        # As the real driver: the list ends at the first entry that is no device.
+        # Like the real driver: the list ends at the first entry that is not a device.
         if not part.strip().isdigit() or int(part) >= devices:
             break
         count += 1
@@ -149,7 +150,7 @@ def _chip(name: str) -> Chip:
     chips = _read(DATA / "chips.json")
     if name == "about" or name not in chips:
         known = ", ".join(sorted(set(chips) - {"about"}))
-        raise BadSetting(f"JUMAR_SIM_CHIP: {name!r} is not known; known: {known}")
+        raise BadSetting(f"JUMAR_SIM_CHIP: {name!r} is unknown; known: {known}")
     figures = dict(chips[name])
     lacks = frozenset(figures.pop("lacks"))
     return Chip(name=name, lacks=lacks, **figures)
@@ -162,7 +163,7 @@ def _autocast() -> Autocast:
 
 def _operators(release: str) -> Operators:
     tables = {path.stem.split("-")[1]: path for path in DATA.glob("operators-*.json")}
-    # A release without a table of its own takes the newest: lists only ever get shorter slowly.
+    # A release without a table uses the newest: the lists only shrink, slowly.
     path = tables.get(release) or tables[max(tables, key=_version)]
     table = _read(path)
     return Operators(

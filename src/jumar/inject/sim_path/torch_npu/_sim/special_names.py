@@ -1,7 +1,7 @@
-"""Names of the functions and attributes of tensors that are not simply run on a device.
+"""Names of tensor functions and attributes that are not simply run on a device.
 
-What only reads a description, what asks the storage, what takes tensors of the host beside those of
-a device, what makes the host wait, and what takes the shape of another tensor."""
+Those that only read metadata, that access the storage, that take host tensors beside device tensors,
+that make the host wait, and that take the shape of another tensor."""
 
 READ_ATTRIBUTES = [
     "shape",

@@ -1,4 +1,4 @@
-"""Puts the simulation in place, in the order that its parts need."""
+"""Installs the simulation, in the order that its parts need."""
 
 import importlib
 import os
@@ -11,12 +11,12 @@ from torch_npu._sim import (
     autograd,
     card_choices,
     card_recurrent,
+    cpu_side,
     data_parallel,
     distributed,
     factories,
     fast_paths,
     generators,
-    host,
     lazy,
     methods,
     moves,
@@ -32,8 +32,8 @@ from torch_npu._sim.place import WRAPPED
 
 VERSION = torch.__version__.split("+")[0]
 _TOO_OLD = (
-    f"simulated NPUs need torch 2.10 or later, this is {torch.__version__}: "
-    "older releases have no backends written in Python"
+    f"simulated NPUs need torch 2.10 or later, and this is {torch.__version__}: "
+    "older releases do not support backends written in Python"
 )
 
 
@@ -53,7 +53,7 @@ def install() -> None:
     autograd.install()
     serialization.install()
     generators.install()
-    host.install()
+    cpu_side.install()
     from torch_npu import npu
 
     register("npu", backend_module=npu)
@@ -83,7 +83,7 @@ def _alias_modules() -> None:
 
 
 def finish() -> None:
-    """What follows once the whole package is there."""
+    """What is done once the whole package is imported."""
     from torch_npu._sim import limits, report
 
     report.install()

@@ -1,4 +1,4 @@
-"""`nn.SyncBatchNorm` over simulated NPUs: torch's own calls kernels that only cards have."""
+"""`nn.SyncBatchNorm` over simulated NPUs: torch's own uses kernels that only cards have."""
 
 from typing import Any
 
@@ -56,5 +56,5 @@ def _synchronized(self: Any, input: Any) -> Any:
 
 
 def install() -> None:
-    """Put it in the place of torch's own."""
+    """Replace torch's own with it."""
     torch.nn.SyncBatchNorm.forward = _synchronized

@@ -1,12 +1,12 @@
 """Tensors on a simulated NPU.
 
-A device tensor is an ordinary tensor of the host whose Python class says which device holds it:
-one class a device. Torch calls `__torch_function__` for every function that meets one; it checks,
-runs the function as it is and gives the results the class. Autograd, C++ code and DDP see an
-ordinary CPU tensor, so numbers are those of the CPU to the bit and a backward pass costs nothing.
+A device tensor is an ordinary host tensor whose Python class says which device holds it: one class
+per device. Torch calls `__torch_function__` for every function that gets one; it checks, runs the
+function unchanged and gives the results the class. Autograd, C++ code and DDP see an ordinary CPU
+tensor, so numbers are exactly those of the CPU and a backward pass costs nothing extra.
 
-What C++ makes without Python seeing it (gradients inside a backward pass) has no such class until
-it is handed to Python; `autograd` does that, and `memory` knows the device of every storage."""
+What C++ creates without Python seeing it (gradients inside a backward pass) has no such class until
+it reaches Python; `autograd` does that, and `memory` knows the device of every storage."""
 
 import threading
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
@@ -27,9 +27,9 @@ _CHECKS = SETTINGS.checks
 
 Handler = Callable[[Any, Tuple[Any, ...], Dict[str, Any]], Any]
 HANDLERS: Dict[Any, Handler] = {}
-"""Functions that are not simply run; filled by `methods`."""
+"""Functions with special handling; filled by `methods`."""
 MAY_MIX: Set[Any] = set()
-"""Functions in which tensors of the host and of a device may meet."""
+"""Functions that accept tensors of the host and of a device together."""
 WAITS: Dict[Any, str] = {}
 """Functions whose result depends on data, so that the host waits for the device."""
 
@@ -43,7 +43,7 @@ RUNNING = _Running()
 
 
 class NPUTensor(Tensor):
-    """The class of all device tensors; its subclasses are one a device."""
+    """The class of all device tensors, with one subclass per device."""
 
     npu_index = -1
 
@@ -79,7 +79,7 @@ _PLAIN: FrozenSet[type] = frozenset((Tensor, Parameter))
 
 
 def make_classes() -> None:
-    """Make the classes; `npu` must be a device type of torch by now."""
+    """Create the classes; `npu` must already be a device type of torch."""
     CLASSES.extend(_device_class(index) for index in range(SETTINGS.devices))
     TAGGED.update(CLASSES)
     if WRAPPED:
@@ -93,7 +93,7 @@ def index_of(tensor: Any) -> Optional[int]:
 
 
 def tag(value: Any, cls: Any) -> Any:
-    """Give plain tensors in `value` the class of their device; others are left alone."""
+    """Give plain tensors in `value` the class of their device; others are not changed."""
     kind = type(value)
     if WRAPPED:
         # `card` has given device tensors their class; what has none is the host's.
@@ -122,7 +122,7 @@ def untag(tensor: Any) -> Any:
 
 
 def find_class(args: Any) -> Any:
-    """The class of the first device tensor among `args`, None where there is none."""
+    """The class of the first device tensor among `args`; None if there is none."""
     for arg in args:
         kind = type(arg)
         if kind in TAGGED:
@@ -135,7 +135,7 @@ def find_class(args: Any) -> Any:
 
 
 def _scan(args: Any, cls: Any, signature: List[Any], strangers: List[Any]) -> None:
-    """Note dtypes and words of a call, and tensors that are not on the device of `cls`."""
+    """Collect the dtypes and strings of a call, and tensors that are not on the device of `cls`."""
     for arg in args:
         kind = type(arg)
         if kind is cls:

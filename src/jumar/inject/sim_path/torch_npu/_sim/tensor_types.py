@@ -1,4 +1,4 @@
-"""Old names of tensor types, `torch.npu.FloatTensor` and its like, where torch's own functions take
+"""Old names of tensor types, `torch.npu.FloatTensor` and the like, where torch's own functions take
 them: `tensor.type(…)` of a tensor on the host, and the default tensor type."""
 
 import functools
@@ -38,6 +38,6 @@ def _set_default(t: Any) -> None:
 
 
 def install() -> None:
-    """Put these in the place of torch's own."""
+    """Replace torch's own with these."""
     Tensor.type = _type
     torch.set_default_tensor_type = _set_default

@@ -1,8 +1,8 @@
-"""Looks below torch's functions, at the operators they run: for refusals, memory and the report.
+"""Inspects the operators below torch's functions: for refusals, memory and the report.
 
-Looking costs several microseconds an operator, so it is done only while there is news: each new
-function with new dtypes, the first passes after such news, and passes that hold more memory than any
-before. A long training loop then runs without it."""
+This costs several microseconds per operator, so it is done only while there is something new: each new
+function with new dtypes, the first passes after that, and passes that hold more memory than any
+before. Most of a long training loop runs without it."""
 
 import threading
 from typing import Any, Dict, FrozenSet, NamedTuple, Set, Tuple
@@ -18,7 +18,7 @@ _PASSES_AFTER_NEWS = 3
 _CALLS_AFTER_NEWS = 3000
 _Tensor = torch.Tensor
 _without_functions = torch._C.DisableTorchFunctionSubclass
-# Moving and making data works in any dtype; only computing with it does not.
+# Moving and creating data works in any dtype; only computing with it does not.
 _ANY_DTYPE = frozenset(
     [
         "_scaled_dot_product_cudnn_attention",
@@ -92,7 +92,7 @@ def _functions(*names: str) -> FrozenSet[Any]:
     )
 
 
-# Torch takes another formula for these while they are looked into, and the last bit may differ:
+# Torch uses another formula for these while they are inspected, and the last bit may differ:
 # for their results, or for their gradients.
 _OTHER_RESULT = _functions("lstsq", "svdvals", "eigvalsh", "cond", "matrix_norm") | {
     torch.linalg.norm
@@ -149,7 +149,7 @@ class Watcher(TorchDispatchMode):
     def __init__(self, index: int) -> None:
         super().__init__()
         self.index = index
-        # Torch hands over composite operators there, which then have to run as they would have.
+        # Torch passes composite operators here, which must then run as they would have.
         self.keys = _dispatch_keys() if torch.is_inference_mode_enabled() else None
 
     def __torch_dispatch__(

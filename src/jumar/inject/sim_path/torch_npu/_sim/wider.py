@@ -1,4 +1,4 @@
-"""Functions that an accelerator runs in dtypes which the CPU lacks: here in float32."""
+"""Functions that an accelerator runs in dtypes that the CPU does not support: here in float32."""
 
 from typing import Any, Dict, Tuple
 

@@ -1,7 +1,7 @@
 """Runs code written for CUDA on NPUs, unedited: `from torch_npu.contrib import transfer_to_npu`.
 
-Does what the real one does: `torch.cuda` becomes `torch.npu`, device arguments that say cuda say
-npu, nccl becomes hccl, `torch.jit.script` is switched off."""
+Does what the real one does: `torch.cuda` becomes `torch.npu`, cuda in device arguments becomes npu,
+nccl becomes hccl, and `torch.jit.script` is disabled."""
 
 import functools
 import sys
@@ -73,7 +73,7 @@ _TAKES_INDEX = ("to", "to_empty")
 
 
 def _npu(value: Any, index_is_device: bool = False) -> Any:
-    """`value` with cuda read as npu; whatever is no device comes back as it is."""
+    """`value` with cuda replaced by npu; what is not a device is returned unchanged."""
     if isinstance(value, str):
         return value.replace("cuda", "npu") if "cuda" in value else value
     if isinstance(value, torch.device):

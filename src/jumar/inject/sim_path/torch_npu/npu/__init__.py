@@ -130,5 +130,5 @@ def __getattr__(name: str) -> Any:
 
 
 def _lazy_call(callback: Callable[[], None], **kwargs: object) -> None:
-    """Run what was to wait for the device; it is always ready here."""
+    """Run what should wait for the device; it is always ready here."""
     callback()

@@ -53,7 +53,7 @@ max_memory_cached = max_memory_reserved
 
 
 def empty_cache() -> None:
-    """Give back what is kept for later."""
+    """Free what is cached."""
     for ledger in LEDGERS:
         ledger.empty_cache()
 
@@ -74,7 +74,7 @@ def reset_accumulated_memory_stats(device: Any = None) -> None:
 
 
 def mem_get_info(device: Any = None) -> Tuple[int, int]:
-    """Bytes free and in all."""
+    """Free and total bytes."""
     ledger = _ledger(device)
     return max(ledger.limit - ledger.reserved, 0), ledger.limit
 
@@ -146,13 +146,13 @@ def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
-    """Give raw memory back."""
+    """Free raw memory."""
     raise NotImplementedError("simulated NPUs give no raw memory")
 
 
 def empty_virt_addr_cache() -> None:
-    """Give address space back."""
+    """Free address space."""
 
 
 def host_empty_cache() -> None:
-    """Give pinned memory back."""
+    """Free pinned memory."""

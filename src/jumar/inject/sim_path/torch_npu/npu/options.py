@@ -1,4 +1,4 @@
-"""Switches of the real plug-in: kept and given back, without effect on the arithmetic here."""
+"""Switches of the real plug-in: stored and returned, without effect on the arithmetic here."""
 
 from typing import Any, Dict, List, cast
 
@@ -123,4 +123,4 @@ def set_deterministic_level(level: int) -> None:
 
 
 def ipc_collect() -> None:
-    """Give back memory of other processes."""
+    """Free memory shared with other processes."""

@@ -1,4 +1,4 @@
-"""The random state of the devices; they draw from the generator of the host."""
+"""The random state of the devices; they draw from the host's generator."""
 
 from typing import Any, Iterable, List
 
@@ -32,7 +32,7 @@ manual_seed_all = manual_seed
 
 
 def seed() -> None:
-    """Seed the current device by chance."""
+    """Seed the current device randomly."""
     generators.host_generator(device_index()).seed()
 
 

@@ -1,4 +1,4 @@
-"""Streams, events and graphs: all work is done at once and in order, so these only keep books."""
+"""Streams, events and graphs: all work is done at once and in order, so these only record it."""
 
 import itertools
 import threading
@@ -38,13 +38,13 @@ class Stream:
             RECORD.event("wait", "Stream.synchronize")
 
     def wait_stream(self, stream: "Stream") -> None:
-        """Let its further work follow the work of another."""
+        """Make later work wait for the work of another stream."""
 
     def wait_event(self, event: "Event") -> None:
-        """Let its further work follow an event."""
+        """Make later work wait for an event."""
 
     def record_event(self, event: Optional["Event"] = None) -> "Event":
-        """Note the time in an event."""
+        """Record the time in an event."""
         event = Event() if event is None else event
         event.record(self)
         return event
@@ -103,7 +103,7 @@ class Event:
         self._time: Optional[float] = None
 
     def record(self, stream: Optional[Stream] = None) -> None:
-        """Note the time."""
+        """Record the time."""
         self._time = time.perf_counter()
 
     def wait(self, stream: Optional[Stream] = None) -> None:

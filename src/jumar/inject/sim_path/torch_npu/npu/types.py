@@ -1,4 +1,4 @@
-"""`torch.npu.FloatTensor` and its like: they make tensors and answer `isinstance`."""
+"""`torch.npu.FloatTensor` and the like: they make tensors and answer `isinstance`."""
 
 from typing import Any
 

@@ -1,0 +1,133 @@
+"""`jumar try`: run a script on simulated NPUs immediately, without a server or a card."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jumar.cli.output import note, print_json
+from jumar.cli.seconds import whole_seconds
+from jumar.errors import BadInput
+from jumar.inject.simulated import MODES
+from jumar.settings import load
+from jumar.spec.duration import format_duration
+
+if TYPE_CHECKING:
+    from jumar.trial.run import Tried
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--devices", type=click.IntRange(1, 64), default=8, show_default=True)
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    default="warn",
+    show_default=True,
+    help="strict: refuse what a real NPU refuses; warn: run and list it; fast: check nothing.",
+)
+@click.option("--port", "port_first", is_flag=True, help="Port this folder first and run a copy.")
+@click.option(
+    "--mini", "minis", multiple=True, metavar="DATA[=N]", help="Use only N files per class.  [4]"
+)
+@click.option("--steps", type=click.IntRange(1), help="Stop after this many optimizer steps.")
+@click.option(
+    "--time", "time_limit", metavar="TIME", help="Stop after this time, such as 60s or 5m."
+)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for the report, or FILE.json for JSON only.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.argument("words", nargs=-1, required=True, metavar="-- COMMAND…")
+def command(
+    devices: int,
+    mode: str,
+    port_first: bool,
+    minis: tuple[str, ...],
+    steps: int | None,
+    time_limit: str | None,
+    report: Path | None,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> int:
+    """Try a script on simulated NPUs.
+
+    `import torch_npu` works in the command and its children. What matters on a real card is
+    reported on stderr at the end; the exit code is the command's. With --json, the command's
+    output goes to stderr.
+
+    \b
+    Examples:
+      jumar try --steps 20 -- python train.py --epochs 1
+      jumar try --port --mini data=4 --report trial -- python train.py --data data
+    """
+    # Imported here: `jumar try --help` needs none of it.
+    from jumar.store.credentials import load_config
+    from jumar.trial import mini
+    from jumar.trial.run import Wish, try_in_place, try_ported
+
+    file, folder = _places(report)
+    time_s = whole_seconds("--time", time_limit) if time_limit is not None else 0
+    wish = Wish(
+        words=words,
+        devices=devices,
+        mode=mode,
+        steps=steps or 0,
+        time_s=time_s,
+        report=file,
+        reports=folder,
+        minis=tuple(mini.parse(text) for text in minis),
+        stdout=sys.stderr.fileno() if as_json else None,
+    )
+    tried = (try_ported if port_first else try_in_place)(
+        wish, Path.cwd(), load_config(load().home), note
+    )
+    if tried.ended.stopped:
+        note(f"jumar: the command was stopped after {format_duration(time_s)}")
+    if tried.document is None and mode != "fast":
+        note(f"jumar: no report: {_why_no_report(tried.ended.code)}")
+    if as_json:
+        print_json(_summary(tried))
+    elif folder is not None and tried.document is not None:
+        note(f"report: {folder / 'report.html'}")
+    return 0 if tried.ended.stopped else tried.ended.code
+
+
+def _why_no_report(code: int) -> str:
+    if code > 128:
+        return f"signal {code - 128} killed the command"
+    return "the command used no simulated NPU"
+
+
+def _places(report: Path | None) -> tuple[Path | None, Path | None]:
+    """The file for the simulation's own report, and the folder for the pages."""
+    if report is None:
+        return None, None
+    report = report.absolute()
+    folder = report.parent if report.suffix == ".json" else report
+    try:
+        if report.suffix != ".json":
+            folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError
+    except OSError:
+        raise BadInput(f"--report: cannot write into {folder}") from None
+    if report.suffix == ".json":
+        return report, None
+    return report / "trial.json", report
+
+
+def _summary(tried: "Tried") -> dict[str, object]:
+    import json
+
+    return {
+        "exit_code": tried.ended.code,
+        "stopped": tried.ended.stopped,
+        "seconds": round(tried.ended.seconds, 3),
+        "trial": tried.document,
+        "port": json.loads(tried.port.json) if tried.port is not None else None,
+    }

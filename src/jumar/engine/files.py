@@ -1,0 +1,59 @@
+"""The files of jobs, as an engine offers them to the rooms above: they ask by job, never by path."""
+
+from io import FileIO
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from jumar.launch.jobdir.files import JobDir
+from jumar.spec.records import LogFile
+
+
+class JobFiles(Protocol):
+    """Read, list and remove what jobs have left."""
+
+    def directory(self, job_id: str) -> Path:
+        """Where the job's own files are, to be told to people."""
+        ...
+
+    def job_ids(self) -> list[str]:
+        """The jobs that have files."""
+        ...
+
+    def attempts(self, job_id: str) -> list[JobDir]:
+        """The attempts of a job that have files, oldest first."""
+        ...
+
+    def logs(self, job_id: str) -> tuple[LogFile, ...]:
+        """The logs of a job, by node and rank."""
+        ...
+
+    def open_log(self, job_id: str, node: int, rank: int) -> FileIO:
+        """A rank's log, to be read; NotFound while it does not exist."""
+        ...
+
+    def trial(self, job_id: str) -> str | None:
+        """What a run on simulated NPUs has shown, if the job made one."""
+        ...
+
+    def set_aside(self, job_id: str) -> None:
+        """Take the files out of sight, before the job is forgotten."""
+        ...
+
+    def put_back(self, job_id: str) -> None:
+        """Undo `set_aside`."""
+        ...
+
+    def aside(self) -> list[str]:
+        """The jobs whose files are set aside."""
+        ...
+
+    def delete(self, job_id: str) -> None:
+        """Delete files that were set aside; OSError when some could not be."""
+        ...
+
+
+@runtime_checkable
+class OffersFiles(Protocol):
+    """An engine that knows where the files of its jobs are."""
+
+    files: JobFiles

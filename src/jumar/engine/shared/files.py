@@ -1,0 +1,174 @@
+"""What the engine writes for the launcher: job.json once, request.json for each attempt."""
+
+import errno
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jumar.engine.base import Attempt
+from jumar.errors import EngineFailed, StorageFull
+from jumar.launch.jobdir.endings import reserve_result
+from jumar.launch.jobdir.files import FORMAT, JobDir, make_folders
+from jumar.launch.jobdir.stops import prepare_stop
+from jumar.launch.jobdir.whole import write_json
+from jumar.launch.processes.left_behind import IDLE_LIMIT_S
+from jumar.launch.processes.process import boot_id
+from jumar.spec.job import ArchivedCode, GitCode, JobSpec
+from jumar.spec.urls import is_remote
+
+CardFacts = dict[str, Any]
+"""As JSON values, for `jumar.launch.ascend.facts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Where the files of attempts are: those of the job in its directory, the platform's own there
+    too, or below `control`."""
+
+    control: Path | None = None
+
+    def of(self, attempt: Attempt) -> JobDir:
+        """The files of one attempt."""
+        return self.at(attempt.directory, attempt.number)
+
+    def at(self, directory: Path, number: int) -> JobDir:
+        """The files of one attempt of the job with this directory."""
+        apart = self.apart(directory.name)
+        control = None if apart is None else str(apart / str(number))
+        return JobDir(str(directory), number, control_root=control)
+
+    def apart(self, job_id: str) -> Path | None:
+        """The platform's files of a job, where they are not in its directory."""
+        return None if self.control is None else self.control / job_id
+
+
+def write_files(
+    directory: JobDir,
+    attempt: Attempt,
+    *,
+    env_cache: Path,
+    notify: Path,
+    facts: Sequence[CardFacts] = (),
+    staging: dict[str, Any] | None = None,
+    idle_limit_s: float = IDLE_LIMIT_S,
+) -> None:
+    """Both files, each whole or not at all."""
+    try:
+        make_folders(directory)
+        # An attempt that has begun must be able to say how it ended; without room it does not begin.
+        reserve_result(directory)
+        # Anew for every attempt: an earlier one may have written them as it likes.
+        write_json(directory.job, _job(attempt, env_cache))
+        prepare_stop(directory)
+        request = _request(attempt, notify, facts)
+        request.update(staging=staging, idle_limit_s=idle_limit_s)
+        write_json(directory.request, request)
+    except OSError as error:
+        raise _explained(attempt, error) from error
+
+
+def _explained(attempt: Attempt, error: OSError) -> EngineFailed | StorageFull:
+    message = f"cannot write the job directory {attempt.directory}: {error.strerror}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFull(message, hint="free some space where the platform's home is")
+    return EngineFailed(message)
+
+
+def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
+    spec = attempt.spec
+    return {
+        "format": FORMAT,
+        "job_id": attempt.job_id,
+        "name": spec.name,
+        "user": attempt.user,
+        "command": spec.command,
+        "code": code_kind(spec),
+        "workdir": spec.workdir,
+        "git": _git(spec),
+        "device": {"kind": spec.device.kind.value, "count": spec.device.count},
+        "nodes": spec.nodes,
+        "ranks": spec.ranks,
+        "framework": spec.framework,
+        "auto_port": spec.auto_port,
+        "environment": spec.environment,
+        "inputs": input_paths(spec, attempt.directory),
+        "outputs": output_paths(spec, attempt.directory),
+        "ckpt": ckpt_path(spec, attempt.directory),
+        "requirements": spec.requirements,
+        "endpoints": spec.endpoints,
+        "time_limit_s": spec.time_limit,
+        "grace_s": spec.grace,
+        "env_cache": str(env_cache),
+        # Not for the launcher: the list of jobs is made again from it when the database is lost.
+        "spec": spec.dump(),
+    }
+
+
+def _request(attempt: Attempt, notify: Path, facts: Sequence[CardFacts]) -> dict[str, Any]:
+    limit_s = attempt.spec.time_limit
+    return {
+        "cards": list(attempt.card_ids),
+        "facts": list(facts),
+        "deadline": None if limit_s is None else time.time() + limit_s,
+        # The same moment by a clock that nobody sets, as long as the machine is not restarted.
+        "deadline_monotonic": None if limit_s is None else time.monotonic() + limit_s,
+        "boot_id": boot_id(),
+        "notify": str(notify),
+        "archive": None if attempt.archive is None else str(attempt.archive),
+    }
+
+
+def _git(spec: JobSpec) -> dict[str, str] | None:
+    if not isinstance(spec.code, GitCode):
+        return None
+    return {"url": spec.code.git, "commit": spec.code.commit}
+
+
+def code_kind(spec: JobSpec) -> str:
+    """The word that job.json has for where the code is."""
+    if spec.workdir is not None:
+        return "folder"
+    if isinstance(spec.code, GitCode):
+        return "git"
+    return "archive" if isinstance(spec.code, ArchivedCode) else "none"
+
+
+def input_paths(spec: JobSpec, directory: Path) -> dict[str, str]:
+    """Each input's path; a relative one is inside the code, a remote one is brought."""
+    folder = Path(spec.workdir) if spec.workdir else directory / "code"
+    return {
+        name: str(
+            directory / "inputs" / _brought_as(name, url)
+            if is_remote(url)
+            else folder / local_path(url)
+        )
+        for name, url in spec.inputs.items()
+    }
+
+
+def _brought_as(name: str, url: str) -> str:
+    """The input's name; below it the file's own, whose ending some loaders insist on."""
+    last = url.rpartition("/")[2]
+    return f"{name}/{last}" if "." in last.strip(".") else name
+
+
+def output_paths(spec: JobSpec, directory: Path) -> dict[str, str]:
+    """Each output's path; a relative one, or one to be sent, is below the job's own `out` folder."""
+    return {
+        name: str(directory / "out" / (name if is_remote(url) else local_path(url)))
+        for name, url in spec.outputs.items()
+    }
+
+
+def ckpt_path(spec: JobSpec, directory: Path) -> str | None:
+    """Where checkpoints go when that is not the job's own `ckpt` folder."""
+    if spec.ckpt is None or is_remote(spec.ckpt):
+        return None
+    return str((Path(spec.workdir) if spec.workdir else directory / "code") / local_path(spec.ckpt))
+
+
+def local_path(url: str) -> str:
+    """A path without its scheme."""
+    return url.removeprefix("file://")

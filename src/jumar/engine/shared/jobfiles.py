@@ -1,0 +1,140 @@
+"""The files of jobs in a folder that the server can reach, opened with the server's own rights.
+
+A job owns its files and may replace them: only a plain file is read, links are not followed."""
+
+import errno
+import os
+import re
+import shutil
+import stat
+from io import FileIO
+from itertools import islice
+from pathlib import Path
+
+from jumar.engine.shared.files import Roots
+from jumar.errors import HomeUnusable, LogNotFound
+from jumar.launch.jobdir.files import JobDir
+from jumar.spec.records import LogFile
+
+_JOB_ID = re.compile(r"[a-z][a-z0-9]{9}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,2}")
+_LOG = re.compile(r"node([0-9]+)/rank([0-9]+)\.log")
+_MOST_ENTRIES = 10_000
+_ASIDE = ".removed-"
+_NO_LOG = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
+
+
+class SharedFiles:
+    """Implements `engine.files.JobFiles`; thread-safe."""
+
+    def __init__(self, folder: Path, roots: Roots | None = None) -> None:
+        """`folder` has one folder per job, named after it."""
+        self._folder = folder
+        self._roots = roots or Roots()
+
+    def directory(self, job_id: str) -> Path:
+        """The job directory."""
+        return self._folder / job_id
+
+    def job_ids(self) -> list[str]:
+        """The folders that are named like jobs."""
+        try:
+            with os.scandir(self._folder) as entries:
+                return sorted(e.name for e in entries if _JOB_ID.fullmatch(e.name) and e.is_dir())
+        except FileNotFoundError:
+            return []
+
+    def attempts(self, job_id: str) -> list[JobDir]:
+        """As their requests tell."""
+        root = self.directory(job_id)
+        folder = os.path.dirname(self._roots.at(root, 0).control)
+        try:
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in islice(entries, _MOST_ENTRIES)]
+        except FileNotFoundError:
+            return []
+        numbers = sorted(int(name) for name in names if _NUMBER.fullmatch(name))
+        return [self._roots.at(root, number) for number in numbers]
+
+    def logs(self, job_id: str) -> tuple[LogFile, ...]:
+        """One per rank."""
+        folder = self.directory(job_id) / "logs"
+        found: list[LogFile] = []
+        for path in folder.glob("node*/rank*.log"):
+            named = _LOG.fullmatch(str(path.relative_to(folder)))
+            if named is not None:
+                size = path.stat().st_size
+                found.append(LogFile(node=int(named[1]), rank=int(named[2]), size=size))
+        return tuple(sorted(found, key=lambda file: (file.node, file.rank)))
+
+    def open_log(self, job_id: str, node: int, rank: int) -> FileIO:
+        """A file object, so that one that is forgotten is closed all the same."""
+        path = JobDir(str(self.directory(job_id)), 0).log(node, rank)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            file = FileIO(path, opener=lambda name, _: os.open(name, flags))
+        except IsADirectoryError as error:
+            raise LogNotFound("the log is not a plain file") from error
+        except OSError as error:
+            if error.errno in _NO_LOG:
+                words = f"job {job_id} has no log of rank {rank} on node {node} yet"
+                raise LogNotFound(words) from error
+            raise
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            file.close()
+            raise LogNotFound("the log is not a plain file")
+        return file
+
+    def trial(self, job_id: str) -> str | None:
+        """Its path."""
+        path = JobDir(str(self.directory(job_id)), 0).trial
+        return path if os.path.exists(path) else None
+
+    def set_aside(self, job_id: str) -> None:
+        """Rename the job directory."""
+        _rename(self.directory(job_id), self._aside(job_id))
+
+    def put_back(self, job_id: str) -> None:
+        """Rename it again."""
+        _rename(self._aside(job_id), self.directory(job_id))
+
+    def aside(self) -> list[str]:
+        """Those that an earlier life has left, too."""
+        return [path.name.removeprefix(_ASIDE) for path in self._folder.glob(f"{_ASIDE}*")]
+
+    def delete(self, job_id: str) -> None:
+        """May take long: a job may have left millions of files."""
+        control = self._roots.apart(job_id)
+        if control is not None:
+            shutil.rmtree(control, ignore_errors=True)
+        _delete(self._aside(job_id))
+
+    def _aside(self, job_id: str) -> Path:
+        return self._folder / f"{_ASIDE}{job_id}"
+
+
+def _rename(path: Path, target: Path) -> None:
+    try:
+        path.rename(target)
+    except FileNotFoundError:
+        # A job that never started has no folder; and another removal may have been quicker.
+        return
+    except OSError as error:
+        raise HomeUnusable(f"cannot rename {path} to {target}: {error.strerror}") from error
+
+
+def _delete(path: Path) -> None:
+    if path.is_symlink():
+        # Somebody moved the folder to another disk: what is there is theirs to delete.
+        path.unlink()
+        return
+    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():
+        # A job may have taken the right to write to its folders from itself.
+        path.chmod(stat.S_IRWXU)
+        for place, folders, _ in os.walk(path):
+            for below in (Path(place, folder) for folder in folders):
+                # Where a link leads to is not the job's.
+                if not below.is_symlink():
+                    below.chmod(stat.S_IRWXU)
+        shutil.rmtree(path)

@@ -1,0 +1,172 @@
+"""What a URL refers to inside a job: a local path, or a key in a bucket on a server.
+
+The platform passes `JUMAR_STORE_FILE` (a JSON file with the folder of the built-in store and the
+credentials) or `JUMAR_HOME`; `S3_ENDPOINT`, `ACCESS_KEY_ID` and `SECRET_ACCESS_KEY`, which ModelArts
+sets, and `set_auth` work too."""
+
+import itertools
+import json
+import os
+import threading
+from contextlib import contextmanager
+from typing import Any, Dict, Generator, NamedTuple, Optional, Tuple, Union
+
+from jumar_s3 import S3, Endpoint
+
+_given: Dict[str, Endpoint] = {}
+_clients: Dict[Endpoint, S3] = {}
+ASIDE = ".jumar-"
+_lock = threading.Lock()
+_numbers = itertools.count()
+
+
+class Local(NamedTuple):
+    """A path on this machine."""
+
+    path: str
+
+
+class Remote(NamedTuple):
+    """A key in a bucket."""
+
+    s3: S3
+    bucket: str
+    key: str
+
+    @property
+    def prefix(self) -> str:
+        """The key as a folder."""
+        return self.key if self.key == "" or self.key.endswith("/") else self.key + "/"
+
+    def at(self, key: str) -> "Remote":
+        """Another key in the same bucket."""
+        return self._replace(key=key)
+
+
+Location = Union[Local, Remote]
+Url = Union[str, "os.PathLike[str]"]
+
+
+def text_of(url: Url) -> str:
+    """A URL or a path as text."""
+    return os.fspath(url)
+
+
+def is_url(path: str) -> bool:
+    """Whether it is not a plain path."""
+    return path.startswith(("obs://", "s3://"))
+
+
+def aside_of(path: str) -> str:
+    """A name beside `path` for an unfinished file; listings never show it."""
+    folder = os.path.dirname(path)
+    return os.path.join(folder, f"{ASIDE}{os.getpid()}-{next(_numbers)}")
+
+
+@contextmanager
+def written_aside(path: str) -> Generator[str, None, None]:
+    """A name beside `path` to write to; the file is renamed to `path` once it is complete."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    aside = aside_of(path)
+    try:
+        yield aside
+        os.replace(aside, path)
+    except BaseException:
+        if os.path.exists(aside):
+            os.unlink(aside)
+        raise
+
+
+def find(url: Url) -> Location:
+    """The location that a URL or a path refers to."""
+    text = text_of(url)
+    if not is_url(text):
+        return Local(text[len("file://") :] if text.startswith("file://") else text)
+    scheme, _, rest = text.partition("://")
+    bucket, _, key = rest.partition("/")
+    if not bucket or bucket in (".", "..") or "\0" in text:
+        raise ValueError(f"{text!r} does not name a bucket")
+    builtin, endpoint = _server(scheme)
+    if endpoint is None:
+        return Local(_inside(builtin, bucket, key))
+    return Remote(_client(endpoint), bucket, key)
+
+
+def set_auth(
+    ak: Optional[str] = None,
+    sk: Optional[str] = None,
+    server: Optional[str] = None,
+    port: Optional[int] = None,
+    is_secure: bool = True,
+    region: str = "us-east-1",
+    path_style: bool = True,
+    **_: Any,
+) -> None:
+    """Use this server and key from now on, in this process."""
+    if not server:
+        raise ValueError("set_auth needs server=")
+    if "://" not in server:
+        server = f"{'https' if is_secure else 'http'}://{server}"
+    if port is not None:
+        server = f"{server.rstrip('/')}:{port}"
+    _given["obs"] = Endpoint(server, ak or "", sk or "", region, "", path_style)
+
+
+def _server(scheme: str) -> Tuple[str, Optional[Endpoint]]:
+    values = _settings()
+    home = os.environ.get("JUMAR_HOME") or os.path.expanduser("~/.jumar")
+    builtin = str(values.get("builtin") or os.path.join(home, "store"))
+    if _given:
+        return builtin, _given["obs"]
+    credential = values.get(scheme) or values.get("obs") or values.get("door")
+    if credential:
+        return builtin, _endpoint(credential)
+    return builtin, _from_environment()
+
+
+def _settings() -> Dict[str, Any]:
+    home = os.environ.get("JUMAR_HOME") or os.path.expanduser("~/.jumar")
+    path = os.environ.get("JUMAR_STORE_FILE") or os.path.join(home, "store.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            values: Dict[str, Any] = json.load(file)
+    except FileNotFoundError:
+        return {}
+    return values
+
+
+def _endpoint(credential: Dict[str, Any]) -> Endpoint:
+    return Endpoint(
+        str(credential["endpoint"]),
+        str(credential.get("access_key") or ""),
+        str(credential.get("secret_key") or ""),
+        str(credential.get("region") or "us-east-1"),
+        str(credential.get("token") or ""),
+        bool(credential.get("path_style", True)),
+    )
+
+
+def _from_environment() -> Optional[Endpoint]:
+    server = os.environ.get("S3_ENDPOINT")
+    access, secret = os.environ.get("ACCESS_KEY_ID"), os.environ.get("SECRET_ACCESS_KEY")
+    if not server or not access or not secret:
+        return None
+    if "://" not in server:
+        secure = os.environ.get("S3_USE_HTTPS", "1") != "0"
+        server = f"{'https' if secure else 'http'}://{server}"
+    return Endpoint(server, access, secret, os.environ.get("S3_REGION") or "us-east-1")
+
+
+def _client(endpoint: Endpoint) -> S3:
+    with _lock:
+        if endpoint not in _clients:
+            _clients[endpoint] = S3(endpoint)
+        return _clients[endpoint]
+
+
+def _inside(builtin: str, bucket: str, key: str) -> str:
+    parts = [part for part in key.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise ValueError(f"{key!r} is outside the bucket {bucket!r}")
+    path = os.path.join(builtin, bucket, *parts)
+    return path + "/" if key.endswith("/") and parts else path

@@ -1,0 +1,160 @@
+"""How an attempt ended: what its supervisor said, and what its keeper saw.
+
+The words (state, cause, last lines) are the job's own and stored as they came; that it has ended and
+when is known from the keeper. Readers put both together."""
+
+import time
+from typing import Any, Dict, NamedTuple, Optional, Union, cast
+
+from jumar.launch.jobdir import untrusted, whole
+from jumar.launch.jobdir.claims import claimed_at
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.untrusted import Unusable
+
+ENDINGS = frozenset({"succeeded", "failed", "stopped", "timed-out", "preempted", "lost"})
+"""The states that an attempt may end in."""
+MOST_WORDS = 16384
+"""Bytes that a supervisor may say about the end."""
+_MOST_SEEN = 512
+_MOST_REASON = 2000
+_MOST_READ = 65536
+
+
+Values = Dict[str, Union[str, int]]
+NO_VALUES: Values = {}
+
+
+class Ending(NamedTuple):
+    """The supervisor's last words; those of node 0 are the verdict for all nodes."""
+
+    state: str
+    cause: str
+    reason: str
+    exit_code: Optional[int] = None
+    signal: Optional[str] = None
+    node: Optional[int] = None
+    rank: Optional[int] = None
+    tail: str = ""
+    started_at: Optional[float] = None
+    finished_at: Optional[float] = None
+    values: Values = NO_VALUES
+    """What the cause is said with; `reason` is the same in English."""
+
+
+class Seen(NamedTuple):
+    """What the keeper saw."""
+
+    code: Optional[int]
+    """The supervisor's exit code, or minus the signal that killed it; None: nobody saw it."""
+    started_at: Optional[float]
+    finished_at: Optional[float]
+    is_empty: bool
+    """Whether no process is left."""
+
+
+def reserve_result(directory: JobDir) -> None:
+    """Take the disk space of the ending now: at the end the disk may be full. Twice is once."""
+    whole.reserve(directory.said, MOST_WORDS)
+    whole.reserve(directory.result, _MOST_SEEN)
+
+
+def words_of(ending: Ending) -> bytes:
+    """As a supervisor says it: at most MOST_WORDS bytes."""
+    if len(ending.reason) > _MOST_REASON:
+        ending = ending._replace(reason=ending.reason[:_MOST_REASON] + "…")
+    ending = ending._replace(values={name: _short(v) for name, v in ending.values.items()})
+    data = whole.encode(ending._asdict())
+    if len(data) <= MOST_WORDS:
+        return data
+    keep = max(0, len(ending.tail) - (len(data) - MOST_WORDS) - 16)
+    # Escapes make JSON longer than the text, so half of what fits is safe.
+    return whole.encode(ending._replace(tail=ending.tail[-keep // 2 :] if keep else "")._asdict())
+
+
+def _short(value: Union[str, int]) -> Union[str, int]:
+    return value if isinstance(value, int) else value[:_MOST_REASON]
+
+
+def write_words(directory: JobDir, words: bytes) -> None:
+    """Store what a supervisor said, unread, in the reserved space."""
+    whole.write_reserved(directory.said, words)
+
+
+def write_seen(directory: JobDir, seen: Seen) -> None:
+    """The last thing written of an attempt on a node, in the reserved space."""
+    whole.write_reserved(directory.result, whole.encode(seen._asdict()))
+
+
+def forget_keys(directory: JobDir) -> None:
+    """The attempt no longer needs its user's keys."""
+    whole.remove(directory.store_file)
+
+
+def lost(directory: JobDir, cause: str, reason: str, **values: Union[str, int]) -> Ending:
+    """The ending of an attempt whose supervisor could not tell it."""
+    begun, now = claimed_at(directory), time.time()
+    return Ending("lost", cause, reason, started_at=begun, finished_at=now, values=values)
+
+
+def write_ending(directory: JobDir, ending: Ending, code: Optional[int] = None) -> None:
+    """Write an ending down where keeper or supervisor cannot do their part of it."""
+    forget_keys(directory)
+    write_words(directory, words_of(ending))
+    write_seen(directory, Seen(code, ending.started_at, ending.finished_at, is_empty=True))
+
+
+def read_ending(directory: JobDir) -> Optional[Ending]:
+    """None while nobody has said how the attempt ended."""
+    try:
+        value = untrusted.read_object(directory.said, _MOST_READ)
+    except FileNotFoundError:
+        return None
+    try:
+        ending = _ending(value)
+    except Unusable as error:
+        raise Unusable(f"{directory.said} is damaged: {error}") from error
+    seen = _read_seen(directory)
+    if seen is None:
+        return ending
+    return ending._replace(started_at=seen.started_at, finished_at=seen.finished_at)
+
+
+def _read_seen(directory: JobDir) -> Optional[Seen]:
+    try:
+        value = untrusted.read_object(directory.result, _MOST_READ)
+        return Seen(
+            untrusted.optional_whole(value, "code"),
+            untrusted.optional_time(value, "started_at"),
+            untrusted.optional_time(value, "finished_at"),
+            value.get("is_empty") is True,
+        )
+    except (FileNotFoundError, Unusable):
+        # An earlier jumar wrote none, and a job may write anything.
+        return None
+
+
+def _ending(value: Dict[str, Any]) -> Ending:
+    state = untrusted.text(value, "state")
+    if state not in ENDINGS:
+        raise Unusable(f"{state[:40]!r} is not a state that an attempt ends in")
+    return Ending(
+        state=state,
+        cause=untrusted.text(value, "cause"),
+        reason=untrusted.text(value, "reason"),
+        exit_code=untrusted.optional_whole(value, "exit_code"),
+        signal=untrusted.optional_text(value, "signal"),
+        node=untrusted.optional_whole(value, "node"),
+        rank=untrusted.optional_whole(value, "rank"),
+        tail=untrusted.optional_text(value, "tail") or "",
+        started_at=untrusted.optional_time(value, "started_at"),
+        finished_at=untrusted.optional_time(value, "finished_at"),
+        values=_values(value.get("values")),
+    )
+
+
+def _values(found: object) -> Values:
+    """Only what can be a value: a job may have written the file."""
+    if not isinstance(found, dict):
+        return {}
+    named = cast("Dict[str, object]", found)
+    return {name: value for name, value in named.items() if isinstance(value, (str, int))}

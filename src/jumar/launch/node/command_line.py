@@ -1,0 +1,337 @@
+"""`jumar launch`: ranks on this node, started and supervised from a command line.
+
+The process the user sees is the keeper and prints; its child supervises."""
+
+import os
+import selectors
+import shutil
+import signal
+import sys
+import tempfile
+from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
+
+from jumar.launch.node.run import NodeRun
+from jumar.launch.node.stream import Shown, Stream
+from jumar.launch.nodes.team import Hello, Meeting, Message, group_of
+from jumar.launch.options import BadUsage, Options, parse, program_of
+from jumar.launch.processes import pair
+from jumar.launch.processes.control import Control
+from jumar.launch.processes.supervise import RUN_AGAIN, Outcome
+from jumar.launch.processes.tree import Tree
+from jumar.launch.ranks.cards import Choice, choose
+from jumar.launch.ranks.environment import Environment
+from jumar.launch.ranks.frameworks import Devices, Group
+from jumar.launch.ranks.plan import TABLE_NAME, Cores, NodePlan, Script, cores_for, read_script
+from jumar.launch.verdict.outcome import SetupFailed, signal_name
+from jumar.launch.verdict.verdict import LAUNCHER_KILLED, Verdict, consequences
+
+_LOOK_S = 0.05
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command line; the exit code is documented in `jumar launch --help`."""
+    if not sys.platform.startswith("linux"):
+        _print(2, "error: ranks are supervised on Linux only\nhint: submit to a server instead\n")
+        return 2
+    try:
+        options = parse(arguments, os.environ)
+        launch = Launch.of(options, os.environ)
+    except BadUsage as error:
+        _print(2, f"error: {error}\nhint: {error.hint}\n")
+        return 2
+    if options.dry_run:
+        _print(1, launch.describe())
+        return 0
+    return _Front(launch).run()
+
+
+class Launch(NamedTuple):
+    """What a command line asks for, on this machine."""
+
+    options: Options
+    meeting: Meeting
+    choice: Choice
+    argv: List[str]
+    script: Script
+    environment: Environment
+    folder: str
+    """Where ranks start."""
+    rank_table: Optional[str]
+    """A file, `make`, or None: without."""
+    cores: Cores
+    shown: Optional[Shown]
+
+    @classmethod
+    def of(cls, options: Options, environ: Mapping[str, str]) -> "Launch":
+        """Look at the machine and the script; raises BadUsage."""
+        folder = _current_folder()
+        choice = choose(options.kind, options.per_node, options.cards_file, environ)
+        argv = program_of(options, environ)
+        named = None if options.framework == "auto" else options.framework
+        script = read_script(argv, argv, folder, named)
+        environment = Environment.of(environ, choice.kind)
+        kind = choice.kind if options.bind else "none"
+        return cls(
+            options=options,
+            meeting=_meeting(options),
+            choice=choice,
+            argv=argv,
+            script=script,
+            environment=environment,
+            folder=folder,
+            rank_table=_rank_table(options, choice, script.framework, environ),
+            cores=cores_for(kind, choice.facts, choice.size, environment),
+            shown=None if options.shown is None else Shown(options.shown),
+        )
+
+    def hello(self) -> Hello:
+        """What the other nodes must know of this node's cards; raises SetupFailed."""
+        if self.rank_table != "make":
+            return Hello(self.choice.size, None)
+        from jumar.launch.ascend import apply
+
+        try:
+            return Hello(self.choice.size, apply.table_part(self._address(), self.choice.facts))
+        except apply.RankTableError as error:
+            raise SetupFailed("rank-table", str(error)) from error
+
+    def plan(
+        self, logs: str, parts: Sequence[Optional[Message]], pause: Callable[[float], None]
+    ) -> NodePlan:
+        """With the rank table there; `pause` waits for one that a platform still makes."""
+        return self._plan(logs, self._devices(logs, parts, pause))
+
+    def describe(self) -> str:
+        """For --dry-run: all ranks of this node, as if each node had as many."""
+        path = f"LOGS/{TABLE_NAME}" if self.rank_table == "make" else self.rank_table
+        node, counts = self.meeting.node or 0, [self.choice.size] * self.meeting.nodes
+        group = group_of(self.meeting, node, counts, self.meeting.port, self._address())
+        devices = Devices(self.choice.kind, self.choice.facts, path)
+        return self._plan("LOGS", devices).describe(group)
+
+    def _plan(self, logs: str, devices: Devices) -> NodePlan:
+        return NodePlan(
+            argv=self.argv,
+            folder=self.folder,
+            environment=self.environment,
+            devices=devices,
+            size=self.choice.size,
+            framework=self.script.framework,
+            logs=logs,
+            cores=self.cores,
+            local_rank=self.script.local_rank if self.options.pass_local_rank else None,
+            virtual_local_rank=self.options.virtual_local_rank,
+        )
+
+    def _devices(
+        self, logs: str, parts: Sequence[Optional[Message]], pause: Callable[[float], None]
+    ) -> Devices:
+        kind, facts = self.choice.kind, self.choice.facts
+        if self.rank_table is None:
+            return Devices(kind, facts)
+        from jumar.launch.ascend import apply
+
+        path = self.rank_table
+        try:
+            if path == "make":
+                path = os.path.join(logs, TABLE_NAME)
+                table = apply.merge_parts(parts)
+                for fault in apply.faults_in(table, facts):
+                    raise apply.RankTableError(fault)
+                apply.write_table(path, table)
+            else:
+                limit_s = self.meeting.join_limit_s
+                table = apply.use_rank_table(path, limit_s=limit_s, pause=pause)
+        except apply.RankTableError as error:
+            raise SetupFailed("rank-table", str(error)) from error
+        return Devices(kind, facts, path, apply.ranks_of_cards(table, self._address(), facts))
+
+    def _address(self) -> str:
+        if self.meeting.nodes == 1 and self.rank_table is None:
+            return self.meeting.master
+        from jumar.launch.ascend.ranktable import host_address
+
+        towards = self.meeting.master if self.meeting.nodes > 1 else None
+        return host_address(towards, self.environment.inherited)
+
+
+class _Front:
+    """The keeper: passes signals on, prints, and ends what a killed supervisor leaves."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._options = launch.options
+
+    def run(self) -> int:
+        kept = self._options.log_dir
+        try:
+            base = os.path.abspath(kept) if kept else tempfile.mkdtemp(prefix="jumar-launch-")
+            logs = os.path.join(base, f"node{self._options.node or 0}")
+            os.makedirs(logs, exist_ok=True)
+            stream = Stream(logs, None if self._options.quiet else 1, self._launch.shown)
+        except OSError as error:
+            where = kept or "a temporary folder"
+            _print(2, f"error: cannot keep logs in {where}: {error.strerror}\n")
+            _print(2, "hint: name a folder that can be written with --log-dir\n")
+            return 2
+        code = self._keep(logs, stream)
+        if kept is None:
+            if code == 0:
+                shutil.rmtree(base, ignore_errors=True)
+            else:
+                _print(2, f"jumar launch: logs are in {base}\n")
+        return code
+
+    def _keep(self, logs: str, stream: Stream) -> int:
+        heard, said = os.pipe()
+        try:
+            supervisor = pair.fork_supervisor(
+                lambda seen: _Run(self._launch, logs, said, seen).run_node().code
+            )
+        except OSError as error:
+            _print(2, f"error: no process can be started: {error.strerror}\n")
+            _print(2, "hint: see how many this user may have with: ulimit -u\n")
+            return LAUNCHER_KILLED
+        os.close(said)
+        self._follow(stream, heard)
+        code = pair.wait_for(supervisor)
+        everything_ended = Tree(None).kill()
+        while stream.pump(flush=True):
+            pass
+        if code < 0:
+            words = f"the supervisor was killed by {signal_name(-code)}; its ranks were ended"
+            _print(2, f"jumar launch: {words}\n")
+            code = LAUNCHER_KILLED
+        if not everything_ended:
+            _print(2, "jumar launch: some processes could not be ended\n")
+        return code
+
+    def _follow(self, stream: Stream, heard: int) -> None:
+        """Print until the supervisor is gone, which closes the pipe it speaks through."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(heard, selectors.EVENT_READ)
+            if stream.notices is not None:
+                selector.register(stream.notices, selectors.EVENT_READ)
+            pause_s: Optional[float] = None if stream.notices is not None else _LOOK_S
+            more = False
+            while True:
+                ready = {key.fd for key, _ in selector.select(0 if more else pause_s)}
+                # What ranks wrote comes before what is said about it.
+                more = stream.pump(flush=heard in ready)
+                if heard in ready:
+                    words = os.read(heard, 65536)
+                    if not words:
+                        return
+                    _put(2, words)
+
+
+class _Run(NodeRun):
+    """The supervisor's work."""
+
+    def __init__(self, launch: Launch, logs: str, said: int, channel: int) -> None:
+        super().__init__(launch.meeting, Control(keeper=channel), Tree(None))
+        self._launch = launch
+        self._logs = logs
+        self._said = said
+
+    def hello(self) -> Hello:
+        """With this node's part of a rank table that is to be made."""
+        return self._launch.hello()
+
+    def prepare(self, group: Group) -> NodePlan:
+        """Only a rank table may have to be waited for, or made of the parts of all nodes."""
+        if self._launch.shown is not None:
+            self._launch.shown.count_from(group.first_rank)
+        return self._launch.plan(self._logs, self.team.parts, self._pause)
+
+    def say(self, words: str) -> None:
+        """The keeper prints it."""
+        try:
+            os.write(self._said, f"jumar launch: {words}\n".encode())
+        except BrokenPipeError:
+            # The keeper is gone; nobody listens.
+            return
+
+    def concluded(self, outcome: Outcome, verdict: Verdict) -> None:
+        """Say what happened, unless all went well."""
+        if verdict.code in (0, RUN_AGAIN, LAUNCHER_KILLED):
+            return
+        if verdict.state == "stopped":
+            # The signal is no news to whoever sent it; how the ranks took it is.
+            lines = [_when_asked(outcome)] if outcome.exits else []
+        else:
+            lines = [verdict.reason, *(f"    {line}" for line in verdict.tail.splitlines())]
+        if verdict.log:
+            lines.append(f"  log: {verdict.log}")
+        tails = {rank: tail.read() for rank, tail in self.tails.items()}
+        others = consequences(outcome, verdict.rank, tails)
+        if others:
+            label = "  as a consequence: " if verdict.log else "  "
+            lines.append(label + "; ".join(others))
+        if lines:
+            self.say("\n".join(lines))
+
+    def _pause(self, duration_s: float) -> None:
+        """Sleep; raises Interrupted when a stop comes."""
+        self.control.pause(duration_s)
+        self.control.check()
+
+
+def _when_asked(outcome: Outcome) -> str:
+    """How ranks that were asked to end did it, if not well."""
+    if any(exit_.signal == signal.SIGKILL for exit_ in outcome.exits):
+        return "the ranks did not end within the grace period, and were killed"
+    return "the ranks were asked to end, and did not exit with 0 or 75"
+
+
+def _meeting(options: Options) -> Meeting:
+    return Meeting(
+        nodes=options.nodes,
+        node=options.node,
+        master=options.master,
+        port=options.port,
+        run_id=options.run_id,
+        key=options.run_id,
+        grace_s=options.grace_s,
+        restarts=options.restarts,
+        join_limit_s=options.join_limit_s,
+        node_limit_s=options.node_limit_s,
+        straggler_s=options.straggler_s,
+    )
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise BadUsage("the current folder is gone", "start again from one that exists") from error
+
+
+def _rank_table(
+    options: Options, choice: Choice, framework: str, environ: Mapping[str, str]
+) -> Optional[str]:
+    wanted = options.rank_table
+    if wanted is None and framework != "torch":
+        wanted = environ.get("RANK_TABLE_FILE")
+        if wanted is None and framework == "tensorflow" and choice.kind == "npu":
+            wanted = "make"
+    if wanted is None or wanted == "none":
+        return None
+    if wanted == "make" and choice.kind != "npu":
+        raise BadUsage("a rank table lists NPUs, and none are used", "leave --rank-table out")
+    if wanted != "make" and not os.path.isfile(wanted):
+        raise BadUsage(f"the rank table {wanted} does not exist", "make one with --rank-table make")
+    return wanted if wanted == "make" else os.path.abspath(wanted)
+
+
+def _print(descriptor: int, text: str) -> None:
+    _put(descriptor, text.encode("utf-8", "surrogateescape"))
+
+
+def _put(descriptor: int, data: bytes) -> None:
+    """Not through Python's files: a disk that is full must end neither ranks nor their supervision."""
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except OSError:
+        return

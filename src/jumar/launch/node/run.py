@@ -1,0 +1,199 @@
+"""One node of a run, from the meeting with the others to the verdict for all.
+
+The supervisor's way, whoever asked for the run: `attempt` (a job directory) and `command_line` say
+what to run and who hears of it."""
+
+import time
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+from jumar.launch.nodes.team import Hello, Meeting, NotTogether, Team
+from jumar.launch.processes.control import Control, Interrupted
+from jumar.launch.processes.left_behind import IDLE_LIMIT_S
+from jumar.launch.processes.supervise import Exit, Listener, Outcome, Rank, supervise
+from jumar.launch.processes.tree import Tree
+from jumar.launch.ranks.frameworks import Group
+from jumar.launch.ranks.plan import NodePlan
+from jumar.launch.verdict.outcome import LogTail, SetupFailed
+from jumar.launch.verdict.verdict import (
+    Verdict,
+    apart,
+    failure_of,
+    failure_of_left,
+    judge,
+    launcher_killed,
+    not_started,
+    setup_failed,
+    summarize,
+)
+
+
+class NodeRun(Listener):
+    """One run of this node's ranks; `run_node` once."""
+
+    def __init__(self, meeting: Meeting, control: Control, tree: Tree) -> None:
+        self.meeting = meeting
+        self.control = control
+        self.tree = tree
+        self.team: Team = Team(meeting, control, self.say)
+        self.tails: Dict[int, LogTail] = {}
+        """By rank, what it has written in this round."""
+        self.idle_limit_s = IDLE_LIMIT_S
+        self._node, self._address = meeting.node or 0, meeting.master
+        self._done_at: Optional[float] = None
+
+    def hello(self) -> Hello:
+        """What the other nodes must know of this one; raises SetupFailed."""
+        raise NotImplementedError
+
+    def prepare(self, group: Group) -> NodePlan:
+        """Make everything ready; raises SetupFailed."""
+        raise NotImplementedError
+
+    def helpers(self) -> List[Rank]:
+        """What runs beside the ranks, and ends with them."""
+        return []
+
+    def say(self, words: str) -> None:
+        """Tell whoever has asked for the run."""
+
+    def name_of_ranks(self) -> Optional[str]:
+        """What stands for a rank's number where that says nothing."""
+        return None
+
+    def is_disk_full(self) -> bool:
+        """Whether the ranks may have failed for want of room."""
+        return False
+
+    def concluded(self, outcome: Outcome, verdict: Verdict) -> None:
+        """The last round is over."""
+
+    def run_node(self) -> Verdict:
+        """Meet, prepare, run, and agree on how it ended."""
+        try:
+            outcome, verdict = self._run()
+        finally:
+            self.team.close()
+        self.concluded(outcome, verdict)
+        return verdict
+
+    def _run(self) -> Tuple[Outcome, Verdict]:
+        outcome = Outcome(())
+        try:
+            self.control.check()
+            self.team = _make_team(self.meeting, self.control, self.say)
+            group = self.team.join(self.hello())
+        except NotTogether as error:
+            return outcome, apart(str(error))
+        except SetupFailed as failure:
+            return outcome, self._judged_alone(outcome, [setup_failed(self._node, failure)])
+        except Interrupted as interruption:
+            outcome = Outcome((), interruption.stop)
+            return outcome, self._judged_alone(outcome, [])
+        self._node, self._address = group.node, group.address
+        try:
+            plan = self.prepare(group)
+            self.team.gather()
+        except SetupFailed as failure:
+            self.team.failed(setup_failed(self._node, failure))
+            return outcome, self._settled(outcome)
+        except Interrupted as interruption:
+            outcome = Outcome((), interruption.stop)
+            return outcome, self._settled(outcome)
+        return self._rounds(plan, group)
+
+    def _rounds(self, plan: NodePlan, group: Group) -> Tuple[Outcome, Verdict]:
+        while True:
+            outcome = self._round(plan.ranks(group))
+            verdict = self._settled(outcome)
+            if not verdict.again:
+                return outcome, verdict
+            self.control.resume()
+            group = self.team.again(group)
+            self.say(
+                f"{verdict.reason}; all ranks are started again"
+                f" ({group.restart} of at most {self.meeting.restarts})"
+            )
+
+    def _round(self, ranks: List[Rank]) -> Outcome:
+        self._done_at = None
+        self.tails = {rank.rank: LogTail(rank.program.log) for rank in ranks}
+        outcome = supervise(
+            [*ranks, *self.helpers()],
+            self.control,
+            self.tree,
+            grace_s=self.meeting.grace_s,
+            listener=self,
+            idle_limit_s=self.idle_limit_s,
+        )
+        if outcome.not_started is not None and not _is_abandoned(outcome):
+            rank, error = outcome.not_started
+            log = self.tails[rank].path
+            self.team.failed(not_started(self._node, rank, error, log))
+        return outcome
+
+    def _settled(self, outcome: Outcome) -> Verdict:
+        if _is_abandoned(outcome):
+            return launcher_killed("keeper", self._node, self.meeting.nodes, self._address)
+        left = None
+        if outcome.left_failure is not None:
+            process, exit_ = outcome.left_failure
+            log = self.tails[exit_.rank]
+            left = failure_of_left(self._node, process, exit_, log, self.is_disk_full())
+        return self.team.settle(summarize(self._node, outcome, left))
+
+    def _judged_alone(self, outcome: Outcome, failures: List[Verdict]) -> Verdict:
+        if _is_abandoned(outcome):
+            return launcher_killed("keeper", self._node, self.meeting.nodes, self._address)
+        summary = summarize(self._node, outcome, None)
+        return judge(failures, [summary], {}, restarts_left=0, nodes=self.meeting.nodes)
+
+    def exited(self, exit_: Exit) -> None:
+        """A failure ends the ranks of all nodes."""
+        if exit_.failed and not exit_.asked:
+            self.team.failed(
+                failure_of(
+                    self._node,
+                    exit_,
+                    self.tails[exit_.rank],
+                    name=self.name_of_ranks(),
+                    disk_full=self.is_disk_full(),
+                )
+            )
+        elif self._done_at is None and not exit_.asked:
+            self._done_at = time.monotonic()
+
+    def tick(self, running: Sequence[int], exits: Sequence[Exit]) -> None:
+        """Name ranks that hang."""
+        late = sorted(rank for rank in running if rank >= 0)
+        if self._done_at is None or any(exit_.failed for exit_ in exits) or not late:
+            return
+        waited_s = time.monotonic() - self._done_at
+        if waited_s >= self.meeting.straggler_s:
+            self._done_at = None
+            names = ", ".join(map(str, late))
+            done = ", ".join(str(exit_.rank) for exit_ in exits)
+            self.say(f"still running {waited_s:.0f} s after rank {done} was done: rank {names}")
+
+
+def _is_abandoned(outcome: Outcome) -> bool:
+    """The keeper was killed: there is no time to ask other nodes, who will see this one go."""
+    return outcome.stop is not None and outcome.stop.why == "keeper-killed"
+
+
+def _make_team(meeting: Meeting, control: Control, say: Callable[[str], None]) -> Team:
+    """The role of this node; raises NotTogether when it cannot listen."""
+    if meeting.nodes == 1:
+        return Team(meeting, control, say)
+    # Late: a node alone opens no connection.
+    from jumar.launch.nodes.leader import Leader, PortTaken, is_own_address
+    from jumar.launch.nodes.member import Member
+
+    if meeting.node == 0:
+        return Leader(meeting, control, say)
+    if meeting.node is None and is_own_address(meeting.master):
+        try:
+            return Leader(meeting, control, say)
+        except PortTaken:
+            # By the node 0 of a run that has several nodes on this machine.
+            return Member(meeting, control, say)
+    return Member(meeting, control, say)

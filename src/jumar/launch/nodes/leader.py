@@ -1,0 +1,277 @@
+"""Node 0 of several: it listens, numbers the nodes, and decides for all."""
+
+import errno
+import signal
+import socket
+import time
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+
+from jumar.launch.nodes.channel import BEAT_S, SEND_LIMIT_S, Channel, Connected
+from jumar.launch.nodes.team import Hello, Meeting, Message, NotTogether, group_of
+from jumar.launch.processes.control import Control, Stop
+from jumar.launch.ranks.frameworks import Group, free_port
+from jumar.launch.verdict.verdict import Summary, Verdict, judge
+
+
+class PortTaken(NotTogether):
+    """Somebody listens there already."""
+
+
+class Leader(Connected):
+    """Node 0 of several."""
+
+    def __init__(self, meeting: Meeting, control: Control, say: Callable[[str], None]) -> None:
+        super().__init__(meeting, control, say)
+        self._hellos: Dict[int, Hello] = {}
+        self._visitors: List[Channel] = []
+        """Who has connected and may not be one of us."""
+        self._waiting: List[Tuple[Channel, Hello]] = []
+        self._prepared: Set[int] = set()
+        self._summaries: Dict[int, Summary] = {}
+        self._lost: Dict[int, str] = {}
+        self._running = False
+        self._ending_at: Optional[float] = None
+        self._done: Optional[Tuple[int, float]] = None
+        """The node whose ranks were done last, and when; None once others were named as late."""
+        self._port = 0
+        self._socket = _listen(meeting)
+        control.watch(self._socket.fileno(), self._accept)
+
+    def join(self, hello: Hello) -> Group:
+        """Wait for a hello of each other node, then let all go."""
+        self._hellos[0] = hello
+        until = time.monotonic() + self._meeting.join_limit_s
+        while len(self._hellos) < self._meeting.nodes:
+            self._control.check()
+            self._control.wait(until - time.monotonic())
+            self._number_nodes()
+            if time.monotonic() >= until:
+                missing = [n for n in range(self._meeting.nodes) if n not in self._hellos]
+                raise NotTogether(
+                    f"{_names(missing)} did not come within {self._meeting.join_limit_s:g} s"
+                )
+        counts = [self._hellos[node].size for node in range(self._meeting.nodes)]
+        self.parts = [self._hellos[node].part for node in range(self._meeting.nodes)]
+        port = self._master_port()
+        for node, channel in self._others.items():
+            group = group_of(self._meeting, node, counts, port, channel.address)
+            channel.send({"go": group._asdict(), "parts": self.parts})
+        self._running = True
+        self._begin()
+        return group_of(self._meeting, 0, counts, port, self._meeting.master)
+
+    def once(self, prepare: Callable[[], None]) -> None:
+        """Here, and now; then the others may go on."""
+        prepare()
+        self._tell({"shared": 1})
+
+    def gather(self) -> None:
+        """Wait for a word of each other node, then let all start."""
+        self._until(lambda: len(self._prepared) == self._meeting.nodes - 1)
+        self._tell({"start": 1})
+
+    def failed(self, failure: Verdict) -> None:
+        """All nodes end when one rank fails."""
+        super().failed(failure)
+        self._end_all(f"{failure.reason} (node {failure.node})", signal.SIGTERM)
+
+    def settle(self, summary: Summary) -> Verdict:
+        """Wait for the other nodes' ranks, then decide for all."""
+        self._take_summary(0, summary)
+        while len(self._summaries) + len(self._lost) < self._meeting.nodes:
+            self._control.wait(BEAT_S / 2)
+            self._give_up_on_late_nodes()
+        verdict = judge(
+            self._failures,
+            [self._summaries[node] for node in sorted(self._summaries)],
+            {node: self._lost[node] for node in sorted(self._lost)},
+            restarts_left=self._restarts_left(),
+            nodes=self._meeting.nodes,
+        )
+        self._next_round(verdict)
+        self._summaries, self._ending_at, self._done = {}, None, None
+        self._port = self._master_port() if verdict.again else 0
+        self._tell({"verdict": verdict._asdict(), "port": self._port})
+        self._running = verdict.again
+        return verdict
+
+    def again(self, before: Group) -> Group:
+        """On the port that all nodes were told."""
+        return before._replace(restart=self._restart, port=self._port)
+
+    def close(self) -> None:
+        """No more visitors."""
+        super().close()
+        self._running = False
+        self._control.unwatch(self._socket.fileno())
+        self._socket.close()
+        for visitor in self._visitors:
+            visitor.close()
+
+    def _pass_on(self, stop: Stop) -> None:
+        self._end_all("another node was told to end", stop.signal, stop.why)
+
+    def _tick(self) -> None:
+        super()._tick()
+        self._name_late_nodes(time.monotonic())
+
+    def _master_port(self) -> int:
+        """Next to the port that the administrator has opened, so that it may be opened too."""
+        for port in range(self._meeting.port + 1, self._meeting.port + 64):
+            with socket.socket(self._socket.family, socket.SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind(("", port))
+                except OSError:
+                    continue
+                return port
+        return free_port()
+
+    def _accept(self, descriptor: int) -> None:
+        try:
+            connection, address = self._socket.accept()
+        except OSError:
+            return
+        self._visitors = [visitor for visitor in self._visitors if visitor.open]
+        # Whoever knocked may have left already, as port scanners do: ask the connection nothing.
+        self._visitors.append(Channel(connection, str(address[0]), self._control, self._receive))
+
+    def _receive(self, channel: Channel, message: Optional[Message]) -> None:
+        node = next((node for node, known in self._others.items() if known is channel), None)
+        if node is None:
+            self._welcome(channel, message)
+        elif message is None:
+            self._gone(node, channel)
+        elif "failed" in message:
+            self.failed(Verdict(**message["failed"]))
+        elif "ready" in message:
+            self._prepared.add(node)
+        elif "stop" in message:
+            words = f"node {node} was told to end"
+            self._end_all(words, int(message["signal"]), str(message["stop"]))
+        elif "summary" in message:
+            self._take_summary(node, Summary.from_json(message["summary"]))
+
+    def _welcome(self, channel: Channel, message: Optional[Message]) -> None:
+        if message is None:
+            return
+        refusal = self._refusal(message)
+        if refusal is not None:
+            channel.send({"refuse": refusal})
+            channel.close()
+            return
+        hello = Hello(message["size"], message["part"])
+        if message["node"] is None:
+            self._waiting.append((channel, hello))
+        else:
+            self._others[message["node"]] = channel
+            self._hellos[message["node"]] = hello
+
+    def _refusal(self, message: Message) -> Optional[str]:
+        meeting = self._meeting
+        if message.get("jumar") != 2 or not _is_hello(message, meeting.nodes):
+            return "not a launcher of this version"
+        if message.get("id") != meeting.key:
+            return f"this is the run {meeting.key!r}, not {message.get('id')!r}"
+        if message.get("nodes") != meeting.nodes:
+            return f"this run has {meeting.nodes} nodes, not {message.get('nodes')}"
+        if self._running:
+            return "the run has begun without you"
+        if message["node"] in self._hellos:
+            return f"node {message['node']} is there already"
+        return None
+
+    def _number_nodes(self) -> None:
+        """Nodes that do not know their number get those that nobody claims, as they came."""
+        waiting = [pair for pair in self._waiting if pair[0].open]
+        if not waiting or len(self._hellos) + len(waiting) < self._meeting.nodes:
+            return
+        free = [node for node in range(self._meeting.nodes) if node not in self._hellos]
+        for node, (channel, hello) in zip(free, waiting):
+            self._others[node], self._hellos[node] = channel, hello
+        self._waiting = []
+
+    def _gone(self, node: int, channel: Channel) -> None:
+        if not self._running:
+            self._others.pop(node, None)
+            self._hellos.pop(node, None)
+        elif node not in self._lost:
+            self._lost[node] = f"{node} ({channel.address})"
+            self._summaries.pop(node, None)
+            self._end_all(f"node {self._lost[node]} was lost", signal.SIGTERM, "node-lost")
+
+    def _end_all(self, words: str, number: int, why: str = "peer-failed") -> None:
+        if self._ending_at is None:
+            self._ending_at = time.monotonic()
+            self._tell({"end": why, "words": words, "signal": number})
+        self._control.ask(Stop(why, number, words))
+
+    def _take_summary(self, node: int, summary: Summary) -> None:
+        self._summaries[node] = summary
+        self._done = (node, time.monotonic())
+
+    def _name_late_nodes(self, now: float) -> None:
+        """Of ranks that hang while others of their own node are done, that node speaks itself."""
+        if self._done is None or self._ending_at is not None:
+            return
+        done, since = self._done
+        if now - since >= self._meeting.straggler_s:
+            self._done = None
+            late = [node for node in range(self._meeting.nodes) if node not in self._summaries]
+            if late:
+                words = f"still running {now - since:.0f} s after node {done} was done"
+                self._say(f"{words}: {_names(late)}")
+
+    def _give_up_on_late_nodes(self) -> None:
+        if self._ending_at is None:
+            return
+        if time.monotonic() - self._ending_at > self._meeting.grace_s + SEND_LIMIT_S:
+            for node, channel in list(self._others.items()):
+                if node not in self._summaries and channel.open:
+                    channel.close()
+                    self._gone(node, channel)
+
+
+def _names(nodes: Sequence[int]) -> str:
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes))}"
+
+
+def _is_hello(message: Message, nodes: int) -> bool:
+    """Anybody may connect, and say anything."""
+    node, size, part = (message.get(name, "") for name in ("node", "size", "part"))
+    return (
+        (node is None or (isinstance(node, int) and 0 <= node < nodes))
+        and isinstance(size, int)
+        and size > 0
+        and (part is None or isinstance(part, dict))
+    )
+
+
+def _listen(meeting: Meeting) -> socket.socket:
+    family = socket.AF_INET6 if ":" in meeting.master else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("", meeting.port))
+        listening.listen(512)
+    except OSError as error:
+        listening.close()
+        kind = PortTaken if error.errno == errno.EADDRINUSE else NotTogether
+        raise kind(f"cannot listen on port {meeting.port}: {error.strerror}") from error
+    return listening
+
+
+def is_own_address(host: str) -> bool:
+    """Whether this machine has the address: only then can it be bound."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    for family, kind, _, _, address in found:
+        try:
+            with socket.socket(family, kind) as probe:
+                probe.bind(address)
+        except OSError:
+            continue
+        return True
+    return False

@@ -1,0 +1,148 @@
+"""The plan of one node: which program its ranks run, where, on which cards and cores.
+
+A job directory and a command line each make one; how the nodes found each other comes as a `Group`.
+From the two the ranks are made, here and nowhere else."""
+
+import os
+import shlex
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+from jumar.launch.ascend.facts import CardFacts
+from jumar.launch.processes.namespace import View
+from jumar.launch.processes.spawn import Program
+from jumar.launch.processes.supervise import SCHEDULER, Rank
+from jumar.launch.ranks import frameworks
+from jumar.launch.ranks.command import Command, boot_of
+from jumar.launch.ranks.environment import Environment
+from jumar.launch.ranks.frameworks import Devices, Group
+
+TABLE_NAME = "hccl.json"
+
+
+class Cores(NamedTuple):
+    """Of each local rank, and in words."""
+
+    cpus: Sequence[Optional[Sequence[int]]]
+    words: Sequence[str] = ()
+
+
+class LocalRankOption(NamedTuple):
+    """How a script of the days of torch.distributed.launch learns its local rank."""
+
+    spelling: str
+    at: int
+    """Where in the arguments: right behind the script, as what follows may be a subcommand."""
+
+
+class NodePlan(NamedTuple):
+    """All that does not depend on the other nodes, apart from the rank table."""
+
+    argv: List[str]
+    folder: str
+    """Where ranks start."""
+    environment: Environment
+    devices: Devices
+    size: int
+    """Ranks on this node."""
+    framework: str
+    logs: str
+    """The folder of the ranks' logs."""
+    cores: Cores
+    local_rank: Optional[LocalRankOption] = None
+    view: Optional[View] = None
+    virtual_local_rank: bool = False
+    """Each rank sees its own card only, as number 0."""
+    is_starter: bool = False
+    """The command is run once and starts its ranks itself."""
+
+    def ranks(self, group: Group) -> List[Rank]:
+        """The ranks of this node, and the scheduler that a MindSpore cluster has on node 0."""
+        if self.is_starter:
+            variables = self.environment.of_starter(group, self.devices)
+            program = Program(
+                self.argv,
+                variables,
+                self.folder,
+                self._log(f"rank{group.first_rank}"),
+                view=self.view,
+            )
+            return [Rank(group.first_rank, program, is_starter=True)]
+        made: List[Rank] = []
+        if frameworks.needs_scheduler(self.framework, self.devices) and group.node == 0:
+            variables = self.environment.of_scheduler(self.framework, group, self.devices)
+            program = Program(
+                self.argv, variables, self.folder, self._log("scheduler"), view=self.view
+            )
+            made.append(Rank(SCHEDULER, program, is_service=True))
+        return made + [self._rank(group, local_rank) for local_rank in range(group.local_count)]
+
+    def describe(self, group: Group) -> str:
+        """For --dry-run: what would be started, with the variables that are not just inherited."""
+        cards = ",".join(str(card.id) for card in self.devices.cards if card.uuid is None)
+        where = f" on cards {cards}" if cards else ""
+        lines = [f"{self.size} x {self.devices.kind}{where}, framework {self.framework}"]
+        lines += self.cores.words
+        for rank in self.ranks(group):
+            lines += ["", "scheduler:" if rank.rank == SCHEDULER else f"rank {rank.rank}:"]
+            lines += [f"  {line}" for line in self.environment.shown(rank.program.environment)]
+            lines.append(f"  {' '.join(shlex.quote(word) for word in rank.program.argv)}")
+        return "\n".join(lines) + "\n"
+
+    def _rank(self, group: Group, local_rank: int) -> Rank:
+        variables = self.environment.of_rank(
+            self.framework, group, self.devices, local_rank, alone=self.virtual_local_rank
+        )
+        rank = group.first_rank + local_rank
+        program = Program(
+            self._arguments(variables["LOCAL_RANK"]),
+            variables,
+            self.folder,
+            self._log(f"rank{rank}"),
+            self.cores.cpus[local_rank],
+            self.view,
+        )
+        return Rank(rank, program)
+
+    def _arguments(self, local_rank: str) -> List[str]:
+        option = self.local_rank
+        if option is None:
+            return self.argv
+        words = f"{option.spelling}={local_rank}"
+        return [*self.argv[: option.at], words, *self.argv[option.at :]]
+
+    def _log(self, name: str) -> str:
+        return os.path.join(self.logs, f"{name}.log")
+
+
+class Script(NamedTuple):
+    """What the script of a command tells of itself."""
+
+    framework: str
+    local_rank: Optional[LocalRankOption]
+
+
+def read_script(
+    command: Command, argv: List[str], folder: str, framework: Optional[str] = None
+) -> Script:
+    """Look into the script that `command` runs; `framework` is what a person has named."""
+    boot = boot_of(command, folder)
+    spelling = frameworks.local_rank_argument(boot.path)
+    option = None
+    if spelling is not None and boot.word in argv:
+        option = LocalRankOption(spelling, argv.index(boot.word) + 1)
+    return Script(framework or frameworks.guess(boot.path), option)
+
+
+def cores_for(kind: str, cards: Sequence[CardFacts], size: int, environment: Environment) -> Cores:
+    """Near the cards, one rank per card. Ranks without cards are left to the kernel's scheduler:
+    other jobs run beside them, and each would claim the first cores."""
+    if kind not in ("npu", "gpu") or any(card.uuid is not None for card in cards):
+        return Cores([None] * size)
+    # Late: it asks npu-smi, with a time limit.
+    from jumar.launch.ranks.binding import cores_near
+
+    plan = cores_near(kind, cards, environment.common)
+    cpus: List[Optional[Tuple[int, ...]]] = [
+        None if rank.cpus is None else tuple(sorted(rank.cpus)) for rank in plan.ranks
+    ]
+    return Cores(cpus, plan.lines())

@@ -1,0 +1,387 @@
+"""Whether a position in the code holds a device: decided by its context, not by the value."""
+
+import ast
+import re
+from enum import Enum, auto
+
+from jumar.port.context import PythonFile
+
+_NAMED_DEVICE = re.compile(r"device|(?:^|_)dev$|^map_location$|^accelerator_type$", re.IGNORECASE)
+_NOT_DEVICE = re.compile(
+    r"visible|device_(?:count|num|order|map|ids?|list|index|module)|num_device", re.IGNORECASE
+)
+_TOLD_DEVICE = re.compile(r"\bdevice\b", re.IGNORECASE)
+_OPTION_MAKERS = ("add_argument", "option", "add_option", "Option", "Argument", "Field", "field")
+_LOGGERS = frozenset(
+    [
+        "print",
+        "debug",
+        "info",
+        "warning",
+        "warn",
+        "error",
+        "exception",
+        "critical",
+        "log",
+        "write",
+        "format_help",
+    ]
+)
+_FOREIGN = frozenset({"ctranslate2", "faster_whisper", "jax", "onnxruntime", "tensorflow", "tvm"})
+"""Packages with their own devices; none of them knows torch's NPU names."""
+_OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "npu", "meta", "hpu", "mlu", "tpu"})
+
+TEXT_ARGUMENTS = {
+    "torch.device": 0,
+    "torch.autocast": 0,
+    "torch.amp.autocast": 0,
+    "torch.amp.autocast_mode.autocast": 0,
+    "torch.amp.GradScaler": 0,
+    "torch.GradScaler": 0,
+    "torch.is_autocast_enabled": 0,
+    "torch.set_autocast_enabled": 0,
+    "torch.get_autocast_dtype": 0,
+    "torch.set_autocast_dtype": 0,
+    "torch.distributed.init_device_mesh": 0,
+    "torch.distributed.device_mesh.init_device_mesh": 0,
+    "torch.distributed.DeviceMesh": 0,
+    "torch.distributed.device_mesh.DeviceMesh": 0,
+}
+OBJECT_ARGUMENTS = {
+    "torch.load": 1,
+    "torch.Generator": 0,
+    "torch.Stream": 0,
+    "torch.Event": 0,
+    "torch.set_default_device": 0,
+    "torch.distributed.get_default_backend_for_device": 0,
+}
+
+
+class Role(Enum):
+    """What a device is used as."""
+
+    OBJECT = auto()
+    """a `torch.device` would do"""
+    TEXT = auto()
+    """a string is needed"""
+    COMPARED = auto()
+    CHOICE = auto()
+    """one of the values that are allowed"""
+
+
+def is_device_name(name: str) -> bool:
+    """Whether a variable, parameter or key of this name holds a device."""
+    return bool(_NAMED_DEVICE.search(name)) and not _NOT_DEVICE.search(name)
+
+
+def role(node: ast.expr, file: PythonFile, *, certain: bool) -> Role | None:
+    """The role of an expression; `certain` literals are devices unless they are prose."""
+    parent = file.parent(node)
+    found = _role_at(node, parent, file)
+    if found is None and certain and not _is_prose(node, parent, file):
+        return Role.TEXT
+    return found
+
+
+def _role_at(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> Role | None:
+    if isinstance(parent, ast.Call):
+        return _argument(node, parent, file)
+    if isinstance(parent, ast.keyword):
+        return _keyword(parent, file)
+    if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+        return Role.TEXT if _assigned(parent, file) else None
+    if isinstance(parent, ast.Dict):
+        return _in_dict(node, parent, file)
+    if isinstance(parent, ast.arguments):
+        return Role.TEXT if _default(node, parent) else None
+    if isinstance(parent, ast.Return):
+        return Role.TEXT if _returned(parent, file) else None
+    if isinstance(parent, ast.Compare):
+        return Role.COMPARED if _compared(node, parent, file) else None
+    if isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
+        return _in_sequence(parent, file)
+    if isinstance(node, (ast.IfExp, ast.BoolOp)) and _beside_cpu(node):
+        return Role.TEXT
+    return None
+
+
+def _argument(node: ast.expr, call: ast.Call, file: PythonFile) -> Role | None:
+    position = call.args.index(node) if node in call.args else -1
+    if position < 0:
+        return None
+    name = file.name(call.func) or _chosen(call.func, file)
+    if name.partition(".")[0] in _FOREIGN:
+        return None
+    if TEXT_ARGUMENTS.get(name) == position:
+        return Role.TEXT
+    if OBJECT_ARGUMENTS.get(name) == position:
+        return Role.OBJECT
+    if name.startswith("torch.cuda.") and position == 0 and ".amp." not in name:
+        return Role.OBJECT
+    if isinstance(call.func, ast.Attribute):
+        found = _method_argument(node, call, call.func, file)
+        if found is not None:
+            return found
+    if isinstance(node, (ast.IfExp, ast.BoolOp)) and _beside_cpu(node):
+        return Role.TEXT
+    if _is_fallback(call, position):
+        return Role.TEXT
+    return Role.TEXT if is_device_name(file.parameter(call, position)) else None
+
+
+def _method_argument(
+    node: ast.expr, call: ast.Call, method: ast.Attribute, file: PythonFile
+) -> Role | None:
+    if method.attr in ("to", "cuda", "to_empty") and call.args[0] is node:
+        return Role.OBJECT
+    if method.attr == "startswith" and is_device(method.value, file):
+        return Role.COMPARED
+    if method.attr in ("assertEqual", "assertEquals"):
+        others = (other for other in call.args[:2] if other is not node)
+        return Role.TEXT if any(is_device(other, file) for other in others) else None
+    return None
+
+
+def _chosen(called: ast.expr, file: PythonFile) -> str:
+    """The function that `scope = autocast if half else nullcontext` may refer to."""
+    bound = file.names.values(called.id, file.scope(called)) if isinstance(called, ast.Name) else []
+    for value in bound:
+        if isinstance(value, ast.IfExp):
+            names = (file.name(part) or "" for part in (value.body, value.orelse))
+            return next((n for n in names if n in TEXT_ARGUMENTS), "")
+    return ""
+
+
+def _is_fallback(call: ast.Call, position: int) -> bool:
+    """Whether an argument is the default of `get("device", …)`."""
+    function = call.func
+    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    key = 1 if called == "getattr" else 0
+    if called not in ("get", "getenv", "pop", "setdefault", "getattr") or position != key + 1:
+        return False
+    named = call.args[key]
+    return isinstance(named, ast.Constant) and is_device_name(str(named.value))
+
+
+def _keyword(keyword: ast.keyword, file: PythonFile) -> Role | None:
+    call = file.parent(keyword)
+    if not isinstance(call, ast.Call) or keyword.arg is None:
+        return None
+    if keyword.arg in ("default", "value", "const", "help") and _makes_device_option(call, file):
+        return Role.TEXT if keyword.arg != "help" else None
+    if isinstance(keyword.value, (ast.IfExp, ast.BoolOp)) and _beside_cpu(keyword.value):
+        return Role.OBJECT if keyword.arg in ("device", "map_location") else Role.TEXT
+    name = file.name(call.func) or ""
+    if name.partition(".")[0] in _FOREIGN:
+        return None
+    if keyword.arg == "type" and name == "torch.device":
+        return Role.TEXT
+    if keyword.arg == "device_map":
+        # Usually "auto" or a table of layers; a device name puts the whole model there.
+        return Role.TEXT
+    if not is_device_name(keyword.arg):
+        return None
+    takes_object = keyword.arg in ("device", "map_location") and (
+        name.startswith("torch.")
+        or (isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "load", "to_empty"))
+    )
+    return Role.OBJECT if takes_object and name not in TEXT_ARGUMENTS else Role.TEXT
+
+
+def _makes_device_option(call: ast.Call, file: PythonFile) -> bool:
+    maker = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if maker not in _OPTION_MAKERS:
+        return False
+    texts = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    if any(is_device_name(text.lstrip("-").replace("-", "_")) for text in texts):
+        return True
+    holder = file.parent(call)
+    if isinstance(holder, (ast.Assign, ast.AnnAssign)) and _assigned(holder, file):
+        return True
+    return any(
+        keyword.arg == "help"
+        and isinstance(keyword.value, ast.Constant)
+        and _TOLD_DEVICE.search(str(keyword.value.value)) is not None
+        for keyword in call.keywords
+    )
+
+
+def _assigned(node: ast.Assign | ast.AnnAssign | ast.NamedExpr, file: PythonFile) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    if (node.value is not None and _beside_cpu(node.value)) or _is_member_beside_cpu(node, file):
+        return True
+    return any(is_device(target, file) or _flows(target, file) for target in targets)
+
+
+def _is_member_beside_cpu(
+    node: ast.Assign | ast.AnnAssign | ast.NamedExpr, file: PythonFile
+) -> bool:
+    """Whether this is one of `class Device(Enum): CUDA = "cuda"; CPU = "cpu"`."""
+    owner = file.parent(node)
+    return isinstance(owner, ast.ClassDef) and any(
+        isinstance(other, ast.Assign) and _beside_cpu(other.value) for other in owner.body
+    )
+
+
+def _flows(target: ast.expr, file: PythonFile) -> bool:
+    """Whether a variable is passed as a device argument later in its scope."""
+    if not isinstance(target, ast.Name):
+        return False
+    for node in ast.walk(file.scope(target).node):
+        if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
+            parent = file.parent(node)
+            if isinstance(parent, ast.Call) and node in parent.args:
+                if _argument(node, parent, file) is not None:
+                    return True
+            elif isinstance(parent, ast.keyword) and _keyword(parent, file) is not None:
+                return True
+    return False
+
+
+def is_map_location(holder: ast.Dict, file: PythonFile) -> bool:
+    """Whether a dictionary says where `torch.load` puts what was saved on which device."""
+    parent = file.parent(holder)
+    if isinstance(parent, ast.keyword):
+        return parent.arg == "map_location"
+    return isinstance(parent, ast.Assign) and any(
+        isinstance(t, ast.Name) and t.id == "map_location" for t in parent.targets
+    )
+
+
+def _in_dict(node: ast.expr, holder: ast.Dict, file: PythonFile) -> Role | None:
+    if is_map_location(holder, file):
+        return Role.TEXT
+    if node in holder.values:
+        key = holder.keys[holder.values.index(node)]
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            return Role.TEXT if is_device_name(key.value) else None
+    return None
+
+
+def _default(node: ast.expr, arguments: ast.arguments) -> bool:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(
+            positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True
+        ),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    return any(default is node and is_device_name(parameter.arg) for parameter, default in pairs)
+
+
+def _returned(node: ast.Return, file: PythonFile) -> bool:
+    if node.value is not None and _beside_cpu(node.value):
+        return True
+    function = file.enclosing_function(node)
+    if function is None:
+        return False
+    if is_device_name(function.name):
+        return True
+    return any(
+        isinstance(n, ast.Return) and isinstance(n.value, ast.Constant) and n.value.value == "cpu"
+        for n in ast.walk(function)
+    )
+
+
+def _compared(node: ast.expr, compare: ast.Compare, file: PythonFile) -> bool:
+    others = [o for o in (compare.left, *compare.comparators) if o is not node]
+    return any(is_device(other, file) for other in others)
+
+
+def _in_sequence(holder: ast.List | ast.Tuple | ast.Set, file: PythonFile) -> Role | None:
+    parent = file.parent(holder)
+    if isinstance(parent, ast.keyword) and parent.arg == "choices":
+        call = file.parent(parent)
+        is_option = isinstance(call, ast.Call) and _makes_device_option(call, file)
+        return Role.CHOICE if is_option or _beside_cpu(holder) else None
+    if isinstance(parent, ast.Compare):
+        return Role.CHOICE if _compared(holder, parent, file) else None
+    if isinstance(parent, ast.Subscript):
+        is_type = (file.name(parent.value) or "").endswith("Literal")
+        return Role.CHOICE if is_type and _beside_cpu(holder) else None
+    if (
+        isinstance(parent, ast.Call)
+        and isinstance(parent.func, ast.Attribute)
+        and parent.func.attr == "startswith"
+        and is_device(parent.func.value, file)
+    ):
+        return Role.CHOICE
+    if isinstance(parent, (ast.List, ast.Tuple)) and _beside_cpu(parent):
+        return Role.TEXT
+    if isinstance(parent, ast.Call) and len(parent.args) == 2 and parent.args[1] is holder:
+        # `parametrize("device", ["cuda"])` names what the list holds.
+        named = parent.args[0]
+        if isinstance(named, ast.Constant) and is_device_name(str(named.value)):
+            return Role.TEXT
+    return Role.TEXT if _beside_cpu(holder) else None
+
+
+def _beside_cpu(node: ast.expr) -> bool:
+    """Whether another device, such as "cpu", is an alternative in the same expression."""
+    if isinstance(node, ast.IfExp):
+        parts = [node.body, node.orelse]
+    elif isinstance(node, ast.BoolOp):
+        parts = node.values
+    elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        parts = node.elts
+    else:
+        return isinstance(node, ast.Constant) and node.value in _OTHER_DEVICES
+    return any(_beside_cpu(part) for part in parts)
+
+
+def is_device(node: ast.AST, file: PythonFile) -> bool:
+    """Whether an expression surely yields a device or its name."""
+    if isinstance(node, ast.Name):
+        return is_device_name(node.id) or _is_target_of_to(node, file)
+    if isinstance(node, ast.Attribute):
+        if node.attr == "type":
+            return True
+        return is_device_name(node.attr)
+    if isinstance(node, ast.Subscript):
+        key = node.slice
+        return isinstance(key, ast.Constant) and is_device_name(str(key.value))
+    if isinstance(node, ast.Call):
+        return _call_yields_device(node, file)
+    return False
+
+
+def _is_target_of_to(node: ast.Name, file: PythonFile) -> bool:
+    """Whether a name is the parameter of a method `to(self, target)`."""
+    function = file.enclosing_function(node)
+    if function is None or function.name != "to" or len(function.args.args) != 2:
+        return False
+    return function.args.args[1].arg == node.id
+
+
+def _call_yields_device(node: ast.Call, file: PythonFile) -> bool:
+    if isinstance(node.func, ast.Name) and node.func.id == "str" and node.args:
+        return is_device(node.args[0], file)
+    if isinstance(node.func, ast.Attribute):
+        if node.func.attr in ("lower", "strip", "split", "upper"):
+            return is_device(node.func.value, file)
+        return node.func.attr in ("get_device", "device")
+    return file.name(node.func) == "torch.device"
+
+
+def _is_prose(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> bool:
+    if isinstance(parent, ast.Call):
+        function = parent.func
+        called = (
+            function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        )
+        of_text = called in (
+            "replace",
+            "split",
+            "strip",
+            "lstrip",
+            "rstrip",
+            "find",
+            "index",
+            "count",
+        )
+        return called in _LOGGERS or of_text or called in ("startswith", "endswith", "match", "get")
+    if isinstance(parent, ast.Dict):
+        return node in parent.keys
+    return isinstance(
+        parent, (ast.Expr, ast.FormattedValue, ast.Raise, ast.Assert, ast.Compare, ast.Subscript)
+    )

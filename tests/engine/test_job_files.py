@@ -1,0 +1,87 @@
+"""The files of jobs as the rooms above ask for them, wherever they are."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.engine.conftest import CARDS, Workshop, make_attempt, wait_final, wait_for
+
+from jumar.engine.files import OffersFiles
+from jumar.engine.local.engine import LocalEngine
+from jumar.engine.shared.files import Roots
+from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.errors import NotFound
+from jumar.jobs.folders import read_folders
+from jumar.spec.records import LogFile
+from jumar.spec.states import AttemptState, JobState
+
+JOB = "k7x2m9q4tb"
+
+
+def log(home: Path) -> Path:
+    path = home / "jobs" / JOB / "logs/node0/rank0.log"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def a_link(path: Path) -> None:
+    path.symlink_to("/etc/passwd")
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def nothing(path: Path) -> None:
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("put", [a_link, a_pipe, Path.mkdir, nothing])
+def test_only_a_plain_file_is_opened_as_a_log(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    put(log(tmp_path))
+    with pytest.raises(NotFound):
+        SharedFiles(tmp_path / "jobs").open_log(JOB, 0, 0)
+
+
+def test_a_log_is_listed_and_read(tmp_path: Path) -> None:
+    log(tmp_path).write_text("line\n")
+    log(tmp_path / "other").write_text("not of this home\n")
+    files = SharedFiles(tmp_path / "jobs")
+    assert files.logs(JOB) == (LogFile(node=0, rank=0, size=5),)
+    with files.open_log(JOB, 0, 0) as file:
+        assert file.read() == b"line\n"
+
+
+def test_jobs_are_found_again_and_removed_with_the_platforms_files(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    control = tmp_path / "control"
+    engine = LocalEngine(workshop.home, CARDS, stages=workshop.stages, control=control)
+    assert isinstance(engine, OffersFiles)
+    made = make_attempt(workshop.home, "exit 3", job_id=JOB)
+    workshop.attempts.append(made)
+    engine.start(made)
+    wait_final(engine, made)
+    (found,), left = read_folders(engine.files, engine.files.job_ids())
+    assert (found.id, found.state, found.is_live, left) == (JOB, JobState.FAILED, False, [])
+    engine.files.set_aside(JOB)
+    assert (engine.files.job_ids(), engine.files.aside()) == ([], [JOB])
+    engine.files.put_back(JOB)
+    assert [one.number for one in engine.files.attempts(JOB)] == [1]
+    engine.files.set_aside(JOB)
+    engine.files.delete(JOB)
+    assert engine.files.aside() == []
+    assert list(control.iterdir()) == []
+    engine.close()
+
+
+def test_an_attempt_is_live_while_its_keeper_is(workshop: Workshop) -> None:
+    made = make_attempt(workshop.home, "sleep 600", job_id=JOB)
+    workshop.attempts.append(made)
+    workshop.engine.start(made)
+    wait_for(Path(Roots().of(made).claim).exists, "it is claimed")
+    (found,), _ = read_folders(workshop.engine.files, [JOB])
+    assert (found.is_live, found.state) == (True, JobState.RUNNING)
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    wait_final(workshop.engine, made)

@@ -1,0 +1,103 @@
+"""Tutorial 002: a TensorFlow job on two NPUs of an Apulis platform."""
+
+import json
+import platform as python_platform
+import re
+import secrets
+import subprocess
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+from tests.cli.conftest import Jumar, caller, environment_for
+from tests.rows.conftest import LIMIT_S, Machine, fetch, write
+from tests.store.served import Served
+
+PASSWORD = "correct horse"
+NAMES = ("PYTHONPATH", "LD_LIBRARY_PATH", "TBE_IMPL_PATH", "PATH", "ASCEND_OPP_PATH")
+
+
+def test_row_35_hccl_json_of_two_cards(jumar: Jumar, tmp_path: Path) -> None:
+    made = ("ranktable", "make", "--ids", "0-1", "--format", "lab", "--chip", "910")
+    jumar(*made, "-o", "hccl.json")
+    table = json.loads((tmp_path / "hccl.json").read_text())
+    (group,) = table["group_list"]
+    assert (table["deploy_mode"], group["device_num"], group["server_num"]) == ("lab", "2", "1")
+    assert [
+        (rank["rank_id"], rank["devices"][0]["device_id"], rank["devices"][0]["device_ip"])
+        for rank in group["instance_list"]
+    ] == [("0", "0", "10.20.0.10"), ("1", "1", "10.20.0.11")]
+    jumar("ranktable", "check", "hccl.json", "--chip", "910")
+
+
+def test_row_36_the_variables_of_cann_20(
+    jumar: Jumar, jumar_program: str, machine: Machine, tmp_path: Path
+) -> None:
+    arch = {"aarch64": "arm64"}.get(python_platform.machine(), python_platform.machine())
+    home = f"Ascend/ascend-toolkit/20.0.0.B035/{arch}-linux_gcc7.3.0"
+    operators = f"{home}/opp/op_impl/built-in/ai_core/tbe"
+    for folder in (operators, f"{home}/fwkacllib/lib64", f"{home}/fwkacllib/ccec_compiler/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    script = f"import json, os; print(json.dumps({{n: os.environ.get(n) for n in {NAMES!r}}}))"
+    write(tmp_path, {"show.py": script, "cards.json": jumar("devices", "--json").stdout})
+    own = {**machine.variables, "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [jumar_program, "launch", "--cards", "cards.json", "--devices", "npu:1", "show.py"],
+        env=environment_for(tmp_path / "home", **own),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout[done.stdout.index("{") :])
+    assert found["ASCEND_OPP_PATH"] == f"{tmp_path}/{home}/opp"
+    assert found["TBE_IMPL_PATH"] == f"{tmp_path}/{operators}"
+    assert f"{tmp_path}/{operators}" in found["PYTHONPATH"].split(":")
+    assert f"{tmp_path}/{home}/fwkacllib/lib64" in found["LD_LIBRARY_PATH"].split(":")
+    assert f"{tmp_path}/{home}/fwkacllib/ccec_compiler/bin" in found["PATH"].split(":")
+
+
+def test_row_37_a_user_registers_and_an_administrator_approves(
+    jumar: Jumar, jumar_program: str, platform: Served, tmp_path: Path
+) -> None:
+    name = f"zoe-{secrets.token_hex(4)}"
+    form = {"name": name, "password": PASSWORD, "repeat": PASSWORD}
+    page = urllib.request.Request(
+        f"{platform.url}/register",
+        data=urllib.parse.urlencode(form).encode(),
+        headers={"Origin": platform.url},
+    )
+    with urllib.request.urlopen(page, timeout=LIMIT_S) as answer:
+        assert answer.status == 200
+    zoe = caller(jumar_program, tmp_path / "zoe-home", tmp_path)
+    zoe("login", platform.url, "--user", name, text=f"{PASSWORD}\n", rc=None)
+    assert zoe("run", "--", "true", rc=None).returncode != 0
+    assert re.search(rf"{name} +pending", jumar("users").stdout)
+    jumar("users", "approve", name)
+    zoe("login", platform.url, "--user", name, text=f"{PASSWORD}\n")
+    assert zoe("run", "--follow", "--", "echo", "let in").stdout == "let in\n"
+
+
+def test_row_39_name_type_and_two_devices(jumar: Jumar) -> None:
+    words = ("--name", "tf115_npu_2p", "--device", "npu:2", "--framework", "tensorflow")
+    script = "echo $RANK_SIZE $ASCEND_RT_VISIBLE_DEVICES; cat $RANK_TABLE_FILE"
+    done = jumar("run", "-F", "--json", *words, "--", "bash", "-c", script)
+    job = json.loads(done.stdout)
+    assert (job["name"], job["device"], job["nodes"], job["state"]) == (
+        *("tf115_npu_2p", "npu:2", 1, "succeeded"),
+    )
+    log = jumar("logs", job["id"]).stdout
+    size, visible = log.splitlines()[0].split()
+    assert (size, len(visible.split(","))) == ("2", 2)
+    assert log.count('"device_id"') == 2
+
+
+def test_row_47_logs_are_read_on_the_page_and_downloaded(jumar: Jumar, platform: Served) -> None:
+    job = jumar("run", "--", "sh", "-c", "echo step 1; echo loss 0.5").stdout.strip()
+    jumar("logs", "-f", job)
+    page = fetch(platform, f"/jobs/{job}")
+    assert "loss 0.5" in page
+    link = re.search(r'class="download" href="([^"]+)"', page)
+    assert link is not None
+    assert fetch(platform, link[1]) == jumar("logs", job).stdout == "step 1\nloss 0.5\n"

@@ -1,0 +1,135 @@
+"""Tutorial 004: a bucket with four folders, moxing, checkpoints from job to job."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Jumar, caller, environment_for
+from tests.ports import free_port
+from tests.rows.conftest import LIMIT_S, wait_for_state, write
+from tests.store.served import Served
+
+COPY = """
+import os
+import moxing as mox
+mox.file.copy_parallel("{bucket}/free_train/data", "/cache/")
+print(sorted(os.listdir("/cache/data")))
+os.makedirs("/cache/ckpt")
+open("/cache/ckpt/last_epoch.ckpt", "w").write("weights")
+mox.file.copy_parallel("/cache/ckpt/", "{bucket}/free_train/data")
+"""
+RESUME = """
+import os
+import moxing as mox
+mox.file.copy_parallel("{bucket}/free_train/ckpt", "/cache/")
+path = "/cache/ckpt/last_epoch.ckpt"
+epoch = 0
+if os.path.exists(path):
+    epoch = int(open(path).read())
+    print("resume from", epoch)
+for epoch in range(epoch, epoch + 3):
+    print("epoch", epoch)
+os.makedirs("/cache/ckpt", exist_ok=True)
+open(path, "w").write(str(epoch + 1))
+mox.file.copy_parallel("/cache/ckpt", "{bucket}/free_train/")
+"""
+
+
+def test_row_65_a_bucket_with_code_data_log_and_out(jumar: Jumar, bucket: str) -> None:
+    listed = jumar("data", "ls", f"{bucket}/free_train/").stdout
+    for folder in ("code/", "data/", "log/", "out/"):
+        assert folder in listed
+
+
+def test_row_68_bucket_and_script_in_a_file_and_keys_in_none(
+    jumar: Jumar, bucket: str, tmp_path: Path, platform: Served
+) -> None:
+    write(
+        tmp_path,
+        {
+            "src/code/test.py": "import sys; print('code/test.py', sys.argv[1:])",
+            "job.yaml": f"""
+name: free-train
+code: src
+command: [python, code/test.py]
+outputs: {{train_url: {bucket}/free_train/out}}
+""",
+        },
+    )
+    done = jumar("run", "-f", "job.yaml", "--follow")
+    assert done.stdout.startswith("code/test.py ['--train_url=")
+    account = platform.config().obs
+    assert account is not None
+    secret = account.secret_key.encode()
+    folders = (tmp_path, platform.home / "jobs")
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if secret in path.read_bytes()]
+
+
+def test_row_69_moxing_copies_to_and_from_cache(jumar: Jumar, bucket: str, tmp_path: Path) -> None:
+    write(
+        tmp_path, {"data/a.bin": "a", "data/b.bin": "b", "code/test.py": COPY.format(bucket=bucket)}
+    )
+    jumar("data", "push", "data", f"{bucket}/free_train/data")
+    done = jumar("run", "--follow", "--code", "code", "--", "python", "test.py")
+    assert done.stdout.endswith("['a.bin', 'b.bin']\n")
+    kept = f"{bucket}/free_train/data/last_epoch.ckpt"
+    assert jumar("data", "cat", kept).stdout == "weights"
+
+
+def test_row_71_the_next_job_goes_on_from_last_epoch_ckpt(
+    jumar: Jumar, bucket: str, tmp_path: Path
+) -> None:
+    write(tmp_path, {"code/test.py": RESUME.format(bucket=bucket)})
+    words = ("run", "--follow", "--code", "code", "--", "python", "test.py")
+    assert jumar(*words).stdout.endswith("epoch 0\nepoch 1\nepoch 2\n")
+    second = jumar(*words).stdout
+    assert second.endswith("resume from 3\nepoch 3\nepoch 4\nepoch 5\n")
+
+
+def test_row_72_data_is_uploaded_to_free_train_data(
+    jumar: Jumar, bucket: str, tmp_path: Path, platform: Served
+) -> None:
+    write(tmp_path, {"your data location/train/1.txt": "one", "your data location/2.txt": "two"})
+    jumar("data", "push", "your data location", f"{bucket}/free_train/data")
+    store = platform.s3("admin")
+    for key, text in (("train/1.txt", b"one"), ("2.txt", b"two")):
+        with store.get(bucket.removeprefix("obs://"), f"free_train/data/{key}") as stored:
+            assert stored.read() == text
+
+
+@pytest.fixture
+def own(jumar_program: str, tmp_path: Path) -> Generator[Jumar]:
+    """A platform that may be killed."""
+    call = caller(jumar_program, tmp_path / "home", tmp_path)
+    call("up", "--detach", "--port", str(free_port()))
+    yield call
+    call("down")
+
+
+def test_row_75_a_job_outlives_the_shell_and_the_server(
+    own: Jumar, jumar_program: str, tmp_path: Path
+) -> None:
+    # A terminal of its own that is closed while `jumar` still follows the job.
+    script = "echo began; until test -e go; do sleep 0.1; done; echo done"
+    shell = subprocess.Popen(
+        [jumar_program, "run", "--name", "long", "--follow", "--", "sh", "-c", script],
+        env=environment_for(tmp_path / "home"),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert shell.stdout is not None
+    assert shell.stdout.readline() == "began\n"
+    os.killpg(shell.pid, signal.SIGHUP)
+    shell.communicate(timeout=LIMIT_S)
+    os.kill(int((tmp_path / "home/server.pid").read_text()), signal.SIGKILL)
+    (tmp_path / "go").touch()
+    own("up", "--detach", "--port", str(free_port()))
+    assert wait_for_state(own, "long", "succeeded", "failed", "lost") == "succeeded"
+    assert own("logs", "long").stdout == "began\ndone\n"

@@ -1,0 +1,317 @@
+"""Run every promise at its full size, part by part: `full_test.py [--list] [--only PART] [--fresh]`.
+
+A part that passed is not run again until something other than the page of results is committed, so
+a run that was interrupted or killed goes on where it stopped. Results are kept in `.make/`, and the
+page docs/reference/full-test.md is written from them after each part."""
+
+import argparse
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = "docs/reference/full-test.md"
+PASSED = "passed"
+INTRODUCTION = """\
+# The full test
+
+`make test` checks every promise at a small, fixed size. `make test-full` runs the full sizes below, part
+by part, and writes this page. A run that was stopped goes on where it was; parts that passed are not run
+again until the code changes. The output of each part is in `.make/full-test/`.
+
+"""
+Command = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Commands that must all end with 0, one after the other."""
+
+    name: str
+    size: str
+    commands: tuple[Command, ...]
+    limit_s: float = 2 * 3600
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a part ended, and at which commit."""
+
+    outcome: str
+    seconds: float
+    commit: str
+    date: str
+
+
+def _selftest(seed: int, *words: str) -> Command:
+    return (_program("jumar"), "selftest", "--seed", str(seed), "--minutes", "60", *words)
+
+
+def _program(name: str) -> str:
+    return str(Path(sys.executable).parent / name)
+
+
+def _large_selftest(database: str) -> Part:
+    words = ("--jobs", "600", "--users", "12", "--clients", "20", "--faults", "30")
+    size = f"600 jobs of 12 users, 30 faults and what runs out, {database}"
+    return Part(f"selftest-{database}", size, (_selftest(1, *words, "--database", database),), 5400)
+
+
+def _schedules(first: int, last: int) -> Part:
+    words = ("--jobs", "40", "--users", "4", "--clients", "6", "--faults", "6")
+    commands = tuple(_selftest(seed, *words) for seed in range(first, last + 1))
+    size = f"fault schedules {first} to {last}, 40 jobs each"
+    return Part(f"schedules-{first}-{last}", size, commands)
+
+
+def _operators() -> Part:
+    command = (
+        "env",
+        f"PYTHONPATH={ROOT / 'src/jumar/inject/sim_path'}",
+        "JUMAR_SIM_DEVICES=4",
+        "OMP_NUM_THREADS=1",
+        sys.executable,
+        "tests/inject/opinfo_table.py",
+    )
+    # Not cut into pieces: what is promised is a share of the whole table.
+    return Part("operators", "all of OpInfo, all dtypes, 99 % equal to the bit", (command,))
+
+
+PARTS = (
+    Part("strict", "every test, none tried again", (("make", "test-strict"),)),
+    _large_selftest("sqlite"),
+    _large_selftest("postgres"),
+    *(_schedules(first, first + 9) for first in range(1, 101, 10)),
+    Part(
+        "objects",
+        "100,000 objects pushed, listed, synced, pulled, compared",
+        ((sys.executable, "tools/full_objects.py", "--count", "100000"),),
+    ),
+    Part(
+        "queue",
+        "100,000 jobs in the list, 100,000 in the queue",
+        (
+            (sys.executable, "bench/submit.py", "--rows", "100000"),
+            (sys.executable, "bench/schedule.py", "--jobs", "100000"),
+        ),
+    ),
+    _operators(),
+)
+
+
+class Kept:
+    """The results of all runs in this checkout, and the page made from them."""
+
+    def __init__(self, root: Path, parts: Sequence[Part]) -> None:
+        self._path = root / ".make/full-test/results.json"
+        self._page = root / PAGE
+        self._parts = parts
+        self.commit = _tested_commit(root)
+        self.results: dict[str, Result] = {}
+        with suppress(FileNotFoundError):
+            values: dict[str, dict[str, str | float]] = json.loads(self._path.read_text("utf-8"))
+            self.results = {name: Result(**one) for name, one in values.items()}  # pyright: ignore[reportArgumentType]
+
+    def passed(self, part: Part) -> bool:
+        """Whether it has passed at this commit."""
+        result = self.results.get(part.name)
+        return result is not None and (result.commit, result.outcome) == (self.commit, PASSED)
+
+    def add(self, part: Part, outcome: str, seconds: float) -> None:
+        date = datetime.now(UTC).strftime("%Y-%m-%d")
+        self.results[part.name] = Result(outcome, seconds, self.commit, date)
+        values = {name: asdict(one) for name, one in self.results.items()}
+        _replace(self._path, json.dumps(values, indent=1))
+        _replace(self._page, page(self._parts, self.results, self.commit))
+
+
+def page(parts: Sequence[Part], results: Mapping[str, Result], commit: str) -> str:
+    """The page of results, seen from `commit`."""
+    lines = [
+        f"Results at commit `{commit[:12]}`:\n",
+        "| part | size | result | seconds | commit | date |",
+        "|---|---|---|---|---|---|",
+    ]
+    for part in parts:
+        result = results.get(part.name)
+        if result is None:
+            told = "not run at this commit | | |"
+        else:
+            here = "" if result.commit == commit else "not run at this commit; before: "
+            told = f"{here}{result.outcome} | {result.seconds:.0f} | `{result.commit[:12]}` | {result.date}"
+        lines.append(f"| {part.name} | {part.size} | {told} |")
+    return INTRODUCTION + "\n".join(lines) + "\n"
+
+
+def _replace(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(text, "utf-8")
+    aside.replace(path)
+
+
+def _git(root: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", *words, "--", ".", f":!{PAGE}"],
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.stdout.strip()
+
+
+def _tested_commit(root: Path) -> str:
+    """The last commit of anything but the page: to commit the results makes them no older."""
+    if _git(root, "status", "--porcelain", "--untracked-files=no"):
+        raise SystemExit("error: commit your changes first; a result belongs to a commit")
+    return _git(root, "log", "-1", "--format=%H")
+
+
+class Runner:
+    """Runs commands as process groups of their own, and ends them with itself."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folder = root / ".make/full-test"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._only_run = _open_locked(self._folder / "run.lock")
+        if self._only_run is None:
+            raise SystemExit("error: another full test runs in this checkout")
+        self._end_what_a_killed_run_left()
+        self._told_to_end = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        # Not raised from here: a command that is just being started would be lost.
+        self._told_to_end = number
+
+    def run(self, part: Part) -> str:
+        """How the part ended."""
+        give_up_at = time.monotonic() + part.limit_s
+        with open(self._folder / f"{part.name}.log", "wb") as log:
+            for command in part.commands:
+                outcome = self._run_one(command, log, give_up_at)
+                if outcome != PASSED:
+                    return outcome
+        return PASSED
+
+    def _run_one(self, command: Command, log: IO[bytes], give_up_at: float) -> str:
+        # The command holds the lock as long as it lives, whatever becomes of this process.
+        with open(self._folder / "part.lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            child = subprocess.Popen(
+                command,
+                cwd=self._root,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=[lock.fileno()],
+            )
+            try:
+                lock.write(str(child.pid))
+                lock.flush()
+                code = self._wait(child, give_up_at)
+            finally:
+                _end_group(child)
+        if code is None:
+            return "timed out"
+        return PASSED if code == 0 else f"failed with {code}"
+
+    def _wait(self, child: "subprocess.Popen[bytes]", give_up_at: float) -> int | None:
+        """Its exit code; None if that took too long."""
+        while time.monotonic() < give_up_at:
+            if self._told_to_end:
+                sys.exit(128 + self._told_to_end)
+            with suppress(subprocess.TimeoutExpired):
+                return child.wait(0.2)
+        return None
+
+    def _end_what_a_killed_run_left(self) -> None:
+        path = self._folder / "part.lock"
+        give_up_at = time.monotonic() + 60
+        while (lock := _open_locked(path)) is None:
+            if time.monotonic() > give_up_at:
+                raise SystemExit("error: a part of a killed run does not end")
+            if pid := path.read_text("utf-8"):
+                with suppress(ProcessLookupError):
+                    os.killpg(int(pid), signal.SIGKILL)
+            time.sleep(0.05)
+        lock.close()
+
+
+def _open_locked(path: Path) -> IO[str] | None:
+    """The file, locked; None where somebody else has it."""
+    file = open(path, "a+", encoding="utf-8")  # noqa: SIM115  # the caller's as long as it lives
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
+def _end_group(child: "subprocess.Popen[bytes]") -> None:
+    """Ask the group to end, so that it cleans up, then kill what is left of it."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(60)
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait(60)
+
+
+def main(arguments: Sequence[str], parts: Sequence[Part] = PARTS, root: Path = ROOT) -> int:
+    """0 when every chosen part has passed at this commit."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    names = [part.name for part in parts]
+    parser.add_argument("--list", action="store_true", help="print the parts and their results")
+    parser.add_argument(
+        "--only", action="append", choices=names, metavar="PART", help="may be given several times"
+    )
+    parser.add_argument("--fresh", action="store_true", help="also run what has passed")
+    options = parser.parse_args(arguments)
+    chosen = [part for part in parts if not options.only or part.name in options.only]
+    kept = Kept(root, parts)
+    if options.list:
+        for part in chosen:
+            result = kept.results.get(part.name)
+            here = result is not None and result.commit == kept.commit
+            _say(
+                f"{part.name:<18} {result.outcome if result and here else 'not run':<16} {part.size}"
+            )
+        return 0
+    runner = Runner(root)
+    for part in chosen:
+        if kept.passed(part) and not options.fresh:
+            _say(f"{part.name}: passed before")
+            continue
+        _say(f"{part.name}: {part.size} …")
+        began = time.monotonic()
+        outcome = runner.run(part)
+        kept.add(part, outcome, time.monotonic() - began)
+        _say(f"{part.name}: {outcome} after {time.monotonic() - began:.0f} s")
+    return 0 if all(kept.passed(part) for part in chosen) else 1
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
