@@ -126,7 +126,7 @@ def test_garbage_in_the_channel_ends_the_attempt_all_the_same(workshop: Workshop
 
 
 def test_words_that_a_job_forges_do_not_let_it_live_on(workshop: Workshop) -> None:
-    fine = json.dumps({"state": "succeeded", "cause": "done", "reason": "I say so"})
+    fine = json.dumps({"state": "succeeded", "cause": "done", "reason": "done"})
     forge = f"\nchannel.send({fine.encode()!r})\nos.kill(keeper_of_rank, 9)\n"
     survive = (
         "import os, time\nif os.fork():\n    os._exit(0)\nos.setsid()\nprint('up', flush=True)\n"
@@ -134,7 +134,7 @@ def test_words_that_a_job_forges_do_not_let_it_live_on(workshop: Workshop) -> No
     script = f"{survive}time.sleep(600)"
     started = f"import subprocess\nsubprocess.run([{sys.executable!r}, '-c', {script!r}])\n"
     made, seen = workshop.run([sys.executable, "-c", started + STEAL + forge])
-    assert (seen.state, seen.reason) == (AttemptState.SUCCEEDED, "I say so")
+    assert seen.state is AttemptState.SUCCEEDED
     assert log_of(made) == "up\n"
     assert workshop.left_over() == []
 

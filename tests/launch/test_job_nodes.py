@@ -124,7 +124,7 @@ def test_ranks_are_numbered_over_two_machines(machines: NodesJob) -> None:
 
 def test_the_verdict_names_the_first_failing_rank_and_its_node(machines: NodesJob) -> None:
     verdict = machines.run("echo up; test $RANK = 3 && { echo broken >&2; exit 6; }; sleep 60")
-    assert verdict["reason"] == "rank 3 exited with code 6 (node 1)"
+    assert verdict["reason"] == "rank 3 on node 1 exited with code 6"
     assert (verdict["state"], verdict["cause"]) == ("failed", "exit-code")
     assert (verdict["node"], verdict["rank"], verdict["exit_code"]) == (1, 3, 6)
     assert "broken" in verdict["tail"]
@@ -149,7 +149,7 @@ def test_a_killed_launcher_is_a_lost_node(
     wait_for(lambda: not launcher.left_over(), "nothing is left on either node")
     verdict = machines.verdict()
     assert (verdict["state"], verdict["cause"], verdict["node"]) == ("lost", "node-lost", node)
-    assert f"node {node} (10.77.0.{node + 1}) was lost" in verdict["reason"]
+    assert f"lost contact with node {node} (10.77.0.{node + 1})" in verdict["reason"]
     assert machines.result(1 - node)["cause"] == "node-lost"
 
 

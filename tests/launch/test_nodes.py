@@ -162,7 +162,7 @@ def test_a_silent_node_is_lost_after_a_while(launcher: Launcher, tmp_path: Path)
         for pid in frozen:
             process.send(pid, signal.SIGCONT)
     assert ended.code == 120
-    assert "node 1 (127.0.0.1) was lost" in ended.errors
+    assert "lost contact with node 1 (127.0.0.1)" in ended.errors
     assert launcher.end(one).code == 120
 
 
@@ -214,5 +214,5 @@ def test_a_killed_launcher_of_one_machine_is_named_by_the_other(
     # Long before the ranks would have ended by themselves.
     ended = launcher.end(started[1 - victim])
     assert ended.code == 120
-    assert f"node {victim} (10.77.0.{victim + 1}) was lost" in ended.errors
+    assert f"lost contact with node {victim} (10.77.0.{victim + 1})" in ended.errors
     wait_for(lambda: not launcher.left_over(), "nothing is left on either")
