@@ -66,7 +66,7 @@ def test_a_failing_rank_ends_all_nodes_and_both_name_it(launcher: Launcher) -> N
     one, zero = (launcher.end(p) for p in pair(launcher, "sh", "-c", command))
     assert (one.code, zero.code) == (6, 6)
     for ended in (one, zero):
-        assert "rank 3 exited with code 6 (node 1)" in ended.errors
+        assert "rank 3 on node 1 exited with code 6" in ended.errors
         assert "broken" in ended.errors
 
 

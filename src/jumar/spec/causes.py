@@ -43,6 +43,7 @@ class Cause(StrEnum):
     PYTHON_BROKEN = "python-broken"
     INPUTS = "inputs"
     JOB_DIRECTORY = "job-directory"
+    RANK_TABLE = "rank-table"
     # Somebody or something ended it.
     TIME_LIMIT = "time-limit"
     STOPPED = "stopped"
@@ -115,6 +116,7 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.PYTHON_BROKEN: (("command", "error"),),
     Cause.INPUTS: (("error",),),
     Cause.JOB_DIRECTORY: (("error",),),
+    Cause.RANK_TABLE: (("error",),),
     Cause.TIME_LIMIT: ((),),
     # `by`: the administrator who did it, if it was not the owner. `why`: their own words.
     Cause.STOPPED: ((), ("by",), ("why",), ("by", "why")),
