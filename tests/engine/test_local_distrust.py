@@ -34,6 +34,8 @@ def dishonest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Workshop, "is_honest", False)
 
 
+# The supervisor writes this file while the job runs already: what the job does then is no race.
+BEGUN = "until test -e $JUMAR_JOB_DIR/attempts/1/node0/ranks.json; do sleep 0.05; done"
 FINE = {"state": "succeeded", "cause": "done", "reason": "done"}
 
 
@@ -320,8 +322,7 @@ def test_a_strangers_process_of_the_same_name_keeps_no_job_from_ending(
 
 
 def test_a_job_that_freezes_its_keepers_can_be_killed(workshop: Workshop) -> None:
-    begun = "until test -e $JUMAR_JOB_DIR/attempts/1/node0/ranks.json; do sleep 0.05; done"
-    made = running(workshop, f"{begun}; kill -STOP $PPID; echo up; sleep 600")
+    made = running(workshop, f"{BEGUN}; kill -STOP $PPID; echo up; sleep 600")
     claim = read_claim(directory(made))
     assert claim is not None
     os.kill(claim.keeper.pid, 19)
@@ -334,7 +335,7 @@ def test_a_job_that_removes_its_attempts_is_lost_in_the_end(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observing, "GIVE_UP_S", 3.0)
-    made = workshop.attempt("rm -rf $JUMAR_JOB_DIR/attempts")
+    made = workshop.attempt(f"{BEGUN}; rm -rf $JUMAR_JOB_DIR/attempts")
     workshop.engine.start(made)
     wait_for(lambda: not (made.directory / "attempts").exists(), "they are gone")
     later = LocalEngine(workshop.home, (), stages=workshop.stages)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from tests.server.conftest import Running
 
-from jumar.server.web import i18n, times
+from jumar.server.web import i18n
 from jumar.server.web.terminal import plain
+from jumar.spec import staging, times
 from jumar.spec.states import AttemptState
 
 WEB = Path(i18n.__file__).parent
@@ -21,7 +22,7 @@ def keys_in(language: str) -> dict[str, str]:
 
 
 def used_keys() -> Iterator[str]:
-    for path in (*WEB.glob("templates/*.html"), *WEB.glob("*.py")):
+    for path in (*WEB.glob("templates/*.html"), *WEB.glob("*.py"), Path(staging.__file__)):
         yield from re.findall(r"""["']((?:[a-z]+)\.[a-z_]+)["']""", path.read_text())
     for path in WEB.glob("static/*.js"):
         for section, key in re.findall(r"words\.(\w+)\.(\w+)", path.read_text()):
@@ -44,9 +45,7 @@ def test_every_word_that_pages_ask_for_is_there_and_none_is_left_over() -> None:
     }
     assert asked <= known
     # These are put together from a section and a value.
-    composed = {
-        key for key in known if key.split(".")[0] in ("state", "role", "time", "waits", "token")
-    }
+    composed = {key for key in known if key.split(".")[0] in ("role", "time", "token")}
     composed |= {f"job.{name}" for name in ("stop", "rerun", "upload")}
     composed |= {f"log.{name}" for name in ("live", "ended", "broken", "refused")}
     from_spec = ("workdir", "framework", "image", "time_limit", "requirements", "ckpt")

@@ -183,5 +183,5 @@ def test_it_waits_for_the_server_to_be_down(home: Path) -> None:
     home.mkdir(mode=0o700)
     with locked(home):
         refused = run_jumar(home, *move("s3"), rc=2)
-    assert "a server already works in" in refused.stderr
+    assert "another server is already using" in refused.stderr
     assert "jumar down" in refused.stderr

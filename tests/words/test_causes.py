@@ -67,7 +67,14 @@ def test_no_chinese_sentence_has_english_words() -> None:
 
 def test_the_launcher_knows_no_cause_that_the_table_does_not_have() -> None:
     found: set[str] = set()
-    places = {"Ending": 1, "Verdict": 1, "lost": 1, "SetupFailed": 0, "CannotStart": 1, "Failure": 3}
+    places = {
+        "Ending": 1,
+        "Verdict": 1,
+        "lost": 1,
+        "SetupFailed": 0,
+        "CannotStart": 1,
+        "Failure": 3,
+    }
     for path in [*SOURCE.glob("launch/**/*.py"), *SOURCE.glob("engine/**/*.py")]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):

@@ -58,7 +58,7 @@ COMMANDS: dict[str, Entry] = {
     "groups": Entry("jumar.cli.groups", "Create groups and set their shares.", SERVER),
     "tokens": Entry("jumar.cli.tokens", "List, create and revoke tokens.", SERVER),
     "passwd": Entry("jumar.cli.passwd", "Change your password.", SERVER),
-    "login obs": Entry("jumar.cli.login_obs", "Keep the key of OBS or of another S3 server.", DATA),
+    "login obs": Entry("jumar.cli.login_obs", "Save a key for OBS or another S3 server.", DATA),
     "doctor": Entry(
         "jumar.cli.doctor", "Find what keeps jobs from running on this machine.", MACHINE
     ),
