@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.server.conftest import Running
 
-from jumar.server.web import i18n
+from jumar.server.web import i18n, times
 from jumar.server.web.terminal import plain
-from jumar.spec import staging, times
+from jumar.spec import staging
 from jumar.spec.states import AttemptState
 
 WEB = Path(i18n.__file__).parent
