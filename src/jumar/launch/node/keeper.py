@@ -14,9 +14,8 @@ from jumar.launch.jobdir import claims, endings
 from jumar.launch.jobdir.claims import Claim
 from jumar.launch.jobdir.endings import Seen
 from jumar.launch.jobdir.files import JobDir, make_folders
-from jumar.launch.jobdir.job import Job, Request, read_job, read_request
+from jumar.launch.jobdir.job import Job, Request, read_job, read_request, read_stop
 from jumar.launch.jobdir.journal import Journal
-from jumar.launch.jobdir.stops import read_stop
 from jumar.launch.node.attempt import Attempt
 from jumar.launch.processes import cgroup, pair, process
 from jumar.launch.processes.control import Control
