@@ -163,24 +163,15 @@ def describe_attempt(directory: JobDir) -> str:
 class Attempt(NodeRun):
     """One attempt on one node; `run` once."""
 
-    def __init__(
-        self,
-        directory: JobDir,
-        job: Job,
-        request: Request,
-        control: Control,
-        tree: Tree,
-        journal: Journal,
-    ) -> None:
-        self._given = Given(directory, job, request)
-        super().__init__(self._given.meeting, control, tree)
-        self.idle_limit_s = request.idle_limit_s
-        self._directory = directory
-        self._job = job
-        self._request = request
+    def __init__(self, given: Given, control: Control, tree: Tree, journal: Journal) -> None:
+        super().__init__(given.meeting, control, tree)
+        self._given = given
+        self._directory, self._job, self._request = given
+        self.idle_limit_s = given.request.idle_limit_s
         self._journal = journal
         self._python: Optional[Dict[str, str]] = None
-        self._steps = Steps(control, tree, directory.setup_log(directory.node), job.grace_s)
+        log = given.directory.setup_log(given.directory.node)
+        self._steps = Steps(control, tree, log, given.job.grace_s)
 
     def run(self) -> Ending:
         """Prepare, run, and say how it ended."""
