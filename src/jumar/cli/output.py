@@ -71,7 +71,7 @@ class Painted(str):
 
 def state_text(state: JobState) -> Painted:
     """The state in its colour."""
-    # Late: the words of causes and reasons take 10 ms to import, and most commands show no state.
+    # Late: the words of causes and reasons take 34 ms to import, and most commands show no state.
     from jumar.words.catalogue import language
     from jumar.words.reasons import state_name
 
