@@ -54,6 +54,14 @@ def test_common_commands_import_nothing_heavy(
     assert imported_by(*arguments, environment=environment).isdisjoint(HEAVY)
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("version",), ("port", "--help")], ids=" ".join)
+def test_commands_that_show_no_job_load_neither_words_nor_records(
+    arguments: tuple[str, ...],
+) -> None:
+    loaded = imported_by(*arguments, environment=dict(os.environ))
+    assert loaded.isdisjoint({"jumar.words.catalogue", "jumar.spec.causes", "jumar.spec.records"})
+
+
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("jobs",)], ids=" ".join)
 def test_starts_in_a_quarter_of_a_second_or_soon_after_a_slow_python(
     jumar: Jumar, arguments: tuple[str, ...]

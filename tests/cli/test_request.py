@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from jumar.cli.request import Flags, spec_values, with_local_defaults
+from jumar.cli.run import spec_values, with_local_defaults
 from jumar.errors import BadInput
 
 
 def values(*command: str, **flags: Any) -> dict[str, Any]:
-    return spec_values(Flags(command=command, fields=flags.pop("fields", {}), **flags), {})
+    return spec_values(command, {}, **flags)
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,15 @@ def test_the_name_comes_from_the_command(command: tuple[str, ...], name: str) ->
 
 
 def test_flags_that_were_not_given_are_not_there() -> None:
-    fields = {"name": None, "priority": None, "endpoints": None}
-    assert values("true", fields=fields) == {"command": ["true"], "name": "true"}
+    fields: dict[str, Any] = {"name": None, "endpoints": [], "auto_port": False}
+    assert values("true", **fields) == {"command": ["true"], "name": "true"}
+    assert values("true", retries=0)["retries"] == 0
 
 
 def test_distributed_means_a_process_a_device() -> None:
     made = values("true", distributed=True)
     assert (made["type"], made["ranks"]) == ("distributed", "device")
-    assert values("true", distributed=True, fields={"ranks": "node"})["ranks"] == "node"
+    assert values("true", distributed=True, ranks="node")["ranks"] == "node"
 
 
 def test_git_code_may_have_a_user_in_its_address() -> None:
@@ -53,7 +54,7 @@ def test_a_flag_says_where_the_code_is_whatever_the_file_says(tmp_path: Path) ->
     (tmp_path / "job.yaml").write_text("name: x\ncommand: [a]\ncode: .\n")
     file = tmp_path / "job.yaml"
     assert values(file=file)["code"] == str(tmp_path)
-    moved = values(file=file, fields={"workdir": str(tmp_path)})
+    moved = values(file=file, workdir=str(tmp_path))
     assert moved["workdir"] == str(tmp_path)
     assert "code" not in moved
 

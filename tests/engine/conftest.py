@@ -12,7 +12,7 @@ import pytest
 
 from jumar.engine.base import Attempt, Engine, Observation
 from jumar.engine.local.engine import LocalEngine
-from jumar.engine.shared.stages import Stages
+from jumar.engine.shared.files import Stages
 from jumar.launch.processes import process
 from jumar.spec.devices import LOCAL_NODE, Card, CardRef, DeviceKind
 from jumar.spec.job import JobSpec

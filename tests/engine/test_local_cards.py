@@ -9,8 +9,7 @@ import pytest
 from tests.engine.conftest import Workshop, log_of
 
 from jumar.devices.machine import Machine
-from jumar.engine.local.card_book import CardBook
-from jumar.engine.local.engine import LocalEngine
+from jumar.engine.local.engine import CardBook, LocalEngine
 from jumar.launch.processes.probe import Answer
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.states import AttemptState

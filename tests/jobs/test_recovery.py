@@ -14,7 +14,7 @@ from tests.jobs.test_service import Platform
 from jumar.spec.states import AttemptState, JobState
 
 PARTS = 7
-KILLER = Path(__file__).with_name("killed_restore.py")
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("back", [False, True], ids=["to-postgresql", "to-sqlite"])
@@ -59,7 +59,8 @@ def ids(path: Path) -> list[str]:
 
 def restore_and_kill(home: Path, backup: Path, lines: int) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, KILLER, home, backup, str(lines)],
+        [sys.executable, "-m", "tests.jobs.killed_restore", home, backup, str(lines)],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=240,

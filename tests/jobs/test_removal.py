@@ -7,10 +7,10 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from tests.memory_engine import MemoryEngine
 from tests.tars import tar_of
 
 from jumar.database.access import Database, open_database
-from jumar.engine.memory import MemoryEngine
 from jumar.errors import Conflict, JumarError, NotFound
 from jumar.jobs import ledger
 from jumar.jobs.service import JobService
@@ -93,7 +93,7 @@ def test_a_job_goes_with_its_attempts_and_its_folder_and_others_stay(home: Home)
 def test_uploaded_code_inputs_and_outputs_elsewhere_stay(home: Home, tmp_path: Path) -> None:
     data = tar_of(train="print()")
     digest = hashlib.sha256(data).hexdigest()
-    home.service.receive_code(digest, iter([data]))
+    home.service.archives.receive(digest, iter([data]))
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "sub").mkdir(parents=True)
     (elsewhere / "sub" / "model").write_text("weights")
@@ -109,7 +109,7 @@ def test_uploaded_code_inputs_and_outputs_elsewhere_stay(home: Home, tmp_path: P
     home.until(lambda: home.folders() == [])
     assert (elsewhere / "sub" / "model").read_text() == "weights"
     assert (cached.read_text(), cached.stat().st_mode & 0o777) == ("bytes", 0o444)
-    assert home.service.has_code(digest)
+    assert home.service.archives.has(digest)
 
 
 def test_a_job_that_is_not_over_is_refused_and_keeps_its_folder(home: Home) -> None:

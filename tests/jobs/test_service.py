@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.memory_engine import MemoryEngine
 from tests.tars import tar_of
 
 from jumar.database.access import open_database
-from jumar.engine.memory import MemoryEngine
 from jumar.errors import (
     BadInput,
     Conflict,
@@ -68,7 +68,7 @@ class Platform:
 
     def upload(self, data: bytes = tar_of(train="print()")) -> str:
         digest = hashlib.sha256(data).hexdigest()
-        self.service.receive_code(digest, iter([data]))
+        self.service.archives.receive(digest, iter([data]))
         return digest
 
     def submit(self, device: str = "sim:1", user: str = "ann", **fields: Any) -> str:
@@ -396,10 +396,10 @@ def test_uploaded_code_is_kept_if_it_is_what_it_says(platform: Platform, tmp_pat
     data = tar_of(train="print()")
     digest = hashlib.sha256(data).hexdigest()
     with pytest.raises(BadInput, match="SHA-256"):
-        platform.service.receive_code(digest, iter([b"something else"]))
-    assert not platform.service.has_code(digest)
-    platform.service.receive_code(digest, iter([data[:5], data[5:]]))
-    assert platform.service.has_code(digest)
+        platform.service.archives.receive(digest, iter([b"something else"]))
+    assert not platform.service.archives.has(digest)
+    platform.service.archives.receive(digest, iter([data[:5], data[5:]]))
+    assert platform.service.archives.has(digest)
     kept = sorted(path.name for path in (tmp_path / "code").iterdir())
     assert kept == [f"{digest}.names", f"{digest}.tar"]
     assert platform.submit(code={"archive": digest})
@@ -408,13 +408,13 @@ def test_uploaded_code_is_kept_if_it_is_what_it_says(platform: Platform, tmp_pat
 @pytest.mark.parametrize("digest", ["", "../../etc/passwd", "A" * 64, "0" * 63, "0" * 65])
 def test_a_digest_is_never_a_path(platform: Platform, digest: str) -> None:
     with pytest.raises(BadInput):
-        platform.service.has_code(digest)
+        platform.service.archives.has(digest)
 
 
 def test_endless_code_is_cut_off(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jumar.jobs.archives.MOST_BYTES", 1000)
     with pytest.raises(TooLarge):
-        platform.service.receive_code("0" * 64, (b"x" * 100 for _ in range(100)))
+        platform.service.archives.receive("0" * 64, (b"x" * 100 for _ in range(100)))
 
 
 def test_many_threads_submit_and_every_job_runs_once(platform: Platform) -> None:

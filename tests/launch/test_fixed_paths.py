@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.launch.test_job_ranks import job
 
-from jumar.launch.prepare.fixed_paths import MOST_ENTRIES, MOST_FILE_BYTES, mentions
+from jumar.launch.prepare.platform_files import MOST_ENTRIES, MOST_FILE_BYTES, mentions
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,20 @@
 """`jumar data`: copy data between folders, the built-in store, OBS and S3."""
 
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jumar.cli.output import complain, note, print_json, print_table, visible
+from jumar.cli.transfer_bar import drawn_when
 from jumar.settings import load
 from jumar.spec.amounts import bytes_text, files_text
 
 if TYPE_CHECKING:
     from jumar.store.credentials import StoreConfig
     from jumar.store.places import Place
-    from jumar.store.transfer.records import Progress, Report
+    from jumar.store.transfer.records import Report
 
 _MOST_SHOWN = 20
 
@@ -389,15 +389,3 @@ def _when(mtime: float | None) -> str:
     from datetime import datetime
 
     return "-" if mtime is None else datetime.fromtimestamp(mtime).strftime("%Y-%m-%d %H:%M")
-
-
-@contextmanager
-def drawn_when(progress: "Progress", *, shown: bool) -> Generator[None]:
-    """Show a progress bar with rate and time left."""
-    if not shown:
-        yield
-        return
-    from jumar.cli.transfer_bar import drawn
-
-    with drawn(progress):
-        yield

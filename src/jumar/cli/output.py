@@ -16,8 +16,6 @@ from jumar.cli.terminal import json_escaped, readable, readable_line
 from jumar.spec.duration import format_duration
 from jumar.spec.states import JobState
 from jumar.spec.wire import encode
-from jumar.words.catalogue import language
-from jumar.words.reasons import state_name
 
 _GAP = "  "
 _RESET = "\033[0m"
@@ -73,6 +71,10 @@ class Painted(str):
 
 def state_text(state: JobState) -> Painted:
     """The state in its colour."""
+    # Late: the words of causes and reasons take 34 ms to import, and most commands show no state.
+    from jumar.words.catalogue import language
+    from jumar.words.reasons import state_name
+
     return _paint(state_name(state, language()), _STATE_COLOURS.get(state, _RED), sys.stdout)
 
 

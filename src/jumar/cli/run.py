@@ -1,7 +1,10 @@
 """`jumar run`: submit a job."""
 
 import os
-from pathlib import Path
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
@@ -9,9 +12,19 @@ import click
 from jumar.cli.connect import Connected, connect
 from jumar.cli.follow import follow_to_exit_code, tell_queued
 from jumar.cli.output import note, print_json, say
-from jumar.cli.request import Flags, spec_values, with_local_defaults
-from jumar.cli.sending import with_code_sent
+from jumar.client import Client
 from jumar.errors import BadInput
+
+_PASSED_ON = (
+    "PATH",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "CONDA_DEFAULT_ENV",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+)
+_NOT_IN_NAMES = re.compile(r"[^\w.\- ]+|\.\.+")
+_QUIET_BELOW = 8 << 20
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -58,17 +71,11 @@ from jumar.errors import BadInput
 def command(
     *,
     words: tuple[str, ...],
-    file: Path | None,
-    distributed: bool,
-    code: str | None,
-    env: tuple[str, ...],
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
     follow: bool,
     stop_on_interrupt: bool,
     dry_run: bool,
     as_json: bool,
-    **fields: Any,
+    **flags: Any,
 ) -> int:
     """Submit a job.
 
@@ -83,20 +90,8 @@ def command(
       jumar run -f job.yaml --priority 500 --follow
       jumar run --code . --input data_url=/data/digits --dry-run -- python train.py
     """
-    fields["endpoints"] = list(fields["endpoints"]) or None
-    for flag in ("auto_port", "preemptible"):
-        fields[flag] = fields[flag] or None
-    flags = Flags(
-        file=file,
-        command=words,
-        code=code,
-        environment=env,
-        inputs=inputs,
-        outputs=outputs,
-        distributed=distributed,
-        fields=fields,
-    )
-    values = spec_values(flags, os.environ)
+    flags["endpoints"] = list(flags["endpoints"])
+    values = spec_values(words, os.environ, **flags)
     server = connect(before_start=lambda: _check(values))
     with server.client as client:
         values = with_code_sent(client, _completed(server, values))
@@ -142,3 +137,145 @@ def _print_plan(server: Connected, values: dict[str, Any], as_json: bool) -> Non
         say(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
     for words in plan.notes:
         note(f"note: {words}")
+
+
+def spec_values(
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    file: Path | None = None,
+    code: str | None = None,
+    env: Sequence[str] = (),
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    distributed: bool = False,
+    **fields: Any,
+) -> dict[str, Any]:
+    """The job file's fields, overridden by the flags; `fields` are flags that are fields of the spec.
+
+    Checks only what can go wrong in a shell; `JobSpec` decides whether the values make a job."""
+    values = _from_file(file) if file else {}
+    if code is not None or fields.get("workdir") is not None:
+        # Either flag overrides both fields of the file.
+        values.pop("code", None)
+        values.pop("workdir", None)
+    values.update({name: value for name, value in fields.items() if _is_given(value)})
+    if words:
+        values["command"] = list(words)
+    if "command" not in values:
+        raise BadInput(
+            "no command given",
+            hint="put it after --, as in: jumar run -- python train.py; or give a job file with -f",
+        )
+    values.setdefault("name", _name_of(values["command"]))
+    if distributed:
+        values["type"] = "distributed"
+        values.setdefault("ranks", "device")
+    if code is not None:
+        values["code"] = _code(code)
+    if "workdir" in values:
+        values["workdir"] = str(Path(values["workdir"]).expanduser().absolute())
+    for field, given in (("inputs", inputs), ("outputs", outputs)):
+        if given:
+            values[field] = {**values.get(field, {}), **_places(given, field)}
+    if env:
+        given = _variables(env, environ)
+        values["environment"] = {**values.get("environment", {}), **given}
+    return values
+
+
+def _is_given(value: Any) -> bool:
+    """Whether the flag was; 0 is a number that somebody gave."""
+    return value is not None and value is not False and value != []
+
+
+def with_local_defaults(
+    values: Mapping[str, Any], environ: Mapping[str, str], folder: Path
+) -> dict[str, Any]:
+    """For a server on this machine: run in `folder` unless told where, with the caller's Python."""
+    local = dict(values)
+    if local.get("code") is None and local.get("workdir") is None:
+        local["workdir"] = str(folder)
+    passed = {
+        name: value
+        for name, value in environ.items()
+        if value and (name in _PASSED_ON or name.startswith("ASCEND_"))
+    }
+    # `jumar` may have been called by its path, from an environment that is not active: then
+    # "python" should at least mean the one jumar runs with.
+    own = os.path.dirname(sys.executable)
+    if own not in passed.get("PATH", "").split(os.pathsep):
+        passed["PATH"] = os.pathsep.join(filter(None, (passed.get("PATH"), own)))
+    local["environment"] = {**passed, **local.get("environment", {})}
+    return local
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    from jumar.spec.document import read_spec_file
+
+    return read_spec_file(path).dump()
+
+
+def _name_of(command: str | Sequence[str]) -> str:
+    """The script's name, else the program's."""
+    words = command.split() if isinstance(command, str) else command
+    scripts = (word for word in words if word.endswith((".py", ".sh")))
+    name = PurePath(next(scripts, words[0] if words else "job")).name
+    cleaned = _NOT_IN_NAMES.sub("-", name.removesuffix(".py").removesuffix(".sh")).strip("-_. ")
+    return cleaned[:128] or "job"
+
+
+def _code(text: str) -> str | dict[str, str]:
+    if not text.startswith("git+"):
+        folder = Path(text).expanduser().absolute()
+        if not folder.is_dir():
+            what = "is not a folder" if folder.exists() else "does not exist"
+            raise BadInput(f"--code: {text} {what}", hint="give a folder, or git+URL@COMMIT")
+        return str(folder)
+    url, at, commit = text.removeprefix("git+").rpartition("@")
+    if not at or "/" in commit:
+        raise BadInput(
+            f"--code: {text} has no commit", hint="write it like git+https://HOST/REPO@COMMIT"
+        )
+    return {"git": url, "commit": commit}
+
+
+def _places(given: Iterable[str], field: str) -> dict[str, str]:
+    places: dict[str, str] = {}
+    for text in given:
+        name, is_pair, url = text.partition("=")
+        if not is_pair:
+            raise BadInput(
+                f"--{field[:-1]}: {text!r} is not NAME=URL",
+                hint="for example data_url=/data/digits",
+            )
+        places[name] = url
+    return places
+
+
+def _variables(given: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    variables: dict[str, str] = {}
+    for text in given:
+        name, is_pair, value = text.partition("=")
+        if not is_pair and name not in environ:
+            raise BadInput(
+                f"--env: {name} is not set in your environment",
+                hint=f"give it a value: --env {name}=…",
+            )
+        variables[name] = value if is_pair else environ[name]
+    return variables
+
+
+def with_code_sent(client: Client, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The job's values; a folder of code in them is sent and replaced by its archive."""
+    sent = client.with_code_sent(values, on_progress=_progress if sys.stderr.isatty() else None)
+    for entry in sent.left_out:
+        note(f"left out: {entry}")
+    return sent.values
+
+
+def _progress(done: int, total: int) -> None:
+    if total < _QUIET_BELOW:
+        return
+    end = "\n" if done == total else ""
+    print(f"\rsending code: {done * 100 // total} %", end=end, file=sys.stderr, flush=True)

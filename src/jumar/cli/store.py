@@ -4,9 +4,9 @@ import sys
 
 import click
 
-from jumar.cli.data import drawn_when
 from jumar.cli.output import note, print_json
 from jumar.cli.s3_keys import TOOLS, shown_for
+from jumar.cli.transfer_bar import drawn_when
 from jumar.settings import load
 from jumar.spec.amounts import bytes_text, files_text
 

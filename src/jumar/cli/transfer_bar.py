@@ -3,31 +3,30 @@
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-from rich.progress import Progress as Bar
-
-from jumar.store.transfer.records import Progress
+if TYPE_CHECKING:
+    from jumar.store.transfer.records import Progress
 
 _EVERY_S = 0.2
 
 
 @contextmanager
-def drawn(progress: Progress) -> Generator[None]:
+def drawn_when(progress: "Progress", *, shown: bool) -> Generator[None]:
     """Show it on stderr until the work is done."""
-    bar = Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
+    if not shown:
+        yield
+        return
+    # Late: rich takes 70 ms to import.
+    from rich import progress as bars
+    from rich.console import Console
+
+    bar = bars.Progress(
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.DownloadColumn(),
+        bars.TransferSpeedColumn(),
+        bars.TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from jumar.client import config, events
-from jumar.client.answers import decode, part, place_of
+from jumar.client.answers import decode, place_of
 from jumar.client.connection import Call, Connection, Query
 from jumar.client.people import PeopleCalls
 from jumar.errors import BadInput, NotFound, ServerUnreachable
@@ -22,9 +22,7 @@ from jumar.spec.records import (
     Plan,
     RepairReport,
     RestoreReport,
-    S3Keys,
     ServerInfo,
-    StoreAccount,
 )
 from jumar.spec.states import JobState
 
@@ -108,7 +106,9 @@ class Client(PeopleCalls):
         A cut connection is no danger: the same submit sent again is the same job. With a `key` of
         your own that is also true of another call, whatever became of the first."""
         values = self.with_code_sent(spec, code, on_progress).values
-        return decode(JobRecord, self._post("/jobs", values, key=key or secrets.token_hex(16)))
+        headers = {"Idempotency-Key": key or secrets.token_hex(16)}
+        call = Call(method="POST", path="/jobs", body=values, headers=headers, repeatable=True)
+        return decode(JobRecord, self._json(call))
 
     def plan(
         self,
@@ -119,8 +119,7 @@ class Client(PeopleCalls):
     ) -> Plan:
         """What the server would do with the job. A folder is sent, so that it can be looked at."""
         values = self.with_code_sent(spec, code, on_progress).values
-        answer = self._json(Call(method="POST", path="/plans", body=values, repeatable=True))
-        return decode(Plan, answer)
+        return decode(Plan, self._ask("POST", "/plans", values))
 
     def get(self, job: str) -> JobRecord:
         """One job, by id, by the start of its id, or by name (the newest of your own of that name);
@@ -276,7 +275,7 @@ class Client(PeopleCalls):
 
     def _has(self, path: str) -> bool:
         try:
-            self._json(Call(method="HEAD", path=path, repeatable=True))
+            self._ask("HEAD", path)
         except NotFound:
             return False
         return True
@@ -292,40 +291,15 @@ class Client(PeopleCalls):
         )
         self._json(call)
 
-    # the server and its users
+    # the server
 
     def server(self) -> ServerInfo:
         """Which server this is."""
-        return decode(ServerInfo, self._get("/server"))
+        return decode(ServerInfo, self._ask("GET", "/server"))
 
     def cards(self) -> tuple[CardUse, ...]:
         """All cards and who holds them."""
-        return decode(tuple[CardUse, ...], self._get("/cards"))
-
-    def stores(self) -> tuple[StoreAccount, ...]:
-        """Where the platform has keys of this user for."""
-        return decode(tuple[StoreAccount, ...], self._get("/stores"))
-
-    def give_store_key(
-        self, kind: str, *, region: str = "", endpoint: str = "", access_key: str, secret_key: str
-    ) -> StoreAccount:
-        """Have this user's jobs use a key for `obs://` or `s3://`, once the store has taken it."""
-        body = {
-            "region": region,
-            "endpoint": endpoint,
-            "access_key": access_key,
-            "secret_key": secret_key,
-        }
-        call = Call(method="PUT", path=f"/stores/{part(kind)}", body=body, repeatable=True)
-        return decode(StoreAccount, self._json(call))
-
-    def forget_store_key(self, kind: str) -> None:
-        """Take the key back."""
-        self._json(Call(method="DELETE", path=f"/stores/{part(kind)}", repeatable=True))
-
-    def s3_keys(self, *, renew: bool = False) -> S3Keys:
-        """This user's keys for the server's S3 door; with `renew`, others than before."""
-        return decode(S3Keys, self._post("/me/s3-keys", {"renew": renew}))
+        return decode(tuple[CardUse, ...], self._ask("GET", "/cards"))
 
     # backup, restore, repair: for admins
 
@@ -364,15 +338,6 @@ class Client(PeopleCalls):
             answer_limit_s=_RECOVERY_LIMIT_S,
         )
         return decode(RepairReport, self._json(call))
-
-    def _get(self, path: str) -> Any:
-        return self._json(Call(method="GET", path=path, repeatable=True))
-
-    def _post(self, path: str, body: object, *, key: str | None = None) -> Any:
-        headers = {"Idempotency-Key": key} if key else None
-        return self._json(
-            Call(method="POST", path=path, body=body, headers=headers, repeatable=key is not None)
-        )
 
     def _json(self, call: Call) -> Any:
         return self._connection.json(call)

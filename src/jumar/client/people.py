@@ -1,4 +1,5 @@
-"""The part of `Client` about people: users, groups and shares, sign-ins, passwords and tokens."""
+"""The part of `Client` about people: users, groups and shares, sign-ins, passwords, tokens
+and keys for stores."""
 
 from typing import Any, cast
 
@@ -9,7 +10,9 @@ from jumar.spec.records import (
     GivenPassword,
     GroupRecord,
     NewToken,
+    S3Keys,
     ShareReport,
+    StoreAccount,
     TokenRecord,
     UserRecord,
 )
@@ -66,6 +69,30 @@ class PeopleCalls:
     def revoke_token(self, token_id: str) -> None:
         """Take a token back, by the id that `tokens` gives; anybody's, for admins."""
         self._once("DELETE", f"/tokens/{part(token_id)}")
+
+    def stores(self) -> tuple[StoreAccount, ...]:
+        """Where the platform has keys of this user for."""
+        return decode(tuple[StoreAccount, ...], self._ask("GET", "/stores"))
+
+    def give_store_key(
+        self, kind: str, *, region: str = "", endpoint: str = "", access_key: str, secret_key: str
+    ) -> StoreAccount:
+        """Have this user's jobs use a key for `obs://` or `s3://`, once the store has taken it."""
+        body = {
+            "region": region,
+            "endpoint": endpoint,
+            "access_key": access_key,
+            "secret_key": secret_key,
+        }
+        return decode(StoreAccount, self._ask("PUT", f"/stores/{part(kind)}", body))
+
+    def forget_store_key(self, kind: str) -> None:
+        """Take the key back."""
+        self._ask("DELETE", f"/stores/{part(kind)}")
+
+    def s3_keys(self, *, renew: bool = False) -> S3Keys:
+        """This user's keys for the server's S3 door; with `renew`, others than before."""
+        return decode(S3Keys, self._once("POST", "/me/s3-keys", {"renew": renew}))
 
     def share(self) -> ShareReport:
         """Who has used what, who is next, and why."""

@@ -6,7 +6,7 @@ cannot be understood is named and left alone."""
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -138,12 +138,11 @@ def _read(job_id: str, directories: list[JobDir], census: Census) -> Folder:
 
 def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
     request = _RequestFile.model_validate(read_object(directory.request))
-    created_at = os.stat(directory.request).st_mtime
     record = AttemptRecord(
         number=directory.number,
         state=_going(directory),
         cards=tuple(CardRef(LOCAL_NODE, card) for card in request.cards),
-        created_at=created_at,
+        created_at=os.stat(directory.request).st_mtime,
         started_at=_written_at(directory.ranks) or _written_at(directory.older_ranks),
     )
     # An attempt has ended when its processes have: a job can write the result itself.
@@ -154,11 +153,9 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
         reason = "no process of it is left, and it wrote no result"
         ending = Ending("lost", "no-result", reason)
     cause, values = known(ending.cause, ending.values)
-    return AttemptRecord(
-        number=record.number,
+    return replace(
+        record,
         state=AttemptState(ending.state),
-        cards=record.cards,
-        created_at=created_at,
         started_at=ending.started_at,
         finished_at=ending.finished_at or _written_at(directory.said),
         exit_code=ending.exit_code,

@@ -8,7 +8,7 @@ import string
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select, update
 
 from jumar.database.tables import attempts, jobs
 from jumar.engine.base import Observation
@@ -73,17 +73,10 @@ def insert_job(
         user=user,
         name=spec.name,
         state=JobState.QUEUED,
-        cause=None,
-        values={},
-        reason=None,
         engine=engine,
-        handle=None,
         spec=spec,
         notes=notes,
         created_at=now,
-        started_at=None,
-        finished_at=None,
-        attempt=0,
         rank=rank,
     )
     values = {
@@ -125,26 +118,18 @@ def find_job(connection: Connection, job_id: str) -> JobRow:
 
 def standing(connection: Connection) -> Standing:
     """What a server that starts has to know."""
-    return Standing(queued_jobs(connection), active_jobs(connection), unsent_jobs(connection))
-
-
-def queued_jobs(connection: Connection) -> list[JobRow]:
-    """All that wait, in no special order."""
-    rows = connection.execute(select(jobs).where(jobs.c.state == JobState.QUEUED))
-    return [job_row(row) for row in rows]
+    waiting = _rows(connection, jobs.c.state == JobState.QUEUED)
+    return Standing(waiting, active_jobs(connection), _rows(connection, jobs.c.not_uploaded))
 
 
 def active_jobs(connection: Connection) -> list[tuple[JobRow, AttemptRecord]]:
     """All with an attempt under way, each with that attempt."""
-    rows = connection.execute(select(jobs).where(jobs.c.state.in_(ACTIVE))).all()
-    found = [job_row(row) for row in rows]
+    found = _rows(connection, jobs.c.state.in_(ACTIVE))
     return [(row, attempts_of(connection, row.seq)[-1]) for row in found]
 
 
-def unsent_jobs(connection: Connection) -> list[JobRow]:
-    """All that have ended and whose results are not uploaded."""
-    rows = connection.execute(select(jobs).where(jobs.c.not_uploaded))
-    return [job_row(row) for row in rows]
+def _rows(connection: Connection, which: ColumnElement[bool]) -> list[JobRow]:
+    return [job_row(row) for row in connection.execute(select(jobs).where(which)).all()]
 
 
 def results_arrived(connection: Connection, job_id: str) -> JobRow:

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.sql import Select
 
 from jumar.database.tables import jobs
-from jumar.jobs.rows import values_of
+from jumar.jobs.rows import job_summary
 from jumar.spec.records import JobSummary
 from jumar.spec.states import JobState
 
@@ -29,7 +29,7 @@ def page(connection: Connection, query: PageQuery) -> list[tuple[int, JobSummary
     rows = connection.execute(
         _filtered(select(*columns), query).order_by(jobs.c.seq.desc()).limit(query.limit)
     )
-    return [(row.seq, _summary(row)) for row in rows]
+    return [(row.seq, job_summary(row)) for row in rows]
 
 
 def count(connection: Connection, query: PageQuery) -> int:
@@ -58,24 +58,3 @@ def _filtered(query: Select[Any], wanted: PageQuery) -> Select[Any]:
     if wanted.before is not None:
         query = query.where(jobs.c.seq < wanted.before)
     return query
-
-
-def _summary(row: Row[Any]) -> JobSummary:
-    return JobSummary(
-        id=row.id,
-        name=row.name,
-        user=row.user,
-        state=JobState(row.state),
-        device=f"{row.kind}:{row.count}",
-        nodes=row.nodes,
-        priority=row.priority,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        engine=row.engine,
-        cause=row.cause,
-        values=values_of(row),
-        reason=row.reason,
-        attempt=row.attempt,
-        not_uploaded=row.not_uploaded,
-    )

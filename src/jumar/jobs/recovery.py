@@ -18,14 +18,13 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from jumar.database.access import Database, make_sqlite, sqlite_engine
 from jumar.database.tables import attempts, jobs, users
-from jumar.engine.base import Engine, HasCards
+from jumar.engine.base import Attempt, CarriesData, Engine, HasCards
 from jumar.engine.files import JobFiles
 from jumar.errors import DatabaseLost, JumarError
 from jumar.jobs import ledger
 from jumar.jobs.backup import prepare_backup, put_rows, remove_sqlite, write_backup
 from jumar.jobs.conductor import Conductor
 from jumar.jobs.folders import Folder, read_folders
-from jumar.jobs.results import staging_of
 from jumar.jobs.rows import Standing, because, cards_json
 from jumar.spec.causes import known
 from jumar.spec.devices import CardRef
@@ -36,6 +35,7 @@ _KindCard = tuple[str, CardRef]
 log = logging.getLogger(__name__)
 _RESTORE_LIMIT_S = 1800.0
 _SCRATCH = "recovery"
+_KEPT = ("number", "state", "created_at", "started_at", "finished_at", "exit_code", "tail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,26 +267,27 @@ class Recovery:
         connection.execute(delete(attempts).where(attempts.c.job_seq == seq))
         rows = [
             {
-                "job_seq": seq,
-                "number": attempt.number,
-                "state": attempt.state,
-                "cards": cards_json(_taken(attempt, folder, free)),
-                "created_at": attempt.created_at,
-                "started_at": attempt.started_at,
-                "finished_at": attempt.finished_at,
-                "exit_code": attempt.exit_code,
+                **{name: getattr(attempt, name) for name in _KEPT},
                 **_why(attempt),
-                "tail": attempt.tail,
+                "job_seq": seq,
+                "cards": cards_json(_taken(attempt, folder, free)),
             }
             for attempt in folder.attempts
         ]
         connection.execute(insert(attempts), rows)
 
     def _has_unsent(self, folder: Folder) -> bool:
-        if not folder.spec.sends_results:
+        if not folder.spec.sends_results or not isinstance(self._engine, CarriesData):
             return False
-        directory = self._files.directory(folder.id)
-        record = staging_of(self._engine, folder.id, folder.last.number, folder.spec, directory)
+        last = Attempt(
+            job_id=folder.id,
+            number=folder.last.number,
+            user=folder.user,
+            spec=folder.spec,
+            directory=self._files.directory(folder.id),
+            cards=(),
+        )
+        record = self._engine.staging(last)
         return record is not None and record.has_unsent
 
 

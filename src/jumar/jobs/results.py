@@ -10,8 +10,6 @@ from jumar.database.complaints import Complaints
 from jumar.engine.base import Attempt, CarriesData, Engine
 from jumar.errors import JumarError
 from jumar.jobs.rows import JobRow
-from jumar.spec.job import JobSpec
-from jumar.spec.records import StagingRecord
 
 log = logging.getLogger(__name__)
 RESEND_EVERY_S = 300.0
@@ -67,16 +65,6 @@ class Results:
         except (JumarError, OSError) as error:
             self._complaints.say(f"the results of job {attempt.job_id}", error)
         return False
-
-
-def staging_of(
-    engine: Engine, job_id: str, number: int, spec: JobSpec, directory: Path
-) -> StagingRecord | None:
-    """How far the data of an attempt was carried that the list does not have yet."""
-    attempt = Attempt(
-        job_id=job_id, number=number, user="", spec=spec, directory=directory, cards=()
-    )
-    return engine.staging(attempt) if isinstance(engine, CarriesData) else None
 
 
 def last_attempt(row: JobRow, directory: Path) -> Attempt:

@@ -1,9 +1,10 @@
 """Rows of the tables of jobs and attempts, as records and back."""
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Row
 
@@ -15,6 +16,8 @@ from jumar.spec.records import AttemptRecord, JobRecord, JobSummary, StagingReco
 from jumar.spec.states import AttemptState, JobState
 from jumar.words.reasons import cause_sentence
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
@@ -25,40 +28,30 @@ class JobRow:
     user: str
     name: str
     state: JobState
-    cause: str | None
-    values: Values
-    reason: str | None
+    cause: str | None = None
+    values: Values = field(default_factory=dict[str, str | int])
+    reason: str | None = None
     engine: str
-    handle: str | None
+    handle: str | None = None
     spec: JobSpec
     notes: tuple[str, ...]
     created_at: float
-    started_at: float | None
-    finished_at: float | None
-    attempt: int
+    started_at: float | None = None
+    finished_at: float | None = None
+    attempt: int = 0
     not_uploaded: bool = False
     rank: int = USUAL_PRIORITY
 
     def summary(self) -> JobSummary:
         """The job as lists show it."""
-        return JobSummary(
-            id=self.id,
-            name=self.name,
-            user=self.user,
-            state=self.state,
-            device=str(self.spec.device),
-            nodes=self.spec.nodes,
-            priority=self.spec.priority,
-            created_at=self.created_at,
-            started_at=self.started_at,
-            finished_at=self.finished_at,
-            engine=self.engine,
-            cause=self.cause,
-            values=self.values,
-            reason=self.reason,
-            attempt=self.attempt,
-            not_uploaded=self.not_uploaded,
-        )
+        spec = self.spec
+        asked: dict[str, Any] = {
+            "device": str(spec.device),
+            "nodes": spec.nodes,
+            "priority": spec.priority,
+        }
+        same = {name: getattr(self, name) for name in _names(JobSummary) if name not in asked}
+        return JobSummary(**same, **asked)
 
     def record(
         self,
@@ -72,7 +65,7 @@ class JobRow:
         """All about the job as it is shown to people."""
         summary = self.summary()
         return JobRecord(
-            **{field.name: getattr(summary, field.name) for field in fields(summary)},
+            **{name: getattr(summary, name) for name in _names(JobSummary)},
             spec=self.spec.masked(),
             attempts=attempts,
             waiting=waiting,
@@ -95,46 +88,29 @@ class Standing:
 
 def job_row(row: Row[Any]) -> JobRow:
     """A row of the table; ValueError when its spec or its state is none."""
-    return JobRow(
-        seq=row.seq,
-        id=row.id,
-        user=row.user,
-        name=row.name,
-        state=JobState(row.state),
-        cause=row.cause,
-        values=values_of(row),
-        reason=row.reason,
-        engine=row.engine,
-        handle=row.handle,
-        spec=JobSpec.model_validate_json(row.spec),
-        notes=tuple(json.loads(row.notes)),
-        created_at=row.created_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        attempt=row.attempt,
-        not_uploaded=row.not_uploaded,
-        rank=row.rank,
-    )
+    spec, notes = JobSpec.model_validate_json(row.spec), tuple(json.loads(row.notes))
+    return _record(JobRow, row, state=JobState(row.state), spec=spec, notes=notes)
+
+
+def job_summary(row: Row[Any]) -> JobSummary:
+    """A job as lists show it, without its spec."""
+    return _record(JobSummary, row, state=JobState(row.state), device=f"{row.kind}:{row.count}")
 
 
 def attempt_record(row: Row[Any]) -> AttemptRecord:
     """A row of the table of attempts."""
-    return AttemptRecord(
-        number=row.number,
-        state=AttemptState(row.state),
-        engine=row.engine,
-        handle=row.handle,
-        segment=row.segment,
-        cards=cards_of(row.cards),
-        created_at=row.created_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        exit_code=row.exit_code,
-        cause=row.cause,
-        values=values_of(row),
-        reason=row.reason,
-        tail=row.tail,
-    )
+    return _record(AttemptRecord, row, state=AttemptState(row.state), cards=cards_of(row.cards))
+
+
+def _record(kind: type[T], row: Row[Any], **made: Any) -> T:
+    """A record of the columns that are named like its fields, apart from what was `made` of them."""
+    made["values"] = json.loads(row.cause_values) if row.cause_values else {}
+    return kind(**made, **{name: getattr(row, name) for name in _names(kind) if name not in made})
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))
 
 
 def because(cause: Cause | None, values: Values, reason: str | None = None) -> dict[str, Any]:
@@ -144,11 +120,6 @@ def because(cause: Cause | None, values: Values, reason: str | None = None) -> d
         "cause_values": json.dumps(values, ensure_ascii=False) if values else None,
         "reason": reason or cause_sentence(cause, values, "en"),
     }
-
-
-def values_of(row: Row[Any]) -> dict[str, str | int]:
-    """The values of a row's cause."""
-    return json.loads(row.cause_values) if row.cause_values else {}
 
 
 def cards_json(cards: tuple[CardRef, ...]) -> str:

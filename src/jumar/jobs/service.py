@@ -1,7 +1,7 @@
 """What the platform does with jobs, as its server offers it: submit, list, show, stop, run again, remove."""
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from io import FileIO
 from pathlib import Path
@@ -21,7 +21,7 @@ from jumar.errors import (
     SubmitRefused,
 )
 from jumar.jobs import ledger, listing, naming, use
-from jumar.jobs.archives import CodeArchives, Incoming
+from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
@@ -85,11 +85,11 @@ class JobService:
         self._running_limit = running_limit or None
         self._queue_limit = queue_limit or None
         self._half_life_days = half_life_days
-        self._archives = CodeArchives(home / "code")
+        self.archives = CodeArchives(home / "code")
         self._conductor = Conductor(
             database=database,
             engine=engine,
-            archives=self._archives,
+            archives=self.archives,
             folder=folder,
             user_limit=self._user_limit,
             running_limit=self._running_limit,
@@ -158,7 +158,7 @@ class JobService:
             )
         archive = None
         if isinstance(spec.code, ArchivedCode):
-            archive = self._archives.find(spec.code.archive)
+            archive = self.archives.find(spec.code.archive)
         return self._engine.plan(spec, archive=archive, user=user)
 
     def submit(
@@ -348,18 +348,6 @@ class JobService:
     def open_log(self, job: str, node: int, rank: int) -> FileIO:
         """A rank's log; NotFound while it does not exist."""
         return self._files.open_log(self._row(job).id, node, rank)
-
-    def has_code(self, digest: str) -> bool:
-        """Whether this code was uploaded before."""
-        return self._archives.has(digest)
-
-    def receive_code(self, digest: str, chunks: Iterable[bytes]) -> None:
-        """Keep uploaded code."""
-        self._archives.receive(digest, chunks)
-
-    def begin_code(self, digest: str) -> Incoming:
-        """Code whose bytes come one by one; close it when done."""
-        return self._archives.begin(digest)
 
     def _row(self, job: str) -> JobRow:
         with self._database.read() as connection:

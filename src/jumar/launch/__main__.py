@@ -32,14 +32,13 @@ def _open_closed_files() -> None:
 
 
 def _attempt(arguments: Sequence[str]) -> int:
-    from jumar.launch.jobdir.files import JobDir
     from jumar.launch.jobdir.untrusted import Unusable
-    from jumar.launch.options import BadUsage, parse_job
+    from jumar.launch.options import parse_job
+    from jumar.launch.ranks.cards import BadUsage
 
     try:
-        asked = parse_job(arguments)
-        directory = JobDir(asked.directory, asked.attempt, asked.node, asked.control)
-        if asked.dry_run:
+        directory, dry_run = parse_job(arguments)
+        if dry_run:
             from jumar.launch.node.attempt import describe_attempt
 
             sys.stdout.write(describe_attempt(directory))

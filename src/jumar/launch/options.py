@@ -8,6 +8,10 @@ import re
 import sys
 from typing import Dict, FrozenSet, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.nodes.team import Meeting
+from jumar.launch.ranks.cards import BadUsage
+
 KINDS = ("npu", "gpu", "sim", "cpu")
 _DEVICES = re.compile(r"(?:(npu|gpu|sim|cpu)(?::(\d{1,5}))?|(\d{1,5})|(auto|all))", re.I)
 _USAGE = "jumar launch [options] (SCRIPT.py | -m MODULE | PROGRAM) [arguments]"
@@ -42,14 +46,6 @@ _FLAG_VARIABLES = {
 """What torchrun reads for options that are not given; flags are numbers."""
 
 
-class BadUsage(Exception):
-    """An argument that cannot be used."""
-
-    def __init__(self, message: str, hint: str = "jumar launch --help") -> None:
-        super().__init__(message)
-        self.hint = hint
-
-
 class Options(NamedTuple):
     """What was asked for."""
 
@@ -61,18 +57,7 @@ class Options(NamedTuple):
     """None: whatever cards there are, else processes."""
     per_node: Optional[int]
     """Ranks on this node; None: one for each card, or each core where there are no cards."""
-    nodes: int
-    node: Optional[int]
-    """None: node 0 where the address of node 0 is this machine's, else as node 0 counts."""
-    master: str
-    port: int
-    """0: any free one."""
-    run_id: str
-    join_limit_s: float
-    node_limit_s: float
-    grace_s: float
-    restarts: int
-    straggler_s: float
+    meeting: Meeting
     log_dir: Optional[str]
     framework: str
     rank_table: Optional[str]
@@ -85,17 +70,6 @@ class Options(NamedTuple):
     shown: Optional[FrozenSet[int]]
     """The local ranks whose lines are printed; None: all."""
     quiet: bool
-    dry_run: bool
-
-
-class JobOptions(NamedTuple):
-    """Which attempt of which job to run, and on which of its nodes."""
-
-    directory: str
-    attempt: int
-    node: int
-    control: Optional[str]
-    """Where the platform's files of the attempt are, if not in the job directory."""
     dry_run: bool
 
 
@@ -116,8 +90,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
         raise
 
 
-def parse_job(arguments: Sequence[str]) -> JobOptions:
-    """The command line of one attempt of a job; raises BadUsage."""
+def parse_job(arguments: Sequence[str]) -> Tuple[JobDir, bool]:
+    """Which attempt of a job to run, on which node, and whether only to say how; raises BadUsage."""
     parser = _Parser(prog="jumar launch JOBDIR", allow_abbrev=False)
     parser.add_argument("directory")
     parser.add_argument("--attempt", type=_count, required=True, metavar="N")
@@ -125,8 +99,8 @@ def parse_job(arguments: Sequence[str]) -> JobOptions:
     parser.add_argument("--control", type=os.path.abspath, metavar="DIR")
     parser.add_argument("--dry-run", action="store_true")
     given = parser.parse_args(arguments)
-    directory = os.path.abspath(given.directory)
-    return JobOptions(directory, given.attempt, given.node, given.control, given.dry_run)
+    root = os.path.abspath(given.directory)
+    return JobDir(root, given.attempt, given.node, given.control), given.dry_run
 
 
 def _stand_ins(environ: Mapping[str, str]) -> Dict[str, str]:
@@ -160,16 +134,19 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
         is_program=given.no_python,
         kind=kind,
         per_node=count,
-        nodes=nodes,
-        node=_node(given.node_rank, nodes, environ),
-        master=master,
-        port=port,
-        run_id=given.run_id,
-        join_limit_s=given.join_limit,
-        node_limit_s=given.node_limit,
-        grace_s=given.grace,
-        restarts=given.restarts,
-        straggler_s=given.straggler,
+        meeting=Meeting(
+            nodes=nodes,
+            node=_node(given.node_rank, nodes, environ),
+            master=master,
+            port=port,
+            run_id=given.run_id,
+            key=given.run_id,
+            grace_s=given.grace,
+            restarts=given.restarts,
+            join_limit_s=given.join_limit,
+            node_limit_s=given.node_limit,
+            straggler_s=given.straggler,
+        ),
         log_dir=given.log_dir,
         framework=given.framework,
         rank_table=given.rank_table,

@@ -78,6 +78,7 @@ ENDED = "ended"
 """A value of a job that waits for another attempt: the state that the last one ended in."""
 
 Form = tuple[str, ...]
+_OF_A_STEP = (("error",), ("step", "code"), ("step", "signal"), ("step", "limit_s"))
 FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.DONE: ((),),
     Cause.EXIT_CODE: (("code",),),
@@ -94,23 +95,13 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.WORK_FOLDER: (("folder", "error"),),
     Cause.FIXED_PATHS: (("command", "error"),),
     Cause.CANNOT_START: (("command", "error"),),
-    Cause.CODE: (
-        ("error",),
-        ("step", "code"),
-        ("step", "signal"),
-        ("step", "limit_s"),
-    ),
+    Cause.CODE: _OF_A_STEP,
     Cause.CODE_GONE: (("file",),),
     Cause.CODE_DAMAGED: (("error",),),
     Cause.CODE_ODD: (("file",),),
     Cause.CODE_OUTSIDE: (("file",),),
     Cause.GIT_ADDRESS: ((),),
-    Cause.REQUIREMENTS: (
-        ("error",),
-        ("step", "code"),
-        ("step", "signal"),
-        ("step", "limit_s"),
-    ),
+    Cause.REQUIREMENTS: _OF_A_STEP,
     Cause.REQUIREMENTS_FILE: (("file",),),
     Cause.NO_PYTHON: ((),),
     Cause.PYTHON_BROKEN: (("command", "error"),),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from jumar.jobs.scheduling.forecast import MOST_AHEAD, explain, forecast, local_clock
+from jumar.jobs.scheduling.forecast import MOST_AHEAD, explain, local_clock
 from jumar.jobs.scheduling.schedule import Pool, QueuedJob, RunningJob
 from jumar.spec.causes import Wait
 from jumar.spec.devices import CardRef
@@ -176,9 +176,9 @@ def test_a_job_that_is_not_in_the_line_any_more_is_put_where_it_was() -> None:
 def test_no_forecast_for_a_job_too_far_down_the_line() -> None:
     queue = [job(f"j{order:05}", 8, order) for order in range(MOST_AHEAD + 2)]
     near, far = queue[MOST_AHEAD // 10], queue[-1]
-    expected = forecast(near, queue, EIGHT, [], now=NOW, user_limit=None)
+    expected = explain(near, queue, EIGHT, [], now=NOW, user_limit=None).expected_start
     assert expected == NOW + 600.0 * (MOST_AHEAD // 10)
-    assert forecast(far, queue, EIGHT, [], now=NOW, user_limit=None) is None
+    assert explain(far, queue, EIGHT, [], now=NOW, user_limit=None).expected_start is None
 
 
 def test_the_clock_gives_the_date_unless_it_is_today() -> None:

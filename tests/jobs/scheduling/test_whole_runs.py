@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.jobs.scheduling.forecast import forecast
+from jumar.jobs.scheduling.forecast import explain
 from jumar.jobs.scheduling.line import Line, place_of
 from jumar.jobs.scheduling.schedule import QueuedJob, RunningJob, Start, schedule
 from jumar.jobs.scheduling.simulation import Moment, simulate
@@ -180,7 +180,8 @@ def test_a_head_starts_when_it_would_with_nobody_behind_it(load: Workload) -> No
         begun = {start.job_id for start in step.starts}
         ahead = [job for job in step.waiting if place_of(job) < place_of(head)]
         assert all(job.job_id in begun or job.kind != head.kind for job in ahead)
-        alone = forecast(head, step.waiting, load.pool, step.running, now=now, user_limit=None)
+        waits = explain(head, step.waiting, load.pool, step.running, now=now, user_limit=None)
+        alone = waits.expected_start
         assert starts_at[head.job_id] == alone
 
 
@@ -215,4 +216,5 @@ def test_a_forecast_comes_true_when_all_jobs_use_their_limit_and_nobody_else_com
         job = at_once[last][1]
         real = next(m.now for m in moments if any(s.job_id == job.job_id for s in m.starts))
         limit = load.user_limit
-        assert forecast(job, first.waiting, load.pool, (), now=0.0, user_limit=limit) == real
+        waits = explain(job, first.waiting, load.pool, (), now=0.0, user_limit=limit)
+        assert waits.expected_start == real

@@ -1,28 +1,32 @@
 """`LocalEngine`: jobs on this machine, one detached keeper per attempt."""
 
+import logging
 import os
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from jumar.devices.machine import Machine
+from jumar.devices.rank_part import rank_facts
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.files import JobFiles
-from jumar.engine.local.card_book import CardBook
 from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
 from jumar.engine.shared import stopping
-from jumar.engine.shared.files import Roots, write_files
+from jumar.engine.shared.files import CardFacts, Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.engine.shared.observing import Observer
-from jumar.engine.shared.stages import Stages
+from jumar.errors import JumarError
 from jumar.launch.jobdir.claims import is_claimed
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
-from jumar.spec.devices import Card
+from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.records import Plan, StagingRecord
 from jumar.spec.states import AttemptState
 from jumar.store.users import UserStores
 
+logger = logging.getLogger(__name__)
 _REASONS = frozenset({AttemptState.STOPPED, AttemptState.TIMED_OUT, AttemptState.PREEMPTED})
 
 
@@ -130,3 +134,41 @@ class LocalEngine:
     def close(self) -> None:
         """Let the helper end when its last attempt has."""
         self._starter.close()
+
+
+class CardBook:
+    """What the launcher is told of an attempt's cards, as it cannot ask the machine's tools itself.
+
+    Numbers, generation and addresses do not change, so each card is asked once; thread-safe."""
+
+    def __init__(self, machine: Machine | None = None) -> None:
+        self._machine = machine
+        self._lock = threading.Lock()
+        self._known: dict[int, CardFacts] = {}
+
+    def facts(
+        self, kind: DeviceKind, ids: Iterable[int], cards: Iterable[Card]
+    ) -> tuple[CardFacts, ...]:
+        """One for each of the cards that the machine has; CPU slots have none."""
+        wanted = set(ids)
+        held = [card for card in cards if card.kind == kind and card.id in wanted]
+        if kind == DeviceKind.CPU:
+            return ()
+        if kind != DeviceKind.NPU:
+            return tuple({"id": card.id, "logical_id": card.logical_id} for card in held)
+        with self._lock:
+            new = [card for card in held if card.id not in self._known]
+            self._known.update((fact["id"], fact) for fact in self._ask(new))
+            return tuple(self._known[card.id] for card in held)
+
+    def _ask(self, cards: list[Card]) -> list[CardFacts]:
+        if not cards:
+            return []
+        try:
+            return rank_facts(cards, self._machine)
+        except JumarError as error:
+            logger.warning("addresses will be missing in the rank table: %s", error)
+            return [
+                {"id": card.id, "logical_id": card.logical_id, "generation": card.generation}
+                for card in cards
+            ]

@@ -7,7 +7,7 @@ from jumar.errors import EngineFailed
 from jumar.launch.jobdir.census import Census, keeps
 from jumar.launch.jobdir.claims import Claim, read_claim
 from jumar.launch.jobdir.files import JobDir, is_plain
-from jumar.launch.jobdir.stops import ask_to_stop
+from jumar.launch.jobdir.job import ask_to_stop
 from jumar.launch.jobdir.untrusted import Unusable
 from jumar.launch.processes import process
 

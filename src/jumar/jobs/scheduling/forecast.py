@@ -43,31 +43,6 @@ def local_clock(when: float, now: float) -> str:
     return time.strftime("%H:%M" if same_day else "%Y-%m-%d %H:%M", then)
 
 
-def forecast(
-    job: QueuedJob,
-    queue: Iterable[QueuedJob],
-    pool: Pool,
-    running: Iterable[RunningJob],
-    *,
-    now: float,
-    user_limit: int | None,
-    running_limit: int | None = None,
-) -> float | None:
-    """When the job starts if all jobs use their whole limit.
-
-    None if that depends on a job without a limit, if it never starts, or if it is too far ahead to
-    be worth the work."""
-    return _foresee(
-        job,
-        _ahead(job, queue),
-        pool,
-        running,
-        now=now,
-        user_limit=user_limit,
-        running_limit=running_limit,
-    )
-
-
 def explain(
     job: QueuedJob,
     queue: Iterable[QueuedJob],
@@ -82,7 +57,7 @@ def explain(
 ) -> Waiting:
     """Why the job waits."""
     running = tuple(running)
-    ahead = _ahead(job, queue)
+    ahead = tuple(takewhile(lambda other: other.job_id != job.job_id, queue))
     limits = {"user_limit": user_limit, "running_limit": running_limit}
     decided = Pass(Holdings(pool, running, **limits), now)
     for other in ahead:
@@ -176,10 +151,6 @@ def _overtaken(job: QueuedJob, ahead: Iterable[QueuedJob], shares: Shares) -> _O
                 groups[group] = None
     put_last = job.rank < USUAL_PRIORITY
     return _Overtaken(tuple(users), tuple(groups), put_ahead, put_last, has_own_ahead)
-
-
-def _ahead(job: QueuedJob, queue: Iterable[QueuedJob]) -> tuple[QueuedJob, ...]:
-    return tuple(takewhile(lambda other: other.job_id != job.job_id, queue))
 
 
 def _foresee(

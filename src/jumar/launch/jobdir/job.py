@@ -1,11 +1,15 @@
-"""job.json and request.json as records, checked when they are read."""
+"""What an attempt is told: job.json and request.json as records, checked when they are read, and the
+file that asks it to end."""
 
+import errno
+import os
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union, cast
 
 from jumar.launch.ascend.facts import CardFacts, facts_of
 from jumar.launch.jobdir.files import FORMAT, JobDir
 from jumar.launch.jobdir.untrusted import Unusable, read_object
+from jumar.launch.jobdir.whole import create_json
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 
@@ -186,3 +190,31 @@ def _built(path: str, build: Callable[[], T]) -> T:
         return build()
     except (KeyError, TypeError, ValueError) as error:
         raise Unusable(f"{path} is damaged: {type(error).__name__} {error}") from error
+
+
+def read_stop(directory: JobDir) -> Optional[str]:
+    """Why the attempt shall end; None while nobody asks, or while that cannot be told."""
+    try:
+        return str(read_object(directory.stop).get("why", "stopped"))
+    except OSError:
+        return None
+    except Unusable:
+        # The file exists: whatever it holds, somebody wants an end.
+        return "stopped"
+
+
+def prepare_stop(directory: JobDir) -> None:
+    """Make room for a later request to stop."""
+    create_json(directory.stop_ready, {"why": "stopped"})
+
+
+def ask_to_stop(directory: JobDir, why: str) -> None:
+    """Ask the attempt to end; once is enough. Needs no room on the disk where it was prepared."""
+    if os.path.lexists(directory.stop):
+        return
+    try:
+        create_json(directory.stop, {"why": why})
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        os.rename(directory.stop_ready, directory.stop)

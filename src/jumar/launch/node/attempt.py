@@ -14,8 +14,7 @@ from jumar.launch.jobdir.journal import Journal
 from jumar.launch.jobdir.whole import create_json, write_json
 from jumar.launch.node.run import NodeRun
 from jumar.launch.nodes.team import Hello, Meeting, group_of
-from jumar.launch.prepare import code, fixed_paths, platform_files, requirements, staging
-from jumar.launch.prepare.data import data_paths, data_variables, link_data
+from jumar.launch.prepare import code, platform_files, requirements, staging
 from jumar.launch.prepare.platform_files import JobTable, Part
 from jumar.launch.prepare.steps import Steps
 from jumar.launch.processes.control import Control, Stop
@@ -100,7 +99,7 @@ class Given(NamedTuple):
     ) -> NodePlan:
         """The plan of this node, once everything is in its place."""
         job, cards = self.job, self.request.card_facts
-        argv = arguments(job.command, data_paths(self.directory, job), environment.common)
+        argv = arguments(job.command, staging.data_paths(self.directory, job), environment.common)
         script = read_script(job.command, argv, folder, frameworks.named(job.framework))
         # A table that the job brings itself is meant; only torch has no use for any.
         path = job.environment.get("RANK_TABLE_FILE") or table.path
@@ -138,8 +137,8 @@ class Given(NamedTuple):
     def _platform_variables(self) -> Dict[str, str]:
         directory, job, deadline = self.directory, self.job, self.request.deadline
         made = {
-            **fixed_paths.variables(directory),
-            **data_variables(directory, job),
+            **platform_files.path_variables(directory),
+            **staging.data_variables(directory, job),
             **self.marks(),
             "JUMAR_JOB_DIR": directory.root,
             "JUMAR_CKPT_DIR": directory.path("ckpt"),
@@ -164,24 +163,15 @@ def describe_attempt(directory: JobDir) -> str:
 class Attempt(NodeRun):
     """One attempt on one node; `run` once."""
 
-    def __init__(
-        self,
-        directory: JobDir,
-        job: Job,
-        request: Request,
-        control: Control,
-        tree: Tree,
-        journal: Journal,
-    ) -> None:
-        self._given = Given(directory, job, request)
-        super().__init__(self._given.meeting, control, tree)
-        self.idle_limit_s = request.idle_limit_s
-        self._directory = directory
-        self._job = job
-        self._request = request
+    def __init__(self, given: Given, control: Control, tree: Tree, journal: Journal) -> None:
+        super().__init__(given.meeting, control, tree)
+        self._given = given
+        self._directory, self._job, self._request = given
+        self.idle_limit_s = given.request.idle_limit_s
         self._journal = journal
         self._python: Optional[Dict[str, str]] = None
-        self._steps = Steps(control, tree, directory.setup_log(directory.node), job.grace_s)
+        log = given.directory.setup_log(given.directory.node)
+        self._steps = Steps(control, tree, log, given.job.grace_s)
 
     def run(self) -> Ending:
         """Prepare, run, and say how it ended."""
@@ -235,7 +225,7 @@ class Attempt(NodeRun):
         if request.staging is not None:
             self._journal.add("inputs")
             staging.bring(request.staging, directory, self._steps, self._given.marks())
-        link_data(directory, job)
+        staging.link_data(directory, job)
 
     def _prepare_node(self) -> NodePlan:
         directory, job = self._directory, self._job
@@ -252,7 +242,7 @@ class Attempt(NodeRun):
         )
         platform_files.write_variables(directory, job, table, addresses, environment.common)
         home = environment.common.get("HOME")
-        view = fixed_paths.provide(directory, job, home, folder, troubles)
+        view = platform_files.provide_paths(directory, job, home, folder, troubles)
         self._warn(troubles)
         return self._given.plan(folder, environment, table, view)
 

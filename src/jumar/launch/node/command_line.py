@@ -12,13 +12,13 @@ from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 from jumar.launch.node.run import NodeRun
 from jumar.launch.node.stream import Shown, Stream
-from jumar.launch.nodes.team import Hello, Meeting, Message, group_of
-from jumar.launch.options import BadUsage, Options, parse, program_of
+from jumar.launch.nodes.team import Hello, Message, group_of
+from jumar.launch.options import Options, parse, program_of
 from jumar.launch.processes import pair
 from jumar.launch.processes.control import Control
 from jumar.launch.processes.supervise import RUN_AGAIN, Outcome
 from jumar.launch.processes.tree import Tree
-from jumar.launch.ranks.cards import Choice, choose
+from jumar.launch.ranks.cards import BadUsage, Choice, choose
 from jumar.launch.ranks.environment import Environment
 from jumar.launch.ranks.frameworks import Devices, Group
 from jumar.launch.ranks.plan import TABLE_NAME, Cores, NodePlan, Script, cores_for, read_script
@@ -49,7 +49,6 @@ class Launch(NamedTuple):
     """What a command line asks for, on this machine."""
 
     options: Options
-    meeting: Meeting
     choice: Choice
     argv: List[str]
     script: Script
@@ -73,7 +72,6 @@ class Launch(NamedTuple):
         kind = choice.kind if options.bind else "none"
         return cls(
             options=options,
-            meeting=_meeting(options),
             choice=choice,
             argv=argv,
             script=script,
@@ -104,8 +102,9 @@ class Launch(NamedTuple):
     def describe(self) -> str:
         """For --dry-run: all ranks of this node, as if each node had as many."""
         path = f"LOGS/{TABLE_NAME}" if self.rank_table == "make" else self.rank_table
-        node, counts = self.meeting.node or 0, [self.choice.size] * self.meeting.nodes
-        group = group_of(self.meeting, node, counts, self.meeting.port, self._address())
+        meeting = self.options.meeting
+        node, counts = meeting.node or 0, [self.choice.size] * meeting.nodes
+        group = group_of(meeting, node, counts, meeting.port, self._address())
         devices = Devices(self.choice.kind, self.choice.facts, path)
         return self._plan("LOGS", devices).describe(group)
 
@@ -140,18 +139,19 @@ class Launch(NamedTuple):
                     raise apply.RankTableError(fault)
                 apply.write_table(path, table)
             else:
-                limit_s = self.meeting.join_limit_s
+                limit_s = self.options.meeting.join_limit_s
                 table = apply.use_rank_table(path, limit_s=limit_s, pause=pause)
         except apply.RankTableError as error:
             raise SetupFailed("rank-table", str(error)) from error
         return Devices(kind, facts, path, apply.ranks_of_cards(table, self._address(), facts))
 
     def _address(self) -> str:
-        if self.meeting.nodes == 1 and self.rank_table is None:
-            return self.meeting.master
+        meeting = self.options.meeting
+        if meeting.nodes == 1 and self.rank_table is None:
+            return meeting.master
         from jumar.launch.ascend.ranktable import host_address
 
-        towards = self.meeting.master if self.meeting.nodes > 1 else None
+        towards = meeting.master if meeting.nodes > 1 else None
         return host_address(towards, self.environment.inherited)
 
 
@@ -166,7 +166,7 @@ class _Front:
         kept = self._options.log_dir
         try:
             base = os.path.abspath(kept) if kept else tempfile.mkdtemp(prefix="jumar-launch-")
-            logs = os.path.join(base, f"node{self._options.node or 0}")
+            logs = os.path.join(base, f"node{self._options.meeting.node or 0}")
             os.makedirs(logs, exist_ok=True)
             stream = Stream(logs, None if self._options.quiet else 1, self._launch.shown)
         except OSError as error:
@@ -229,7 +229,7 @@ class _Run(NodeRun):
     """The supervisor's work."""
 
     def __init__(self, launch: Launch, logs: str, said: int, channel: int) -> None:
-        super().__init__(launch.meeting, Control(keeper=channel), Tree(None))
+        super().__init__(launch.options.meeting, Control(keeper=channel), Tree(None))
         self._launch = launch
         self._logs = logs
         self._said = said
@@ -282,22 +282,6 @@ def _when_asked(outcome: Outcome) -> str:
     if any(exit_.signal == signal.SIGKILL for exit_ in outcome.exits):
         return "the ranks did not end within the grace period, and were killed"
     return "the ranks were asked to end, and did not exit with 0 or 75"
-
-
-def _meeting(options: Options) -> Meeting:
-    return Meeting(
-        nodes=options.nodes,
-        node=options.node,
-        master=options.master,
-        port=options.port,
-        run_id=options.run_id,
-        key=options.run_id,
-        grace_s=options.grace_s,
-        restarts=options.restarts,
-        join_limit_s=options.join_limit_s,
-        node_limit_s=options.node_limit_s,
-        straggler_s=options.straggler_s,
-    )
 
 
 def _current_folder() -> str:

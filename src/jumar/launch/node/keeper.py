@@ -14,10 +14,9 @@ from jumar.launch.jobdir import claims, endings
 from jumar.launch.jobdir.claims import Claim
 from jumar.launch.jobdir.endings import Seen
 from jumar.launch.jobdir.files import JobDir, make_folders
-from jumar.launch.jobdir.job import Job, Request, read_job, read_request
+from jumar.launch.jobdir.job import Job, Request, read_job, read_request, read_stop
 from jumar.launch.jobdir.journal import Journal
-from jumar.launch.jobdir.stops import read_stop
-from jumar.launch.node.attempt import Attempt
+from jumar.launch.node.attempt import Attempt, Given
 from jumar.launch.processes import cgroup, pair, process
 from jumar.launch.processes.control import Control
 from jumar.launch.processes.pair import Supervisor
@@ -102,7 +101,7 @@ def _supervise(
     started_at = time.time()
     journal = Journal(directory, job.job_id, request.notify)
     tree = Tree(cgroup.make(place))
-    ending = Attempt(directory, job, request, control, tree, journal).run()
+    ending = Attempt(Given(directory, job, request), control, tree, journal).run()
     tree.dissolve()
     endings.forget_keys(directory)
     ending = ending._replace(started_at=started_at, finished_at=time.time())

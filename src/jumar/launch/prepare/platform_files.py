@@ -1,6 +1,13 @@
-"""hccl.json and pod.env in the job directory, for scripts that were written for other platforms."""
+"""What scripts written for other platforms count on: hccl.json and pod.env in the job directory, and
+fixed paths.
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+/pod.env, /cache and ModelArts' folders come true in a view of the job's own (`namespace`);
+~/tensorboard/<job>/logs is a link in the home folder. Only what the command, the job's variables
+or small text files of its code mention is made; looking for that is bounded."""
+
+import os
+import re
+from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set
 
 from jumar.launch.ascend import apply
 from jumar.launch.ascend.facts import CardFacts
@@ -8,8 +15,22 @@ from jumar.launch.ascend.ranktable.podenv import Pod, pod_variables, render, wri
 from jumar.launch.ascend.ranktable.records import RankTable, RankTableError
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job
+from jumar.launch.prepare.staging import data_paths
+from jumar.launch.processes.namespace import Mount, View, trial, view_of
 
 Part = Optional[Dict[str, Any]]
+_MODELARTS = "/home/ma-user/modelarts"
+_WHOLE = rb"(?<![\w.~/})$-])/(?:(?P<pod>pod\.env)|(?P<cache>cache)|(?P<ma>home/ma-user/modelarts))(?![\w.-])"
+_BOARD = rb"(?:~|HOME\}?|/root|/home/[\w.-]+)/(?P<board>tensorboard)\b"
+_NAMES = rb"JUMAR_(?:(?P<cache_dir>CACHE)|(?P<board_dir>TENSORBOARD))_DIR"
+_MENTION = re.compile(b"|".join((_WHOLE, _BOARD, _NAMES)))
+# Looked for first: most texts have none, and a plain search is many times quicker.
+_SIGNS = (b"/pod.env", b"/cache", b"/modelarts", b"/tensorboard", b"JUMAR_")
+_ENDINGS = (".py", ".sh", ".yaml", ".yml")
+_SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
+MOST_FILE_BYTES = 1 << 20
+_MOST_BYTES = 16 << 20
+MOST_ENTRIES = 4000
 
 
 class JobTable(NamedTuple):
@@ -68,3 +89,110 @@ def write_variables(
         # As the ranks have it: counted within the visible devices.
         variables["DEVICE_ID"] = "0"
     write_pod_env(directory.pod_env, render(variables, environment))
+
+
+def path_variables(directory: JobDir) -> Dict[str, str]:
+    """What is set whether the paths can be made or not."""
+    return {
+        "JUMAR_CACHE_DIR": directory.path("cache"),
+        "JUMAR_TENSORBOARD_DIR": directory.path("tensorboard"),
+    }
+
+
+def provide_paths(
+    directory: JobDir, job: Job, home: Optional[str], folder: str, troubles: List[str]
+) -> Optional[View]:
+    """Make what the job mentions; what cannot be made is told in `troubles`."""
+    cache, board = directory.path("cache"), directory.path("tensorboard")
+    found = mentions(job, folder)
+    in_home = "board" in found or "tensorboard" in job.endpoints
+    if in_home or "board_dir" in found:
+        os.makedirs(board, exist_ok=True)
+    if in_home and home:
+        troubles += _link_board(board, os.path.join(home, "tensorboard", job.job_id))
+    if found & {"cache", "cache_dir"}:
+        os.makedirs(cache, exist_ok=True)
+    view = view_of(_mounts(directory, job, found), directory.attempt)
+    refusal = None if view is None else trial(view)
+    if view is not None and refusal is not None:
+        paths = ", ".join(mount.target for mount in view.mounts)
+        troubles.append(f"{paths} cannot be made for this job: {refusal}")
+        view = None
+    return view
+
+
+def mentions(job: Job, folder: str) -> FrozenSet[str]:
+    """Which of `pod`, `cache`, `ma`, `board`, `cache_dir`, `board_dir` a job speaks of."""
+    found: Set[str] = set()
+    words = [job.command] if isinstance(job.command, str) else job.command
+    for text in (*words, *job.environment.values()):
+        found.update(_in(text.encode("utf-8", "replace")))
+    left = _MOST_BYTES
+    for path in _texts(folder):
+        try:
+            with open(path, "rb") as file:
+                text = file.read(MOST_FILE_BYTES)
+        except OSError:
+            continue
+        found.update(_in(text))
+        left -= len(text)
+        if left <= 0:
+            break
+    return frozenset(found)
+
+
+def _in(text: bytes) -> Set[str]:
+    if not any(sign in text for sign in _SIGNS):
+        return set()
+    return {match.lastgroup for match in _MENTION.finditer(text) if match.lastgroup}
+
+
+def _texts(folder: str) -> Iterator[str]:
+    """Small text files, those at the top first; gives up on a folder that is very large."""
+    seen = 0
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop(0)) as found:
+                for entry in found:
+                    seen += 1
+                    if seen > MOST_ENTRIES:
+                        return
+                    if entry.is_dir(follow_symlinks=False):
+                        if entry.name not in _SKIPPED and not entry.name.startswith("."):
+                            waiting.append(entry.path)
+                    elif entry.name.endswith(_ENDINGS) and _is_small(entry):
+                        yield entry.path
+        except OSError:
+            continue
+
+
+def _is_small(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_file() and entry.stat().st_size <= MOST_FILE_BYTES
+    except OSError:
+        return False
+
+
+def _mounts(directory: JobDir, job: Job, found: FrozenSet[str]) -> List[Mount]:
+    made: List[Mount] = []
+    if "pod" in found:
+        made.append(Mount("/pod.env", directory.pod_env))
+    if "cache" in found:
+        made.append(Mount("/cache", directory.path("cache")))
+    if "ma" in found:
+        data = data_paths(directory, job)
+        for side, names in (("inputs", list(job.inputs)), ("outputs", list(job.outputs))):
+            made += [Mount(f"{_MODELARTS}/{side}/{name}_0", data[name]) for name in names]
+    return made
+
+
+def _link_board(board: str, place: str) -> List[str]:
+    link = os.path.join(place, "logs")
+    try:
+        os.makedirs(place, exist_ok=True)
+        if not os.path.lexists(link):
+            os.symlink(board, link)
+    except OSError as error:
+        return [f"{link} cannot be made: {error.strerror}"]
+    return []

@@ -1,14 +1,16 @@
-"""Data to and from the node, around the ranks: programs of the platform, run and watched here like
-any other, since a launcher has neither the packages nor the keys for it.
+"""The data of a job: where its inputs and outputs are in the job directory, and how they are carried
+to and from the node, around the ranks, by programs of the platform. Those are run and watched here
+like any other, since a launcher has neither the packages nor the keys for it.
 
 Inputs that do not come fail the attempt. Results that do not go never do: they stay in the job
 directory, and the programs' own status says so."""
 
 import math
+import os
 from typing import Dict, List
 
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.jobdir.job import Staging
+from jumar.launch.jobdir.job import Job, Staging
 from jumar.launch.jobdir.untrusted import Unusable, read_object
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes.control import Control
@@ -76,3 +78,39 @@ def _error(staging: Staging) -> str:
         return str(read_object(staging.status).get("error") or "")
     except (OSError, Unusable):
         return ""
+
+
+def data_paths(directory: JobDir, job: Job) -> Dict[str, str]:
+    """The path of each input and output, as the job gets it."""
+    outputs = {name: target or directory.path("out", name) for name, target in job.outputs.items()}
+    return {**job.inputs, **outputs}
+
+
+def data_variables(directory: JobDir, job: Job) -> Dict[str, str]:
+    """The same in variables."""
+    paths = data_paths(directory, job)
+    inputs = {f"JUMAR_INPUT_{name.upper()}": paths[name] for name in job.inputs}
+    outputs = {f"JUMAR_OUTPUT_{name.upper()}": paths[name] for name in job.outputs}
+    return {**inputs, **outputs}
+
+
+def link_data(directory: JobDir, job: Job) -> None:
+    """Make `inputs/`, `out/` and `ckpt/` of the job directory."""
+    for name, path in job.inputs.items():
+        _link(path, directory.path("inputs", name))
+    for name, target in job.outputs.items():
+        own = directory.path("out", name)
+        os.makedirs(target or own, exist_ok=True)
+        if target is not None and os.path.normpath(target) != own:
+            _link(target, own)
+    if job.ckpt is not None:
+        os.makedirs(job.ckpt, exist_ok=True)
+        _link(job.ckpt, directory.path("ckpt"))
+    os.makedirs(directory.path("ckpt"), exist_ok=True)
+
+
+def _link(target: str, link: str) -> None:
+    os.makedirs(os.path.dirname(link), exist_ok=True)
+    if os.path.lexists(link):
+        return
+    os.symlink(target, link)

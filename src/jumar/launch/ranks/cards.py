@@ -10,7 +10,6 @@ import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, cast
 
 from jumar.launch.ascend.facts import CardFacts, facts_of
-from jumar.launch.options import BadUsage
 from jumar.launch.ranks.frameworks import SIM_DEVICES, VISIBLE
 
 _NODE = {
@@ -18,6 +17,14 @@ _NODE = {
     "gpu": ("/dev/nvidia[0-9]*", r"/dev/nvidia(\d+)"),
 }
 _UUID = re.compile(r"(?:GPU|MIG)-[\w/-]+")
+
+
+class BadUsage(Exception):
+    """An argument that cannot be used."""
+
+    def __init__(self, message: str, hint: str = "jumar launch --help") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class Choice(NamedTuple):

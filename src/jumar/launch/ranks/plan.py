@@ -5,7 +5,7 @@ From the two the ranks are made, here and nowhere else."""
 
 import os
 import shlex
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from jumar.launch.ascend.facts import CardFacts
 from jumar.launch.processes.namespace import View
@@ -59,21 +59,12 @@ class NodePlan(NamedTuple):
         """The ranks of this node, and the scheduler that a MindSpore cluster has on node 0."""
         if self.is_starter:
             variables = self.environment.of_starter(group, self.devices)
-            program = Program(
-                self.argv,
-                variables,
-                self.folder,
-                self._log(f"rank{group.first_rank}"),
-                view=self.view,
-            )
+            program = self._program(f"rank{group.first_rank}", variables)
             return [Rank(group.first_rank, program, is_starter=True)]
         made: List[Rank] = []
         if frameworks.needs_scheduler(self.framework, self.devices) and group.node == 0:
             variables = self.environment.of_scheduler(self.framework, group, self.devices)
-            program = Program(
-                self.argv, variables, self.folder, self._log("scheduler"), view=self.view
-            )
-            made.append(Rank(SCHEDULER, program, is_service=True))
+            made.append(Rank(SCHEDULER, self._program("scheduler", variables), is_service=True))
         return made + [self._rank(group, local_rank) for local_rank in range(group.local_count)]
 
     def describe(self, group: Group) -> str:
@@ -93,15 +84,9 @@ class NodePlan(NamedTuple):
             self.framework, group, self.devices, local_rank, alone=self.virtual_local_rank
         )
         rank = group.first_rank + local_rank
-        program = Program(
-            self._arguments(variables["LOCAL_RANK"]),
-            variables,
-            self.folder,
-            self._log(f"rank{rank}"),
-            self.cores.cpus[local_rank],
-            self.view,
-        )
-        return Rank(rank, program)
+        program = self._program(f"rank{rank}", variables)
+        argv = self._arguments(variables["LOCAL_RANK"])
+        return Rank(rank, program._replace(argv=argv, cpus=self.cores.cpus[local_rank]))
 
     def _arguments(self, local_rank: str) -> List[str]:
         option = self.local_rank
@@ -110,8 +95,9 @@ class NodePlan(NamedTuple):
         words = f"{option.spelling}={local_rank}"
         return [*self.argv[: option.at], words, *self.argv[option.at :]]
 
-    def _log(self, name: str) -> str:
-        return os.path.join(self.logs, f"{name}.log")
+    def _program(self, name: str, variables: Dict[str, str]) -> Program:
+        log = os.path.join(self.logs, f"{name}.log")
+        return Program(self.argv, variables, self.folder, log, view=self.view)
 
 
 class Script(NamedTuple):

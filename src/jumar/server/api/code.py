@@ -24,7 +24,7 @@ Digest = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="SHA-256 of t
 @router.head("/code/{digest}", status_code=204, summary="Is this code here?")
 async def has_code(site: SiteOf, _user: Member, digest: Digest) -> Response:
     """204 if it was uploaded before, 404 if not."""
-    found = await run_in_threadpool(site.service.has_code, digest)
+    found = await run_in_threadpool(site.service.archives.has, digest)
     return Response(status_code=204 if found else 404)
 
 
@@ -45,7 +45,7 @@ async def put_code(request: Request, site: SiteOf, user: Member, digest: Digest)
     if whole_number(declared, most=MOST_BYTES) is None:
         raise too_large(MOST_BYTES)
     async with site.uploads.place(user.name):
-        incoming = await run_in_threadpool(site.service.begin_code, digest)
+        incoming = await run_in_threadpool(site.service.archives.begin, digest)
         try:
             async for block in _blocks(request.stream()):
                 await run_in_threadpool(incoming.write, block)

@@ -3,37 +3,34 @@
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.server.edge.auth import Admin, Member
-from jumar.server.edge.exchange import answer
+from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import SiteOf
 from jumar.spec.records import GroupRecord, ShareReport
 
 router = APIRouter(tags=["groups"])
 
 
-class NewGroup(BaseModel):
+class NewGroup(Body):
     """A group to be made."""
 
-    model_config = ConfigDict(extra="forbid")
     name: Annotated[str, Field(min_length=1, max_length=64)]
     share: float = 1.0
 
 
-class ShareChange(BaseModel):
+class ShareChange(Body):
     """Another share of the site."""
 
-    model_config = ConfigDict(extra="forbid")
     share: float
 
 
-class Membership(BaseModel):
+class Membership(Body):
     """A user's share of the group; None keeps it, or is 1 for who is new in the group."""
 
-    model_config = ConfigDict(extra="forbid")
     share: float | None = None
 
 

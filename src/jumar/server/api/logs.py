@@ -9,8 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from jumar.errors import BadInput
-from jumar.server.api.follow import Follower, Start
-from jumar.server.api.logfile import OpenLog
+from jumar.server.api.follow import Follower, OpenLog, Start
 from jumar.server.edge.auth import OpenedJob, check_still_allowed, token_of
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.ranges import Part, parse_range, whole_number

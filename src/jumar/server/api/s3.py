@@ -6,14 +6,14 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.errors import NotFound
 from jumar.people.accounts import Accounts
 from jumar.server.edge.auth import Member
-from jumar.server.edge.exchange import answer
+from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.settings import Settings
 from jumar.spec.records import S3Keys
@@ -25,10 +25,9 @@ from jumar.store.rights import Guest
 router = APIRouter(tags=["store"])
 
 
-class KeysRequest(BaseModel):
+class KeysRequest(Body):
     """Whether to make new keys."""
 
-    model_config = ConfigDict(extra="forbid")
     renew: Annotated[bool, Field(description="Make new keys; old keys stop working.")] = False
 
 

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.server.edge.auth import Member
-from jumar.server.edge.exchange import answer
+from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.records import StoreAccount
 from jumar.store.credentials import obs_credential, validate
@@ -22,10 +22,9 @@ Kind = Literal["obs", "s3"]
 Text = Annotated[str, Field(max_length=1024)]
 
 
-class StoreKey(BaseModel):
+class StoreKey(Body):
     """A key, and the region or the address of the store that it is for."""
 
-    model_config = ConfigDict(extra="forbid")
     region: Text = ""
     endpoint: Text = ""
     access_key: Annotated[str, Field(min_length=1, max_length=1024)]

@@ -3,14 +3,14 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.errors import NotAllowed
 from jumar.people.tokens import still_held
 from jumar.server.edge.auth import Member, token_of
-from jumar.server.edge.exchange import answer
+from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.records import NewToken, TokenRecord, UserRecord
 
@@ -18,10 +18,9 @@ router = APIRouter(tags=["users"], prefix="/tokens")
 LONGEST_S = 10 * 365 * 24 * 3600
 
 
-class TokenRequest(BaseModel):
+class TokenRequest(Body):
     """What a new token is for, and how long it shall be good."""
 
-    model_config = ConfigDict(extra="forbid")
     label: Annotated[str, Field(min_length=1, max_length=128)]
     expires_s: Annotated[int | None, Field(ge=1, le=LONGEST_S)] = None
 

@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.people.tokens import still_held
 from jumar.server.api.s3 import admit_users, new_keys
 from jumar.server.edge.auth import Admin, Member, SignedIn, address_of, token_of
-from jumar.server.edge.exchange import answer
+from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.records import GivenPassword, UserRecord
 
@@ -21,25 +21,22 @@ router = APIRouter(tags=["users"])
 _hashing = CapacityLimiter(2)
 
 
-class Credentials(BaseModel):
+class Credentials(Body):
     """A name and its password."""
 
-    model_config = ConfigDict(extra="forbid")
     name: Annotated[str, Field(min_length=1, max_length=64)]
     password: Annotated[str, Field(max_length=1024)]
 
 
-class RoleChange(BaseModel):
+class RoleChange(Body):
     """What a user may do from now on."""
 
-    model_config = ConfigDict(extra="forbid")
     role: Literal["admin", "member", "pending"]
 
 
-class PasswordChange(BaseModel):
+class PasswordChange(Body):
     """The password so far and the one from now on."""
 
-    model_config = ConfigDict(extra="forbid")
     old: Annotated[str, Field(max_length=1024)] = ""
     new: Annotated[str, Field(max_length=1024)]
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict
 from pydantic_core import from_json, to_json
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -22,6 +23,12 @@ from jumar.spec.job import JobSpec
 
 MOST_MESSAGE = 4000
 MOST_SPEC_BYTES = 256 << 10
+
+
+class Body(BaseModel):
+    """What a small request says; fields that nobody knows are refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 def too_large(most_bytes: int) -> TooLarge:

@@ -23,7 +23,7 @@ import uvicorn
 from jumar.database.access import open_database
 from jumar.devices.cards import inventory
 from jumar.engine.local.engine import LocalEngine
-from jumar.engine.shared.stages import Stages
+from jumar.engine.shared.files import Stages
 from jumar.errors import HomeUnusable
 from jumar.jobs.service import JobService
 from jumar.launch.processes.descriptors import raise_limit

@@ -9,9 +9,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import NotFound
-from jumar.server.api.follow import Decoder
+from jumar.server.api.follow import Decoder, OpenLog
 from jumar.server.api.jobs import MOST_NUMBER
-from jumar.server.api.logfile import OpenLog
 from jumar.server.edge.auth import Member, OpenedJob, SignedIn, find_job
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import is_fragment, render

@@ -44,8 +44,6 @@ def make(
     form: str = V1_0,
     first_rank: int = 0,
     super_pod_id: Optional[str] = None,
-    pod_name: Optional[str] = None,
-    host_ip: Optional[str] = None,
 ) -> RankTable:
     """The table of one node, ranks by ascending device."""
     ordered = sorted(devices, key=lambda device: device.device_id)
@@ -62,9 +60,8 @@ def make(
         )
         for place, device in enumerate(ordered)
     )
-    extras = {"host_ip": host_ip} if host_ip else NOTHING
     pods = () if super_pod_id is None else (SuperPod(super_pod_id, (server_id,)),)
-    return RankTable(form, COMPLETED, (RankServer(server_id, found, pod_name, extras),), pods)
+    return RankTable(form, COMPLETED, (RankServer(server_id, found),), pods)
 
 
 def merge(parts: Sequence[RankTable], *, by_server_id: bool = False) -> RankTable:
