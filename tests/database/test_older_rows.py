@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
-from tests.memory_engine import MemoryEngine
 from tests.older import migrate
 
 from jumar.database.access import open_database
+from jumar.engine.memory import MemoryEngine
 from jumar.jobs.service import JobService
 from jumar.spec.devices import LOCAL_NODE, Card, CardRef, DeviceKind
 from jumar.spec.states import JobState

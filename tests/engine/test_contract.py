@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from tests.engine.conftest import CARDS, make_attempt, wait_final, wait_for
-from tests.memory_engine import MemoryEngine, MemorySite
 
 from jumar.engine.base import Attempt, CarriesData, Engine, HasCards, HasQueue
 from jumar.engine.local.engine import LocalEngine
+from jumar.engine.memory import MemoryEngine, MemorySite
 from jumar.errors import SubmitRefused
 from jumar.spec.causes import Cause
 from jumar.spec.devices import LOCAL_NODE

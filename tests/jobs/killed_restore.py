@@ -8,9 +8,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.memory_engine import MemoryEngine
-
 from jumar.database.access import open_database
+from jumar.engine.memory import MemoryEngine
 from jumar.jobs.service import JobService
 from jumar.spec.devices import Card, DeviceKind
 

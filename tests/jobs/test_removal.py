@@ -7,10 +7,10 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
-from tests.memory_engine import MemoryEngine
 from tests.tars import tar_of
 
 from jumar.database.access import Database, open_database
+from jumar.engine.memory import MemoryEngine
 from jumar.errors import Conflict, JumarError, NotFound
 from jumar.jobs import ledger
 from jumar.jobs.service import JobService

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.memory_engine import MemoryEngine
 from tests.tars import tar_of
 
 from jumar.database.access import open_database
+from jumar.engine.memory import MemoryEngine
 from jumar.errors import (
     BadInput,
     Conflict,

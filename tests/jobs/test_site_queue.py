@@ -5,9 +5,9 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
-from tests.memory_engine import MemorySite
 
 from jumar.database.access import open_database
+from jumar.engine.memory import MemorySite
 from jumar.jobs import patience
 from jumar.jobs.service import JobService
 from jumar.spec.causes import Cause

@@ -283,3 +283,20 @@ def test_a_node_that_the_request_does_not_have_is_refused(
     pair.write("echo up")
     ended = launcher.run(str(pair.root), *arguments)
     assert (ended.code, ended.errors.count("\n")) == (2, 1)
+
+
+def test_an_attempt_that_was_started_is_said_so(pair: NodesJob, launcher: Launcher) -> None:
+    pair.run("true")
+    ended = launcher.end(launcher.start(str(pair.root), "--attempt=1", "--node", "1"))
+    assert (ended.code, "attempt 1 of job j1 was already started on node 1" in ended.errors) == (
+        3,
+        True,
+    )
+
+
+def test_a_node_that_the_job_does_not_have_is_refused(pair: NodesJob, launcher: Launcher) -> None:
+    pair.write("true")
+    for options in (("--dry-run",), ()):
+        arguments = ("--node", "2", *options, "--attempt", "1")
+        ended = launcher.end(launcher.start(str(pair.root), *arguments))
+        assert (ended.code, "has no node 2" in ended.errors) == (2, True)

@@ -86,7 +86,7 @@ def test_the_first_failing_rank_is_named_with_its_tail_and_the_rest_are_conseque
     assert ended.code == 1
     assert "jumar launch: rank 2 exited with code 1" in ended.errors
     assert "ValueError: bad batch" in ended.errors
-    assert "as a consequence: ranks 0, 1, 3 ended from here" in ended.errors
+    assert "as a consequence: ranks 0, 1, 3 ended by the launcher" in ended.errors
 
 
 def test_a_rank_that_only_lost_its_peer_is_not_the_cause(launcher: Launcher) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.memory_engine import MemoryEngine
 from tests.store.conftest import moto_credential as moto_credential
 
 from jumar.database.access import open_database
+from jumar.engine.memory import MemoryEngine
 from jumar.errors import CODES
 from jumar.jobs.service import JobService
 from jumar.people.accounts import Accounts

@@ -45,7 +45,9 @@ def test_a_finished_job_is_sent_whole_and_ends(running: Running) -> None:
         assert answer.headers["Content-Type"].startswith("text/event-stream")
         seen = list(events(answer))
     assert text_of(seen) == text
-    assert seen[0] == Event("state", {"state": "failed", "reason": "exited with code 3"})
+    assert seen[0] == Event(
+        "state", {"state": "failed", "cause": None, "values": {}, "reason": "exited with code 3"}
+    )
     assert seen[-1] == Event("end", {"state": "failed"})
     logs = [event for event in seen if event.name == "log"]
     assert len(logs) > 5
@@ -89,7 +91,9 @@ def test_a_live_log_arrives_while_it_is_written(running: Running) -> None:
         rest = list(incoming)
     assert text_of(rest) == "last\n"
     assert rest[-1] == Event("end", {"state": "succeeded"})
-    assert Event("state", {"state": "succeeded", "reason": None}) in rest
+    assert (
+        Event("state", {"state": "succeeded", "cause": None, "values": {}, "reason": None}) in rest
+    )
 
 
 def test_following_the_tail_begins_some_lines_before_the_end(running: Running) -> None:

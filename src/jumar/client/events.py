@@ -5,8 +5,8 @@ try is told as an event."""
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 
@@ -35,6 +35,8 @@ class StateChange:
 
     state: JobState
     reason: str | None
+    cause: str | None = None
+    values: Mapping[str, str | int] = field(default_factory=dict[str, str | int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,12 @@ def _event(message: _Message) -> LogChunk | StateChange | End | None:
         if message.event == "log":
             return LogChunk(values["text"], int(values["offset"]), int(message.id or ""))
         if message.event == "state":
-            return StateChange(JobState(values["state"]), values.get("reason"))
+            return StateChange(
+                JobState(values["state"]),
+                values.get("reason"),
+                values.get("cause"),
+                values.get("values") or {},
+            )
         if message.event == "end":
             return End(JobState(values["state"]))
         if message.event == "refused":

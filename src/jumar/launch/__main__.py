@@ -13,11 +13,20 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run one command line and give the exit code."""
     _open_closed_files()
     arguments = sys.argv[1:] if arguments is None else arguments
-    if list(arguments[1:2]) == ["--attempt"]:
+    if _is_of_a_job(arguments):
         return _attempt(arguments)
     from jumar.launch.node.command_line import main as launch
 
     return launch(arguments)
+
+
+def _is_of_a_job(arguments: Sequence[str]) -> bool:
+    """Whether it names a job directory; a script may have an option called --attempt too."""
+    first = arguments[0] if arguments else ""
+    if first == "--attempt" or first.startswith("--attempt="):
+        return True
+    names_attempt = list(arguments[1:2]) == ["--attempt"] and not os.path.isfile(first)
+    return names_attempt or os.path.isfile(os.path.join(first, "job.json"))
 
 
 def _open_closed_files() -> None:
@@ -43,14 +52,18 @@ def _attempt(arguments: Sequence[str]) -> int:
 
             sys.stdout.write(describe_attempt(directory))
             return 0
-        from jumar.launch.node.keeper import run_attempt
+        from jumar.launch.node.keeper import ALREADY_CLAIMED, run_attempt
 
         if os.getpgrp() != os.getpid():
             os.setsid()
-        return run_attempt(directory)
+        code = run_attempt(directory)
     except (BadUsage, OSError, Unusable) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    if code == ALREADY_CLAIMED:
+        of = f"attempt {directory.number} of job {directory.job_id}"
+        print(f"error: {of} was already started on node {directory.node}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

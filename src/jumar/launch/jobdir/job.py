@@ -143,7 +143,10 @@ def read_job(directory: JobDir) -> Job:
             nodes=int(value.get("nodes") or 1),
         )
 
-    return _built(directory.job, build)
+    job = _built(directory.job, build)
+    if directory.node >= job.nodes:
+        raise Unusable(f"{directory.job} has no node {directory.node}")
+    return job
 
 
 def read_request(directory: JobDir) -> Request:

@@ -104,7 +104,7 @@ class Launch(NamedTuple):
         path = f"LOGS/{TABLE_NAME}" if self.rank_table == "make" else self.rank_table
         meeting = self.options.meeting
         node, counts = meeting.node or 0, [self.choice.size] * meeting.nodes
-        group = group_of(meeting, node, counts, meeting.port, self._address())
+        group = group_of(meeting, node, counts, meeting.port and meeting.port + 1, self._address())
         devices = Devices(self.choice.kind, self.choice.facts, path)
         return self._plan("LOGS", devices).describe(group)
 

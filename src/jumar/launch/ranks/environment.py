@@ -82,7 +82,7 @@ class Environment(NamedTuple):
     def shown(self, variables: Mapping[str, str]) -> List[str]:
         """What differs from the inherited ones, for a person to read; secrets are hidden."""
         return [
-            f"{name}={'(hidden)' if is_secret(name) else value}"
+            f"{name}={_shown(name, value)}"
             for name, value in sorted(variables.items())
             if self.inherited.get(name) != value
         ]
@@ -90,6 +90,14 @@ class Environment(NamedTuple):
     def _without_conflicts(self, framework: str, devices: Devices) -> Dict[str, str]:
         unwanted = frameworks.conflicting(framework, devices)
         return {name: value for name, value in self.common.items() if name not in unwanted}
+
+
+def _shown(name: str, value: str) -> str:
+    if is_secret(name):
+        return "(hidden)"
+    return (
+        "(chosen at start)" if name in ("MASTER_PORT", "MS_SCHED_PORT") and value == "0" else value
+    )
 
 
 def is_secret(name: str) -> bool:

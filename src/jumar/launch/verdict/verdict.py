@@ -245,7 +245,7 @@ def consequences(outcome: Outcome, cause: Optional[int], tails: Dict[int, str]) 
             words.append(f"{who(exit_.rank)} {describe(exit_)}" + (f" ({sign})" if sign else ""))
     if ended:
         numbers = ", ".join(str(rank) for rank in sorted(ended))
-        words.insert(0, f"rank{'s' if len(ended) > 1 else ''} {numbers} ended from here")
+        words.insert(0, f"rank{'s' if len(ended) > 1 else ''} {numbers} ended by the launcher")
     return words
 
 

@@ -140,7 +140,7 @@ class Follower:
                 # The state comes before the log: once it is final, what is read is the rest.
                 record = await self._look()
                 if record is not None:
-                    yield _event("state", {"state": record.state, "reason": record.reason})
+                    yield _event("state", _standing(record))
                 data = await run_in_threadpool(self._read)
                 event = self._log_event(data)
                 if event:
@@ -208,6 +208,15 @@ class Follower:
             await asyncio.wait_for(self._site.closing.wait(), POLL_S)
         except TimeoutError:
             return
+
+
+def _standing(record: JobSummary) -> dict[str, Any]:
+    return {
+        "state": record.state,
+        "cause": record.cause,
+        "values": dict(record.values),
+        "reason": record.reason,
+    }
 
 
 def _event(name: str, data: dict[str, Any], offset: int | None = None) -> bytes:
