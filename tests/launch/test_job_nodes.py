@@ -181,7 +181,7 @@ def test_nodes_that_do_not_meet_in_time_say_so(pair: NodesJob, launcher: Launche
     assert launcher.end(pair.started[0]).code == 0
     verdict = pair.verdict()
     assert (verdict["state"], verdict["cause"]) == ("failed", "nodes-apart")
-    assert verdict["reason"].endswith("node 1 did not come within 0.5 s")
+    assert verdict["reason"].endswith("node 1 did not join within 0.5 s")
 
 
 def facts(node: int) -> list[dict[str, Any]]:

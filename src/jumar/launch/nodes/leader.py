@@ -48,7 +48,7 @@ class Leader(Connected):
             if time.monotonic() >= until:
                 missing = [n for n in range(self._meeting.nodes) if n not in self._hellos]
                 raise NotTogether(
-                    f"{_names(missing)} did not come within {self._meeting.join_limit_s:g} s"
+                    f"{_names(missing)} did not join within {self._meeting.join_limit_s:g} s"
                 )
         counts = [self._hellos[node].size for node in range(self._meeting.nodes)]
         self.parts = [self._hellos[node].part for node in range(self._meeting.nodes)]
