@@ -51,7 +51,7 @@ test: setup-dev mindspore system lint
 test-strict: setup-dev mindspore system lint
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-# The full sizes, hours of work; a run that was stopped goes on where it was.
+# The full sizes, hours of work; an interrupted run continues where it stopped.
 test-full: setup-dev mindspore system
 	$(BIN)/python tools/full_test.py
 

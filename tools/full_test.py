@@ -27,7 +27,7 @@ INTRODUCTION = """\
 # The full test
 
 `make test` checks every promise at a small, fixed size. `make test-full` runs the full sizes below, part
-by part, and writes this page. A run that was stopped goes on where it was; parts that passed are not run
+by part, and writes this page. An interrupted run continues where it stopped; parts that passed are not run
 again until the code changes. The output of each part is in `.make/full-test/`.
 
 """

@@ -18,7 +18,7 @@ from jumar.spec.records import Waiting
 from jumar.spec.states import JobState
 
 STARTS = Waiting(
-    text="its turn has come, it starts in a moment",
+    text="it is next and starts in a moment",
     cause="starts",
     place_in_line=1,
     needs=1,

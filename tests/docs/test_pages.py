@@ -32,6 +32,8 @@ FENCE = re.compile(
     r"(?P<text>.*?)^```$",
     re.M | re.S,
 )
+ANY_FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 HOME = "/home/ann/.jumar"
 ADDRESS = "http://127.0.0.1:7420"
 DATABASE = "postgresql://jumar:secret@db.example.org/jumar"
@@ -64,6 +66,12 @@ def blocks_of(page: Path) -> list[Block]:
         for match in FENCE.finditer(text)
         if not match["skip"]
     ]
+
+
+def anchors_of(text: str) -> set[str]:
+    """What links can name in a page: its headings, as GitHub writes them in addresses."""
+    headings = re.findall(r"^#+ (.+?)\s*$", ANY_FENCE.sub("", text), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def steps_of(block: Block) -> list[Step]:
@@ -201,9 +209,19 @@ def test_both_readmes_show_the_same() -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, CHINESE], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-        if not target.startswith(("http://", "https://")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    for target, anchor in LINK.findall(page.read_text("utf-8")):
+        if target.startswith(("http://", "https://")):
+            continue
+        there = page.parent / target if target else page
+        assert there.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors_of(there.read_text("utf-8")), (
+            f"{page.name}: {target}#{anchor}"
+        )
+
+
+def test_anchors_are_those_of_the_headings() -> None:
+    text = "# The `jumar` CLI: a tour\n```console\n# a comment\n```\n## JP304_a-b\n"
+    assert anchors_of(text) == {"the-jumar-cli-a-tour", "jp304_a-b"}
 
 
 def test_the_checker_can_fail() -> None:

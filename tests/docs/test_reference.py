@@ -1,5 +1,6 @@
 """The reference pages name everything there is."""
 
+import inspect
 import json
 import re
 import subprocess
@@ -8,6 +9,7 @@ import urllib.request
 from dataclasses import fields
 from pathlib import Path
 
+from jumar.client import Client
 from jumar.settings import Settings
 from jumar.spec.job import JobSpec
 from jumar.spec.states import JobState
@@ -38,6 +40,13 @@ def test_spec_page_has_every_field_and_state() -> None:
         assert f"| `{name}` |" in page
     for state in JobState:
         assert f"`{state}`" in page
+
+
+def test_api_page_has_every_method_of_the_client() -> None:
+    page = (REFERENCE / "api.md").read_text("utf-8")
+    methods = {name for name, _ in inspect.getmembers(Client, callable) if name[0] != "_"}
+    assert methods
+    assert methods <= set(re.findall(r"`(\w+)\(", page))
 
 
 def test_api_page_has_every_call(live_home: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -329,6 +330,50 @@ def test_a_job_that_freezes_its_keepers_can_be_killed(workshop: Workshop) -> Non
     workshop.engine.kill(made)
     assert wait_final(workshop.engine, made).state is AttemptState.LOST
     assert workshop.left_over() == []
+
+
+HOLDS_THE_LOCK = """
+import fcntl, json, os, signal, sys, time
+path = os.environ["JUMAR_JOB_DIR"] + "/attempts/1/node0/claim.json"
+claim = json.load(open(path))
+if os.fork() == 0:
+    held = open(path)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    print("up", flush=True)
+    time.sleep(600)
+time.sleep(0.5)
+for pid in (claim["keeper"]["pid"], claim["pid"]):
+    os.kill(pid, signal.SIGKILL)
+"""
+
+
+def test_a_job_that_holds_its_own_claim_can_be_killed(workshop: Workshop) -> None:
+    made = workshop.attempt(["setsid", sys.executable, "-c", HOLDS_THE_LOCK])
+    workshop.engine.start(made)
+    wait_for(lambda: "up" in log_of(made), "it has the lock")
+    assert look(workshop.engine, made).state is AttemptState.RUNNING
+    workshop.engine.kill(made)
+    assert wait_final(workshop.engine, made).state is AttemptState.LOST
+    wait_for(lambda: workshop.left_over() == [], "nothing is left")
+
+
+def test_a_result_is_not_written_through_a_hard_link(workshop: Workshop, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    reserved = "$JUMAR_JOB_DIR/attempts/1/result.json.new"
+    _, seen = workshop.run(f"rm {reserved}; ln {precious} {reserved}")
+    assert (seen.state, precious.read_text()) == (AttemptState.SUCCEEDED, "precious")
+
+
+def test_a_long_forged_reason_is_cut(workshop: Workshop) -> None:
+    made = workshop.attempt(f"{BEGUN}; kill -9 $PPID; sleep 600")
+    forged = {"state": "failed", "cause": "no such cause", "reason": "x" * 30_000}
+    workshop.engine.start(made)
+    wait_for(lambda: Path(directory(made).result).exists(), "it has ended")
+    Path(directory(made).said).write_text(json.dumps(forged))
+    later = LocalEngine(workshop.home, (), stages=workshop.stages)
+    assert len(str(wait_final(later, made).reason)) <= 2000
+    later.close()
 
 
 def test_a_job_that_removes_its_attempts_is_lost_in_the_end(

@@ -1,8 +1,10 @@
 """A job on several nodes: one job directory, a launcher per node, one verdict for all."""
 
+import errno
 import json
 import re
 import signal
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -181,7 +183,7 @@ def test_nodes_that_do_not_meet_in_time_say_so(pair: NodesJob, launcher: Launche
     assert launcher.end(pair.started[0]).code == 0
     verdict = pair.verdict()
     assert (verdict["state"], verdict["cause"]) == ("failed", "nodes-apart")
-    assert verdict["reason"].endswith("node 1 did not come within 0.5 s")
+    assert verdict["reason"].endswith("node 1 did not join within 0.5 s")
 
 
 def facts(node: int) -> list[dict[str, Any]]:
@@ -300,3 +302,24 @@ def test_a_node_that_the_job_does_not_have_is_refused(pair: NodesJob, launcher: 
         arguments = ("--node", "2", *options, "--attempt", "1")
         ended = launcher.end(launcher.start(str(pair.root), *arguments))
         assert (ended.code, "has no node 2" in ended.errors) == (2, True)
+
+
+@pytest.mark.parametrize("message", [{"failed": {"x": 1}}, {"stop": "x"}, {"summary": 5}])
+def test_a_node_that_talks_nonsense_is_lost(pair: NodesJob, message: dict[str, Any]) -> None:
+    pair.write("echo up; sleep 60")
+    pair.start(0)
+    port = json.loads(Path(pair.directory().request).read_text())["port"]
+    hello = {"jumar": 2, "id": "j1.1", "nodes": 2, "node": 1, "size": 2, "part": None}
+
+    def connected() -> bool:
+        return stranger.connect_ex(("127.0.0.1", port)) in (0, errno.EISCONN)
+
+    with socket.socket() as stranger:
+        wait_for(connected, "node 0 listens")
+        for said in (hello, {"ready": True}):
+            stranger.sendall(json.dumps(said).encode() + b"\n")
+        wait_for(lambda: pair.is_up(ranks=2), "the ranks of node 0 are up")
+        stranger.sendall(json.dumps(message).encode() + b"\n")
+        (running,) = pair.started
+        wait_for(lambda: running.poll() is not None, "node 0 has ended")
+    assert (pair.verdict()["cause"], pair.verdict()["node"]) == ("node-lost", 1)

@@ -111,7 +111,7 @@ def test_a_node_that_does_not_come_is_named(launcher: Launcher) -> None:
         "--join-limit", "0.5", "true",
     )  # fmt: skip
     assert ended.code == 121
-    assert "nodes 1, 2 did not come within 0.5 s" in ended.errors
+    assert "nodes 1, 2 did not join within 0.5 s" in ended.errors
     ended = launcher.run(
         "--nodes", "2", "--node-rank", "1", "--rdzv", f"127.0.0.1:{free_port()}",
         "--join-limit", "0.5", "true",

@@ -58,11 +58,11 @@ class PeopleCalls:
         return decode(tuple[TokenRecord, ...], self._connection.json(call))
 
     def new_token(self, label: str) -> str:
-        """Another token for this user, until it is taken back."""
+        """Another token for this user, valid until revoked."""
         return self.create_token(label).token
 
     def create_token(self, label: str, *, expires_s: int | None = None) -> NewToken:
-        """Another token for this user, with its secret; good for `expires_s` or until taken back."""
+        """Another token for this user, with its secret; good for `expires_s` or until revoked."""
         body = {"label": label, "expires_s": expires_s}
         return decode(NewToken, self._once("POST", "/tokens", body))
 

@@ -150,7 +150,7 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
         return record
     ending = read_ending(directory)
     if ending is None:
-        reason = "no process of it is left, and it wrote no result"
+        reason = "its processes are gone, and it wrote no result"
         ending = Ending("lost", "no-result", reason)
     cause, values = known(ending.cause, ending.values)
     return replace(

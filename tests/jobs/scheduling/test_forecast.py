@@ -77,7 +77,7 @@ def test_cards_kept_for_the_head_say_which_limit_would_help() -> None:
 def test_the_limit_it_names_does_let_the_job_go_first(minutes: int, starts: bool) -> None:
     shorter = replace(job("b", 1, 1, limit=minutes * 60.0), grace_s=20.0)
     waiting = why([job("k7x2", 8), shorter], holding(0, 6, 1530))
-    assert (waiting.text == "its turn has come, it starts in a moment") == starts
+    assert (waiting.text == "it is next and starts in a moment") == starts
 
 
 def test_cards_kept_until_an_unknown_time_name_no_limit() -> None:
@@ -148,12 +148,12 @@ def test_a_job_above_the_limit_all_alone_can_never_start() -> None:
 def test_cards_that_are_free_on_too_few_nodes_are_told_apart() -> None:
     waiting = why([job("a", 6)], holding(0, 4, None), pool=two(8, 4))
     assert waiting.text == (
-        "8 of 12 npu cards are free, needs 6; no node can give 6; first in line"
+        "8 of 12 npu cards are free, needs 6; no node has 6 available; first in line"
     )
     gang = replace(job("a", 4), nodes=2)
     waiting = why([gang], holding(0, 1, None), pool=two(4, 8))
     assert waiting.text == (
-        "11 of 12 npu cards are free, needs 4 on each of 2 nodes; 1 node can give 4; first in line"
+        "11 of 12 npu cards are free, needs 4 on each of 2 nodes; 1 node has 4 available; first in line"
     )
 
 

@@ -130,6 +130,7 @@ class LocalEngine:
     def kill(self, attempt: Attempt) -> None:
         """At once; the next look ends what is left."""
         stopping.kill(self._roots.of(attempt))
+        self._observer.killed(attempt)
 
     def close(self) -> None:
         """Let the helper end when its last attempt has."""

@@ -43,6 +43,7 @@ class _Seen:
     ending: Ending | None = None
     trouble: str = ""
     """What is in the way of looking, said once."""
+    is_killed: bool = False
 
 
 class Observer:
@@ -66,6 +67,10 @@ class Observer:
         seen = self._seen.setdefault((attempt.job_id, attempt.number), _Seen())
         seen.first_asked_at = seen.asked_at = time.monotonic()
 
+    def killed(self, attempt: Attempt) -> None:
+        """Keeper and supervisor of the attempt were killed: whatever else is left is to be ended."""
+        self._seen.setdefault((attempt.job_id, attempt.number), _Seen()).is_killed = True
+
     def _one(self, attempt: Attempt, census: Census) -> Observation:
         seen = self._seen.setdefault((attempt.job_id, attempt.number), _Seen())
         try:
@@ -85,7 +90,9 @@ class Observer:
             seen.claim = seen.claim or claims.read_claim(directory)
         except Unusable as error:
             damage = str(error)
-        if claims.is_held(directory) or _is_kept(seen.claim, directory):
+        # A job can take the lock of its own claim: of a killed attempt it says nothing any more.
+        is_held = not seen.is_killed and claims.is_held(directory)
+        if is_held or _is_kept(seen.claim, directory):
             seen.running = seen.running or has_ranks(directory)
             return None
         if seen.claim is None and not damage and not os.path.lexists(directory.said):
@@ -96,7 +103,7 @@ class Observer:
 
     def _is_inhabited(self, directory: JobDir, seen: _Seen, census: Census) -> bool:
         """Whether it has processes all the same; without keeper and supervisor they are ended."""
-        if census.is_kept(directory):
+        if census.keepers(directory) or (not seen.is_killed and claims.is_held(directory)):
             return True
         left = set(census.ranks(directory))
         name = cgroup.name_of(directory.job_id, directory.number, directory.node)

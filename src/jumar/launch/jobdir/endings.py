@@ -140,7 +140,7 @@ def _ending(value: Dict[str, Any]) -> Ending:
     return Ending(
         state=state,
         cause=untrusted.text(value, "cause"),
-        reason=untrusted.text(value, "reason"),
+        reason=untrusted.text(value, "reason")[:_MOST_REASON],
         exit_code=untrusted.optional_whole(value, "exit_code"),
         signal=untrusted.optional_text(value, "signal"),
         node=untrusted.optional_whole(value, "node"),

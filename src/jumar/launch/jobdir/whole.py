@@ -73,6 +73,7 @@ def write_reserved(path: str, data: bytes) -> None:
         if error.errno not in (errno.ENXIO, errno.ELOOP, errno.EISDIR):
             raise
         # The job has put something else in the place of the reserved file.
+        remove(aside)
         aside = _write_aside(path, data)
     os.rename(aside, path)
 
@@ -123,6 +124,9 @@ def _write(path: str, data: bytes, flags: int, durable: bool) -> None:
     # For one user only: job.json may hold secrets, in variables or in the address of a repository.
     handle = os.open(path, _NEW_OR_PLAIN | flags, 0o600)
     try:
+        if os.fstat(handle).st_nlink > 1:
+            # A job may link a reserved file to any other: that one is not to be overwritten.
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         write_all(handle, data)
         os.ftruncate(handle, len(data))
         if durable:

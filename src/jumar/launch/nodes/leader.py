@@ -48,7 +48,7 @@ class Leader(Connected):
             if time.monotonic() >= until:
                 missing = [n for n in range(self._meeting.nodes) if n not in self._hellos]
                 raise NotTogether(
-                    f"{_names(missing)} did not come within {self._meeting.join_limit_s:g} s"
+                    f"{_names(missing)} did not join within {self._meeting.join_limit_s:g} s"
                 )
         counts = [self._hellos[node].size for node in range(self._meeting.nodes)]
         self.parts = [self._hellos[node].part for node in range(self._meeting.nodes)]
@@ -142,7 +142,16 @@ class Leader(Connected):
             self._welcome(channel, message)
         elif message is None:
             self._gone(node, channel)
-        elif "failed" in message:
+        else:
+            try:
+                self._heed(node, message)
+            except (KeyError, TypeError, ValueError):
+                # Nothing that a launcher says: whoever it is, the run does not have that node.
+                channel.close()
+                self._gone(node, channel)
+
+    def _heed(self, node: int, message: Message) -> None:
+        if "failed" in message:
             self.failed(Verdict(**message["failed"]))
         elif "ready" in message:
             self._prepared.add(node)

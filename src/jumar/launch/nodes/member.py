@@ -44,7 +44,7 @@ class Member(Connected):
             if self._refused or self._leader_lost:
                 raise NotTogether(f"node 0 says: {self._refused or 'nothing, and hung up'}")
             if time.monotonic() >= until:
-                raise NotTogether(f"the other nodes did not come within {meeting.join_limit_s:g} s")
+                raise NotTogether(f"the other nodes did not join within {meeting.join_limit_s:g} s")
             self._control.wait(until - time.monotonic())
         self._begin()
         return self._go

@@ -14,7 +14,7 @@ JOIN_LIMIT_S = 300.0
 
 
 class NotTogether(Exception):
-    """The nodes did not come together."""
+    """The nodes could not form a group."""
 
 
 class Meeting(NamedTuple):

@@ -151,7 +151,7 @@ def _node_lost(names: str, node: int, code: int) -> Verdict:
 
 def apart(words: str) -> Verdict:
     """The nodes did not meet."""
-    reason = f"the nodes did not come together: {words}"
+    reason = f"the nodes could not form a group: {words}"
     return Verdict("failed", "nodes-apart", reason, NOT_TOGETHER, values={"error": words})
 
 

@@ -84,7 +84,7 @@ def _find(tree: ast.Module, script: Script) -> _Loop:
             return _parts(body, epochs, optimizers, script)
     raise _NotPlain(
         1,
-        "No block both creates an optimiser and loops over epochs.",
+        "No block both creates an optimizer and loops over epochs.",
         "没有找到同时创建优化器并循环 epoch 的代码块。",
     )
 
@@ -102,7 +102,7 @@ def _is_epochs(loop: ast.For) -> bool:
 
 
 def _optimized(statement: ast.Assign) -> str:
-    """Name of the model whose parameters an optimiser gets; empty if it is not an optimiser."""
+    """Name of the model whose parameters an optimizer gets; empty if it is not an optimizer."""
     if not isinstance(statement.value, ast.Call):
         return ""
     for argument in (*statement.value.args, *(k.value for k in statement.value.keywords)):
@@ -127,7 +127,7 @@ def _parts(
     if len(models) > 1:
         raise _NotPlain(
             optimizers[1].lineno,
-            "There are several models, each with its own optimiser.",
+            "There are several models, each with its own optimizer.",
             "存在多个模型及优化器。",
         )
     model = models.pop()
@@ -135,7 +135,7 @@ def _parts(
     if not made or made[0].lineno > optimizers[0].lineno:
         raise _NotPlain(
             optimizers[0].lineno,
-            f"The model {model!r} is not created in the same block as its optimiser.",
+            f"The model {model!r} is not created in the same block as its optimizer.",
             f"模型 {model!r} 不在优化器所在的代码块中创建。",
         )
     parsed = script.parsed()

@@ -1,6 +1,6 @@
 """Features that a configuration or a command turns on and that need CUDA kernels.
 
-The same as in Python (JP632): 8-bit and 4-bit loading and optimisers, flash_attn through
+The same as in Python (JP632): 8-bit and 4-bit loading and optimizers, flash_attn through
 transformers."""
 
 import re

@@ -1,4 +1,4 @@
-"""apex's fused layers and optimisers, its DistributedDataParallel and SyncBatchNorm become torch's.
+"""apex's fused layers and optimizers, its DistributedDataParallel and SyncBatchNorm become torch's.
 
 `FusedAdam(p, lr=1)` becomes `AdamW(p, lr=1, weight_decay=0.0)`: where the defaults differ, the call
 states those of apex. Only if every use in the file is a call whose arguments torch also has; an

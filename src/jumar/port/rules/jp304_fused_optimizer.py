@@ -21,7 +21,7 @@ _WITHOUT_KERNEL = frozenset(
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
-    """Port one optimiser."""
+    """Port one optimizer."""
     assert isinstance(node, ast.Call)
     if file.name(node.func) not in _WITHOUT_KERNEL:
         return
@@ -38,4 +38,4 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield file.change(node, Piece(file.span(every[before])[1], file.span(keyword)[1], ""))
 
 
-RULE = Rule("JP304", Words("fused optimiser", "融合优化器"), (ast.Call,), ("fused",), check)
+RULE = Rule("JP304", Words("fused optimizer", "融合优化器"), (ast.Call,), ("fused",), check)

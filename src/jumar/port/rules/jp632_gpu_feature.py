@@ -1,6 +1,6 @@
 """CUDA-only features of packages that otherwise run on NPUs are reported.
 
-8-bit and 4-bit loading and optimisers of transformers (through bitsandbytes), `flash_attention_2`
+8-bit and 4-bit loading and optimizers of transformers (through bitsandbytes), `flash_attention_2`
 of transformers, GPU indexes of faiss, xformers in diffusers, onnxruntime on CUDA, nvidia-smi
 commands, GPUs requested through submitit and ray."""
 
@@ -69,7 +69,7 @@ _RAY = (
 )
 _FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
 OPTIMISERS = r"paged_\w*adamw?_\d+bit|adamw_bnb_8bit|adamw_8bit|lion_8bit|paged_lion\w*"
-"""Names of transformers' optimisers that come from bitsandbytes."""
+"""Names of transformers' optimizers that come from bitsandbytes."""
 _OF_PACKAGES = {"gpu": ("faiss", _FAISS), "num_gpus": ("ray", _RAY), "use_gpu": ("ray", _RAY)}
 """Arguments that request cards from packages."""
 _SWITCHES = frozenset({"load_in_8bit", "load_in_4bit"})
@@ -86,7 +86,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield _remark(node, "CUDAExecutionProvider", _ONNX, file, Severity.LIMIT)
     elif _calls_smi(node, file):
         yield _remark(node, "nvidia-smi", _SMI, file, Severity.LIMIT)
-    elif _names_optimiser(node) and not isinstance(file.parent(node), ast.Compare):
+    elif _names_optimizer(node) and not isinstance(file.parent(node), ast.Compare):
         yield _remark(node, file.text(node), QUANTISED, file)
 
 
@@ -98,7 +98,7 @@ def _calls_smi(node: ast.AST, file: PythonFile) -> bool:
     return words[:1] == ["nvidia-smi"] and (len(words) == 1 or words[1].startswith("-"))
 
 
-def _names_optimiser(node: ast.AST) -> bool:
+def _names_optimizer(node: ast.AST) -> bool:
     return (
         isinstance(node, ast.Constant)
         and isinstance(node.value, str)

@@ -1,6 +1,6 @@
 """A torch API that the vendor lists as unsupported is reported where it is used.
 
-Methods of optimisers, which are listed but are plain Python, are not. Modules composed of
+Methods of optimizers, which are listed but are plain Python, are not. Modules composed of
 supported parts are reported as limits, those without a kernel as work."""
 
 import ast
