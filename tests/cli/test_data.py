@@ -37,6 +37,27 @@ def test_an_empty_folder_is_listed_and_one_that_is_not_there_is_told(
             assert "error: " in fresh_jumar("data", "ls", gone, *flags, rc=2).stderr
 
 
+def test_sources_that_do_not_exist_are_named(fresh_jumar: Jumar, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    for words, said in (
+        (("push", "nosuch", "obs://lab/x"), f"error: {tmp_path}/nosuch does not exist\n"),
+        (("pull", "obs://gone/x", "out"), "error: the bucket obs://gone does not exist\n"),
+        (("mini", "nosuch", "out"), f"error: {tmp_path}/nosuch does not exist\n"),
+        (("mini", "nosuch/", "out"), f"error: {tmp_path}/nosuch/ does not exist\n"),
+        (("mini", "notes.txt", "out"), "notes.txt is a file, not a folder or an archive\n"),
+    ):
+        assert said in fresh_jumar("data", *words, rc=2).stderr
+
+
+def test_a_published_folder_waits_for_the_door(fresh_jumar: Jumar) -> None:
+    assert (
+        "obs://gone does not exist" in fresh_jumar("store", "publish", "obs://gone/", rc=2).stderr
+    )
+    fresh_jumar("store", "layout", "obs://lab")
+    said = fresh_jumar("store", "publish", "obs://lab/dataset/").stderr
+    assert "once the store is behind the S3 door" in said
+
+
 def test_an_archive_goes_to_a_bucket_not_to_a_folder_named_like_a_scheme(
     fresh_jumar: Jumar, tmp_path: Path
 ) -> None:

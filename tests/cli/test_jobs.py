@@ -154,6 +154,12 @@ def test_a_log_as_json_is_pieces_of_its_text(jumar: Jumar) -> None:
         assert "".join(json.loads(piece)["text"] for piece in pieces) == "一\ntwo\n"
 
 
+def test_stopping_one_that_has_ended_is_told(jumar: Jumar) -> None:
+    job = jumar("run", "--", "true").stdout.strip()
+    ended(jumar, job)
+    assert jumar("stop", job, rc=2).stderr == (f"error: job {job} has already ended (succeeded)\n")
+
+
 def test_stopping_one_that_is_not_there_stops_none(jumar: Jumar) -> None:
     job = submit(jumar, "sleep", "600")
     done = jumar("stop", job, "zzzzzzzzzz", rc=2)

@@ -194,7 +194,8 @@ def test_login_with_a_password_and_with_a_token(
 
     before = path.read_text()
     bad = fresh_jumar("login", own["url"], text="jm_wrong\n", rc=2)
-    assert bad.stderr.rpartition("error: ")[1]
+    assert f"error: {own['url']} does not accept this token\nhint: create one" in bad.stderr
+    assert "'foo' is not a server's address" in fresh_jumar("login", "foo", rc=2).stderr
     assert path.read_text() == before
     fresh_jumar("login", own["url"], text=own["token"] + "\n")
     assert name in [user["name"] for user in json.loads(fresh_jumar("users", "--json").stdout)]

@@ -76,9 +76,9 @@ def test_a_visible_list_limits_the_choice_and_settings_of_the_shell_stay(
     found = ranks(launcher, "--cards", cards, "--devices", "2", environ=environ)
     assert found["rank 0"]["ASCEND_RT_VISIBLE_DEVICES"] == "4,5"
     assert found["rank 0"]["HCCL_CONNECT_TIMEOUT"] == "600"
-    ended = launcher.run("--cards", cards, "--devices", "npu:3", "x.py", environ=environ)
+    ended = launcher.run("--cards", cards, "--devices", "npu:3", "true", environ=environ)
     assert (ended.code, "2 free (of 2 visible)" in ended.errors) == (2, True)
-    ended = launcher.run("--devices", "npu:1", "x.py", environ={"ASCEND_RT_VISIBLE_DEVICES": "a"})
+    ended = launcher.run("--devices", "npu:1", "true", environ={"ASCEND_RT_VISIBLE_DEVICES": "a"})
     assert ended.code == 2
 
 
@@ -91,7 +91,7 @@ def test_cards_that_the_shell_hides_are_not_used(
     environ = {"CUDA_VISIBLE_DEVICES": nothing}
     found = ranks(launcher, "--cards", str(path), "--nproc_per_node=2", environ=environ)
     assert [rank["CUDA_VISIBLE_DEVICES"] for rank in found.values()] == [nothing, nothing]
-    ended = launcher.run("--cards", str(path), "--devices", "gpu:1", "x.py", environ=environ)
+    ended = launcher.run("--cards", str(path), "--devices", "gpu:1", "true", environ=environ)
     assert (ended.code, "0 free (of 0 visible)" in ended.errors) == (2, True)
 
 
@@ -113,7 +113,7 @@ def test_inside_a_job_all_its_devices_can_be_used(launcher: Launcher) -> None:
 def test_simulated_devices_that_are_not_there_are_refused(
     launcher: Launcher, devices: str, there: str
 ) -> None:
-    ended = launcher.run("--devices", devices, "x.py", environ={"JUMAR_SIM_DEVICES": there})
+    ended = launcher.run("--devices", devices, "true", environ={"JUMAR_SIM_DEVICES": there})
     assert ended.code == 2
     assert "JUMAR_SIM_DEVICES" in ended.errors
 
@@ -185,12 +185,12 @@ def test_mindspore_uses_a_rank_table_that_is_given(
     (tmp_path / "whole.json").replace(path)
     assert launcher.end(running).code == 0
     path.write_text('{"status": "initializing"}')
-    ended = launcher.run(*arguments, "--join-limit", "0", "--rank-table", str(path), "x.py")
+    ended = launcher.run(*arguments, "--join-limit", "0", "--rank-table", str(path), "true")
     assert (ended.code, "still initializing" in ended.errors) == (121, True)
     path.write_text("{}")
     ended = launcher.run(*arguments, "--rank-table", str(path), launcher.script(SHOW))
     assert ended.code == 121
-    assert launcher.run(*arguments, "--rank-table", "/no/table", "x.py").code == 2
+    assert launcher.run(*arguments, "--rank-table", "/no/table", "true").code == 2
 
 
 def test_a_scheduler_that_waits_is_ended_when_the_workers_are_done(launcher: Launcher) -> None:
@@ -238,7 +238,7 @@ def test_a_list_of_cards_that_is_none_is_refused(
 ) -> None:
     path = tmp_path / "bad.json"
     path.write_text(content)
-    assert launcher.run("--cards", str(path), "--devices", "npu:1", "x.py").code == 2
+    assert launcher.run("--cards", str(path), "--devices", "npu:1", "true").code == 2
 
 
 def test_cann_is_applied_when_the_shell_has_not_sourced_it(

@@ -181,20 +181,20 @@ def test_exit_codes(launcher: Launcher, command: list[str], code: int) -> None:
     "arguments",
     [
         [],
-        ["--devices", "tpu:2", "x.py"],
-        ["--devices", "0", "x.py"],
-        ["--devices", "cpu:-1", "x.py"],
-        ["--grace", "soon", "x.py"],
-        ["--no-such-option", "x.py"],
-        ["--nodes", "2", "--node-rank", "0", "x.py"],
-        ["--nodes", "2", "--node-rank", "2", "--rdzv", "localhost:1", "x.py"],
-        ["--devices", "npu:3", "x.py"],
-        ["--rdzv", "localhost:99999", "x.py"],
-        ["--log-dir", "/proc/1/no", "x.py"],
+        ["--devices", "tpu:2", "true"],
+        ["--devices", "0", "true"],
+        ["--devices", "cpu:-1", "true"],
+        ["--grace", "soon", "true"],
+        ["--no-such-option", "true"],
+        ["--nodes", "2", "--node-rank", "0", "true"],
+        ["--nodes", "2", "--node-rank", "2", "--rdzv", "localhost:1", "true"],
+        ["--devices", "npu:3", "true"],
+        ["--rdzv", "localhost:99999", "true"],
+        ["--log-dir", "/proc/1/no", "true"],
         ["--no_python", "-m", "x"],
-        ["--nnodes=4:1", "x.py"],
-        ["--nnodes=1:", "x.py"],
-        ["--nnodes=1:1:1", "x.py"],
+        ["--nnodes=4:1", "true"],
+        ["--nnodes=1:", "true"],
+        ["--nnodes=1:1:1", "true"],
     ],
 )
 def test_bad_arguments_are_one_line_and_a_hint(launcher: Launcher, arguments: list[str]) -> None:
@@ -205,6 +205,21 @@ def test_bad_arguments_are_one_line_and_a_hint(launcher: Launcher, arguments: li
     assert hint.startswith("hint: ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--devices", "npu:1", "true"], "this machine has no NPU"),
+        (["--restarts", "-1", "true"], "--restarts"),
+        (["--nodes", "0", "true"], "--nodes"),
+        (["nosuch.py"], "error: nosuch.py does not exist"),
+    ],
+)
+def test_bad_arguments_are_named(launcher: Launcher, arguments: list[str], said: str) -> None:
+    ended = launcher.run(*arguments)
+    assert (ended.code, ended.output) == (2, "")
+    assert said in ended.errors.splitlines()[0]
+
+
 @pytest.mark.parametrize("option", ["--nnodes=1:4", "--nnodes=2:4", "--nodes=1:4", "--nnode=1:4"])
 def test_a_range_of_nodes_is_refused_before_anything_is_started(
     launcher: Launcher, tmp_path: Path, option: str
@@ -213,7 +228,7 @@ def test_a_range_of_nodes_is_refused_before_anything_is_started(
     ended = launcher.run(option, "--rdzv_endpoint=localhost:29400", "touch", "ran")
     assert (ended.code, ended.output) == (2, "")
     error, hint = ended.errors.splitlines()
-    assert error.startswith(f"error: --nnodes: {option.partition('=')[2]} ")
+    assert error.startswith(f"error: --nodes (--nnodes): {option.partition('=')[2]} ")
     assert "--nnodes=4" in hint
     assert not (tmp_path / "ran").exists()
 

@@ -196,7 +196,7 @@ def test_a_job_that_is_wrong_is_refused_in_words_and_nothing_changes(
         ("DELETE", "/jobs", 405, "DELETE is not allowed"),
         ("GET", "/jobs/zzzz", 404, "zzzz"),
         ("GET", "/jobs?limit=0", 422, "limit: "),
-        ("GET", "/jobs?state=asleep", 422, "state.0: "),
+        ("GET", "/jobs?state=asleep", 422, "state, item 1: "),
         ("GET", "/jobs?before=x", 422, "before: "),
         ("PUT", "/code/short", 422, "digest: "),
         ("PATCH", "/users/nobody", 422, "body"),

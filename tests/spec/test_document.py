@@ -144,7 +144,10 @@ def test_folders_are_taken_from_where_the_file_is() -> None:
         ("name: x\ncommand: ls\nenvironment: {A B: 1}", "environment variable"),
         ("name: x\ncommand: ls\nauto_port: true", "job.yaml:3: auto_port: needs npu"),
         ("name: 2026-01-31\ncommand: ls", "job.yaml:1: name: is not text; put it in quotes"),
-        ("name: x\ncommand: [echo, yes]", "job.yaml:2: command.1: is not text; put it in quotes"),
+        (
+            "name: x\ncommand: [echo, yes]",
+            "job.yaml:2: command, item 2: is not text; put it in quotes",
+        ),
         ("name: x\ncommand: ls\nendpoints: [telnet]", "job.yaml:3: endpoints"),
         ("name: x\nname: y", "job.yaml:2: name is given twice"),
         ("name: [x", "not YAML: line"),
@@ -236,7 +239,7 @@ def test_any_value_in_any_field_is_a_job_or_a_clear_error(fields: dict[str, obje
 @pytest.mark.parametrize(
     ("line", "field"),
     [
-        (r'command: ["train", "a\0b"]', "command.1"),
+        (r'command: ["train", "a\0b"]', "command, item 2"),
         (r'command: "train \0"', "command"),
         (r'environment: {"A\0": "x"}', r"environment.A\x00"),
         (r'image: "lab\0"', "image"),
@@ -259,5 +262,5 @@ def test_half_a_character_is_refused_with_its_field() -> None:
     values = {"name": "x", "command": ["train", "\udc80"], "environment": {"A": "\ud800"}}
     with pytest.raises(BadInput) as refused:
         validate_spec(values, source="jumar run")
-    assert "jumar run: command.1: has half of a surrogate pair" in refused.value.message
+    assert "jumar run: command, item 2: has half of a surrogate pair" in refused.value.message
     assert "jumar run: environment.A: has half of a surrogate pair" in refused.value.message

@@ -10,7 +10,7 @@ from tests.store.served import Served
 from jumar.errors import BadInput, NotFound
 from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
 from jumar.store.credentials import Credential, StoreConfig
-from jumar.store.places import open_place
+from jumar.store.places import make_bucket, open_place
 from jumar.store.public import public_prefixes, publish, unpublish
 from jumar.store.rights import private_bucket
 
@@ -154,6 +154,7 @@ def test_strangers_read_what_is_published_and_nothing_else(platform: Served) -> 
 
 
 def test_a_folder_remembers_what_is_public(folder_config: StoreConfig) -> None:
+    make_bucket("obs", "lab", folder_config)
     place = open_place("obs://lab/data", folder_config)
     publish(place, folder_config)
     publish(open_place("obs://lab/more/", folder_config), folder_config)
@@ -166,6 +167,8 @@ def test_a_folder_remembers_what_is_public(folder_config: StoreConfig) -> None:
         publish(open_place("obs://lab/../up", folder_config), folder_config)
     with pytest.raises(BadInput, match="not in a store"):
         publish(open_place("/srv/data", folder_config), folder_config)
+    with pytest.raises(NotFound, match="the bucket obs://nosuch does not exist"):
+        publish(open_place("obs://nosuch/", folder_config), folder_config)
     assert (folder_config.builtin / "public.json").stat().st_mode & 0o777 == 0o600
 
 

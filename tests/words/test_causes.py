@@ -176,7 +176,7 @@ def test_the_language_is_that_of_the_environment(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert language() == spoken
-    assert state_name(JobState.TIMED_OUT, spoken) == ("超时" if spoken == "zh" else "timed-out")
+    assert state_name(JobState.TIMED_OUT, spoken) == ("超时" if spoken == "zh" else "timed out")
 
 
 def test_the_largest_set_of_values_is_said() -> None:

@@ -4,6 +4,7 @@ stdout is data, everything else goes to stderr. Errors of jumar are one `error:`
 exit code 2; a job that failed is exit code 1."""
 
 import os
+import signal
 import sys
 from typing import Any, cast
 
@@ -18,9 +19,9 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        # The reader is gone; Python would complain again when it flushes at exit.
+        # The reader is gone, which is no failure of a job (1); Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
+        code = 128 + signal.SIGPIPE
     sys.exit(code)
 
 

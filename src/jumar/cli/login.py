@@ -8,7 +8,7 @@ from jumar.cli.asking import ask
 from jumar.cli.output import note, print_json
 from jumar.client import Client
 from jumar.client.config import forget_login, store_login
-from jumar.errors import BadInput
+from jumar.errors import BadInput, NotSignedIn
 from jumar.settings import load
 
 
@@ -39,9 +39,16 @@ def command(url: str | None, user: str | None, register: bool, forget: bool, as_
         return
     if url is None:
         raise BadInput("the server's address is missing", hint="jumar login http://HOST:7420")
-    token = _sign_in(url, user, register)
+    with Client(url) as stranger:
+        token = _sign_in(stranger, user, register)
     with Client(url, token) as client:
-        me = client.me()
+        try:
+            me = client.me()
+        except NotSignedIn as error:
+            raise NotSignedIn(
+                f"{url} does not accept this token",
+                hint="create one on its account page, or sign in with --user NAME",
+            ) from error
         path = store_login(settings, client.url, token)
     if as_json:
         print_json({"url": client.url, "name": me.name, "role": me.role})
@@ -51,13 +58,12 @@ def command(url: str | None, user: str | None, register: bool, forget: bool, as_
             note(f"waiting for approval; an admin approves you with: jumar users approve {me.name}")
 
 
-def _sign_in(url: str, user: str | None, register: bool) -> str:
+def _sign_in(client: Client, user: str | None, register: bool) -> str:
     if user is None:
         return ask("Token", hidden=True).strip()
     password = ask(f"Password for {user}", hidden=True)
-    with Client(url) as client:
-        if register:
-            if sys.stdin.isatty() and ask("Password again", hidden=True) != password:
-                raise BadInput("the passwords do not match")
-            client.register(user, password)
-        return client.sign_in(user, password)
+    if register:
+        if sys.stdin.isatty() and ask("Password again", hidden=True) != password:
+            raise BadInput("the passwords do not match")
+        client.register(user, password)
+    return client.sign_in(user, password)

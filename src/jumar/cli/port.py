@@ -12,6 +12,7 @@ import click
 
 from jumar.cli.proving import is_unproven, tell_proof, witness
 from jumar.errors import BadInput
+from jumar.spec.amounts import files_text
 
 if TYPE_CHECKING:
     from jumar.port.run import Outcome, Progress, Target
@@ -197,8 +198,9 @@ def _tell(outcome: "Outcome", *, diff: bool, as_json: bool) -> None:
         # Files may be in any encoding, so the patch is written as bytes.
         sys.stdout.buffer.write(render(outcome.report).encode("utf-8", "surrogateescape"))
     else:
-        counted = f"{outcome.changes} edits in {outcome.changed_files} files"
-        print(f"{outcome.verdict}  ({counted}, {outcome.seconds:.2f} s)")
+        edits = "1 edit" if outcome.changes == 1 else f"{outcome.changes:,} edits"
+        counted = f"{edits} in {files_text(outcome.changed_files)}"
+        print(f"{outcome.verdict} ({counted}, {outcome.seconds:.2f} s)")
         tell_proof(outcome)
         if outcome.report_dir is not None:
             print(f"report: {outcome.report_dir / 'report.html'}")

@@ -99,6 +99,7 @@ def command(
             _print_plan(server, values, as_json)
             return 0
         job = client.submit(values)
+        _tell_notes(job.notes)
         if not follow:
             tell_queued(job, as_json=as_json)
             return 0
@@ -135,7 +136,12 @@ def _print_plan(server: Connected, values: dict[str, Any], as_json: bool) -> Non
     say(plan.summary)
     for name, value in plan.details.items():
         say(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
-    for words in plan.notes:
+    _tell_notes(plan.notes)
+
+
+def _tell_notes(notes: tuple[str, ...]) -> None:
+    """What the engine will not do of what was asked."""
+    for words in notes:
         note(f"note: {words}")
 
 

@@ -111,7 +111,7 @@ def _places(report: Path | None) -> tuple[Path | None, Path | None]:
     folder = report.parent if report.suffix == ".json" else report
     try:
         if report.suffix != ".json":
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise PermissionError
     except OSError:

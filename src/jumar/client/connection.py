@@ -221,7 +221,7 @@ class Connection:
     def _unreachable(self, error: Exception) -> ServerUnreachable:
         return ServerUnreachable(
             f"no answer from the server at {self.url}: {error_words(error)}",
-            hint="see whether it runs: jumar up --detach starts it, JUMAR_SERVER names another",
+            hint="start it with jumar up --detach, or set JUMAR_SERVER to use another one",
         )
 
 

@@ -28,8 +28,9 @@ _AFTER: dict[AttemptState, tuple[JobState, bool]] = {
 def check_step(job_id: str, before: JobState, after: JobState) -> None:
     """Refuse a step that the table does not have."""
     if after not in STEPS[before]:
-        kind = JobEnded if before in FINAL else Conflict
-        raise kind(f"job {job_id} is {before} and cannot become {after}")
+        if before in FINAL:
+            raise JobEnded(f"job {job_id} has already ended ({before})")
+        raise Conflict(f"job {job_id} is {before} and cannot become {after}")
 
 
 def job_after(ended: AttemptState, *, is_stopping: bool, retries_left: int) -> JobState:

@@ -277,7 +277,10 @@ def _local_ranks(text: str) -> Optional[FrozenSet[int]]:
 
 
 def _count(text: str) -> int:
-    return _number("the count", text, 0)
+    # argparse puts the option's name in front.
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return int(text)
 
 
 def _number(name: str, text: str, least: int) -> int:
@@ -290,15 +293,18 @@ def _number(name: str, text: str, least: int) -> int:
     return value
 
 
+_NODES = "--nodes (--nnodes)"
+
+
 def _nodes(text: str) -> int:
     """How many; torchrun also writes `2:2`."""
-    ends = [_number("--nnodes", end, 1) for end in text.split(":")]
+    ends = [_number(_NODES, end, 1) for end in text.split(":")]
     if len(ends) > 2 or ends[0] > ends[-1]:
-        raise BadUsage(f"--nnodes: {text!r} is not a number of nodes")
+        raise BadUsage(f"{_NODES}: {text!r} is not a number of nodes")
     if ends[0] != ends[-1]:
         # With the smaller end each node would run alone, and overwrite what the others save.
         raise BadUsage(
-            f"--nnodes: {text} asks for a number of nodes that may change, which is not possible",
+            f"{_NODES}: {text} asks for a number of nodes that may change, which is not possible",
             f"say how many there are, the same on every node: --nnodes={ends[-1]}",
         )
     return ends[0]
@@ -335,13 +341,15 @@ def _address(given: argparse.Namespace, nodes: int) -> Tuple[str, int]:
 
 
 def program_of(options: Options, environ: Mapping[str, str]) -> List[str]:
-    """The argument vector of each rank."""
+    """The argument vector of each rank; raises BadUsage."""
     words = list(options.command)
     if options.is_program:
         return words
     if options.is_module:
         return [_python(options, environ), "-u", "-m", *words]
     if words[0].endswith(".py"):
+        if not os.path.exists(words[0]):
+            raise BadUsage(f"{words[0]} does not exist", f"it is looked for in {os.getcwd()}")
         return [_python(options, environ), "-u", *words]
     return words
 

@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from jumar.errors import BadInput
-from jumar.spec.faults import fault_words
+from jumar.spec.faults import fault_words, field_words
 from jumar.spec.job import JobSpec
 from jumar.spec.text import flaws
 
@@ -104,7 +104,7 @@ class _Fault:
 
     @classmethod
     def at(cls, place: tuple[str | int, ...], message: str, lines: Lines) -> "_Fault":
-        field = ".".join(str(part) for part in place)
+        field = field_words(place)
         while place and place not in lines:
             place = place[:-1]
         return cls(lines[place] if place else 0, field, message)

@@ -1,5 +1,6 @@
 """What pydantic finds wrong with a value, in jumar's words: for job files and requests alike."""
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
@@ -8,7 +9,7 @@ _WORDS = {
     "missing": "is missing",
     "extra_forbidden": "unknown field",
     "string_type": "must be text",
-    "string_too_short": "must have at least {min_length} character(s)",
+    "string_too_short": "must have at least {min_length} characters",
     "string_too_long": "must have at most {max_length} characters",
     "string_pattern_mismatch": "must match {pattern}",
     "int_type": _WHOLE,
@@ -31,9 +32,15 @@ _WORDS = {
     "dict_type": "must be a mapping of names to values",
     "model_type": "must be a mapping of fields",
     "model_attributes_type": "must be a mapping of fields",
-    "too_short": "must have at least {min_length} item(s)",
+    "too_short": "must have at least {min_length} items",
     "too_long": "must have at most {max_length} items",
 }
+
+
+def field_words(place: Sequence[str | int]) -> str:
+    """Where a value is: `resources.cpu`, `command, item 1`."""
+    words = (f", item {part + 1}" if isinstance(part, int) else f".{part}" for part in place)
+    return "".join(words).lstrip("., ")
 
 
 def fault_words(detail: Any) -> str:
@@ -42,6 +49,8 @@ def fault_words(detail: Any) -> str:
     if kind == "string_type" and isinstance(detail["input"], bool | int | float | date):
         # What YAML takes for something else: yes, 3, 2026-01-31.
         return "is not text; put it in quotes"
+    if kind in ("string_too_short", "too_short") and detail["ctx"]["min_length"] == 1:
+        return "must not be empty"
     words = _WORDS.get(kind)
     if words is None:
         # Our own validators write whole sentences.

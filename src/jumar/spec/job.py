@@ -299,7 +299,9 @@ class JobSpec(_Strict):
     @classmethod
     def _one_node_if_regular(cls, value: int, info: ValidationInfo) -> int:
         if value > 1 and info.data.get("type") == "regular":
-            raise ValueError("a regular job has one node; write type: distributed")
+            raise ValueError(
+                "a regular job has one node; use type: distributed, or --distributed with jumar run"
+            )
         return value
 
     @field_validator("auto_port")

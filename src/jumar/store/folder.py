@@ -155,12 +155,18 @@ class FolderStore:
         try:
             found = os.stat(path, follow_symlinks=not self.confined)
         except (FileNotFoundError, NotADirectoryError):
-            raise NotFound(f"{self.name}: {key!r} does not exist") from None
+            raise self._missing(key) from None
         except OSError as error:
             raise explained(error, path) from error
         if not stat_module.S_ISREG(found.st_mode):
             raise NotFound(f"{self.name}: {key!r} is not a file")
         return Entry(key, found.st_size, found.st_mtime)
+
+    def _missing(self, key: str) -> NotFound:
+        if self.confined and not os.path.isdir(self.root):
+            return NotFound(f"the bucket {self.name.rstrip('/')} does not exist")
+        called = self.name if self.name.endswith("/") else f"{self.name}: "
+        return NotFound(f"{called}{key} does not exist")
 
     def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
         """Bytes of a file."""

@@ -5,6 +5,7 @@ keeps them in `public.json`; they take effect when the store moves behind the S3
 serves the public."""
 
 import json
+import os
 import re
 from typing import Any, cast
 
@@ -28,6 +29,8 @@ def publish(place: Place, config: StoreConfig) -> None:
             f"{place.url}: in a policy * and ? are wildcards and ${{ starts a variable",
             hint="publish the folder above it, or copy it to a name without them",
         )
+    if isinstance(place.store, FolderStore) and not os.path.isdir(place.store.root):
+        raise NotFound(f"the bucket {scheme}://{bucket} does not exist")
     known = public_prefixes(config, scheme, bucket)
     set_public(config, scheme, bucket, known | {place.prefix})
 

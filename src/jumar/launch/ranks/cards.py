@@ -53,6 +53,8 @@ def choose(
         return _by_uuid(uuids, count)
     known = _known(kind, listed)
     allowed = _limited(kind, known, environ)
+    if not known and not allowed:
+        raise BadUsage(f"this machine has no {kind.upper()}", "see its cards with: jumar devices")
     busy = _busy_in(kind, listed) if listed is not None else _held_open(kind)
     free = [card for card in allowed if card not in busy]
     wanted = len(free) if count is None else count

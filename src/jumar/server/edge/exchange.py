@@ -18,7 +18,7 @@ from jumar.errors import (
     WrongMethod,
 )
 from jumar.spec.document import validate_spec
-from jumar.spec.faults import fault_words
+from jumar.spec.faults import fault_words, field_words
 from jumar.spec.job import JobSpec
 
 MOST_MESSAGE = 4000
@@ -85,8 +85,8 @@ def invalid_request(error: RequestValidationError) -> JumarError:
 def _words(detail: Any) -> str:
     if detail["type"] == "json_invalid":
         return "the body is not JSON"
-    place = [str(part) for part in detail["loc"]]
-    return f"{'.'.join(place[1:]) or place[0]}: {fault_words(detail)}"
+    place = detail["loc"]
+    return f"{field_words(place[1:]) or place[0]}: {fault_words(detail)}"
 
 
 def http_error(request: Request, error: HTTPException) -> JumarError:

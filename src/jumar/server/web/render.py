@@ -72,7 +72,7 @@ def render(
 
 def _state_name(state: str, language: str) -> str:
     """As a label of its own: `Timed out`."""
-    return state_name(state, language).replace("-", " ").capitalize()
+    return state_name(state, language).capitalize()
 
 
 def go_to(request: Request, address: str) -> Response:

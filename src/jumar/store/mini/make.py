@@ -9,7 +9,7 @@ from jumar.store.mini.choice import Wish
 from jumar.store.mini.layouts import Chosen, Tree, choose
 from jumar.store.mini.packed import unpacked_aside
 from jumar.store.parallel import in_threads
-from jumar.store.places import Place
+from jumar.store.places import Place, folder_exists
 from jumar.store.transfer.records import Progress
 from jumar.store.transfer.run import copy_entry
 
@@ -53,7 +53,7 @@ def make_mini(
         {entry.key[cut:]: entry for entry in source.store.walk(source.prefix)},
     )
     if not tree.entries:
-        raise NotFound(f"{source.url} contains no files")
+        raise _nothing_in(source)
     archives = sorted(name for name in tree.entries if is_archive(name))
     plain = replace(tree, entries={k: v for k, v in tree.entries.items() if not is_archive(k)})
     chosen = choose(plain, wish)
@@ -63,6 +63,16 @@ def make_mini(
         to = replace(target, url=target.url.child(name), key=target.prefix + name)
         reports.append(_mini_of_archive(one, to, wish))
     return _summed(reports, files=len(tree.entries), kept_archives=len(archives))
+
+
+def _nothing_in(source: Place) -> NotFound:
+    if folder_exists(source):
+        return NotFound(f"{source.url} contains no files")
+    if source.key and not source.key.endswith("/"):
+        # Raises if there is no such file either.
+        source.store.stat(source.key)
+        return NotFound(f"{source.url} is a file, not a folder or an archive")
+    return NotFound(f"{source.url} does not exist")
 
 
 def _summed(reports: Iterable[MiniReport], *, files: int, kept_archives: int) -> MiniReport:

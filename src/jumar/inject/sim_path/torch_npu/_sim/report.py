@@ -76,6 +76,10 @@ def _section(title: str, rows: List[Tuple[str, str]]) -> List[str]:
     return lines
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 def as_text(report: Dict[str, Any]) -> str:
     """The report for people."""
     lines = [
@@ -85,7 +89,7 @@ def as_text(report: Dict[str, Any]) -> str:
     lines += _section(
         "no NPU kernel, falls back to the CPU",
         [
-            (f"{row['count']} times", f"aten::{row['name']}  {_where(row)}")
+            (_times(row["count"]), f"aten::{row['name']}  {_where(row)}")
             for row in report["host_operators"]
         ],
     )
@@ -94,7 +98,7 @@ def as_text(report: Dict[str, Any]) -> str:
         moved = report["bytes_moved"].get(kind)
         lines += _section(
             f"{title} ({size(moved)})" if moved else title,
-            [(f"{row['count']} times", f"{row['what']}  {_where(row)}") for row in rows],
+            [(_times(row["count"]), f"{row['what']}  {_where(row)}") for row in rows],
         )
     lines += _section(
         "peak memory",
