@@ -91,7 +91,8 @@ def _facts(job: JobRecord) -> list[tuple[str, str]]:
     found.append(("user", job.user))
     found.append(("device", job.device if job.nodes == 1 else f"{job.nodes} x {job.device}"))
     found.append(("submitted", ago(job.created_at)))
-    if job.started_at is not None:
+    # Between two attempts nothing runs; the attempts' own lines say how long each took.
+    if job.started_at is not None and job.state is not JobState.QUEUED:
         found.append(("ran", span(job.started_at, job.finished_at)))
     found.extend(staging_facts(job))
     found.extend(("attempt", _attempt(job, attempt)) for attempt in job.attempts)

@@ -58,8 +58,7 @@ def waiting_sentence(waiting: Waiting, language: str, *, expected: str | None = 
         return waiting.text
     if expected is not None:
         said.append(phrase(language, "note", "expected", when=expected))
-    words = catalogue(language)
-    return words["parts"].join(filter(None, said)) + words["end"]
+    return catalogue(language)["parts"].join(filter(None, said))
 
 
 def _part(part: WaitPart, waiting: Waiting, language: str) -> str | None:
