@@ -100,6 +100,15 @@ def test_follow_says_why_it_waits(jumar: Jumar, held: str, follow: Follow) -> No
     assert (stdout, process.returncode) == ("at last\n", 0)
 
 
+def test_a_rank_that_an_ended_job_does_not_have_is_an_error(jumar: Jumar) -> None:
+    job = jumar("run", "--follow", "--json", "--", "echo", "hello").stdout
+    job_id = json.loads(job)["id"]
+    for follow in ([], ["-f"]):
+        told = jumar("logs", *follow, job_id, "--rank", "5", rc=2).stderr
+        assert f"job {job_id} has no log of rank 5 on node 0\n" in told
+        assert "the job has logs of: node 0 rank 0" in told
+
+
 def test_log_tail(jumar: Jumar) -> None:
     job = submit(jumar, "seq", "1000")
     ended(jumar, job)

@@ -79,8 +79,11 @@ def test_every_cause_is_told_in_the_language_of_the_terminal(
 
 
 def test_a_chinese_terminal_is_told_in_chinese(jumar: Jumar) -> None:
-    jumar("run", "--name", "sad", "--follow", "--", "sh", "-c", "exit 7", rc=1)
     chinese = {"LC_ALL": "zh_CN.UTF-8", "LANG": "zh_CN.UTF-8"}
+    run = ("run", "--name", "sad", "--follow", "--", "sh", "-c", "exit 7")
+    told = jumar(*run, rc=1, **chinese).stderr
+    assert ") 失败，用时 " in told
+    assert "原因：命令以退出码 7 退出" in told
     assert "命令以退出码 7 退出" in jumar("show", "sad", **chinese).stdout
     listed = jumar("jobs", **chinese).stdout
     assert "失败" in listed

@@ -197,7 +197,7 @@ def test_a_child_that_fails_fails_the_job_and_is_named_while_others_go_on(
     seen = wait_final(workshop.engine, made)
     assert (seen.state, seen.exit_code) == (AttemptState.FAILED, 1)
     assert re.fullmatch(
-        rf"{Path(sys.executable).name} \(process \d+\), left running by the command,"
+        rf"{Path(sys.executable).name} \(pid \d+\), left running by the command,"
         rf" exited with code 1; its output is in {folder}/log0",
         str(seen.reason),
     )

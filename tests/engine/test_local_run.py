@@ -237,6 +237,14 @@ def test_inputs_and_outputs_are_passed_as_the_command_wants(
     assert log_of(made).splitlines()[0] == str(data)
 
 
+def test_an_input_that_no_longer_exists_fails_the_attempt(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    _, seen = workshop.run(["true"], inputs={"d": str(tmp_path / "gone")})
+    assert (seen.state, seen.cause) == (AttemptState.FAILED, "inputs")
+    assert seen.reason == f"the inputs could not be fetched: {tmp_path}/gone does not exist"
+
+
 def test_uploaded_code_is_unpacked_and_kept_between_attempts(
     workshop: Workshop, tmp_path: Path
 ) -> None:

@@ -188,6 +188,18 @@ def test_a_timed_out_or_stopped_job_is_not_tried_again(platform: Platform) -> No
     assert platform.wait(stopped, S.STOPPED).attempt == 1
 
 
+def test_a_job_stopped_between_two_attempts_was_not_stopped_before_it_started(
+    platform: Platform,
+) -> None:
+    job = platform.submit("sim:8", retries=1)
+    platform.wait(job, S.RUNNING)
+    first = {"name": "x", "command": "true", "device": "sim:8", "priority": 1000}
+    platform.service.submit(JobSpec.model_validate(first), user="root", ranked=True)
+    platform.engine.finish(job, A.FAILED, reason="r")
+    platform.wait(job, S.QUEUED)
+    assert platform.service.stop(job).cause == "stopped"
+
+
 def test_a_waiting_job_that_is_stopped_never_starts(platform: Platform) -> None:
     first, second = platform.submit("sim:8"), platform.submit("sim:8")
     platform.wait(first, S.RUNNING)

@@ -161,10 +161,22 @@ def test_a_queued_job_says_why_it_waits_in_both_languages(running: Running) -> N
     assert waiting is not None
     assert waiting.text in english
     chinese = running.ask("GET", f"/jobs/{job.id}?lang=zh").text
-    assert "共 8 张 sim 卡，空闲 2，需要 8；排在第 1 位。" in chinese
+    assert "共 8 张 sim 卡，空闲 2，需要 8；排在第 1 位" in chinese
     behind = running.submit(device="sim:2")
     chinese = running.ask("GET", f"/jobs/{behind.id}?lang=zh").text
-    assert f"空闲的 sim 设备留给排在最前面的任务 {job.id}；排在第 2 位。" in chinese
+    assert f"空闲的 sim 设备留给排在最前面的任务 {job.id}；排在第 2 位" in chinese
+
+
+def test_what_does_not_exist_is_said_in_the_language_of_the_page(running: Running) -> None:
+    page = running.ask("GET", "/jobs/nosuch?lang=zh")
+    assert page.status == 404
+    assert "该内容不存在，或您无权查看。" in page.text
+    assert "no job" not in page.text
+
+
+def test_a_running_job_without_output_says_so(running: Running) -> None:
+    job = running.running_job(device="sim:8")
+    assert "The job has written no output yet." in running.ask("GET", f"/jobs/{job.id}").text
 
 
 def test_stop_and_run_again_are_plain_forms(running: Running) -> None:

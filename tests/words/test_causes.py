@@ -106,6 +106,11 @@ def test_the_sentence_names_who_it_is_about(values: dict[str, str | int], said: 
     assert cause_sentence(Cause.EXIT_CODE, values, "en") == said
 
 
+def test_a_chinese_sentence_has_a_space_between_a_rank_and_the_words() -> None:
+    values = {"code": 3, "rank": 1}
+    assert cause_sentence(Cause.EXIT_CODE, values, "zh") == "进程 1 以退出码 3 退出"
+
+
 def summary(**fields: object) -> JobSummary:
     values = {"id": "a", "name": "x", "user": "ann", "state": JobState.FAILED, "device": "cpu:1"}
     more = {"nodes": 1, "priority": 100, "created_at": 0.0}
@@ -118,7 +123,7 @@ def test_a_job_that_is_tried_again_says_how_its_attempt_ended() -> None:
     assert reason(job, "en") == (
         "attempt 2 lost: the command exited with code 3; it will be tried again"
     )
-    assert reason(job, "zh") == "第 2 次尝试失联：命令以退出码 3 退出；将再次尝试"
+    assert reason(job, "zh") == "第 2 次运行失联：命令以退出码 3 退出；将重试"
 
 
 @pytest.mark.parametrize(
@@ -150,8 +155,8 @@ def test_waiting_is_said_in_chinese_part_by_part() -> None:
         groups_ahead=("vision",),
     )
     assert waiting_sentence(waiting, "zh", expected="14:20") == (
-        "共 8 张 npu 卡，空闲 1，需要 4；排在第 3 位；bob和用户组 vision用量较少，排在前面；"
-        "预计开始时间 14:20。"
+        "共 8 张 npu 卡，空闲 1，需要 4；排在第 3 位；用量较少、排在前面的有：bob、用户组 vision；"
+        "预计开始时间 14:20"
     )
     assert waiting_sentence(waiting, "en").endswith(
         "third in line; bob and group vision have used less and are ahead"

@@ -12,7 +12,7 @@ from jumar.client import Client, LogChunk, Reconnecting, StateChange
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
 from jumar.words.catalogue import language
-from jumar.words.reasons import reason, state_name
+from jumar.words.reasons import reason, state_name, told
 
 Write = Callable[[str], None]
 
@@ -53,7 +53,9 @@ def tell_queued(job: JobRecord, *, as_json: bool) -> None:
         print_json(job)
         return
     print(job.id)
-    note(f"{job.name} is {state_name(job.state, language())}; follow it: jumar logs -f {job.id}")
+    spoken = language()
+    state = state_name(job.state, spoken)
+    note(told(spoken, "queued", name=job.name, id=job.id, state=state))
 
 
 def follow_to_exit_code(
@@ -95,17 +97,17 @@ def _follow_to_end(
 
 def summarise(job: JobRecord) -> None:
     """One line on stderr, and for a job that failed: why, the last lines and where the log is."""
-    note(
-        f"{job.name} ({job.id}) {state_name(job.state, language())} after {span(job.started_at, job.finished_at)}"
-    )
+    spoken = language()
+    state, took = state_name(job.state, spoken), span(job.started_at, job.finished_at)
+    note(told(spoken, "ended", name=job.name, id=job.id, state=state, span=took))
     if job.not_uploaded:
         note(f"its results are not yet uploaded; send them with: jumar jobs upload {job.id}")
     if job.state is JobState.SUCCEEDED:
         return
     last = job.attempts[-1] if job.attempts else None
-    why = reason(job, language())
+    why = reason(job, spoken)
     if why:
-        note(f"reason: {why}")
+        note(told(spoken, "reason", why=why))
     if last is not None and last.tail:
         note("last lines:")
         note("\n".join(f"  {line}" for line in last.tail.rstrip("\n").splitlines()))

@@ -86,7 +86,9 @@ def _print(found: list[JobSummary]) -> None:
             job.device if job.nodes == 1 else f"{job.nodes} x {job.device}",
             job.user,
             ago(job.created_at, now),
-            span(job.started_at, job.finished_at) if job.started_at else "-",
+            span(job.started_at, job.finished_at)
+            if job.started_at and job.state is not JobState.QUEUED
+            else "-",
             _remarks(job),
         )
         for job in found

@@ -31,19 +31,20 @@ def command(job: str, follow: bool, tail: int | None, rank: int, node: int, as_j
     """
     write = _as_json if as_json else log_to(sys.stdout)
     with connected() as client:
-        if not follow:
-            blocks = client.logs(job, tail=tail, node=node, rank=rank)
-            if as_json or sys.stdout.isatty():
+        # After a reconnect, a newer job of the same name is not the one to follow.
+        record = client.get(job)
+        # Once a job has ended, a missing log will not appear any more.
+        if not follow or (record.state.is_final and record.attempts):
+            blocks = client.logs(record.id, tail=tail, node=node, rank=rank)
+            if as_json or follow or sys.stdout.isatty():
                 for text in codecs.iterdecode(blocks, "utf-8", "replace"):
                     write(text)
             else:
                 for block in blocks:
                     sys.stdout.buffer.write(block)
             return 0
-        # After a reconnect, a newer job of the same name is not the one to follow.
-        job_id = client.get(job).id
         try:
-            print_log(client, job_id, tail=tail, node=node, rank=rank, write=write)
+            print_log(client, record.id, tail=tail, node=node, rank=rank, write=write)
         except KeyboardInterrupt:
             note(
                 f"\nstopped following; the job continues. Follow it again with: jumar logs -f {job}"

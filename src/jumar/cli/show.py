@@ -12,7 +12,7 @@ from jumar.spec.devices import card_names
 from jumar.spec.records import AttemptRecord, JobRecord
 from jumar.spec.states import JobState
 from jumar.words.catalogue import language
-from jumar.words.reasons import reason, state_name, waiting_sentence
+from jumar.words.reasons import reason, state_name, told, waiting_sentence
 
 _COLOURS = {JobState.QUEUED: "yellow", JobState.SUCCEEDED: "green"}
 _FAILED = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.LOST})
@@ -91,7 +91,8 @@ def _facts(job: JobRecord) -> list[tuple[str, str]]:
     found.append(("user", job.user))
     found.append(("device", job.device if job.nodes == 1 else f"{job.nodes} x {job.device}"))
     found.append(("submitted", ago(job.created_at)))
-    if job.started_at is not None:
+    # Between two attempts nothing runs; the attempts' own lines say how long each took.
+    if job.started_at is not None and job.state is not JobState.QUEUED:
         found.append(("ran", span(job.started_at, job.finished_at)))
     found.extend(staging_facts(job))
     found.extend(("attempt", _attempt(job, attempt)) for attempt in job.attempts)
@@ -130,13 +131,16 @@ def _value(value: object) -> str:
 
 
 def _attempt(job: JobRecord, attempt: AttemptRecord) -> str:
-    words = [f"{attempt.number}: {state_name(attempt.state, language())}"]
+    spoken = language()
+    words = [f"{attempt.number}: {state_name(attempt.state, spoken)}"]
     if attempt.started_at is not None:
-        words.append(f"after {span(attempt.started_at, attempt.finished_at)}")
+        took = span(attempt.started_at, attempt.finished_at)
+        words.append(told(spoken, "after", span=took))
     if attempt.cards:
         kind = job.device.partition(":")[0]
-        words.append(f"on {', '.join(f'{kind}:{card}' for card in card_names(attempt.cards))}")
-    why = reason(attempt, language())
+        cards = ", ".join(f"{kind}:{card}" for card in card_names(attempt.cards))
+        words.append(told(spoken, "on", cards=cards))
+    why = reason(attempt, spoken)
     if why:
-        words.append(f"({why})")
-    return " ".join(words)
+        words.append(told(spoken, "why", why=why))
+    return "".join(words)

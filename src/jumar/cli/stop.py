@@ -5,7 +5,7 @@ import click
 from jumar.cli.connect import connected
 from jumar.cli.output import note, print_json
 from jumar.words.catalogue import language
-from jumar.words.reasons import state_name
+from jumar.words.reasons import state_name, told
 
 
 @click.command()
@@ -29,4 +29,5 @@ def command(jobs: tuple[str, ...], why: str | None, as_json: bool) -> None:
         print_json(stopped)
     else:
         for job in stopped:
-            note(f"{job.name} ({job.id}) is {state_name(job.state, language())}")
+            state = state_name(job.state, language())
+            note(told(language(), "stands", name=job.name, id=job.id, state=state))

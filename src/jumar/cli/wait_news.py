@@ -11,7 +11,7 @@ from jumar.errors import JumarError
 from jumar.spec.records import Waiting
 from jumar.spec.states import JobState
 from jumar.words.catalogue import language
-from jumar.words.reasons import waiting_sentence
+from jumar.words.reasons import told, waiting_sentence
 
 _NOTICED_S = 1.0
 """A shorter wait is part of starting, and not worth a word."""
@@ -66,7 +66,7 @@ class WaitNews:
             if waiting is None or (waiting.cause == "starts" and not slow):
                 continue
             if not self._moved_on.is_set():
-                note(f"waiting: {_why(waiting)}")
+                note(told(language(), "waiting", why=_why(waiting)))
                 self._said = True
             return
 

@@ -188,7 +188,8 @@ def ask_to_stop(
     `values` of the cause `stopped`: who wants it, and why."""
     row, values = find_job(connection, job_id), values or {}
     if row.state is JobState.QUEUED:
-        why = because(Cause.STOPPED_WAITING, values)
+        cause = Cause.STOPPED if row.attempt else Cause.STOPPED_WAITING
+        why = because(cause, values)
         _step(connection, row, JobState.STOPPED, finished_at=now, **why)
     elif row.state not in (JobState.STOPPING, JobState.STOPPED):
         _step(connection, row, JobState.STOPPING, **because(Cause.STOPPED, values))

@@ -24,7 +24,7 @@ def catalogue(language: str) -> Mapping[str, Any]:
     return tomllib.loads(files("jumar.words").joinpath(f"{language}.toml").read_text("utf-8"))
 
 
-def phrase(language: str, section: str, name: str, **values: object) -> str:
+def phrase(language: str, section: str, name: str, /, **values: object) -> str:
     """A phrase that has one form only."""
     return cast("str", catalogue(language)[section][name]).format(**values)
 

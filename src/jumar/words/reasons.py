@@ -16,6 +16,11 @@ def state_name(state: str, language: str) -> str:
     return phrase(language, "state", state)
 
 
+def told(language: str, name: str, /, **values: object) -> str:
+    """What the terminal says of a job, with phrases of the same language in it."""
+    return phrase(language, "told", name, **values)
+
+
 def cause_sentence(cause: str | None, values: Values, language: str) -> str | None:
     """The cause in words; None for one that is not known here, or came without its values."""
     if cause is None or cause not in set(Cause):
@@ -58,8 +63,7 @@ def waiting_sentence(waiting: Waiting, language: str, *, expected: str | None = 
         return waiting.text
     if expected is not None:
         said.append(phrase(language, "note", "expected", when=expected))
-    words = catalogue(language)
-    return words["parts"].join(filter(None, said)) + words["end"]
+    return catalogue(language)["parts"].join(filter(None, said))
 
 
 def _part(part: WaitPart, waiting: Waiting, language: str) -> str | None:

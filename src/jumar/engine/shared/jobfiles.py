@@ -77,7 +77,7 @@ class SharedFiles:
             raise LogNotFound("the log is not a plain file") from error
         except OSError as error:
             if error.errno in _NO_LOG:
-                words = f"job {job_id} has no log of rank {rank} on node {node} yet"
+                words = f"job {job_id} has no log of rank {rank} on node {node}"
                 raise LogNotFound(words) from error
             raise
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -95,8 +95,13 @@ def data_variables(directory: JobDir, job: Job) -> Dict[str, str]:
 
 
 def link_data(directory: JobDir, job: Job) -> None:
-    """Make `inputs/`, `out/` and `ckpt/` of the job directory."""
+    """Make `inputs/`, `out/` and `ckpt/` of the job directory; raises SetupFailed for an input that
+    no longer exists."""
     for name, path in job.inputs.items():
+        if not os.path.exists(path):
+            error = f"{path} does not exist"
+            reason = f"the inputs could not be fetched: {error}"
+            raise SetupFailed("inputs", reason, values={"error": error})
         _link(path, directory.path("inputs", name))
     for name, target in job.outputs.items():
         own = directory.path("out", name)

@@ -39,8 +39,8 @@ class Left(NamedTuple):
     not; how they end once their program is gone tells nothing."""
 
     def __str__(self) -> str:
-        """`python train.py (process 4711)`."""
-        return f"{self.name} (process {self.pid})"
+        """`python train.py (pid 4711)`."""
+        return f"{self.name} (pid {self.pid})"
 
 
 class LeftBehind:

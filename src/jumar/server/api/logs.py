@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from jumar.errors import BadInput
+from jumar.errors import BadInput, LogNotFound
 from jumar.server.api.follow import Follower, OpenLog, Start
 from jumar.server.edge.auth import OpenedJob, check_still_allowed, token_of
 from jumar.server.edge.exchange import answer
@@ -20,6 +20,7 @@ router = APIRouter(tags=["logs"], prefix="/jobs/{job}/logs")
 SEND_BLOCK = 256 * 1024
 MOST_LINES = 1_000_000
 MOST_OFFSET = 1 << 62
+_MOST_NAMED = 8
 Node = Annotated[int, Path(ge=0, le=100_000)]
 Rank = Annotated[int, Path(ge=0, le=1_000_000)]
 Tail = Annotated[int | None, Query(ge=0, le=MOST_LINES, description="only the last lines")]
@@ -113,7 +114,15 @@ async def follow_log(
 
 
 def _open(site: Site, job_id: str, node: int, rank: int) -> OpenLog:
-    return OpenLog(site.service.open_log(job_id, node, rank))
+    try:
+        return OpenLog(site.service.open_log(job_id, node, rank))
+    except LogNotFound as error:
+        files = site.service.log_files(job_id)
+        places = ", ".join(f"node {file.node} rank {file.rank}" for file in files[:_MOST_NAMED])
+        more = ", …" if len(files) > _MOST_NAMED else ""
+        raise LogNotFound(
+            error.message, hint=f"the job has logs of: {places}{more}" if files else None
+        ) from error
 
 
 async def _blocks(log: OpenLog, part: Part) -> AsyncIterator[bytes]:

@@ -16,6 +16,7 @@ from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import is_fragment, render
 from jumar.server.web.spec_view import spec_rows
 from jumar.server.web.terminal import plain
+from jumar.spec.duration import parse_duration
 from jumar.spec.records import JobRecord, StagingRecord
 from jumar.spec.staging import data_rows
 from jumar.spec.states import ACTIVE, JobState
@@ -107,6 +108,7 @@ async def job_page(
     values: dict[str, object] = {
         "job": record,
         "version": version,
+        "grace_s": parse_duration(record.spec.get("grace", 30)),
         "can_stop": not record.state.is_final,
         "failed": record.state.is_final and record.state is not JobState.SUCCEEDED,
         "last_attempt": record.attempts[-1] if record.attempts else None,
