@@ -49,13 +49,13 @@ def test_sources_that_do_not_exist_are_named(fresh_jumar: Jumar, tmp_path: Path)
         assert said in fresh_jumar("data", *words, rc=2).stderr
 
 
-def test_a_published_folder_waits_for_the_door(fresh_jumar: Jumar) -> None:
-    assert (
-        "obs://gone does not exist" in fresh_jumar("store", "publish", "obs://gone/", rc=2).stderr
-    )
+def test_a_folder_that_nobody_serves_is_not_published(fresh_jumar: Jumar) -> None:
+    gone = fresh_jumar("store", "publish", "obs://gone/", rc=2).stderr
+    assert "obs://gone does not exist" in gone
     fresh_jumar("store", "layout", "obs://lab")
-    said = fresh_jumar("store", "publish", "obs://lab/dataset/").stderr
-    assert "once the store is behind the S3 door" in said
+    said = fresh_jumar("store", "publish", "obs://lab/dataset/", rc=2).stderr
+    assert "obs://lab/dataset/ is in a folder and is not served over HTTP" in said
+    assert "hint: serve the built-in store: jumar store migrate --to s3" in said
 
 
 def test_an_archive_goes_to_a_bucket_not_to_a_folder_named_like_a_scheme(

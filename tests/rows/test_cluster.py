@@ -225,3 +225,31 @@ def test_row_33_the_launcher_instead_of_train_sh(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     expect_two_ranks(tmp_path)
+
+
+TUTORIAL_PLAN = (
+    *("env", "plan", "--torch", "1.11", "--cann", "7.0.RC1.alpha003"),
+    *("--python", "3.7", "--machine", "aarch64"),
+)
+
+
+def test_row_26_the_addresses_of_torch_npu_and_torchvision(jumar: Jumar) -> None:
+    address = (
+        "https://gitee.com/ascend/pytorch/releases/download/v5.0.rc3-pytorch1.11.0/"
+        "torch_npu-1.11.0.post4-cp37-cp37m-linux_aarch64.whl"
+    )
+    told = jumar(*TUTORIAL_PLAN).stdout
+    assert f"torch_npu==1.11.0.post4 is at {address}\n" in told
+    assert "torchvision==0.12.0 " in told
+    create = ("env", "create", *TUTORIAL_PLAN[2:], "--with", "uv", "--dry-run")
+    assert f"'torch_npu @ {address}'" in jumar(*create).stdout
+    # Wheels that were carried to a machine without a network come first.
+    assert address not in jumar(*create, "--find-links", "wheels").stdout.splitlines()[-1]
+
+
+def test_row_27_ascends_apex_fits_torch_1_11(jumar: Jumar) -> None:
+    page = "https://ascend-repo.obs.cn-east-2.myhuaweicloud.com/MindX/OpenSource/pytorch1_11_0/"
+    told = jumar(*TUTORIAL_PLAN).stdout
+    assert f"pip install apex --no-index --find-links {page}index.html\n" in told
+    (extra,) = json.loads(jumar(*TUTORIAL_PLAN, "--json").stdout)["extras"]
+    assert extra["name"] == "apex"

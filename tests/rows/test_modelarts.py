@@ -2,6 +2,8 @@
 
 import shutil
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Jumar, caller
 from tests.port.test_seeds import AFTER, BEFORE
-from tests.rows.conftest import Machine, Shell, new_bucket, write
+from tests.rows.conftest import LIMIT_S, Machine, Shell, new_bucket, write
 from tests.store.served import Served
 
 CLASSES, OF_EACH = 6, 40
@@ -95,6 +97,43 @@ def test_row_03_a_few_dozen_stay_in_dataset_unzip_mini(
     jumar("data", "pull", mini, "mini")
     kept = [path.parent.name for path in (tmp_path / "mini").rglob("*.jpg")]
     assert sorted(kept) == sorted(f"class{kind}" for kind in range(CLASSES) for _ in range(5))
+
+
+def test_row_04_static_files_are_in_both_folders(
+    jumar: Jumar, bucket: str, flowers: Path, tmp_path: Path
+) -> None:
+    static = {
+        "pretrained/resnet50.pth": "weights" * 1000,
+        **{f"pretrained/parts/{number}.txt": f"part {number}" for number in range(9)},
+        "meta/classes.json": '["a", "b"]',
+    }
+    write(flowers, static)
+    whole, mini = f"{bucket}/dataset_unzip/flowers", f"{bucket}/dataset_unzip_mini/flowers"
+    jumar("data", "push", "flowers", whole)
+    words = ("--per-class", "2", "--static", "pretrained/", "--static", "meta/*.json")
+    jumar("data", "mini", whole, mini, *words)
+    jumar("data", "pull", mini, "mini")
+    for name, text in static.items():
+        assert (tmp_path / "mini" / name).read_text() == text
+    assert len(list((tmp_path / "mini").rglob("*.jpg"))) == 2 * CLASSES
+    said = jumar("data", "mini", whole, mini, "--static", "weights/*", rc=2).stderr
+    assert "matches weights/*" in said
+
+
+def test_row_05_the_bucket_is_readable_by_everybody(
+    jumar: Jumar, bucket: str, platform: Served, tmp_path: Path
+) -> None:
+    write(tmp_path, {"read.me": "for everybody"})
+    jumar("data", "push", "read.me", f"{bucket}/dataset/")
+    address = f"{platform.keys('ann').endpoint}/{bucket.removeprefix('obs://')}/dataset/read.me"
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(address, timeout=LIMIT_S)
+    jumar("store", "publish", f"{bucket}/dataset/")
+    with urllib.request.urlopen(address, timeout=LIMIT_S) as answer:
+        assert answer.read() == b"for everybody"
+    jumar("store", "unpublish", f"{bucket}/dataset/")
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(address, timeout=LIMIT_S)
 
 
 def test_row_08_the_credential_is_validated(

@@ -45,3 +45,12 @@ def test_row_63_another_version_by_pip_requirements(jumar: Jumar, tmp_path: Path
         words = ("run", "--follow", "--code", "code", *offline(tmp_path))
         done = jumar(*words, "--", "python", "train.py")
         assert done.stdout.splitlines()[-1] == f"mindvision {version}"
+
+
+def test_row_62_mindspore_1_7_on_cann_5_1_with_python_3_7(jumar: Jumar) -> None:
+    words = ("--mindspore", "1.7", "--cann", "5.1.0", "--python", "3.7", "--machine", "aarch64")
+    told = jumar("env", "plan", *words).stdout
+    assert told.startswith("fits: mindspore 1.7.0 on CANN 5.1.0\npython 3.7 ")
+    wheel = "mindspore_ascend-1.7.0-cp37-cp37m-linux_aarch64.whl"
+    assert f"/1.7.0/MindSpore/ascend/aarch64/{wheel}\n" in told
+    assert f"/{wheel}'" in jumar("env", "create", *words, "--with", "uv", "--dry-run").stdout

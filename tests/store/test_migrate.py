@@ -22,7 +22,7 @@ from jumar.store.door import Door, end_left_behind
 from jumar.store.errors import TransferFailed
 from jumar.store.migrate import migrate_to_door, migrate_to_folder
 from jumar.store.places import buckets, make_bucket, open_place
-from jumar.store.public import public_prefixes, publish
+from jumar.store.public import public_prefixes, set_public
 from jumar.store.transfer.records import Progress
 
 
@@ -38,7 +38,7 @@ def filled(home: Path, folder_config: StoreConfig) -> Generator[dict[str, bytes]
     (store / "lab" / "empty" / "folder").mkdir(parents=True)
     (store / "other").mkdir()
     (store / "other" / "one").write_bytes(b"1")
-    publish(open_place("obs://lab/0/", folder_config), folder_config)
+    set_public(folder_config, "obs", "lab", frozenset({"0/"}))
     yield tree(store)
     end_left_behind(home)
 

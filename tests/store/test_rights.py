@@ -11,7 +11,7 @@ from jumar.errors import BadInput, NotFound
 from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
 from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.places import make_bucket, open_place
-from jumar.store.public import public_prefixes, publish, unpublish
+from jumar.store.public import public_prefixes, publish, set_public, unpublish
 from jumar.store.rights import private_bucket
 
 Act = Callable[[S3, str], object]
@@ -156,20 +156,31 @@ def test_strangers_read_what_is_published_and_nothing_else(platform: Served) -> 
 def test_a_folder_remembers_what_is_public(folder_config: StoreConfig) -> None:
     make_bucket("obs", "lab", folder_config)
     place = open_place("obs://lab/data", folder_config)
-    publish(place, folder_config)
-    publish(open_place("obs://lab/more/", folder_config), folder_config)
+    set_public(folder_config, "obs", "lab", frozenset({"data/", "more/"}))
     assert public_prefixes(folder_config, "obs", "lab") == {"data/", "more/"}
     unpublish(place, folder_config)
     assert public_prefixes(folder_config, "obs", "lab") == {"more/"}
     with pytest.raises(NotFound, match="is not public"):
         unpublish(place, folder_config)
-    with pytest.raises(BadInput, match="cannot be a path"):
-        publish(open_place("obs://lab/../up", folder_config), folder_config)
-    with pytest.raises(BadInput, match="not in a store"):
-        publish(open_place("/srv/data", folder_config), folder_config)
-    with pytest.raises(NotFound, match="the bucket obs://nosuch does not exist"):
-        publish(open_place("obs://nosuch/", folder_config), folder_config)
     assert (folder_config.builtin / "public.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "said"),
+    [
+        ("obs://lab/data/", BadInput, "not served over HTTP"),
+        ("obs://lab/../up", BadInput, "cannot be a path"),
+        ("/srv/data", BadInput, "not in a store"),
+        ("obs://nosuch/", NotFound, "the bucket obs://nosuch does not exist"),
+    ],
+)
+def test_what_nobody_could_read_is_not_published(
+    folder_config: StoreConfig, url: str, error: type[Exception], said: str
+) -> None:
+    make_bucket("obs", "lab", folder_config)
+    with pytest.raises(error, match=said):
+        publish(open_place(url, folder_config), folder_config)
+    assert public_prefixes(folder_config, "obs", "lab") == frozenset()
 
 
 def test_a_name_that_policies_take_for_a_pattern_is_not_published(

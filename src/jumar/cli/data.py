@@ -308,8 +308,13 @@ def url(url: str, expires: int) -> None:
 @click.argument("target", metavar="DST")
 @click.option("--per-class", default=20, type=click.IntRange(1), show_default=True)
 @click.option("--seed", default=0, show_default=True, help="The same seed selects the same files.")
+@click.option(
+    "--static", multiple=True, metavar="PATTERN", help="Keep these whole, such as 'pretrained/*'."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was kept as JSON.")
-def mini(source: str, target: str, per_class: int, seed: int, as_json: bool) -> None:
+def mini(
+    source: str, target: str, per_class: int, seed: int, static: tuple[str, ...], as_json: bool
+) -> None:
     """Keep a few files of each class, with matching labels.
 
     Supports folders of classes; images with CSV, lists, JSON, COCO, LabelMe, VOC or YOLO labels; MNIST
@@ -330,6 +335,7 @@ def mini(source: str, target: str, per_class: int, seed: int, as_json: bool) -> 
             _place(target, config),
             per_class=per_class,
             seed=seed,
+            static=static,
             progress=progress,
         )
     if as_json:

@@ -31,6 +31,11 @@ def command() -> None:
 def _wishes(function: Any) -> Any:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option(
+            "--machine",
+            type=click.Choice(["aarch64", "x86_64"]),
+            help="Processor of the machine. [default: this one's]",
+        ),
         click.option("--cann", metavar="RELEASE", help="Plan for this CANN release."),
         click.option("--python", metavar="VERSION", help="Use this Python, such as 3.11."),
         click.option("--mindspore", metavar="VERSION", help="MindSpore, such as 2.9."),
@@ -47,6 +52,7 @@ def plan(
     mindspore: str | None,
     python: str | None,
     cann: str | None,
+    machine: str | None,
     as_json: bool,
 ) -> int:
     """Show which Python, torch, torch_npu, torchvision and CANN fit together.
@@ -57,7 +63,7 @@ def plan(
     Example:
       jumar env plan --torch 2.7 --cann 8.5.0
     """
-    made = _make_plan(torch, mindspore, python, cann)
+    made = _make_plan(torch, mindspore, python, cann, machine)
     if as_json:
         print_json(made)
     else:
@@ -84,6 +90,7 @@ def create(
     mindspore: str | None,
     python: str | None,
     cann: str | None,
+    machine: str | None,
     as_json: bool,
     at: Path | None,
     tool: str | None,
@@ -107,7 +114,7 @@ def create(
     from jumar.host.env.verify import IMPORT_LIMIT_S, check_environment, python_in
     from jumar.host.software import software_here
 
-    made = _make_plan(torch, mindspore, python, cann)
+    made = _make_plan(torch, mindspore, python, cann, machine)
     made_for = _python_of(made, allow_unknown)
     chosen = choose_tool(Tool(tool) if tool else None, made_for, os.environ)
     place = (at or Path(f"env-{made.framework}-{made.version}")).expanduser().absolute()
@@ -115,7 +122,11 @@ def create(
         chosen,
         at=place,
         python=made_for,
-        requirements=[package.requirement for package in made.packages],
+        requirements=[
+            # Wheels that the user brings come before those of the vendor's page.
+            one.requirement if find_links or no_index else one.installable
+            for one in made.packages
+        ],
         sources=Sources(
             index_url=index_url,
             extra_index_urls=extra_index_url,
@@ -176,7 +187,11 @@ def check(python: str | None, do_import: bool, as_json: bool) -> int:
 
 
 def _make_plan(
-    torch: str | None, mindspore: str | None, python: str | None, cann: str | None
+    torch: str | None,
+    mindspore: str | None,
+    python: str | None,
+    cann: str | None,
+    machine: str | None,
 ) -> "Plan":
     from jumar.host.env.plan import Here, Request, make_plan
     from jumar.host.matrix import shipped
@@ -189,7 +204,7 @@ def _make_plan(
     found = software_here(Path("/"), os.environ)
     here = Here(
         python=Version.parse(platform.python_version()),
-        machine=platform.machine(),
+        machine=machine or platform.machine(),
         cann=found.version,
         compiler=found.compiler,
     )
@@ -229,6 +244,11 @@ def _print_plan(made: "Plan") -> None:
             ("LISTED", "CANN", "SOURCE"),
             [(one.release, one.cann or "unknown", one.source) for one in made.others],
         )
+    for one in made.packages:
+        if one.address is not None:
+            print(f"{one.requirement} is at {one.address}")
+    for extra in made.extras:
+        print(f"{extra.name}, only for code that imports it: {extra.how}")
     for text in made.notes:
         print(f"note: {text}")
 

@@ -49,20 +49,13 @@ def publish(url: str) -> None:
       jumar store publish obs://lab/dataset/
     """
     from jumar.store.credentials import load_config
-    from jumar.store.folder import FolderStore
     from jumar.store.places import open_place
     from jumar.store.public import publish as publish_place
 
     config = load_config(load().home)
     place = open_place(url, config)
     publish_place(place, config)
-    if isinstance(place.store, FolderStore):
-        note(
-            f"anyone will be able to read what is under {url} "
-            "once the store is behind the S3 door: jumar store migrate --to s3"
-        )
-    else:
-        note(f"anyone can read what is under {url}")
+    note(f"anyone can read what is under {url}")
 
 
 @command.command()

@@ -1,8 +1,8 @@
 """Prefixes of buckets that anyone may read.
 
-On an S3 server they are our own statement in the bucket's policy, beside those of others. A folder
-keeps them in `public.json`; they take effect when the store moves behind the S3 door, which is what
-serves the public."""
+They are our own statement in the bucket's policy, beside those of others: in S3's form, which OBS
+also accepts. A folder is served to nobody, so nothing in it can be made public; what was public
+before the store moved back into a folder is kept in `public.json` for its next move."""
 
 import json
 import os
@@ -29,8 +29,13 @@ def publish(place: Place, config: StoreConfig) -> None:
             f"{place.url}: in a policy * and ? are wildcards and ${{ starts a variable",
             hint="publish the folder above it, or copy it to a name without them",
         )
-    if isinstance(place.store, FolderStore) and not os.path.isdir(place.store.root):
-        raise NotFound(f"the bucket {scheme}://{bucket} does not exist")
+    if isinstance(place.store, FolderStore):
+        if not os.path.isdir(place.store.root):
+            raise NotFound(f"the bucket {scheme}://{bucket} does not exist")
+        raise BadInput(
+            f"{place.url} is in a folder and is not served over HTTP, so nobody could read it",
+            hint="serve the built-in store: jumar store migrate --to s3, then: jumar up",
+        )
     known = public_prefixes(config, scheme, bucket)
     set_public(config, scheme, bucket, known | {place.prefix})
 

@@ -149,7 +149,7 @@ def test_after_a_kill_the_next_run_starts_afresh(bench: Bench):
         (("--torch", "2.7", "--cann", "8.1.RC1"), "no table pairs torch 2.7 with CANN 8.1.RC1"),
         (("--torch", "2.13"), "no table lists its CANN"),
         (("--torch", "2.x"), "is not a version number"),
-        (("--mindspore", "2.6"), "no table lists the Python versions of mindspore 2.6.0"),
+        (("--mindspore", "2.3.1"), "no table lists the Python versions of mindspore 2.3.1"),
         (("--torch", "2.14", "--with", "conda"), "conda is not on PATH"),
         (("--torch", "2.14", "--python", "3.9"), "requires Python"),
         (

@@ -52,7 +52,14 @@ def test_the_guide_for_torch_1_11_on_an_early_cann():
     )
     assert {"pathlib2", "sympy", "attrs", "pyyaml", "absl-py"} <= set(requirements(made))
     assert any("pre-release of 7.0.RC1" in note for note in made.notes)
-    assert any("--find-links" in note for note in made.notes)
+    (npu,) = (one for one in made.packages if one.name == "torch_npu")
+    assert (npu.address or "").endswith("/torch_npu-1.11.0.post4-cp310-cp310-linux_aarch64.whl")
+
+
+def test_a_wheel_that_nobody_is_known_to_have_is_told():
+    made = plan(cann="6.3.RC3.1", torch="1.11")
+    assert "torch_npu==1.11.0.post3" in requirements(made)
+    assert any("no source names a wheel" in n and "--find-links" in n for n in made.notes)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +85,8 @@ def test_what_is_not_in_a_table_is_never_called_fitting(
 
 
 def test_mindspore_for_its_listed_cann():
-    made = plan(cann="8.1.RC1", mindspore="2.6")
-    assert (made.fit, made.version) == (Fit.FITS, "2.6.0")
+    made = plan(cann="8.0.RC2", mindspore="2.3")
+    assert (made.fit, made.version) == (Fit.FITS, "2.3.1")
     assert made.python is None
     assert any("no table lists the Python versions" in note for note in made.notes)
 

@@ -15,6 +15,24 @@ class Package:
     name: str
     requirement: str
     source: str
+    on_index: bool = True
+    """Whether a package index is known to have it."""
+    address: str | None = None
+    """Where else to get it."""
+
+    @property
+    def installable(self) -> str:
+        """What pip and uv install it from."""
+        return self.requirement if self.address is None else f"{self.name} @ {self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """What only code that imports it needs, and how to install it."""
+
+    name: str
+    how: str
+    source: str
 
 
 def needed_by(framework: str, version: Version) -> tuple[Package, ...]:

@@ -6,10 +6,13 @@ unknown, together with what they do list."""
 from dataclasses import dataclass, replace
 
 from jumar.errors import BadInput
-from jumar.host.env.needs import Package, needed_by
+from jumar.host.env.addresses import apex_for, pythons_with_address, wheel_address
+from jumar.host.env.needs import Extra, Package, needed_by
 from jumar.host.fit import Fit, best_torch_row, cann_words
 from jumar.host.matrix import Matrix, MindSporeRow, TorchRow, minor_of
 from jumar.host.versions import Version
+
+_ONE_MINDSPORE = Version.parse("2.0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,7 @@ class Plan:
     python: str | None = None
     pythons: tuple[str, ...] = ()
     packages: tuple[Package, ...] = ()
+    extras: tuple[Extra, ...] = ()
     notes: tuple[str, ...] = ()
     others: tuple[Pairing, ...] = ()
     """Other rows of the tables for what was asked."""
@@ -73,7 +77,7 @@ def make_plan(request: Request, here: Here, matrix: Matrix) -> Plan:
         )
     else:
         plan = _plan_torch(request, here, matrix)
-    return _with_this_machine(plan, request, here)
+    return _with_addresses(_with_this_machine(plan, request, here), here.machine)
 
 
 def _plan_torch(request: Request, here: Here, matrix: Matrix) -> Plan:
@@ -140,7 +144,7 @@ def _torch_row(
 ) -> Plan:
     packages = [
         Package("torch", f"torch=={row.torch}", row.source),
-        Package("torch-npu", f"torch_npu=={row.torch_npu}", row.source),
+        Package("torch_npu", f"torch_npu=={row.torch_npu}", row.source, on_index=bool(row.wheels)),
     ]
     notes: list[str] = []
     if row.torch in matrix.torchvision:
@@ -148,8 +152,6 @@ def _torch_row(
         packages.append(Package("torchvision", f"torchvision=={version}", source))
     else:
         notes.append(f"no table lists a torchvision for torch {row.torch}")
-    if not row.wheels:
-        notes.append(_not_on_the_index(f"torch_npu {row.torch_npu}"))
     return Plan(
         framework="torch",
         fit=fit,
@@ -158,6 +160,7 @@ def _torch_row(
         cann=row.cann,
         pythons=tuple(str(python) for python in row.pythons),
         packages=(*packages, *needed_by("torch", row.torch)),
+        extras=(apex_for(row.torch),),
         notes=tuple(notes),
         others=others,
     )
@@ -165,26 +168,49 @@ def _torch_row(
 
 def _mindspore_row(row: MindSporeRow, cann: Version | None, others: tuple[Pairing, ...]) -> Plan:
     made_for = row.cann or (str(cann) if cann is not None else None)
+    # Until 2.0 each kind of card had a distribution of its own.
+    distribution = "mindspore_ascend" if row.mindspore < _ONE_MINDSPORE else "mindspore"
     return Plan(
         framework="mindspore",
         fit=Fit.FITS if made_for else Fit.UNKNOWN,
         text=f"mindspore {row.mindspore} on {cann_words(row)}",
         version=str(row.mindspore),
         cann=made_for,
-        pythons=tuple(str(python) for python in row.wheels),
+        pythons=tuple(str(python) for python in row.wheels)
+        or pythons_with_address(distribution, str(row.mindspore)),
         packages=(
-            Package("mindspore", f"mindspore=={row.mindspore}", row.source),
+            Package(
+                distribution,
+                f"{distribution}=={row.mindspore}",
+                row.source,
+                on_index=bool(row.wheels),
+            ),
             *needed_by("mindspore", row.mindspore),
         ),
-        notes=() if row.wheels else (_not_on_the_index(f"mindspore {row.mindspore}"),),
         others=others,
     )
 
 
-def _not_on_the_index(what: str) -> str:
+def _with_addresses(plan: Plan, machine: str) -> Plan:
+    """Where the vendor keeps the wheels that no package index is known to have."""
+    packages: list[Package] = []
+    notes = list(plan.notes)
+    for package in plan.packages:
+        if not package.on_index:
+            name, _, version = package.requirement.partition("==")
+            address = wheel_address(name, version, plan.python or "", machine)
+            if address is None:
+                notes.append(_not_on_the_index(package.requirement, plan.python, machine))
+            packages.append(replace(package, address=address))
+        else:
+            packages.append(package)
+    return replace(plan, packages=tuple(packages), notes=tuple(notes))
+
+
+def _not_on_the_index(what: str, python: str | None, machine: str) -> str:
     return (
-        f"the package index is not known to have a wheel of {what}: download it from the vendor's"
-        " release page and pass its folder with --find-links"
+        f"no source names a wheel of {what} for Python {python or 'unknown'} on {machine}: look on"
+        " the vendor's release page, download it and pass its folder with --find-links"
     )
 
 

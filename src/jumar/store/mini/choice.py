@@ -15,6 +15,8 @@ class Wish:
 
     per_class: int
     seed: int
+    static: tuple[str, ...] = ()
+    """Patterns of files that are kept whole, whatever their class."""
 
 
 def rank(seed: int, name: str) -> bytes:

@@ -36,6 +36,10 @@ class Tree:
     store: Store
     entries: dict[str, Entry]
 
+    def without(self, names: set[str]) -> "Tree":
+        """The other files."""
+        return Tree(self.store, {n: e for n, e in self.entries.items() if n not in names})
+
     def read(self, name: str) -> bytes:
         """A whole file."""
         if self.entries[name].size > _MOST_TABLE_BYTES:

@@ -10,6 +10,7 @@ from jumar.store.mini.layouts import Chosen, Tree, choose
 from jumar.store.mini.packed import unpacked_aside
 from jumar.store.parallel import in_threads
 from jumar.store.places import Place, folder_exists
+from jumar.store.transfer.plan import matching
 from jumar.store.transfer.records import Progress
 from jumar.store.transfer.run import copy_entry
 
@@ -33,9 +34,10 @@ def make_mini(
     *,
     per_class: int,
     seed: int = 0,
+    static: tuple[str, ...] = (),
     progress: Progress | None = None,
 ) -> MiniReport:
-    """Keep a few files of each class of `source` in `target`."""
+    """Keep a few files of each class of `source` in `target`, and all that match `static`."""
     if per_class < 1:
         raise BadInput("--per-class must be at least 1")
     if source.url.holds(target.url):
@@ -44,7 +46,7 @@ def make_mini(
             hint="choose a separate target",
         )
     target.store.make_ready()
-    wish = Wish(per_class, seed)
+    wish = Wish(per_class, seed, static)
     if source.key and is_archive(source.key) and not source.key.endswith("/"):
         return _mini_of_archive(source, target, wish)
     cut = len(source.prefix)
@@ -54,10 +56,13 @@ def make_mini(
     )
     if not tree.entries:
         raise _nothing_in(source)
-    archives = sorted(name for name in tree.entries if is_archive(name))
-    plain = replace(tree, entries={k: v for k, v in tree.entries.items() if not is_archive(k)})
-    chosen = choose(plain, wish)
-    reports = [_written(plain, target, chosen, progress or Progress())]
+    whole = set(filter(matching(static), tree.entries))
+    archives = sorted(name for name in tree.entries if is_archive(name) and name not in whole)
+    if static and not whole and not archives:
+        raise NotFound(f"no file in {source.url} matches {' or '.join(static)}")
+    chosen = choose(tree.without(whole.union(archives)), wish)
+    chosen.kept |= whole
+    reports = [_written(tree, target, chosen, progress or Progress())]
     for name in archives:
         one = replace(source, url=source.url.child(name), key=source.prefix + name)
         to = replace(target, url=target.url.child(name), key=target.prefix + name)
@@ -113,5 +118,7 @@ def _written(tree: Tree, target: Place, chosen: Chosen, progress: Progress) -> M
 def _mini_of_archive(source: Place, target: Place, wish: Wish) -> MiniReport:
     """Unpack into a temporary folder, reduce, and repack if the target is an archive too."""
     with unpacked_aside(source) as aside:
-        report = make_mini(aside.all, aside.few, per_class=wish.per_class, seed=wish.seed)
+        report = make_mini(
+            aside.all, aside.few, per_class=wish.per_class, seed=wish.seed, static=wish.static
+        )
         return replace(report, bytes=aside.deliver(target))

@@ -167,7 +167,7 @@ def _filter(include: tuple[str, ...], exclude: tuple[str, ...]) -> Callable[[str
     a folder; one with `/` against the whole path, where `*` also matches `/`."""
     if not include and not exclude:
         return None
-    wanted, unwanted = _matcher(include), _matcher(exclude)
+    wanted, unwanted = matching(include), matching(exclude)
 
     def keeps(key: str) -> bool:
         return (not include or wanted(key)) and not unwanted(key)
@@ -175,7 +175,8 @@ def _filter(include: tuple[str, ...], exclude: tuple[str, ...]) -> Callable[[str
     return keeps
 
 
-def _matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+def matching(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+    """Whether a relative key matches one of the patterns, as `--include` and `--exclude` mean them."""
     names = [re.compile(translate(p)) for p in patterns if "/" not in p.rstrip("/")]
     wholes = [re.compile(translate(p.lstrip("/"))) for p in patterns if "/" in p.rstrip("/")]
     names += [re.compile(translate(p.rstrip("/"))) for p in patterns if p.endswith("/")]
