@@ -2,8 +2,10 @@
 
 import json
 import os
+import platform
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,8 @@ from tests.rows.conftest import (
     write,
 )
 
+from jumar.host.env.needs import needed_by
+from jumar.host.versions import Version
 from jumar.inject.simulated import environment as simulated
 
 SAMPLE = "PyTorch/built-in/cv/classification/MobileNetV3-Large_ID1784_for_PyTorch"
@@ -253,3 +257,29 @@ def test_row_27_ascends_apex_fits_torch_1_11(jumar: Jumar) -> None:
     assert f"pip install apex --no-index --find-links {page}index.html\n" in told
     (extra,) = json.loads(jumar(*TUTORIAL_PLAN, "--json").stdout)["extras"]
     assert extra["name"] == "apex"
+
+
+def test_row_25_torch_for_aarch64_is_fetched_for_a_machine_without_a_network(
+    jumar: Jumar, tmp_path: Path
+) -> None:
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    minor = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    for machine in ("aarch64", "x86_64"):
+        for name, version in (("torch", "2.14.0"), ("torch_npu", "2.14.0")):
+            make_wheel(shelf, name, version, tag=f"{tag}-{tag}-manylinux_2_28_{machine}")
+    for package in needed_by("torch", Version.parse("2.14")):
+        make_wheel(shelf, package.name, "1.0")
+    make_wheel(shelf, "torchvision", "0.29.0")
+    words = ("--torch", "2.14", "--cann", "9.1.0", "--python", minor, "--no-index", "--find-links")
+    for machine in ("aarch64", platform.machine()):
+        jumar("env", "download", *words, "shelf", "--machine", machine, "--to", machine)
+        (torch,) = (tmp_path / machine).glob("torch-*.whl")
+        assert torch.name == f"torch-2.14.0-{tag}-{tag}-manylinux_2_28_{machine}.whl"
+    shutil.rmtree(shelf)
+    # The plug-in is a stub, which sees none of the cards: that is told by the exit code.
+    made = jumar("env", "create", *words, platform.machine(), "--at", "made", "--json", rc=None)
+    check = json.loads(made.stdout)["check"]
+    assert check["packages"]["torch-npu"] == "2.14.0"
+    assert {"package": "torch", "outcome": "works"}.items() <= check["imports"][0].items()

@@ -4,6 +4,7 @@ import os
 import platform
 import shlex
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from jumar.cli.output import clip, note, print_json, print_table
 
 if TYPE_CHECKING:
     from jumar.host.env.plan import Plan
+    from jumar.host.env.tools import Sources
     from jumar.host.env.verify import CheckReport
 
 _MOST_LINE = 100
@@ -47,14 +49,7 @@ def _wishes(function: Any) -> Any:
 
 @command.command()
 @_wishes
-def plan(
-    torch: str | None,
-    mindspore: str | None,
-    python: str | None,
-    cann: str | None,
-    machine: str | None,
-    as_json: bool,
-) -> int:
+def plan(as_json: bool, **asked: Any) -> int:
     """Show which Python, torch, torch_npu, torchvision and CANN fit together.
 
     Without options: what fits the installed CANN. Exit code 1 if it clashes or is unknown.
@@ -63,12 +58,32 @@ def plan(
     Example:
       jumar env plan --torch 2.7 --cann 8.5.0
     """
-    made = _make_plan(torch, mindspore, python, cann, machine)
+    made = _make_plan(asked)
     if as_json:
         print_json(made)
     else:
         _print_plan(made)
     return 0 if made.fit == "fits" else 1
+
+
+def _sources(function: Any) -> Any:
+    for option in (
+        click.option("--no-index", is_flag=True, help="Use --find-links only."),
+        click.option(
+            "--find-links", multiple=True, metavar="PLACE", help="Folder or page with wheels."
+        ),
+        click.option(
+            "--extra-index-url", multiple=True, metavar="URL", help="Another package index."
+        ),
+        click.option(
+            "--index-url", metavar="URL", help="Package index to use instead of the configured one."
+        ),
+        click.option(
+            "--allow-unknown", is_flag=True, help="Continue if the tables do not list it."
+        ),
+    ):
+        function = option(function)
+    return function
 
 
 @command.command()
@@ -77,30 +92,9 @@ def plan(
 @click.option(
     "--with", "tool", type=click.Choice(["uv", "venv", "conda"]), help="Tool that creates it."
 )
-@click.option(
-    "--index-url", metavar="URL", help="Package index to use instead of the configured one."
-)
-@click.option("--extra-index-url", multiple=True, metavar="URL", help="Another package index.")
-@click.option("--find-links", multiple=True, metavar="PLACE", help="Folder or page with wheels.")
-@click.option("--no-index", is_flag=True, help="Use --find-links only.")
-@click.option("--allow-unknown", is_flag=True, help="Continue if the tables do not list it.")
+@_sources
 @click.option("--dry-run", is_flag=True, help="Print the commands without running them.")
-def create(
-    torch: str | None,
-    mindspore: str | None,
-    python: str | None,
-    cann: str | None,
-    machine: str | None,
-    as_json: bool,
-    at: Path | None,
-    tool: str | None,
-    index_url: str | None,
-    extra_index_url: tuple[str, ...],
-    find_links: tuple[str, ...],
-    no_index: bool,
-    allow_unknown: bool,
-    dry_run: bool,
-) -> int:
+def create(at: Path | None, tool: str | None, as_json: bool, dry_run: bool, **asked: Any) -> int:
     """Create an environment, install what fits, and verify it by importing.
 
     Exit code 1 if an installed package does not import.
@@ -110,29 +104,20 @@ def create(
       jumar env create --torch 2.7 --at ~/envs/npu
     """
     from jumar.host.env.create import make_environment
-    from jumar.host.env.tools import Sources, Tool, choose_tool, make_steps
+    from jumar.host.env.tools import Tool, choose_tool, make_steps
     from jumar.host.env.verify import IMPORT_LIMIT_S, check_environment, python_in
     from jumar.host.software import software_here
 
-    made = _make_plan(torch, mindspore, python, cann, machine)
-    made_for = _python_of(made, allow_unknown)
+    made = _make_plan(asked)
+    made_for = _python_of(made, asked["allow_unknown"])
     chosen = choose_tool(Tool(tool) if tool else None, made_for, os.environ)
     place = (at or Path(f"env-{made.framework}-{made.version}")).expanduser().absolute()
     steps = make_steps(
         chosen,
         at=place,
         python=made_for,
-        requirements=[
-            # Wheels that the user brings come before those of the vendor's page.
-            one.requirement if find_links or no_index else one.installable
-            for one in made.packages
-        ],
-        sources=Sources(
-            index_url=index_url,
-            extra_index_urls=extra_index_url,
-            find_links=find_links,
-            no_index=no_index,
-        ),
+        requirements=_requirements(made, asked),
+        sources=_sources_of(asked),
         environ=os.environ,
     )
     if dry_run:
@@ -156,6 +141,55 @@ def create(
         _print_check(report)
         print(f"created {place}; activate it with: source {place}/bin/activate")
     return 0 if report.is_sound else 1
+
+
+@command.command()
+@_wishes
+@click.option(
+    "--to", default="wheels", type=click.Path(path_type=Path), help="Folder. [default: ./wheels]"
+)
+@_sources
+@click.option("--dry-run", is_flag=True, help="Print the commands without running them.")
+def download(to: Path, as_json: bool, dry_run: bool, **asked: Any) -> int:
+    """Download the wheels of an environment for a machine without a network.
+
+    Carry the folder there, then: jumar env create --no-index --find-links FOLDER. Run it again to
+    continue an interrupted download.
+
+    \b
+    Example:
+      jumar env download --torch 2.7 --python 3.10 --machine aarch64 --to wheels
+    """
+    from jumar.host.env.create import run_step
+    from jumar.host.env.tools import download_steps
+
+    made = _make_plan(asked)
+    made_for = _python_of(made, asked["allow_unknown"])
+    machine = asked["machine"] or platform.machine()
+    steps = download_steps(
+        to=to.expanduser().absolute(),
+        python=made_for,
+        machine=machine,
+        requirements=_requirements(made, asked),
+        sources=_sources_of(asked),
+        environ=os.environ,
+    )
+    if dry_run:
+        for step in steps:
+            print(shlex.join(step.shown))
+        return 0
+    for step in steps:
+        note(step.title)
+        run_step(step, os.environ, lambda line: note(clip(line, _MOST_LINE)))
+    wheels = sorted(path.name for path in to.expanduser().glob("*.whl"))
+    if as_json:
+        print_json({"to": str(to), "plan": made, "wheels": wheels})
+    else:
+        print(f"{to} has {len(wheels)} wheels for Python {made_for} on {machine}; on that machine:")
+        version = f"--{made.framework} {made.version} --python {made_for}"
+        cann = f" --cann {made.cann}" if made.cann else ""
+        print(f"jumar env create {version}{cann} --no-index --find-links {to}")
+    return 0
 
 
 @command.command()
@@ -186,33 +220,44 @@ def check(python: str | None, do_import: bool, as_json: bool) -> int:
     return 0 if report.is_sound else 1
 
 
-def _make_plan(
-    torch: str | None,
-    mindspore: str | None,
-    python: str | None,
-    cann: str | None,
-    machine: str | None,
-) -> "Plan":
+def _sources_of(asked: Mapping[str, Any]) -> "Sources":
+    from jumar.host.env.tools import Sources
+
+    return Sources(
+        index_url=asked["index_url"],
+        extra_index_urls=asked["extra_index_url"],
+        find_links=asked["find_links"],
+        no_index=asked["no_index"],
+    )
+
+
+def _requirements(made: "Plan", asked: Mapping[str, Any]) -> list[str]:
+    # Wheels that the user brings come before those of the vendor's page.
+    brought = asked["find_links"] or asked["no_index"]
+    return [one.requirement if brought else one.installable for one in made.packages]
+
+
+def _make_plan(asked: Mapping[str, Any]) -> "Plan":
     from jumar.host.env.plan import Here, Request, make_plan
     from jumar.host.matrix import shipped
     from jumar.host.software import software_here
     from jumar.host.versions import Version
 
-    def version(text: str | None) -> Version | None:
-        return Version.parse(text) if text is not None else None
+    def version(name: str) -> Version | None:
+        return Version.parse(asked[name]) if asked[name] is not None else None
 
     found = software_here(Path("/"), os.environ)
     here = Here(
         python=Version.parse(platform.python_version()),
-        machine=machine or platform.machine(),
+        machine=asked["machine"] or platform.machine(),
         cann=found.version,
         compiler=found.compiler,
     )
     request = Request(
-        torch=version(torch),
-        mindspore=version(mindspore),
-        python=version(python),
-        cann=version(cann),
+        torch=version("torch"),
+        mindspore=version("mindspore"),
+        python=version("python"),
+        cann=version("cann"),
     )
     return make_plan(request, here, shipped())
 

@@ -25,7 +25,9 @@ sys.exit(app.run(sys.argv[1:]))
 WORKING = "__version__ = {version!r}\n"
 
 
-def make_wheel(folder: Path, name: str, version: str, program: str = WORKING) -> Path:
+def make_wheel(
+    folder: Path, name: str, version: str, program: str = WORKING, *, tag: str = "py3-none-any"
+) -> Path:
     """A wheel with one module that runs `program` when it is imported."""
     module = name.replace("-", "_")
     info = f"{module}-{version}.dist-info"
@@ -33,10 +35,10 @@ def make_wheel(folder: Path, name: str, version: str, program: str = WORKING) ->
         f"{module}.py": program.format(version=version),
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\n"
-        "Tag: py3-none-any\n",
+        f"Tag: {tag}\n",
     }
     record = "".join(f"{path},{_digest(text)},{len(text)}\n" for path, text in files.items())
-    place = folder / f"{module}-{version}-py3-none-any.whl"
+    place = folder / f"{module}-{version}-{tag}.whl"
     with zipfile.ZipFile(place, "w") as wheel:
         for path, text in files.items():
             wheel.writestr(path, text)

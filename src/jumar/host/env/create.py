@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -25,6 +26,7 @@ Progress = Callable[[str], None]
 _TAIL_LINES = 15
 _LAST_WAIT_S = 10.0
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+_EXCEPTION = re.compile(r"[\w.]+(Error|Exception): ")
 _MAKING = b"being made by jumar\n"
 
 
@@ -39,7 +41,7 @@ def make_environment(
     with _claimed(at):
         for step in steps:
             progress(step.title)
-            _run(step, environ, progress)
+            run_step(step, environ, progress)
 
 
 @contextlib.contextmanager
@@ -95,7 +97,8 @@ def _remove(at: Path) -> None:
         shutil.rmtree(at)
 
 
-def _run(step: Step, environ: Mapping[str, str], progress: Progress) -> None:
+def run_step(step: Step, environ: Mapping[str, str], progress: Progress) -> None:
+    """Run one command within its limit, or raise with its last lines; nothing of it stays behind."""
     log.debug("running %s", step.shown)
     tail: deque[str] = deque(maxlen=_TAIL_LINES)
     with _started(step, environ) as process:
@@ -108,9 +111,15 @@ def _run(step: Step, environ: Mapping[str, str], progress: Progress) -> None:
             raise EnvironmentFailed(f"{step.shown[0]} closed its output but did not exit") from None
     if code != 0:
         raise EnvironmentFailed(
-            f"could not {step.title}: {step.shown[0]} exited with code {code}\n" + "\n".join(tail),
+            f"could not {step.title}: {step.shown[0]} exited with code {code}\n{_last_words(tail)}",
             hint="to see the commands: --dry-run",
         )
+
+
+def _last_words(tail: Sequence[str]) -> str:
+    """The last lines, or only the error where pip shows its own stack for it."""
+    crashed = tail and _EXCEPTION.match(tail[-1])
+    return tail[-1] if crashed else "\n".join(tail)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,8 @@
-"""How uv, venv and conda create an environment and install into it: only the commands."""
+"""How uv, venv, conda and pip create an environment, install into it or fetch its wheels.
 
+Only the commands; nothing is run here."""
+
+import importlib.util
 import re
 import shutil
 import sys
@@ -15,6 +18,11 @@ from jumar.host.versions import Version
 
 MAKE_LIMIT_S = 600.0
 INSTALL_LIMIT_S = 3600.0
+# From the oldest to the newest, as torch, torch_npu and their dependencies are tagged.
+_PLATFORMS = (
+    *("linux", "manylinux1", "manylinux2010", "manylinux2014"),
+    *(f"manylinux_2_{minor}" for minor in (5, 12, 17, 24, 26, 27, 28, 31, 34)),
+)
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -99,6 +107,53 @@ def make_steps(
             INSTALL_LIMIT_S,
         ),
     )
+
+
+def download_steps(
+    *,
+    to: Path,
+    python: str,
+    machine: str,
+    requirements: Sequence[str],
+    sources: Sources,
+    environ: Mapping[str, str],
+) -> tuple[Step, ...]:
+    """The commands that fetch the wheels for a Python and a processor that are not this one's."""
+    tag = "cp" + python.replace(".", "")
+    abis = (f"{tag}m" if python == "3.7" else tag, "abi3", "none")
+    platforms = [f"{kind}_{machine}" for kind in _PLATFORMS]
+    command = (
+        *_pip(environ),
+        *("download", "--disable-pip-version-check", "--no-input", "--dest", str(to)),
+        *("--only-binary", ":all:", "--implementation", "cp", "--python-version", python),
+        *(word for abi in abis for word in ("--abi", abi)),
+        *(word for platform in platforms for word in ("--platform", platform)),
+        *_source_options(sources),
+    )
+    # Vendors' servers fail more often than indexes do: the rest is there already then.
+    addressed = [one for one in requirements if " @ " in one]
+    others = [one for one in requirements if " @ " not in one]
+    title = f"download {len(others)} packages and what they need"
+    return (
+        Step(title, (*command, *others), INSTALL_LIMIT_S),
+        *(
+            Step(f"download {one}", (*command, "--no-deps", one), INSTALL_LIMIT_S)
+            for one in addressed
+        ),
+    )
+
+
+def _pip(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Only pip fetches wheels for another machine; uv can run it."""
+    path = environ.get("PATH", "")
+    if importlib.util.find_spec("pip") is not None:
+        return (sys.executable, "-m", "pip")
+    for name in ("pip3", "pip"):
+        if shutil.which(name, path=path) is not None:
+            return (name,)
+    if shutil.which("uv", path=path) is not None:
+        return ("uv", "tool", "run", "pip")
+    raise BadInput("neither pip nor uv is on PATH", hint="install one, for example python3-pip")
 
 
 def _source_options(sources: Sources) -> Iterator[str]:
