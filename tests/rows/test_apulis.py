@@ -101,3 +101,22 @@ def test_row_47_logs_are_read_on_the_page_and_downloaded(jumar: Jumar, platform:
     link = re.search(r'class="download" href="([^"]+)"', page)
     assert link is not None
     assert fetch(platform, link[1]) == jumar("logs", job).stdout == "step 1\nloss 0.5\n"
+
+
+APULIS_SCRIPT = """
+echo npu $DLWS_IS_NPU_JOB devices $DLWS_NUM_GPU_PER_WORKER ids $VISIBLE_IDS size $RANK_SIZE
+for id in ${VISIBLE_IDS//,/ }; do echo "start device $id"; done
+"""
+
+
+def test_row_43_the_command_is_rehearsed_on_simulated_cards(jumar: Jumar, tmp_path: Path) -> None:
+    write(tmp_path, {"Resnet50_HC/run_apulis.sh": APULIS_SCRIPT})
+    command = "source /pod.env && cp -r Resnet50_HC work && cd work && bash run_apulis.sh"
+    words = ("run", "--follow", "--device", "sim:2", "--code", ".")
+    done = jumar(*words, "--", "bash", "-c", command)
+    lines = done.stdout.splitlines()
+    assert "npu true devices 2 ids 0,1 size 2" in lines
+    assert lines[-2:] == ["start device 0", "start device 1"]
+    show = "cat $RANK_TABLE_FILE"
+    table = json.loads(jumar(*words, "--", "bash", "-c", show).stdout)
+    assert [d["device_id"] for d in table["server_list"][0]["device"]] == ["0", "1"]

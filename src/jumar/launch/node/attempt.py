@@ -6,6 +6,7 @@ import os
 import time
 from typing import Dict, List, NamedTuple, Optional
 
+from jumar.launch.ascend.facts import CardFacts, simulated
 from jumar.launch.ascend.ranktable import host_address
 from jumar.launch.jobdir.endings import Ending, reserve_result
 from jumar.launch.jobdir.files import JobDir
@@ -73,6 +74,17 @@ class Given(NamedTuple):
             node_limit_s=_NODE_LIMIT_S,
         )
 
+    @property
+    def has_table(self) -> bool:
+        """Whether its cards are listed in a rank table, in which simulated ones look like NPUs."""
+        return self.job.device_kind in ("npu", "sim")
+
+    @property
+    def cards(self) -> List[CardFacts]:
+        """What is known of this node's cards, in ascending order."""
+        facts = self.request.card_facts
+        return simulated(self.directory.node, facts) if self.job.device_kind == "sim" else facts
+
     def addresses(self, environment: Dict[str, str]) -> List[str]:
         """Of each node, as the others reach it."""
         return [node.address for node in self.request.nodes] or [host_address(environ=environment)]
@@ -98,12 +110,13 @@ class Given(NamedTuple):
         self, folder: str, environment: Environment, table: JobTable, view: Optional[View] = None
     ) -> NodePlan:
         """The plan of this node, once everything is in its place."""
-        job, cards = self.job, self.request.card_facts
+        job, cards = self.job, self.cards
         argv = arguments(job.command, staging.data_paths(self.directory, job), environment.common)
         script = read_script(job.command, argv, folder, frameworks.named(job.framework))
-        # A table that the job brings itself is meant; only torch has no use for any.
+        # A table that the job brings itself is meant; torch has no use for any, nor have ranks whose
+        # NPUs are simulated. A command that starts its ranks itself reads it in any case.
         path = job.environment.get("RANK_TABLE_FILE") or table.path
-        if script.framework == "torch" and not self.is_starter:
+        if not self.is_starter and (script.framework == "torch" or job.device_kind == "sim"):
             path = None
         is_made = path is not None and path == table.path
         return NodePlan(
@@ -125,8 +138,7 @@ class Given(NamedTuple):
     def describe(self) -> str:
         """For --dry-run, with nothing prepared and nothing changed."""
         folder = self.job.workdir or self.directory.path("code")
-        is_npu = self.job.device_kind == "npu"
-        table = JobTable(path=self.directory.path("hccl.json")) if is_npu else JobTable()
+        table = JobTable(path=self.directory.path("hccl.json")) if self.has_table else JobTable()
         environment = self.environment()
         meeting, node = self.meeting, self.directory.node
         counts = [self.size] * meeting.nodes
@@ -200,11 +212,11 @@ class Attempt(NodeRun):
     def hello(self) -> Hello:
         """With this node's part of the rank table."""
         part: Part = None
-        if self._job.device_kind == "npu":
+        if self._given.has_table:
             variables = {**inherited(), **self._job.environment}
             address = self._given.addresses(variables)[self._directory.node]
             troubles: List[str] = []
-            part = platform_files.part_of(address, self._request.card_facts, troubles)
+            part = platform_files.part_of(address, self._given.cards, troubles)
             self._warn(troubles)
         return Hello(self._given.size, part)
 
@@ -238,7 +250,7 @@ class Attempt(NodeRun):
         addresses = self._given.addresses(environment.common)
         address = addresses[directory.node]
         table = platform_files.table_of(
-            directory, self.team.parts, address, self._request.card_facts, troubles
+            directory, self.team.parts, address, self._given.cards, troubles
         )
         platform_files.write_variables(directory, job, table, addresses, environment.common)
         home = environment.common.get("HOME")

@@ -121,7 +121,7 @@ def starter_variables(group: Group, devices: Devices, environ: Mapping[str, str]
             "MASTER_PORT": str(group.port),
         }
         made.update({**names, **{f"PET_{name}": value for name, value in names.items()}})
-    if devices.kind == "npu":
+    if devices.kind in ("npu", "sim"):
         defaults = {"RANK_SIZE": str(len(devices.cards) * group.nodes), "DEVICE_ID": "0"}
         if devices.rank_table is not None:
             defaults["RANK_TABLE_FILE"] = devices.rank_table
