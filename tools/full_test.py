@@ -213,6 +213,11 @@ class Runner:
         # The command holds the lock as long as it lives, whatever becomes of this process.
         with open(self._folder / "part.lock", "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
+
+            def note_itself() -> None:
+                # By the command itself: this process may be killed before it could.
+                os.write(lock.fileno(), str(os.getpid()).encode())
+
             child = subprocess.Popen(
                 command,
                 cwd=self._root,
@@ -221,10 +226,9 @@ class Runner:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 pass_fds=[lock.fileno()],
+                preexec_fn=note_itself,
             )
             try:
-                lock.write(str(child.pid))
-                lock.flush()
                 code = self._wait(child, give_up_at)
             finally:
                 _end_group(child)

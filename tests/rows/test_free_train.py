@@ -116,8 +116,9 @@ def test_row_75_a_job_outlives_the_shell_and_the_server(
 ) -> None:
     # A terminal of its own that is closed while `jumar` still follows the job.
     script = "echo began; until test -e go; do sleep 0.1; done; echo done"
+    hears_it = ("env", "--default-signal=HUP")  # Not so under nohup.
     shell = subprocess.Popen(
-        [jumar_program, "run", "--name", "long", "--follow", "--", "sh", "-c", script],
+        [*hears_it, jumar_program, "run", "--name", "long", "--follow", "--", "sh", "-c", script],
         env=environment_for(tmp_path / "home"),
         cwd=tmp_path,
         stdout=subprocess.PIPE,

@@ -1,6 +1,7 @@
 """`jumar login obs`: save the key of an object store after checking it with the server."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import click
 
@@ -15,14 +16,17 @@ from jumar.settings import Settings, load
 @click.command()
 @click.option("--region", default="", help="Huawei Cloud region, for example cn-north-4.")
 @click.option("--endpoint", default="", metavar="URL", help="Address of another S3 server.")
+@click.option("--token", "temporary", is_flag=True, help="The key is temporary: ask for its token.")
 @click.option("--s3", "for_s3", is_flag=True, help="Use it only for s3:// URLs, not for obs://.")
 @click.option("--local", is_flag=True, help="Save it on this machine, even if a server is in use.")
 @click.option("--forget", is_flag=True, help="Remove the key; obs:// is the built-in store again.")
-def command(region: str, endpoint: str, for_s3: bool, local: bool, forget: bool) -> None:
+def command(
+    region: str, endpoint: str, temporary: bool, for_s3: bool, local: bool, forget: bool
+) -> None:
     """Save a key for OBS or another S3 server.
 
-    The key is prompted for, or read from stdin, AK and SK on a line each; never from the command line,
-    where others could see it. It is saved in store.json in the home, readable only by you; after jumar
+    The key is prompted for, or read from stdin, AK, SK and with --token the security token on a line each;
+    never from the command line, where others could see it. It is saved in store.json in the home, readable only by you; after jumar
     login URL, on that server, for your jobs there (--local: for jumar data on this machine).
 
     \b
@@ -45,10 +49,9 @@ def command(region: str, endpoint: str, for_s3: bool, local: bool, forget: bool)
     _check_address(region, endpoint)
     access = ask("Access Key ID (AK)").strip()
     secret = ask("Secret Access Key (SK)", hidden=True).strip()
-    if server is None:
-        place, buckets = _keep_here(settings, kind, region, endpoint, access, secret)
-    else:
-        place, buckets = _keep_there(server, kind, region, endpoint, access, secret)
+    token = ask("Security token", hidden=True).strip() if temporary else ""
+    key = _Key(kind, region, endpoint, access, secret, token)
+    place, buckets = _keep_here(settings, key) if server is None else _keep_there(server, key)
     note("the credential is valid")
     note(f"saved for {kind}:// {place}; buckets: {', '.join(buckets) or 'none that it may list'}")
 
@@ -60,24 +63,34 @@ def _check_address(region: str, endpoint: str) -> None:
     obs_credential(region, "", "", endpoint)
 
 
-def _keep_here(
-    settings: Settings, kind: str, region: str, endpoint: str, access: str, secret: str
-) -> tuple[str, Sequence[str]]:
+class _Key(NamedTuple):
+    kind: str
+    region: str
+    endpoint: str
+    access: str
+    secret: str
+    token: str
+
+
+def _keep_here(settings: Settings, key: _Key) -> tuple[str, Sequence[str]]:
     from jumar.store.credentials import credentials_path, obs_credential, save_credential, validate
 
-    credential = obs_credential(region, access, secret, endpoint)
+    credential = obs_credential(key.region, key.access, key.secret, key.endpoint, key.token)
     found = validate(credential)
     path = credentials_path(settings.home)
-    save_credential(path, kind, credential)
+    save_credential(path, key.kind, credential)
     return f"in {path}", found
 
 
-def _keep_there(
-    server: Address, kind: str, region: str, endpoint: str, access: str, secret: str
-) -> tuple[str, Sequence[str]]:
+def _keep_there(server: Address, key: _Key) -> tuple[str, Sequence[str]]:
     with Client(server.url, server.token) as client:
         kept = client.give_store_key(
-            kind, region=region, endpoint=endpoint, access_key=access, secret_key=secret
+            key.kind,
+            region=key.region,
+            endpoint=key.endpoint,
+            access_key=key.access,
+            secret_key=key.secret,
+            token=key.token,
         )
     return f"on {server.url}, for your jobs there", kept.buckets or ()
 

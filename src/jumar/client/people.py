@@ -75,7 +75,14 @@ class PeopleCalls:
         return decode(tuple[StoreAccount, ...], self._ask("GET", "/stores"))
 
     def give_store_key(
-        self, kind: str, *, region: str = "", endpoint: str = "", access_key: str, secret_key: str
+        self,
+        kind: str,
+        *,
+        region: str = "",
+        endpoint: str = "",
+        access_key: str,
+        secret_key: str,
+        token: str = "",
     ) -> StoreAccount:
         """Have this user's jobs use a key for `obs://` or `s3://`, once the store has taken it."""
         body = {
@@ -83,6 +90,7 @@ class PeopleCalls:
             "endpoint": endpoint,
             "access_key": access_key,
             "secret_key": secret_key,
+            **({"token": token} if token else {}),
         }
         return decode(StoreAccount, self._ask("PUT", f"/stores/{part(kind)}", body))
 

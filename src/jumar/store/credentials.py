@@ -66,10 +66,14 @@ class StoreConfig:
         return self.obs if scheme == "obs" else self.s3 or self.obs
 
 
-def obs_credential(region: str, access_key: str, secret_key: str, endpoint: str = "") -> Credential:
+def obs_credential(
+    region: str, access_key: str, secret_key: str, endpoint: str = "", token: str = ""
+) -> Credential:
     """A credential for a Huawei Cloud region, or for the S3 server at `endpoint`."""
     if endpoint:
-        given = Credential(endpoint.rstrip("/"), region or "us-east-1", access_key, secret_key)
+        given = Credential(
+            endpoint.rstrip("/"), region or "us-east-1", access_key, secret_key, token
+        )
         try:
             S3(given.wire())
         except ValueError as error:
@@ -81,7 +85,7 @@ def obs_credential(region: str, access_key: str, secret_key: str, endpoint: str 
     if not _REGION.fullmatch(region):
         raise BadInput(f"{region!r} is not a region", hint="for example cn-north-4")
     address = f"https://obs.{region}.myhuaweicloud.com"
-    return Credential(address, region, access_key, secret_key, path_style=False)
+    return Credential(address, region, access_key, secret_key, token, path_style=False)
 
 
 def validate(credential: Credential) -> tuple[str, ...]:

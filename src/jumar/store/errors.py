@@ -2,6 +2,7 @@
 
 Keys and secrets never appear in them."""
 
+from socket import gaierror
 from urllib.parse import urlsplit
 
 from jumar.errors import (
@@ -14,15 +15,19 @@ from jumar.errors import (
     StoreFailed,
     Unavailable,
 )
-from jumar.inject.moxing_path.jumar_s3 import S3Error
+from jumar.inject.moxing_path.jumar_s3 import ProxyRefused, S3Error
 
 MOST_SKEW_S = 300
 NETWORK = (OSError,)
+_EXPIRED = ("ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidSecurityToken")
 LOGIN = "log in with the right key: jumar login obs --region REGION, or --endpoint URL"
 
 
 class StoreAway(Unavailable):
     """The store is unreachable, overloaded or broke the connection; trying again may help."""
+
+    wait_s = 0.0
+    """How long it asks us to wait."""
 
 
 class Damaged(StoreFailed):
@@ -57,7 +62,12 @@ def explain_s3(error: S3Error, what: str, endpoint: str) -> JumarError:
             hint="a copy would be incomplete; is the server's address right (jumar login obs)?",
         )
     if error.is_away:
-        return StoreAway(f"{host} answered {error.status} ({error.code}) for {what}")
+        away = StoreAway(f"{host} answered {error.status} ({error.code}) for {what}")
+        away.wait_s = error.wait_s
+        return away
+    if error.status in (301, 302, 307, 308):
+        there = f": it is at {error.endpoint}" if error.endpoint else ""
+        return BadInput(f"{what}: the bucket is not at {host}{there}", hint=LOGIN)
     if error.status == 507 or error.code == "InsufficientStorage":
         return StorageFull(f"{what}: the store is full")
     if error.status == 409:
@@ -73,6 +83,11 @@ def _refused(error: S3Error, what: str, host: str) -> NotAllowed:
             f"{host} refused {what}: this machine's clock is {minutes:.0f} minutes {side} the server's",
             hint="set the clock (timedatectl set-ntp true), then run it again",
         )
+    if error.code in _EXPIRED:
+        return NotAllowed(
+            f"{host} refused {what}: the temporary credential has expired",
+            hint="get a new one and log in with it: jumar login obs --token",
+        )
     words = {
         "InvalidAccessKeyId": "it does not know this access key",
         "SignatureDoesNotMatch": "the secret key is wrong",
@@ -80,10 +95,28 @@ def _refused(error: S3Error, what: str, host: str) -> NotAllowed:
     return NotAllowed(f"{host} refused {what}: {words}", hint=LOGIN)
 
 
-def explain_network(error: Exception, what: str, endpoint: str) -> StoreAway:
+def explain_network(error: Exception, what: str, endpoint: str) -> JumarError:
     """A connection that failed or broke."""
     host = urlsplit(endpoint).netloc
     words = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, ProxyRefused):
+        return BadInput(
+            f"{host} cannot be reached for {what}: {error}",
+            hint="see HTTPS_PROXY, HTTP_PROXY and NO_PROXY; "
+            "a proxy with a password is http://USER:PASSWORD@HOST:PORT",
+        )
+    if isinstance(error, gaierror):
+        return StoreAway(
+            f"the name {urlsplit(endpoint).hostname} is unknown here ({words}), for {what}",
+            hint="is the address or the region right (jumar login obs), and does DNS work?",
+        )
+    # Not imported for its name: the module costs a command 20 ms, and most do without.
+    if type(error).__name__ == "SSLCertVerificationError":
+        reason = getattr(error, "verify_message", "") or words
+        return BadInput(
+            f"the certificate of {host} is not trusted: {reason}",
+            hint="for a site's own authority: export SSL_CERT_FILE=/path/to/ca.pem",
+        )
     # Errors of the system have a number; those without one come from answers that had begun.
     broke = isinstance(error, ConnectionError) and error.errno is None
     return StoreAway(

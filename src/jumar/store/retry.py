@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 def trouble_of(error: Exception) -> Trouble | None:
     """What another try may mend."""
-    if isinstance(error, StoreAway | Damaged):
-        return Trouble(error.message, isinstance(error, StoreAway))
-    return None
+    if isinstance(error, StoreAway):
+        return Trouble(error.message, away=True, wait_s=error.wait_s)
+    return Trouble(error.message, away=False) if isinstance(error, Damaged) else None
 
 
 _retry = Retry(trouble_of, logging.getLogger(__name__))

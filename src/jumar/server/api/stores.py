@@ -29,6 +29,8 @@ class StoreKey(Body):
     endpoint: Text = ""
     access_key: Annotated[str, Field(min_length=1, max_length=1024)]
     secret_key: Annotated[str, Field(min_length=1, max_length=4096)]
+    token: Annotated[str, Field(max_length=16384)] = ""
+    """The security token of a temporary key."""
 
 
 @router.get("/stores", response_model=list[StoreAccount], summary="Where I have keys for")
@@ -52,7 +54,7 @@ async def delete_store(site: SiteOf, user: Member, kind: Kind) -> Response:
 
 
 def _keep(site: Site, user: str, kind: str, key: StoreKey) -> StoreAccount:
-    credential = obs_credential(key.region, key.access_key, key.secret_key, key.endpoint)
+    credential = obs_credential(key.region, key.access_key, key.secret_key, key.endpoint, key.token)
     buckets = validate(credential)
     site.stores.keep(user, kind, credential)
     kept = next(known for known in site.stores.known(user) if known.kind == kind)

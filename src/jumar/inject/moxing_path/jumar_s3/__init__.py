@@ -10,6 +10,7 @@ from .client import S3
 from .listing import More, Page, pages
 from .parts import BIG_BYTES, PART_BYTES, part_bytes, part_count, part_range, tag_of_parts
 from .retry import Patience, Retry, Trouble
+from .route import ProxyRefused
 from .sign import Endpoint
 from .wire import Body
 
@@ -26,6 +27,7 @@ __all__ = [
     "Page",
     "Part",
     "Patience",
+    "ProxyRefused",
     "Reading",
     "Retry",
     "S3Error",

@@ -18,14 +18,26 @@ _ENCRYPTION = "-server-side-encryption"
 
 
 class S3Error(Exception):
-    """The server refused. `skew_s` is the difference of its clock to ours, if it sent its time."""
+    """The server refused. `skew_s` is the difference of its clock to ours, if it sent its time;
+    `wait_s` how long it asks us to wait; `endpoint` where it says that the bucket is."""
 
-    def __init__(self, status: int, code: str, message: str, skew_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        skew_s: float = 0.0,
+        wait_s: float = 0.0,
+        endpoint: str = "",
+    ) -> None:
         super().__init__(f"{code} ({status}): {message}")
         self.status = status
         self.code = code
         self.message = message
         self.skew_s = skew_s
+        self.wait_s = wait_s
+        self.endpoint = endpoint
 
     @property
     def is_away(self) -> bool:
@@ -210,7 +222,15 @@ def told(status: int, root: Optional[ElementTree.Element], headers: Dict[str, st
     if headers.get("date"):
         skew_s = http_time(headers.get("date")) - time.time()
     code = fields.get("Code") or {404: "NotFound", 403: "Forbidden"}.get(status, "Refused")
-    return S3Error(status, code, fields.get("Message", ""), skew_s)
+    asked = headers.get("retry-after", "")
+    return S3Error(
+        status,
+        code,
+        fields.get("Message", ""),
+        skew_s=skew_s,
+        wait_s=float(asked) if asked.isdigit() and len(asked) < 6 else 0.0,
+        endpoint=fields.get("Endpoint", ""),
+    )
 
 
 def xml_time(text: str) -> float:

@@ -1,12 +1,14 @@
 """How requests are made: addresses, signatures, one connection per thread."""
 
 import hashlib
+import os
 import threading
 import time
-from typing import TYPE_CHECKING, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, NamedTuple, Optional, Tuple
 from urllib.parse import quote, urlsplit
 
-from .answers import Answer
+from .answers import Answer, S3Error
+from .route import ProxyRefused, proxy_for
 from .sign import EMPTY_SHA256, UNSIGNED, Endpoint, Request, authorization, query_text, stamp
 from .wire import Body, Connection, Response
 
@@ -14,8 +16,20 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 
+_MOVED = (301, 302, 307, 308)
+_MOST_MOVES = 3
+
+
+class Server(NamedTuple):
+    """Where requests go, and the region that they are signed for."""
+
+    host: str
+    port: Optional[int]
+    region: str
+
+
 class Asking:
-    """Requests to one server."""
+    """Requests to one server, and to those that it says a bucket has moved to."""
 
     def __init__(self, endpoint: Endpoint, timeout_s: float = 60.0) -> None:
         parts = urlsplit(endpoint.url)
@@ -24,8 +38,9 @@ class Asking:
         self.endpoint = endpoint
         self.secure = parts.scheme == "https"
         """Whether connections are encrypted."""
-        self._host = parts.hostname
-        self._port = parts.port
+        self._home = Server(parts.hostname, parts.port, endpoint.region)
+        self._moved: Dict[str, Server] = {}
+        """Where buckets are that the server does not have itself."""
         self._timeout_s = timeout_s
         self._local = threading.local()
         self._tls_context: Optional[SSLContext] = None
@@ -39,15 +54,23 @@ class Asking:
 
     def place(self, bucket: str, key: str) -> Tuple[str, str]:
         """The host and the path of a key."""
-        host = self._host if ":" not in self._host else f"[{self._host}]"
+        server = self._server(bucket)
+        host = server.host if ":" not in server.host else f"[{server.host}]"
         path = "/" + quote(key, safe="/-_.~")
-        if bucket and self.endpoint.path_style:
+        if bucket and self._in_path(bucket):
             path = "/{}{}".format(quote(bucket, safe="-_.~"), path if key else "")
         elif bucket:
             host = f"{bucket}.{host}"
-        if self._port is not None and self._port != (443 if self.secure else 80):
-            host = f"{host}:{self._port}"
+        if server.port is not None and server.port != (443 if self.secure else 80):
+            host = f"{host}:{server.port}"
         return host, path
+
+    def _server(self, bucket: str) -> Server:
+        return self._moved.get(bucket, self._home)
+
+    def _in_path(self, bucket: str) -> bool:
+        """Certificates are for one label before the server's name: `a.b` cannot go there."""
+        return self.endpoint.path_style or (self.secure and "." in bucket)
 
     def answer(
         self,
@@ -60,23 +83,62 @@ class Asking:
         length: Optional[int] = None,
     ) -> Answer:
         """Send a request; raises S3Error if the server refuses."""
+        moves = 0
+        while True:
+            answer = self._answer(method, bucket, key, query, headers, body, length)
+            if answer.raw.status < 300:
+                return answer
+            with answer:
+                error = answer.error()
+            moves += 1
+            is_moved = answer.raw.status in _MOVED and moves < _MOST_MOVES
+            if not is_moved or not self._follow(bucket, answer, error):
+                raise error
+            if body is not None and not isinstance(body, bytes):
+                # What was sent of it cannot be sent again; the caller can.
+                raise ConnectionError("the server moved the bucket during an upload")
+
+    def _answer(
+        self,
+        method: str,
+        bucket: str,
+        key: str,
+        query: Optional[Dict[str, str]],
+        headers: Optional[Dict[str, str]],
+        body: Optional[Body],
+        length: Optional[int],
+    ) -> Answer:
         host, path = self.place(bucket, key)
         text = query_text(query or {})
-        sent = self.signed(method, host, path, text, headers or {}, body)
+        sent = self.signed(method, bucket, host, path, text, headers or {}, body)
         if isinstance(body, bytes):
             length = len(body)
         if length is not None or method in ("PUT", "POST"):
             sent["content-length"] = str(length or 0)
-        answer = Answer(self._ask(host, method, path + ("?" + text if text else ""), sent, body))
-        if answer.raw.status >= 300:
-            with answer:
-                raise answer.error()
-        return answer
+        return Answer(self._ask(bucket, method, path + ("?" + text if text else ""), sent, body))
+
+    def _follow(self, bucket: str, answer: Answer, error: S3Error) -> bool:
+        """Whether the bucket is at another server of the same site, which is asked from now on."""
+        parts = urlsplit(answer.headers.get("location", ""))
+        if parts.hostname is None and error.endpoint:
+            parts = urlsplit(f"//{error.endpoint}")
+        host = (parts.hostname or "").lower()
+        if bucket and host.startswith(f"{bucket}."):
+            host = host[len(bucket) + 1 :]
+        region = answer.headers.get("x-amz-bucket-region") or self._server(bucket).region
+        there = Server(host or self._home.host, parts.port if host else self._home.port, region)
+        # Signatures and tokens are for this site only, and never leave an encrypted connection.
+        is_safe = parts.scheme in ("", "https" if self.secure else "http")
+        if not bucket or not is_safe or not _is_same_site(there.host, self._home.host):
+            return False
+        is_new = there != self._server(bucket)
+        self._moved[bucket] = there
+        return is_new
 
     def _ask(
-        self, host: str, method: str, target: str, headers: Dict[str, str], body: Optional[Body]
+        self, bucket: str, method: str, target: str, headers: Dict[str, str], body: Optional[Body]
     ) -> Response:
-        connection = self._connection(host)
+        connection = self._connection(bucket)
         # A server closes idle connections, sometimes at the very moment one is used.
         again = (
             connection.is_open and method != "POST" and (body is None or isinstance(body, bytes))
@@ -91,6 +153,7 @@ class Asking:
     def signed(
         self,
         method: str,
+        bucket: str,
         host: str,
         path: str,
         query: str,
@@ -108,26 +171,32 @@ class Asking:
         sent.update({name.lower(): value for name, value in headers.items()})
         if self.endpoint.access_key:
             request = Request(method, path, query, dict(sent), digest, now)
-            sent["authorization"] = authorization(self.endpoint, request)
+            endpoint = self.endpoint._replace(region=self._server(bucket).region)
+            sent["authorization"] = authorization(endpoint, request)
         return sent
 
-    def _connection(self, host: str) -> Connection:
+    def _connection(self, bucket: str) -> Connection:
         """This thread's connection."""
         kept: Optional[Connection] = getattr(self._local, "kept", None)
-        if kept is None or kept.host != self._name(host):
+        if kept is None or (kept.host, kept.port) != self._address(bucket):
             self.close()
-            kept = self.new_connection(host)
+            kept = self.new_connection(bucket)
             self._local.kept = kept
         return kept
 
-    def _name(self, host: str) -> str:
-        return self._host if self.endpoint.path_style else host.rsplit(":", 1)[0]
+    def _address(self, bucket: str) -> Tuple[str, int]:
+        server = self._server(bucket)
+        host = f"{bucket}.{server.host}" if bucket and not self._in_path(bucket) else server.host
+        return host, server.port or (443 if self.secure else 80)
 
-    def new_connection(self, host: str) -> Connection:
+    def new_connection(self, bucket: str) -> Connection:
         """A connection that the caller keeps."""
-        port = self._port or (443 if self.secure else 80)
-        tls = self._tls() if self.secure else None
-        return Connection(self._name(host), port, self._timeout_s, tls)
+        host, port = self._address(bucket)
+        try:
+            proxy = proxy_for(host, port, secure=self.secure)
+        except ValueError as error:
+            raise ProxyRefused(str(error)) from error
+        return Connection(host, port, self._timeout_s, self._tls() if self.secure else None, proxy)
 
     def _tls(self) -> "SSLContext":
         # Half of a short command's startup time; shared by all threads, because it reads a large file.
@@ -135,5 +204,16 @@ class Asking:
 
         with self._making_tls:
             if self._tls_context is None:
-                self._tls_context = ssl.create_default_context()
+                # OpenSSL itself reads SSL_CERT_FILE and SSL_CERT_DIR.
+                context = ssl.create_default_context()
+                if os.environ.get("AWS_CA_BUNDLE"):
+                    context.load_verify_locations(os.environ["AWS_CA_BUNDLE"])
+                self._tls_context = context
             return self._tls_context
+
+
+def _is_same_site(host: str, home: str) -> bool:
+    """Whether two servers belong together: the same one, or names with the same last two labels."""
+    return host == home or (
+        not home.replace(".", "").isdigit() and host.split(".")[-2:] == home.split(".")[-2:]
+    )

@@ -54,10 +54,16 @@ class S3(Asking):
 
     def part_bytes(self, bucket: str, key: str) -> Optional[int]:
         """The size of the first part of an object sent in parts, if the server reveals it."""
-        with self.answer("HEAD", bucket, key, query={"partNumber": "1"}) as answer:
-            if answer.headers.get("x-amz-mp-parts-count") is None:
-                return None
-            return answer.length or None
+        try:
+            with self.answer("HEAD", bucket, key, query={"partNumber": "1"}) as answer:
+                if answer.headers.get("x-amz-mp-parts-count") is None:
+                    return None
+                return answer.length or None
+        except S3Error as error:
+            # Some servers do not know the question.
+            if error.status not in (400, 501):
+                raise
+            return None
 
     def kept(self, bucket: str, key: str) -> Kept:
         """What the server knows about the object's bytes."""
@@ -87,8 +93,8 @@ class S3(Asking):
         try:
             for key in keys:
                 host, path = self.place(bucket, key)
-                connection = free.pop() if free else self.new_connection(host)
-                headers = self.signed("GET", host, path, "", {}, None)
+                connection = free.pop() if free else self.new_connection(bucket)
+                headers = self.signed("GET", bucket, host, path, "", {}, None)
                 asked.append((key, connection, _is_sent(connection, path, headers)))
                 if len(asked) == width:
                     yield _take(asked, free)

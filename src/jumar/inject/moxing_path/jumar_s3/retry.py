@@ -27,6 +27,8 @@ class Trouble(NamedTuple):
     text: str
     away: bool
     """The store is away; otherwise the bytes arrived damaged."""
+    wait_s: float = 0.0
+    """How long the store asks us to wait."""
 
 
 class Retry:
@@ -59,6 +61,7 @@ class Retry:
                 if trouble is None:
                     raise
                 damaged += not trouble.away
+                pause_s = max(pause_s, trouble.wait_s)
                 over = time.monotonic() - began + pause_s > patience.limit_s
                 if (
                     over

@@ -3,10 +3,13 @@
 The standard library's client parses headers as if they were an email's, and wakes up for every few KB
 of a body. With thousands of small objects, or big ones from a nearby server, that matters."""
 
+import select
 import socket
 import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Dict, Generator, Iterable, List, Optional, Union
+
+from .route import Proxy, ProxyRefused
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -16,18 +19,26 @@ _MOST_HEAD_BYTES = 64 * 1024
 _READ_BYTES = 64 * 1024
 # A small body is sent together with its head.
 _ONE_SEND_BYTES = 128 * 1024
+# Between these pieces of a large body it is looked whether the server has refused it already.
+_PIECE_BYTES = 1 << 20
 
 
 class Connection:
     """To one host; opened by the first request, kept for the next ones."""
 
     def __init__(
-        self, host: str, port: int, timeout_s: float, tls: "Optional[SSLContext]" = None
+        self,
+        host: str,
+        port: int,
+        timeout_s: float,
+        tls: "Optional[SSLContext]" = None,
+        proxy: Optional[Proxy] = None,
     ) -> None:
         self.host = host
-        self._port = port
+        self.port = port
         self._timeout_s = timeout_s
         self._tls = tls
+        self._proxy = proxy
         self._socket: Optional[socket.socket] = None
         self._ahead = b""
 
@@ -50,16 +61,39 @@ class Connection:
         self, method: str, target: str, headers: Dict[str, str], body: Optional[Body]
     ) -> "Response":
         """Send a request and read the head of its answer."""
-        self.send(method, target, headers, body)
-        return self.answer(method)
+        early = self._send(method, target, headers, body)
+        return self.answer(method) if early is None else early
 
-    def send(
-        self, method: str, target: str, headers: Dict[str, str], body: Optional[Body] = None
-    ) -> None:
-        """Send a request; call `answer` before the next one."""
-        head = _head_of(method, target, headers)
+    def send(self, method: str, target: str, headers: Dict[str, str]) -> None:
+        """Send a request without a body; call `answer` before the next one."""
+        self._send(method, target, headers, None)
+
+    def _send(
+        self, method: str, target: str, headers: Dict[str, str], body: Optional[Body]
+    ) -> "Optional[Response]":
+        """The answer, if the server gave it before everything was sent."""
+        head = self._head_to_send(method, target, headers)
         with self._closed_by_errors():
-            _send(self._socket or self._connect(), head, body)
+            opened = self._socket or self._connect()
+            try:
+                # Encrypted connections may have something to read that is no answer.
+                _send(opened, head, body, watched=self._tls is None)
+            except (BrokenPipeError, ConnectionResetError):
+                # A server that refuses a large body may answer and close before it has read it.
+                try:
+                    return self._response(method, is_last=True)
+                except OSError:
+                    pass
+                raise
+        return None
+
+    def _head_to_send(self, method: str, target: str, headers: Dict[str, str]) -> bytes:
+        if self._proxy is None or self._tls is not None:
+            return _head_of(method, target, headers)
+        # A proxy for plain HTTP is told the whole address.
+        return _head_of(
+            method, f"http://{headers['host']}{target}", {**headers, **dict(self._proxy.headers)}
+        )
 
     def answer(self, method: str) -> "Response":
         """Read the head of the answer to what was sent."""
@@ -101,10 +135,15 @@ class Connection:
         return found
 
     def _connect(self) -> socket.socket:
-        plain = socket.create_connection((self.host, self._port), self._timeout_s)
+        place = (self.host, self.port)
+        if self._proxy is not None:
+            place = (self._proxy.host, self._proxy.port)
+        plain = socket.create_connection(place, self._timeout_s)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._tls is not None:
+                if self._proxy is not None:
+                    self._open_tunnel(plain, self._proxy)
                 self._socket = self._tls.wrap_socket(plain, server_hostname=self.host)
                 return self._socket
             # The kernel's own timeouts: Python's would cost another system call for each read.
@@ -118,7 +157,26 @@ class Connection:
         self._socket = plain
         return plain
 
-    def _response(self, method: str) -> "Response":
+    def _open_tunnel(self, plain: socket.socket, proxy: Proxy) -> None:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        place = f"{host}:{self.port}"
+        plain.sendall(_head_of("CONNECT", place, {"host": place, **dict(proxy.headers)}))
+        head = b""
+        # Byte by byte: what follows belongs to the encrypted connection.
+        while not head.endswith(b"\r\n\r\n") and len(head) <= _MOST_HEAD_BYTES:
+            byte = plain.recv(1)
+            if not byte:
+                break
+            head += byte
+        line = head.partition(b"\r\n")[0].decode("latin-1")
+        status = line.partition(" ")[2]
+        if not status.startswith("2"):
+            raise ProxyRefused(
+                f"the proxy {proxy.host}:{proxy.port} does not connect to {place}: "
+                f"{status[:80] or 'no answer'}"
+            )
+
+    def _response(self, method: str, *, is_last: bool = False) -> "Response":
         while True:
             lines = self._head()
             version, _, status = lines[0].partition(" ")
@@ -131,6 +189,7 @@ class Connection:
             name, _, value = line.partition(":")
             headers[name.lower()] = value.strip()
         kept = "close" not in headers.get("connection", "").lower() and version != "HTTP/1.0"
+        kept = kept and not is_last
         empty = method == "HEAD" or status[:3] in ("204", "304")
         return Response(self, int(status[:3]), headers, kept=kept, empty=empty)
 
@@ -253,12 +312,18 @@ def _head_of(method: str, target: str, headers: Dict[str, str]) -> bytes:
     return (head + "\r\n\r\n").encode("ascii")
 
 
-def _send(sock: socket.socket, head: bytes, body: Optional[Body]) -> None:
+def _send(sock: socket.socket, head: bytes, body: Optional[Body], *, watched: bool) -> None:
     if body is None:
         sock.sendall(head)
     elif isinstance(body, bytes) and len(body) <= _ONE_SEND_BYTES:
         sock.sendall(head + body)
     else:
         sock.sendall(head)
+        answers = select.poll()
+        answers.register(sock, select.POLLIN)
         for piece in [body] if isinstance(body, bytes) else body:
-            sock.sendall(piece)
+            view = memoryview(piece)
+            for start in range(0, len(view), _PIECE_BYTES):
+                if watched and answers.poll(0):
+                    raise BrokenPipeError("the server answered before it was asked completely")
+                sock.sendall(view[start : start + _PIECE_BYTES])

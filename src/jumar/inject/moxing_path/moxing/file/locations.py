@@ -154,7 +154,8 @@ def _from_environment() -> Optional[Endpoint]:
     if "://" not in server:
         secure = os.environ.get("S3_USE_HTTPS", "1") != "0"
         server = f"{'https' if secure else 'http'}://{server}"
-    return Endpoint(server, access, secret, os.environ.get("S3_REGION") or "us-east-1")
+    region, token = os.environ.get("S3_REGION"), os.environ.get("SECURITY_TOKEN")
+    return Endpoint(server, access, secret, region or "us-east-1", token or "")
 
 
 def _client(endpoint: Endpoint) -> S3:

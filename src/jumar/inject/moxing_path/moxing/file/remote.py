@@ -14,6 +14,7 @@ from jumar_s3 import (
     More,
     Page,
     Patience,
+    ProxyRefused,
     Retry,
     S3Error,
     Trouble,
@@ -32,15 +33,18 @@ _PATIENCE = Patience()
 
 
 def _trouble_of(error: Exception) -> Optional[Trouble]:
+    wait_s = 0.0
     if isinstance(error, S3Error):
-        away = error.is_away
+        away, wait_s = error.is_away, error.wait_s
+    elif isinstance(error, ProxyRefused):
+        away = False
     else:
         # Other errors are of the disk: waiting does not fix them.
         numbers = (None, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
         away = isinstance(error, (ConnectionError, TimeoutError)) or (
             isinstance(error, OSError) and error.errno in numbers
         )
-    return Trouble(f"the store is away ({error})", away=True) if away else None
+    return Trouble(f"the store is away ({error})", away=True, wait_s=wait_s) if away else None
 
 
 _retry = Retry(_trouble_of, logging.getLogger("moxing"))
