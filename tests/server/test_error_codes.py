@@ -27,14 +27,17 @@ def test_every_error_has_a_code_and_a_meaning_of_its_own() -> None:
     assert len(CODES) == len(classes)
     for kind in classes:
         assert "code" in vars(kind), kind
-        assert "meaning" in vars(kind), kind
+        assert "__doc__" in vars(kind), kind
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", kind.code)
 
 
 def test_the_reference_has_the_whole_list_and_nothing_else() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| (\d{3}) \| (.+) \|$", PAGE.read_text("utf-8"), re.M)
     kinds = sorted(CODES.values(), key=lambda kind: (kind.status, kind.code))
-    assert rows == [(kind.code, str(kind.status), kind.meaning) for kind in kinds]
+    meanings = [str(kind.__doc__).removesuffix(".") for kind in kinds]
+    assert rows == [
+        (kind.code, str(kind.status), said) for kind, said in zip(kinds, meanings, strict=True)
+    ]
 
 
 def _made(tree: ast.AST) -> Iterator[ast.Call]:

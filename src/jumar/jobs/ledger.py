@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 
 from jumar.database.tables import attempts, jobs
 from jumar.engine.base import Observation
-from jumar.errors import JobNotFound, TooManyJobs
+from jumar.errors import JobNotFound, KeyReused, TooManyJobs
 from jumar.jobs import use
 from jumar.jobs.lifecycle import check_step, job_after
 from jumar.jobs.rows import JobRow, Standing, attempt_record, because, cards_json, job_row
@@ -56,7 +56,8 @@ def insert_job(
     job_id: str | None = None,
     engine: str = "local",
 ) -> tuple[JobRow, bool]:
-    """Put a job in line. The same key from the same user is the same job: (row, whether new).
+    """Put a job in line. The same key from the same user is the same job: (row, whether new);
+    KeyReused where it was another one.
 
     `queue_limit`: how many jobs of one user may wait; counted in the transaction that adds this one,
     so that submits at the same time cannot get past it together. `job_id`: of a job that had its name
@@ -64,7 +65,7 @@ def insert_job(
     if key is not None:
         known = connection.execute(_JOB_OF_KEY, {"user": user, "key": key}).first()
         if known is not None:
-            return job_row(known), False
+            return _same_job(job_row(known), spec, key), False
     if queue_limit is not None:
         _check_queue(connection, user, queue_limit)
     row = JobRow(
@@ -97,6 +98,17 @@ def insert_job(
         "attempt": row.attempt,
     }
     return replace(row, seq=connection.execute(_ADD_JOB, values).scalar_one()), True
+
+
+def _same_job(known: JobRow, spec: JobSpec, key: str) -> JobRow:
+    """The job of this key, if it is the one that is submitted now: whoever gets another job than the one
+    they asked for must hear of it."""
+    if known.spec.dump() != spec.dump():
+        raise KeyReused(
+            f"the idempotency key {key!r} belongs to job {known.id}, which was submitted differently",
+            hint="use a new key for a new job; send a retry unchanged",
+        )
+    return known
 
 
 def _check_queue(connection: Connection, user: str, limit: int) -> None:

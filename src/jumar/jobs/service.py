@@ -164,7 +164,8 @@ class JobService:
     def submit(
         self, spec: JobSpec, *, user: str, key: str | None = None, ranked: bool = False
     ) -> JobRecord:
-        """Put a job in line. The same key from the same user gives the same job again.
+        """Put a job in line. The same key from the same user gives the same job again; KeyReused where
+        the job is not the same.
 
         `ranked`: an administrator submits it, whose priority orders the whole line; else it orders
         the jobs of this user only."""
