@@ -11,6 +11,7 @@ from tests.server.conftest import Running
 import jumar
 from jumar import Client, errors
 from jumar.errors import CODES, JumarError
+from jumar.words.catalogue import catalogue
 
 SOURCE = Path(jumar.__file__).parent
 PAGE = SOURCE.parents[1] / "docs" / "reference" / "api.md"
@@ -143,3 +144,7 @@ def test_an_unexpected_failure_has_a_code_and_tells_nothing_of_the_inside(
     answer = shared.api("GET", "/cards")
     assert (answer.status, answer.json["error"]["code"]) == (500, "internal-error")
     assert "inside" not in answer.text
+
+
+def test_every_error_can_be_explained_in_chinese() -> None:
+    assert set(catalogue("zh")["error"]) == set(CODES)

@@ -13,7 +13,8 @@ import jumar
 from jumar.spec.causes import ENDED, FORMS, WAIT_FORMS, Cause, Form, Wait, best_form, known
 from jumar.spec.records import JobSummary, Waiting, WaitPart
 from jumar.spec.states import AttemptState, JobState
-from jumar.words.catalogue import LANGUAGES, catalogue, language, templates
+from jumar.words import language
+from jumar.words.catalogue import LANGUAGES, catalogue, templates
 from jumar.words.reasons import cause_sentence, reason, state_name, waiting_sentence
 
 SOURCE = Path(jumar.__file__).parent

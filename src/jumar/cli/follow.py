@@ -11,7 +11,7 @@ from jumar.cli.wait_news import WaitNews
 from jumar.client import Client, LogChunk, Reconnecting, StateChange
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
-from jumar.words.catalogue import language
+from jumar.words import language
 from jumar.words.reasons import reason, state_name, told
 
 Write = Callable[[str], None]

@@ -16,6 +16,7 @@ from jumar.cli.terminal import json_escaped, readable, readable_line
 from jumar.spec.duration import format_duration
 from jumar.spec.states import JobState
 from jumar.spec.wire import encode
+from jumar.words import language
 
 _GAP = "  "
 _RESET = "\033[0m"
@@ -72,16 +73,26 @@ class Painted(str):
 def state_text(state: JobState) -> Painted:
     """The state in its colour."""
     # Late: the words of causes and reasons take 34 ms to import, and most commands show no state.
-    from jumar.words.catalogue import language
     from jumar.words.reasons import state_name
 
     return _paint(state_name(state, language()), _STATE_COLOURS.get(state, _RED), sys.stdout)
+
+
+def local(text: str) -> str:
+    """A label, a heading or a short text of the command line in the language of the terminal; its
+    English is the key."""
+    if language() == "en":
+        return text
+    from jumar.words.catalogue import catalogue
+
+    return str(catalogue(language())["terminal"][text])
 
 
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None
 ) -> None:
     """Columns as wide as they need; cells may be painted. `width` cuts the last column."""
+    header = [local(heading) for heading in header]
     rows = [
         [cell if isinstance(cell, Painted) else readable_line(cell) for cell in row] for row in rows
     ]
@@ -116,12 +127,12 @@ def ago(then: float | None, now: float | None = None) -> str:
     """`5m ago`."""
     if then is None:
         return "-"
-    return f"{_rough((now or time.time()) - then)} ago"
+    return local("{span} ago").format(span=_rough((now or time.time()) - then))
 
 
 def until(then: float, now: float | None = None) -> str:
     """`in 5m`."""
-    return f"in {_rough(then - (now or time.time()))}"
+    return local("in {span}").format(span=_rough(then - (now or time.time())))
 
 
 def clock(at: float) -> str:
@@ -148,11 +159,13 @@ def _rough(seconds: float) -> str:
     return format_duration(whole)
 
 
+def padded(text: str, width: int) -> str:
+    """`text` and blanks: at least `width` columns."""
+    return text + " " * (width - _width(text))
+
+
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = (
-        cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)
-    )
-    return _GAP.join(padded).rstrip()
+    return _GAP.join(map(padded, cells, widths)).rstrip()
 
 
 def _width(text: str) -> int:
