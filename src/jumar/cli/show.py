@@ -5,9 +5,18 @@ import sys
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, clock, local, padded, print_json, say, span, wants_colour
+from jumar.cli.output import (
+    ago,
+    clock,
+    local,
+    padded,
+    print_json,
+    readable,
+    say,
+    span,
+    wants_colour,
+)
 from jumar.cli.staging_text import staging_facts
-from jumar.cli.terminal import readable
 from jumar.spec.devices import card_names
 from jumar.spec.records import AttemptRecord, JobRecord
 from jumar.spec.states import JobState

@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from jumar.cli.output import local, note, print_json, print_table, span, wants_colour
-from jumar.cli.terminal import readable_line
+from jumar.cli.output import local, note, print_json, print_table, readable_line, span, wants_colour
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

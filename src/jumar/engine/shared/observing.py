@@ -19,7 +19,8 @@ from jumar.launch.jobdir.claims import Claim
 from jumar.launch.jobdir.endings import Ending, lost
 from jumar.launch.jobdir.files import JobDir, has_ranks, is_plain
 from jumar.launch.jobdir.untrusted import Unusable
-from jumar.launch.processes import cgroup, process
+from jumar.launch.processes import process
+from jumar.launch.processes.tree import cgroup_name, claimed_cgroup
 from jumar.spec.causes import known
 from jumar.spec.states import AttemptState
 from jumar.spec.text import storable
@@ -106,8 +107,8 @@ class Observer:
         if census.keepers(directory) or (not seen.is_killed and claims.is_held(directory)):
             return True
         left = set(census.ranks(directory))
-        name = cgroup.name_of(directory.job_id, directory.number, directory.node)
-        group = cgroup.claimed(seen.claim and seen.claim.cgroup, name)
+        name = cgroup_name(directory.job_id, directory.number, directory.node)
+        group = claimed_cgroup(seen.claim and seen.claim.cgroup, name)
         if group is not None and not group.remove():
             left.update(group.pids())
             group.kill()

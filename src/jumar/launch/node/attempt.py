@@ -23,10 +23,9 @@ from jumar.launch.processes.namespace import View
 from jumar.launch.processes.supervise import SCHEDULER, SENDER, Exit, Outcome, Rank
 from jumar.launch.processes.tree import Tree
 from jumar.launch.ranks import frameworks
-from jumar.launch.ranks.command import arguments
 from jumar.launch.ranks.environment import Environment, inherited
 from jumar.launch.ranks.frameworks import Devices, Group
-from jumar.launch.ranks.plan import Cores, NodePlan, cores_for, read_script
+from jumar.launch.ranks.plan import Cores, NodePlan, arguments, cores_for, read_script
 from jumar.launch.verdict.outcome import (
     SetupFailed,
     add_line,

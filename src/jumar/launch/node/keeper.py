@@ -17,10 +17,10 @@ from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request, read_stop
 from jumar.launch.jobdir.journal import Journal
 from jumar.launch.node.attempt import Attempt, Given
-from jumar.launch.processes import cgroup, pair, process
+from jumar.launch.processes import pair, process
 from jumar.launch.processes.control import Control
 from jumar.launch.processes.pair import Supervisor
-from jumar.launch.processes.tree import Tree
+from jumar.launch.processes.tree import Cgroup, Tree, cgroup_name, cgroup_place, make_cgroup
 from jumar.launch.verdict.verdict import launcher_killed
 
 ALREADY_CLAIMED = 3
@@ -35,7 +35,7 @@ def run_attempt(directory: JobDir) -> int:
     make_folders(directory)
     # So the engine knows keeper and supervisor even when the job has tampered with the claim.
     process.set_name(directory.keeper_name)
-    place = cgroup.place(cgroup.name_of(job.job_id, directory.number, directory.node))
+    place = cgroup_place(cgroup_name(job.job_id, directory.number, directory.node))
     supervisor = pair.fork_supervisor(
         lambda channel: _supervise(directory, job, request, channel, place)
     )
@@ -58,7 +58,7 @@ def _keep(directory: JobDir, request: Request, supervisor: Supervisor, place: Op
     supervisor.begin()
     code = pair.wait_for(supervisor)
     words = supervisor.last_words(endings.MOST_WORDS)
-    is_empty = Tree(None if place is None else cgroup.Cgroup(place)).dissolve()
+    is_empty = Tree(None if place is None else Cgroup(place)).dissolve()
     try:
         if not words:
             return _end_lost(directory, request, code)
@@ -100,7 +100,7 @@ def _supervise(
     control.watch_keeper(channel)
     started_at = time.time()
     journal = Journal(directory, job.job_id, request.notify)
-    tree = Tree(cgroup.make(place))
+    tree = Tree(make_cgroup(place))
     ending = Attempt(Given(directory, job, request), control, tree, journal).run()
     tree.dissolve()
     endings.forget_keys(directory)

@@ -16,7 +16,7 @@ from jumar.launch.jobdir.job import Command, Job
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes import spawn
 from jumar.launch.processes.control import Control
-from jumar.launch.ranks.command import boot_file
+from jumar.launch.ranks.plan import boot_file
 from jumar.launch.verdict.outcome import SetupFailed
 
 FILE_NAME = "pip-requirements.txt"
