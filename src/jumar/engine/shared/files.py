@@ -11,10 +11,10 @@ from typing import Any
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt
 from jumar.errors import EngineFailed, StorageFull, SubmitRefused
-from jumar.launch.jobdir.endings import reserve_result
 from jumar.launch.jobdir.files import FORMAT, JobDir, make_folders
 from jumar.launch.jobdir.job import prepare_stop
-from jumar.launch.jobdir.whole import write_json
+from jumar.launch.jobdir.news import reserve_result
+from jumar.launch.jobdir.safefile import write_json
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec

@@ -7,11 +7,10 @@ import time
 from typing import Dict, List, NamedTuple, Optional
 
 from jumar.launch.ascend.ranktable import host_address
-from jumar.launch.jobdir.endings import Ending, reserve_result
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
-from jumar.launch.jobdir.journal import Journal
-from jumar.launch.jobdir.whole import create_json, write_json
+from jumar.launch.jobdir.news import Ending, Journal, reserve_result
+from jumar.launch.jobdir.safefile import create_json, write_json
 from jumar.launch.node.run import NodeRun
 from jumar.launch.nodes.team import Hello, Meeting, group_of
 from jumar.launch.prepare import code, platform_files, requirements, staging
@@ -26,14 +25,14 @@ from jumar.launch.ranks import frameworks
 from jumar.launch.ranks.environment import Environment, inherited
 from jumar.launch.ranks.frameworks import Devices, Group
 from jumar.launch.ranks.plan import Cores, NodePlan, arguments, cores_for, read_script
-from jumar.launch.verdict.outcome import (
+from jumar.launch.verdict import (
     SetupFailed,
+    Verdict,
     add_line,
     describe,
     describe_idle,
     describe_left,
 )
-from jumar.launch.verdict.verdict import Verdict
 
 _NODE_LIMIT_S = 60.0
 """Longer than anything that is prepared without a look at the other nodes."""

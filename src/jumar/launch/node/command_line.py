@@ -23,8 +23,7 @@ from jumar.launch.ranks.cards import BadUsage, Choice, choose
 from jumar.launch.ranks.environment import Environment
 from jumar.launch.ranks.frameworks import Devices, Group
 from jumar.launch.ranks.plan import TABLE_NAME, Cores, NodePlan, Script, cores_for, read_script
-from jumar.launch.verdict.outcome import SetupFailed, signal_name
-from jumar.launch.verdict.verdict import LAUNCHER_KILLED, Verdict, consequences
+from jumar.launch.verdict import LAUNCHER_KILLED, SetupFailed, Verdict, consequences, signal_name
 
 _LOOK_S = 0.05
 

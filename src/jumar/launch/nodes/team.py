@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from jumar.launch.processes.control import Control
 from jumar.launch.ranks.frameworks import Group, free_port
-from jumar.launch.verdict.verdict import Summary, Verdict, judge
+from jumar.launch.verdict import Summary, Verdict, judge
 
 Message = Dict[str, Any]
 JOIN_LIMIT_S = 300.0
