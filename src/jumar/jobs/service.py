@@ -20,7 +20,7 @@ from jumar.errors import (
     StorageFull,
     SubmitRefused,
 )
-from jumar.jobs import finding, ledger, use
+from jumar.jobs import finding, ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.finding import PageQuery
@@ -132,7 +132,7 @@ class JobService:
         self._conductor.start()
 
     def _load_shares(self) -> None:
-        past = use.load(self._database, float(self._half_life_days * DAY_S), time.time())
+        past = ledger.load_use(self._database, float(self._half_life_days * DAY_S), time.time())
         self._conductor.roster.remember_use(past)
         self.groups.load()
 
