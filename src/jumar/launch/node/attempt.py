@@ -6,13 +6,12 @@ import os
 import time
 from typing import Dict, List, NamedTuple, Optional
 
-from jumar.launch.ascend.ranktable import host_address
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
 from jumar.launch.jobdir.news import Ending, Journal, reserve_result
 from jumar.launch.jobdir.safefile import create_json, write_json
 from jumar.launch.node.run import NodeRun
-from jumar.launch.nodes.team import Hello, Meeting, group_of
+from jumar.launch.nodes.team import Hello, Meeting, group_of, host_address
 from jumar.launch.prepare import code, platform_files, requirements, staging
 from jumar.launch.prepare.platform_files import JobTable, Part
 from jumar.launch.prepare.steps import Steps

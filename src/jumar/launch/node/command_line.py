@@ -13,7 +13,7 @@ from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 from jumar.launch.node.run import NodeRun
 from jumar.launch.node.stream import Logs, Stream
-from jumar.launch.nodes.team import Hello, Message, group_of
+from jumar.launch.nodes.team import Hello, Message, group_of, host_address
 from jumar.launch.options import Options, parse, program_of
 from jumar.launch.processes import pair
 from jumar.launch.processes.control import Control
@@ -147,8 +147,6 @@ class Launch(NamedTuple):
         meeting = self.options.meeting
         if meeting.nodes == 1 and self.rank_table is None:
             return meeting.master
-        from jumar.launch.ascend.ranktable import host_address
-
         towards = meeting.master if meeting.nodes > 1 else None
         return host_address(towards, self.environment.inherited)
 
