@@ -14,7 +14,7 @@ from jumar.launch.jobdir.safefile import Unusable, optional_text, optional_time,
 from jumar.spec.records import Carried, StagingRecord
 from jumar.spec.text import storable
 from jumar.spec.wire import encode
-from jumar.store.retry import store_away
+from jumar.store.errors import store_away
 from jumar.store.transfer.records import Progress
 from jumar.wholefile import write_whole
 
