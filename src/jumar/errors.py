@@ -2,19 +2,25 @@
 
 The command line prints them and exits with 2. The server answers with `status` and `code`, and the
 client raises the same class again. `CODES` is the whole list of codes: programs rely on them, so a code
-never changes its meaning. A class defined elsewhere has the code of the class it is derived from."""
+never changes its meaning, which is the class's docstring, also in the reference. A class defined
+elsewhere has the code of the class it is derived from."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 class JumarError(Exception):
-    """The root; catching it catches everything jumar raises on purpose."""
+    """The request cannot be understood."""
 
+    # The root: catching it catches everything jumar raises on purpose.
     status = 400
     code = "bad-request"
-    meaning = "the request cannot be understood"
-    """What the code stands for in the reference."""
+
+    def __init_subclass__(cls, *, code: str | None = None, status: int | None = None) -> None:
+        if code is not None:
+            cls.code = code
+        if status is not None:
+            cls.status = status
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -34,306 +40,172 @@ class JumarError(Exception):
         return {"code": self.code, "message": self.message, "hint": self.hint}
 
 
-class BadInput(JumarError):
-    """A file, a field or an argument that cannot be used as it is."""
-
-    status = 422
-    code = "invalid-input"
-    meaning = "a field, a file or an argument cannot be used; the message names it"
+class BadInput(JumarError, code="invalid-input", status=422):
+    """A field, a file or an argument cannot be used; the message names it."""
 
 
-class NotSignedIn(JumarError):
-    """No token, or one that nobody holds."""
-
-    status = 401
-    code = "not-signed-in"
-    meaning = "no token, or one that is not valid any more"
+class NotSignedIn(JumarError, code="not-signed-in", status=401):
+    """No token, or one that is not valid any more."""
 
 
-class WrongPassword(NotSignedIn):
-    """A name and a password that do not belong together."""
-
-    code = "wrong-password"
-    meaning = "wrong user name or password"
+class WrongPassword(NotSignedIn, code="wrong-password"):
+    """Wrong user name or password."""
 
 
-class NotAllowed(JumarError):
-    """A user who is known, asking for something they have no right to."""
-
-    status = 403
-    code = "not-allowed"
-    meaning = "the user has no right to do this"
+class NotAllowed(JumarError, code="not-allowed", status=403):
+    """The user has no right to do this."""
 
 
-class NotApproved(NotAllowed):
-    """A user whom no administrator has approved yet."""
-
-    code = "not-approved"
-    meaning = "an administrator has to approve the user first"
+class NotApproved(NotAllowed, code="not-approved"):
+    """An administrator has to approve the user first."""
 
 
-class NotFound(JumarError):
+class NotFound(JumarError, code="not-found", status=404):
     """What was asked for does not exist."""
 
-    status = 404
-    code = "not-found"
-    meaning = "what was asked for does not exist"
 
-
-class JobNotFound(NotFound):
+class JobNotFound(NotFound, code="job-not-found"):
     """No such job."""
 
-    code = "job-not-found"
-    meaning = "no such job"
 
-
-class UserNotFound(NotFound):
+class UserNotFound(NotFound, code="user-not-found"):
     """No such user."""
 
-    code = "user-not-found"
-    meaning = "no such user"
 
-
-class GroupNotFound(NotFound):
+class GroupNotFound(NotFound, code="group-not-found"):
     """No such group."""
 
-    code = "group-not-found"
-    meaning = "no such group"
+
+class TokenNotFound(NotFound, code="token-not-found"):
+    """No such token, or it belongs to somebody else."""
 
 
-class TokenNotFound(NotFound):
-    """No such token among those that the user may revoke."""
-
-    code = "token-not-found"
-    meaning = "no such token, or it belongs to somebody else"
+class LogNotFound(NotFound, code="log-not-found"):
+    """This rank has no log yet."""
 
 
-class LogNotFound(NotFound):
-    """A rank without a log, so far."""
-
-    code = "log-not-found"
-    meaning = "this rank has no log yet"
+class CodeNotFound(NotFound, code="code-not-found"):
+    """This code was not uploaded."""
 
 
-class CodeNotFound(NotFound):
-    """Code that was never uploaded."""
-
-    code = "code-not-found"
-    meaning = "this code was not uploaded"
+class PathNotFound(NotFound, code="path-not-found"):
+    """The API has no such path."""
 
 
-class PathNotFound(NotFound):
-    """No route has this path."""
-
-    code = "path-not-found"
-    meaning = "the API has no such path"
+class WrongMethod(JumarError, code="method-not-allowed", status=405):
+    """The path exists, but not with this method."""
 
 
-class WrongMethod(JumarError):
-    """A path that takes other methods."""
-
-    status = 405
-    code = "method-not-allowed"
-    meaning = "the path exists, but not with this method"
+class TooSlow(JumarError, code="too-slow", status=408):
+    """The request did not arrive in time."""
 
 
-class TooSlow(JumarError):
-    """A client that does not send what it has begun."""
-
-    status = 408
-    code = "too-slow"
-    meaning = "the request did not arrive in time"
+class Conflict(JumarError, code="conflict", status=409):
+    """Not possible in the current state."""
 
 
-class Conflict(JumarError):
-    """The thing exists, in a state that does not allow this."""
-
-    status = 409
-    code = "conflict"
-    meaning = "not possible in the current state"
+class NameTaken(Conflict, code="name-taken"):
+    """The name is in use."""
 
 
-class NameTaken(Conflict):
-    """A name that somebody or something else has."""
-
-    code = "name-taken"
-    meaning = "the name is in use"
+class JobEnded(Conflict, code="job-ended"):
+    """The job has already ended."""
 
 
-class JobEnded(Conflict):
-    """A job that has ended, asked for what only a live one can do."""
-
-    code = "job-ended"
-    meaning = "the job has already ended"
+class JobNotEnded(Conflict, code="job-not-ended"):
+    """The job has not ended yet."""
 
 
-class JobNotEnded(Conflict):
-    """A job that has not ended, asked for what only an ended one can do."""
-
-    code = "job-not-ended"
-    meaning = "the job has not ended yet"
+class NotUploaded(Conflict, code="results-not-uploaded"):
+    """Results of the job are not uploaded yet."""
 
 
-class NotUploaded(Conflict):
-    """A job whose results are still on its machine only."""
-
-    code = "results-not-uploaded"
-    meaning = "results of the job are not uploaded yet"
+class TooLarge(JumarError, code="too-large", status=413):
+    """The request is larger than the server accepts."""
 
 
-class TooLarge(JumarError):
-    """More was sent than the server takes."""
-
-    status = 413
-    code = "too-large"
-    meaning = "the request is larger than the server accepts"
+class WrongMediaType(JumarError, code="unsupported-media-type", status=415):
+    """The body has a format that is not accepted."""
 
 
-class WrongMediaType(JumarError):
-    """A body in a format that no route takes."""
-
-    status = 415
-    code = "unsupported-media-type"
-    meaning = "the body has a format that is not accepted"
-
-
-class RangeUnsatisfiable(JumarError):
-    """A range that begins after the end."""
-
-    status = 416
-    code = "range-not-satisfiable"
-    meaning = "the range begins after the end of the log"
+class RangeUnsatisfiable(JumarError, code="range-not-satisfiable", status=416):
+    """The range begins after the end of the log."""
 
     def __init__(self, message: str, *, hint: str | None = None, size: int = 0) -> None:
         super().__init__(message, hint=hint)
         self.size = size
 
 
-class HeadTooLarge(JumarError):
-    """An address and headers larger than the server takes."""
-
-    status = 431
-    code = "head-too-large"
-    meaning = "address and headers are larger than the server accepts"
+class HeadTooLarge(JumarError, code="head-too-large", status=431):
+    """Address and headers are larger than the server accepts."""
 
 
-class SubmitRefused(JumarError):
-    """The engine can never run this job."""
-
-    status = 422
-    code = "job-refused"
-    meaning = "the job can never run here; the message says why"
+class KeyReused(BadInput, code="idempotency-key-reused"):
+    """The idempotency key was used for another job."""
 
 
-class TooManyJobs(JumarError):
-    """A user with as many waiting jobs as one user may have."""
-
-    status = 429
-    code = "too-many-jobs"
-    meaning = "the user has too many jobs in the queue"
+class SubmitRefused(JumarError, code="job-refused", status=422):
+    """The job can never run here; the message says why."""
 
 
-class TooManyAttempts(JumarError):
-    """More wrong passwords or registrations than the server accepts."""
+class TooManyJobs(JumarError, code="too-many-jobs", status=429):
+    """The user has too many jobs in the queue."""
 
-    status = 429
-    code = "too-many-attempts"
-    meaning = "too many wrong passwords or registrations; `Retry-After` says how long to wait"
+
+class TooManyAttempts(JumarError, code="too-many-attempts", status=429):
+    """Too many wrong passwords or registrations; `Retry-After` says how long to wait."""
 
     def __init__(self, message: str, *, hint: str | None = None, wait_s: int = 1) -> None:
         super().__init__(message, hint=hint)
         self.wait_s = wait_s
 
 
-class TooManyUploads(JumarError):
-    """More uploads of one user than are taken at once."""
-
-    status = 429
-    code = "too-many-uploads"
-    meaning = "the user has too many uploads in progress"
+class TooManyUploads(JumarError, code="too-many-uploads", status=429):
+    """The user has too many uploads in progress."""
 
 
-class TooManyConnections(JumarError):
-    """More open websockets of one user than are taken at once."""
-
-    status = 429
-    code = "too-many-connections"
-    meaning = "the user has too many open websockets"
+class TooManyConnections(JumarError, code="too-many-connections", status=429):
+    """The user has too many open websockets."""
 
 
-class HomeUnusable(JumarError):
-    """The platform's home, its database or its port cannot be used."""
-
-    status = 500
-    code = "home-unusable"
-    meaning = "the server's home, database or port cannot be used"
+class HomeUnusable(JumarError, code="home-unusable", status=500):
+    """The server's home, database or port cannot be used."""
 
 
-class HomeHeld(HomeUnusable):
-    """Another server works in this home."""
-
-    code = "home-in-use"
-    meaning = "another server uses this home; never sent over HTTP"
+class HomeHeld(HomeUnusable, code="home-in-use"):
+    """Another server uses this home; never sent over HTTP."""
 
 
-class ServerFailed(JumarError):
-    """Something nobody had thought of."""
-
-    status = 500
-    code = "internal-error"
-    meaning = "the server failed; its log says more"
+class ServerFailed(JumarError, code="internal-error", status=500):
+    """The server failed; its log says more."""
 
 
-class StoreFailed(JumarError):
-    """An object store that cannot be relied on: damaged data, answers that make no sense."""
-
-    status = 502
-    code = "store-failed"
-    meaning = "an object store answered wrongly, or data was damaged on the way"
+class StoreFailed(JumarError, code="store-failed", status=502):
+    """An object store answered wrongly, or data was damaged on the way."""
 
 
-class Unavailable(JumarError):
-    """Something that is needed does not answer; asking again may help."""
-
-    status = 503
-    code = "unavailable"
-    meaning = "something that is needed does not answer right now; try again"
+class Unavailable(JumarError, code="unavailable", status=503):
+    """Something that is needed does not answer right now; try again."""
 
 
-class ServerUnreachable(Unavailable):
-    """The server does not answer, or broke off."""
-
-    code = "server-unreachable"
-    meaning = "the client got no usable answer; never sent by a server"
+class ServerUnreachable(Unavailable, code="server-unreachable"):
+    """The client got no usable answer; never sent by a server."""
 
 
-class DatabaseAway(Unavailable):
-    """The database does not answer just now; asking again may help."""
-
-    code = "database-unavailable"
-    meaning = "the database does not answer right now; try again"
+class DatabaseAway(Unavailable, code="database-unavailable"):
+    """The database does not answer right now; try again."""
 
 
-class DatabaseLost(Unavailable):
-    """The database's file was removed or overwritten under the server."""
-
-    code = "database-lost"
-    meaning = "the database file was removed or overwritten; the hint says how to repair it"
+class DatabaseLost(Unavailable, code="database-lost"):
+    """The database file was removed or overwritten; the hint says how to repair it."""
 
 
-class EngineFailed(Unavailable):
-    """An engine could not do what it was asked; asking again may help."""
-
-    code = "engine-failed"
-    meaning = "starting, stopping or checking the job did not work; try again"
+class EngineFailed(Unavailable, code="engine-failed"):
+    """Starting, stopping or checking the job did not work; try again."""
 
 
-class StorageFull(JumarError):
-    """No room left where the platform keeps its state."""
-
-    status = 507
-    code = "storage-full"
-    meaning = "the disk is full"
+class StorageFull(JumarError, code="storage-full", status=507):
+    """The disk is full."""
 
 
 def _tree(kind: type[JumarError]) -> list[type[JumarError]]:

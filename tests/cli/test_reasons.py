@@ -54,7 +54,7 @@ class Stub:
 
 
 @contextmanager
-def _connected(record: JobRecord) -> Generator[Stub]:
+def connected_to(record: JobRecord) -> Generator[Stub]:
     yield Stub(record)
 
 
@@ -65,7 +65,7 @@ def test_every_cause_is_told_in_the_language_of_the_terminal(
     monkeypatch.setenv("LC_ALL", {"zh": "zh_CN.UTF-8", "en": "C.UTF-8"}[spoken])
     for cause, _, values in cases():
         record = failed(cause, values)
-        connected = partial(_connected, record)
+        connected = partial(connected_to, record)
         said = cause_sentence(cause, values, spoken)
         assert said is not None
         for command, arguments in ((show, ["digits"]), (jobs, [])):

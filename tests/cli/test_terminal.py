@@ -13,8 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.conftest import Jumar, environment_for
 
-from jumar.cli.output import complain, note, print_json, print_table, say
-from jumar.cli.terminal import LogFilter, json_escaped, readable, readable_line
+from jumar.cli.output import (
+    LogFilter,
+    complain,
+    json_escaped,
+    note,
+    print_json,
+    print_table,
+    readable,
+    readable_line,
+    say,
+)
 
 CLIPBOARD = "\x1b]52;c;aGk=\x07"
 TITLE = "\x1b]0;mine\x1b\\"

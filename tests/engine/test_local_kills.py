@@ -13,7 +13,7 @@ from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
 from jumar.engine.base import Attempt
 from jumar.launch.jobdir.claims import Claim, read_claim
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.jobdir.whole import write_json
+from jumar.launch.jobdir.safefile import write_json
 from jumar.launch.processes import process
 from jumar.launch.processes.process import Identity
 from jumar.spec.causes import Cause

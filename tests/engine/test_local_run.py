@@ -154,7 +154,7 @@ def hide_cgroups(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     boot = tmp_path / "site"
     boot.mkdir()
     (boot / "sitecustomize.py").write_text(
-        "import jumar.launch.processes.cgroup as c\nc.MOUNTINFO = '/nonexistent'\n"
+        "import jumar.launch.processes.tree as c\nc.MOUNTINFO = '/nonexistent'\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(boot))
     workshop.engine.prepare()

@@ -6,7 +6,7 @@ import pytest
 
 from jumar.jobs.hints import HintSocket
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.jobdir.journal import Journal
+from jumar.launch.jobdir.news import Journal
 
 
 @pytest.mark.parametrize("depth", [1, 120], ids=["short", "longer than an address may be"])

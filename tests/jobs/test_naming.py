@@ -8,7 +8,7 @@ import pytest
 from jumar.database.access import Database, open_database
 from jumar.errors import BadInput, NotFound
 from jumar.jobs import ledger
-from jumar.jobs.naming import resolve
+from jumar.jobs.finding import resolve
 from jumar.spec.job import JobSpec
 
 

@@ -13,7 +13,7 @@ from jumar.launch.prepare.code import bring_code
 from jumar.launch.prepare.steps import Steps
 from jumar.launch.processes.control import Control
 from jumar.launch.processes.tree import Tree
-from jumar.launch.verdict.outcome import SetupFailed
+from jumar.launch.verdict import SetupFailed
 
 JOB = Job(
     "job",

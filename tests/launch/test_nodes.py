@@ -61,6 +61,22 @@ def test_nodes_of_one_machine_are_numbered_as_they_come(launcher: Launcher) -> N
     assert sorted(one.output for one in ended) == [f"[rank {r}] {r}\n" for r in range(3)]
 
 
+def test_each_numbered_node_keeps_and_prints_its_own_logs_only(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    common = ("--devices", "cpu:2", "--nodes", "2", "--rdzv", f"127.0.0.1:{free_port()}",
+              "--log-dir", "logs", "--local-ranks-filter", "1")  # fmt: skip
+    older = tmp_path / "logs" / "node1" / "rank3.log"
+    older.parent.mkdir(parents=True)
+    older.write_text("of an earlier run\n")
+    started = [launcher.start(*common, "sh", "-c", "echo $NODE_RANK $RANK") for _ in range(2)]
+    ended = [launcher.end(running) for running in started]
+    assert sorted(one.output for one in ended) == ["[rank 1] 0 1\n", "[rank 3] 1 3\n"]
+    assert older.read_text() == "of an earlier run\n1 3\n"
+    kept = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("logs/*/*.log"))
+    assert kept == [f"logs/node{rank // 2}/rank{rank}.log" for rank in range(4)]
+
+
 def test_a_failing_rank_ends_all_nodes_and_both_name_it(launcher: Launcher) -> None:
     command = "echo up; test $RANK = 3 && { sleep 0.3; echo broken >&2; exit 6; }; sleep 60"
     one, zero = (launcher.end(p) for p in pair(launcher, "sh", "-c", command))

@@ -18,7 +18,6 @@ from jumar.launch.ascend.ranktable import (
     check,
     document,
     format_for,
-    host_address,
     make,
     merge,
     parse,
@@ -26,6 +25,7 @@ from jumar.launch.ascend.ranktable import (
     write_table,
 )
 from jumar.launch.ascend.ranktable.make import NodeDevice
+from jumar.launch.nodes.team import host_address
 
 LAB: dict[str, Any] = {
     "board_id": "0x0000",

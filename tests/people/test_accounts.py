@@ -14,7 +14,7 @@ def accounts(database: Database) -> Accounts:
 
 def test_the_owner_of_the_home_is_an_administrator(accounts: Accounts) -> None:
     token = accounts.bootstrap("root")
-    user = accounts.user_of(token)
+    user = accounts.tokens.user_of(token)
     assert user is not None
     assert (user.name, user.role) == ("root", "admin")
 
@@ -22,22 +22,22 @@ def test_the_owner_of_the_home_is_an_administrator(accounts: Accounts) -> None:
 def test_each_start_gives_the_owner_a_token_and_all_of_them_work(accounts: Accounts) -> None:
     first, second = accounts.bootstrap("root"), accounts.bootstrap("root")
     assert first != second
-    assert accounts.user_of(first) == accounts.user_of(second)
+    assert accounts.tokens.user_of(first) == accounts.tokens.user_of(second)
 
 
 def test_who_registers_waits_for_an_administrator(accounts: Accounts) -> None:
     user = accounts.register("ann", "correct horse")
     assert user.role == "pending"
-    assert accounts.user_of(accounts.sign_in("ann", "correct horse")) == user
+    assert accounts.tokens.user_of(accounts.sign_in("ann", "correct horse")) == user
 
 
 def test_a_new_role_holds_for_tokens_given_before(accounts: Accounts) -> None:
     accounts.bootstrap("root")
     accounts.register("ann", "correct horse")
     token = accounts.sign_in("ann", "correct horse")
-    assert accounts.user_of(token).role == "pending"  # pyright: ignore[reportOptionalMemberAccess]
+    assert accounts.tokens.user_of(token).role == "pending"  # pyright: ignore[reportOptionalMemberAccess]
     accounts.set_role("ann", "member")
-    assert accounts.user_of(token).role == "member"  # pyright: ignore[reportOptionalMemberAccess]
+    assert accounts.tokens.user_of(token).role == "member"  # pyright: ignore[reportOptionalMemberAccess]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_wrong_password_and_an_unknown_name_are_told_the_same(
 @pytest.mark.parametrize("token", ["", "jm_", "jm_guess", "' OR 1=1 --", "x" * 10_000])
 def test_a_guessed_token_is_nobodys(accounts: Accounts, token: str) -> None:
     accounts.bootstrap("root")
-    assert accounts.user_of(token) is None
+    assert accounts.tokens.user_of(token) is None
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a b", "x" * 65, "-x", "名"])
@@ -96,7 +96,7 @@ def test_roles_and_names_that_do_not_exist_are_refused(accounts: Accounts) -> No
 def test_a_login_code_works_once(accounts: Accounts) -> None:
     accounts.bootstrap("root")
     code = accounts.login_code("root")
-    user = accounts.user_of(accounts.redeem_login_code(code))
+    user = accounts.tokens.user_of(accounts.redeem_login_code(code))
     assert user is not None
     assert user.name == "root"
     with pytest.raises(NotSignedIn):

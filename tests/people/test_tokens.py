@@ -28,7 +28,7 @@ def accounts(database: Database) -> Accounts:
 
 
 def signed_in(accounts: Accounts, *held: str) -> list[bool]:
-    return [accounts.user_of(token) is not None for token in held]
+    return [accounts.tokens.user_of(token) is not None for token in held]
 
 
 def test_a_listing_has_names_and_times_but_neither_secret_nor_digest(accounts: Accounts) -> None:
@@ -101,17 +101,17 @@ def test_the_last_use_is_written_at_most_once_an_hour(
     made = accounts.tokens.new("ann", "ci")
     assert accounts.tokens.of("ann")[0].used_at is None
     for _ in range(100):
-        accounts.user_of(made.token)
+        accounts.tokens.user_of(made.token)
     assert len(writes) == 1
     database.write(lambda _: None)
     assert accounts.tokens.of("ann")[0].used_at == pytest.approx(time.time(), abs=3600)
     # Known no more, it is read from the table, and that is use enough for the hour.
     accounts.tokens.forget()
-    accounts.user_of(made.token)
+    accounts.tokens.user_of(made.token)
     assert len(writes) == 1
     later = time.time() + 3700
     monkeypatch.setattr("jumar.people.tokens.time.time", lambda: later)
-    accounts.user_of(made.token)
+    accounts.tokens.user_of(made.token)
     assert len(writes) == 2
 
 

@@ -36,6 +36,24 @@ def test_the_same_idempotency_key_gives_the_same_job(running: Running) -> None:
     assert running.api("GET", "/jobs").json["total"] == 1
 
 
+def test_an_idempotency_key_belongs_to_one_job(running: Running) -> None:
+    headers = {"Idempotency-Key": "k1"}
+    body = {"name": "once", "command": "true", "environment": {"A": "1"}}
+    first = running.api("POST", "/jobs", body=body, headers=headers).json
+    spelled_out = {**body, "retries": 0}
+    assert running.api("POST", "/jobs", body=spelled_out, headers=headers).json["id"] == first["id"]
+    other = running.submit("ann", name="other")
+    for path, changed in (
+        ("/jobs", {**body, "name": "twice"}),
+        ("/jobs", {**body, "environment": {"A": "2"}}),
+        (f"/jobs/{other.id}/rerun", None),
+    ):
+        refused = running.api("POST", path, body=changed, headers=headers)
+        assert (refused.status, refused.json["error"]["code"]) == (422, "idempotency-key-reused")
+        assert first["id"] in refused.error
+    assert running.api("GET", "/jobs").json["total"] == 2
+
+
 def test_a_rerun_sent_twice_is_one_new_job(running: Running) -> None:
     job = running.submit("ann")
     headers = {"Idempotency-Key": "again"}

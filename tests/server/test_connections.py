@@ -17,7 +17,7 @@ import pytest
 from tests.server.conftest import LIMIT_S, Running, serving, wait_for
 from tests.tars import tar_of
 
-from jumar.server.edge import bodies, uploads
+from jumar.server.edge import requests, uploads
 from jumar.server.process import connections
 from jumar.spec.states import JobState
 
@@ -233,7 +233,7 @@ def _begin_upload(running: Running, user: str, stack: ExitStack) -> socket.socke
 def test_silent_uploads_hold_up_their_own_user_only(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "SILENCE_LIMIT_S", 4 * LIMIT_S)
+    monkeypatch.setattr(requests, "SILENCE_LIMIT_S", 4 * LIMIT_S)
     monkeypatch.setattr(uploads, "PATIENCE_S", 4 * LIMIT_S)
     folder = running.home / "code"
     with ExitStack() as stack, selectors.DefaultSelector() as answered:
@@ -255,7 +255,7 @@ def test_silent_uploads_hold_up_their_own_user_only(
 def test_a_silent_upload_is_ended_in_words_and_leaves_nothing(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "SILENCE_LIMIT_S", 0.1)
+    monkeypatch.setattr(requests, "SILENCE_LIMIT_S", 0.1)
     with ExitStack() as stack:
         answer = _begin_upload(running, "ann", stack).makefile("rb").read()
     assert answer.startswith(b"HTTP/1.1 408")
@@ -264,8 +264,8 @@ def test_a_silent_upload_is_ended_in_words_and_leaves_nothing(
 
 
 def test_a_body_that_drips_is_given_up(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "_PACE_FROM_S", 0.0)
-    monkeypatch.setattr(bodies, "LEAST_BYTES_PER_S", 1 << 40)
+    monkeypatch.setattr(requests, "_PACE_FROM_S", 0.0)
+    monkeypatch.setattr(requests, "LEAST_BYTES_PER_S", 1 << 40)
     with closing(running.connect()) as connection:
         connection.putrequest("POST", "/api/v1/session")
         connection.putheader("Content-Length", "500000")

@@ -11,6 +11,7 @@ from tests.server.conftest import Running
 import jumar
 from jumar import Client, errors
 from jumar.errors import CODES, JumarError
+from jumar.words.catalogue import catalogue
 
 SOURCE = Path(jumar.__file__).parent
 PAGE = SOURCE.parents[1] / "docs" / "reference" / "api.md"
@@ -27,14 +28,17 @@ def test_every_error_has_a_code_and_a_meaning_of_its_own() -> None:
     assert len(CODES) == len(classes)
     for kind in classes:
         assert "code" in vars(kind), kind
-        assert "meaning" in vars(kind), kind
+        assert "__doc__" in vars(kind), kind
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", kind.code)
 
 
 def test_the_reference_has_the_whole_list_and_nothing_else() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| (\d{3}) \| (.+) \|$", PAGE.read_text("utf-8"), re.M)
     kinds = sorted(CODES.values(), key=lambda kind: (kind.status, kind.code))
-    assert rows == [(kind.code, str(kind.status), kind.meaning) for kind in kinds]
+    meanings = [str(kind.__doc__).removesuffix(".") for kind in kinds]
+    assert rows == [
+        (kind.code, str(kind.status), said) for kind, said in zip(kinds, meanings, strict=True)
+    ]
 
 
 def _made(tree: ast.AST) -> Iterator[ast.Call]:
@@ -140,3 +144,7 @@ def test_an_unexpected_failure_has_a_code_and_tells_nothing_of_the_inside(
     answer = shared.api("GET", "/cards")
     assert (answer.status, answer.json["error"]["code"]) == (500, "internal-error")
     assert "inside" not in answer.text
+
+
+def test_every_error_can_be_explained_in_chinese() -> None:
+    assert set(catalogue("zh")["error"]) == set(CODES)

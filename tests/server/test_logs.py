@@ -12,7 +12,7 @@ from tests.server.conftest import Running
 
 from jumar.errors import RangeUnsatisfiable
 from jumar.server.api.follow import OpenLog
-from jumar.server.edge.ranges import Part, parse_range
+from jumar.server.edge.requests import Part, parse_range
 
 GIB = 1 << 30
 

@@ -167,6 +167,18 @@ def test_a_queued_job_says_why_it_waits_in_both_languages(running: Running) -> N
     assert f"空闲的 sim 设备留给排在最前面的任务 {job.id}；排在第 2 位" in chinese
 
 
+def test_a_refusal_is_told_in_the_readers_language(running: Running) -> None:
+    job = running.submit("bob")
+    for path, words in ((f"/jobs/{job.id}", "belongs to bob"), ("/users", "administrator")):
+        english, chinese = (running.ask("GET", f"{path}?lang={one}") for one in ("en", "zh"))
+        assert (english.status, chinese.status) == (403, 403)
+        assert words in english.text
+        assert words not in chinese.text
+        assert "没有执行此操作的权限" in chinese.text
+    waiting = running.ask("GET", "/?lang=zh", user="eve")
+    assert "administrator" not in waiting.text
+
+
 def test_what_does_not_exist_is_said_in_the_language_of_the_page(running: Running) -> None:
     page = running.ask("GET", "/jobs/nosuch?lang=zh")
     assert page.status == 404

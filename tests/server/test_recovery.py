@@ -15,7 +15,7 @@ from tests.server.conftest import Running
 
 from jumar.database.access import open_database
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.jobdir.whole import write_json
+from jumar.launch.jobdir.safefile import write_json
 from jumar.spec.states import JobState
 
 ID = "abcdefghij"

@@ -261,6 +261,6 @@ def test_text_that_cannot_be_kept_is_refused_with_its_field_and_line(line: str, 
 def test_half_a_character_is_refused_with_its_field() -> None:
     values = {"name": "x", "command": ["train", "\udc80"], "environment": {"A": "\ud800"}}
     with pytest.raises(BadInput) as refused:
-        validate_spec(values, source="jumar run")
-    assert "jumar run: command, item 2: has half of a surrogate pair" in refused.value.message
-    assert "jumar run: environment.A: has half of a surrogate pair" in refused.value.message
+        validate_spec(values, source="job")
+    assert "job: command, item 2: has half of a surrogate pair" in refused.value.message
+    assert "job: environment.A: has half of a surrogate pair" in refused.value.message

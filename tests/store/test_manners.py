@@ -16,8 +16,7 @@ import pytest
 from jumar.errors import BadInput, NotAllowed
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, Patience, ProxyRefused, S3Error
 from jumar.inject.moxing_path.jumar_s3.route import proxy_for
-from jumar.store.errors import StoreAway, explain_network, explain_s3
-from jumar.store.retry import patiently
+from jumar.store.errors import StoreAway, explain_network, explain_s3, patiently
 
 MIB = 1 << 20
 LIMIT_S = 60.0

@@ -22,10 +22,9 @@ from jumar.inject.moxing_path.jumar_s3.retry import Patience, Retry
 from jumar.launch.processes.process import send
 from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.door import Door
-from jumar.store.errors import StoreAway
+from jumar.store.errors import StoreAway, patiently, store_away, trouble_of
 from jumar.store.parallel import in_threads
 from jumar.store.places import make_bucket, open_place
-from jumar.store.retry import patiently, store_away, trouble_of
 from jumar.store.transfer.records import Options, Progress, Report
 from jumar.store.transfer.run import LISTING_PATIENCE_S
 
@@ -232,7 +231,7 @@ def test_many_who_wait_for_one_server_say_it_once(
     now = [0.0]
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=list[float]().append)
     monkeypatch.setattr("jumar.inject.moxing_path.jumar_s3.retry.time", clock)
-    monkeypatch.setattr("jumar.store.retry._retry", Retry(trouble_of, logging.getLogger()))
+    monkeypatch.setattr("jumar.store.errors._retry", Retry(trouble_of, logging.getLogger()))
     asked = set[int]()
 
     def ask(number: int) -> None:
@@ -267,7 +266,7 @@ def test_a_store_that_stays_away_is_told_once(
 
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
     monkeypatch.setattr("jumar.inject.moxing_path.jumar_s3.retry.time", clock)
-    monkeypatch.setattr("jumar.store.retry._retry", Retry(trouble_of, logging.getLogger()))
+    monkeypatch.setattr("jumar.store.errors._retry", Retry(trouble_of, logging.getLogger()))
 
     def ask(until_s: float) -> None:
         if now[0] < until_s:

@@ -13,7 +13,8 @@ import jumar
 from jumar.spec.causes import ENDED, FORMS, WAIT_FORMS, Cause, Form, Wait, best_form, known
 from jumar.spec.records import JobSummary, Waiting, WaitPart
 from jumar.spec.states import AttemptState, JobState
-from jumar.words.catalogue import LANGUAGES, catalogue, language, templates
+from jumar.words import language
+from jumar.words.catalogue import LANGUAGES, catalogue, templates
 from jumar.words.reasons import cause_sentence, reason, state_name, waiting_sentence
 
 SOURCE = Path(jumar.__file__).parent
@@ -85,7 +86,7 @@ def test_the_launcher_knows_no_cause_that_the_table_does_not_have() -> None:
             argument = node.args[place]
             if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                 found.add(argument.value)
-    from jumar.launch.verdict.verdict import _STOPS  # pyright: ignore[reportPrivateUsage]
+    from jumar.launch.verdict import _STOPS  # pyright: ignore[reportPrivateUsage]
 
     found |= {cause for _, cause, _ in _STOPS.values()}
     assert {"done", "code-gone", "missing-command", "launcher-killed", "time-limit"} <= found

@@ -5,9 +5,8 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from jumar.cli.output import note
+from jumar.cli.output import note, readable_line
 from jumar.cli.staging_text import away_text, progress_text
-from jumar.cli.terminal import readable_line
 from jumar.client import Client
 from jumar.errors import JumarError
 from jumar.spec.records import JobRecord

@@ -5,13 +5,12 @@ from collections.abc import Callable
 from typing import TextIO
 
 from jumar.cli.data_news import data_told
-from jumar.cli.output import note, print_json, span
-from jumar.cli.terminal import LogFilter
+from jumar.cli.output import LogFilter, note, print_json, span
 from jumar.cli.wait_news import WaitNews
 from jumar.client import Client, LogChunk, Reconnecting, StateChange
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
-from jumar.words.catalogue import language
+from jumar.words import language
 from jumar.words.reasons import reason, state_name, told
 
 Write = Callable[[str], None]

@@ -7,11 +7,12 @@ import time
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, clip, note, print_json, print_table, span, state_text
+from jumar.cli.output import ago, clip, local, note, print_json, print_table, span, state_text
 from jumar.client import Client
 from jumar.spec.records import JobSummary
 from jumar.spec.states import FINAL, JobState
-from jumar.words.catalogue import language, phrase
+from jumar.words import language
+from jumar.words.catalogue import phrase
 from jumar.words.reasons import reason
 
 _RECENT = 10
@@ -54,7 +55,7 @@ def command(
         elif found:
             _print(found)
         else:
-            note("no jobs")
+            note(local("no jobs"))
 
 
 def _find(

@@ -6,9 +6,8 @@ import time
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import complain, note, print_json
+from jumar.cli.output import complain, note, print_json, readable_line
 from jumar.cli.staging_text import away_text, progress_text
-from jumar.cli.terminal import readable_line
 from jumar.client import Client
 from jumar.spec.records import JobRecord, StagingRecord
 

@@ -3,7 +3,8 @@
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -25,6 +26,9 @@ _PASSED_ON = (
 )
 _NOT_IN_NAMES = re.compile(r"[^\w.\- ]+|\.\.+")
 _QUIET_BELOW = 8 << 20
+_FIELD = re.compile(r"^job: (\w+)(?:, item \d+)?", re.MULTILINE)
+_FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
+"""Where a flag is not called what it sets."""
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -92,13 +96,15 @@ def command(
     """
     flags["endpoints"] = list(flags["endpoints"])
     values = spec_values(words, os.environ, **flags)
-    server = connect(before_start=lambda: _check(values))
+    with _faults_in_flags(flags):
+        server = connect(before_start=lambda: _check(values))
     with server.client as client:
-        values = with_code_sent(client, _completed(server, values))
-        if dry_run:
-            _print_plan(server, values, as_json)
-            return 0
-        job = client.submit(values)
+        with _faults_in_flags(flags):
+            values = with_code_sent(client, _completed(server, values))
+            if dry_run:
+                _print_plan(server, values, as_json)
+                return 0
+            job = client.submit(values)
         _tell_notes(job.notes)
         if not follow:
             tell_queued(job, as_json=as_json)
@@ -112,7 +118,24 @@ def _check(values: dict[str, Any]) -> None:
     """Refuse here what the server would refuse, without starting it."""
     from jumar.spec.document import validate_spec
 
-    validate_spec(values, source="jumar run")
+    validate_spec(values, source="job")
+
+
+@contextmanager
+def _faults_in_flags(flags: Mapping[str, Any]) -> Generator[None]:
+    """Where a field is refused that was given as a flag, say the flag."""
+    try:
+        yield
+    except BadInput as error:
+        options = {
+            _FIELDS_OF_FLAGS.get(str(option.name), option.name): option.opts[-1]
+            for option in click.get_current_context().command.params
+            if _is_given(flags.get(str(option.name))) and isinstance(option, click.Option)
+        }
+        named = _FIELD.sub(lambda match: options.get(match[1], match[0]), error.message)
+        if named == error.message:
+            raise
+        raise BadInput(named, hint="see: jumar run --help") from error
 
 
 def _completed(server: Connected, values: dict[str, Any]) -> dict[str, Any]:

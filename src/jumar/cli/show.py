@@ -5,13 +5,22 @@ import sys
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, clock, print_json, say, span, wants_colour
+from jumar.cli.output import (
+    ago,
+    clock,
+    local,
+    padded,
+    print_json,
+    readable,
+    say,
+    span,
+    wants_colour,
+)
 from jumar.cli.staging_text import staging_facts
-from jumar.cli.terminal import readable
 from jumar.spec.devices import card_names
 from jumar.spec.records import AttemptRecord, JobRecord
 from jumar.spec.states import JobState
-from jumar.words.catalogue import language
+from jumar.words import language
 from jumar.words.reasons import reason, state_name, told, waiting_sentence
 
 _COLOURS = {JobState.QUEUED: "yellow", JobState.SUCCEEDED: "green"}
@@ -50,10 +59,10 @@ def _print(job: JobRecord) -> None:
         ("state", state_name(job.state, language())),
         *_facts(job),
     ):
-        say(f"{name:<12} {value}")
+        say(f"{padded(local(name), 12)} {value}")
     tail = _last_lines(job)
     if tail:
-        say(f"last lines:\n{tail}")
+        say(f"{local('last lines')}:\n{tail}")
 
 
 def _draw(job: JobRecord) -> None:
@@ -66,13 +75,13 @@ def _draw(job: JobRecord) -> None:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
-    facts.add_row("state", Text(state_name(job.state, language()), style=colour))
+    facts.add_row(local("state"), Text(state_name(job.state, language()), style=colour))
     for name, value in _facts(job):
-        facts.add_row(name, Text(readable(value)))
+        facts.add_row(local(name), Text(readable(value)))
     parts: list[Table | Panel | Text] = [facts]
     tail = _last_lines(job)
     if tail:
-        parts.append(Panel(Text(readable(tail)), title="last lines", title_align="left"))
+        parts.append(Panel(Text(readable(tail)), title=local("last lines"), title_align="left"))
     title = Text(readable(f"{job.name}  {job.id}"))
     console = Console(no_color=not wants_colour(sys.stdout), highlight=False)
     console.print(Panel(Group(*parts), title=title, title_align="left"))

@@ -1,11 +1,14 @@
 """How far a job's data has been carried, in words."""
 
-from jumar.cli.output import ago
+from jumar.cli.output import ago, local
 from jumar.spec.records import Carried, JobRecord
 from jumar.spec.staging import carried_values, data_rows
 
 _AWAY = "the store cannot be reached ({error})"
 _KEPT = "they are kept in {directory} and sent again"
+_AGAIN = f"{_KEPT} every few minutes, or now with: jumar jobs upload {{id}}"
+_LEFT = f"not yet uploaded; {_AGAIN}"
+_LEFT_WHY = f"not yet uploaded: {{error}}; {_AGAIN}"
 _PROGRESS = "{files} of {total_files} files, {bytes} of {total_bytes}, {rate}/s"
 _WORDS = {
     "data.brought": "inputs",
@@ -27,24 +30,21 @@ def staging_facts(job: JobRecord) -> list[tuple[str, str]]:
     """A line for what was brought and one for what is sent, where there is any."""
     found: dict[str, str] = {}
     for row in data_rows(job):
-        words = _WORDS[row.words].format(**row.values, directory=job.directory)
+        words = local(_WORDS[row.words]).format(**row.values, directory=job.directory)
         when = f" {ago(row.at)}" if row.at is not None else ""
         found[_WORDS[row.label]] = words + when
     if job.not_uploaded:
-        why = f": {job.staging.error}" if job.staging and job.staging.error else ""
-        kept = _KEPT.format(directory=job.directory)
-        found["results"] = (
-            f"not yet uploaded{why}; {kept} every few minutes, "
-            f"or now with: jumar jobs upload {job.id}"
-        )
+        error = job.staging.error if job.staging else None
+        words = local(_LEFT_WHY if error else _LEFT)
+        found["results"] = words.format(error=error, directory=job.directory, id=job.id)
     return list(found.items())
 
 
 def away_text(error: str) -> str:
     """That the store cannot be reached."""
-    return _AWAY.format(error=error)
+    return local(_AWAY).format(error=error)
 
 
 def progress_text(part: Carried) -> str:
     """`312 of 5,000 files, 1.2 GB of 20.0 GB, 85.0 MB/s`."""
-    return _PROGRESS.format(**carried_values(part))
+    return local(_PROGRESS).format(**carried_values(part))

@@ -4,7 +4,7 @@ import click
 
 from jumar.cli.connect import connected
 from jumar.cli.output import note, print_json
-from jumar.words.catalogue import language
+from jumar.words import language
 from jumar.words.reasons import state_name, told
 
 

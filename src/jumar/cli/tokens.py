@@ -3,7 +3,7 @@
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, note, print_json, print_table, until, visible
+from jumar.cli.output import ago, local, note, print_json, print_table, until, visible
 from jumar.cli.seconds import whole_seconds
 from jumar.client import Client
 from jumar.errors import BadInput, NotFound
@@ -116,7 +116,7 @@ def _list(user: str | None, *, as_json: bool) -> None:
     rows = [
         (
             token.id,
-            visible(token.label) + (" (this one)" if token.current else ""),
+            visible(token.label) + (f" ({local('this one')})" if token.current else ""),
             token.kind,
             ago(token.created_at),
             ago(token.used_at),
@@ -128,4 +128,4 @@ def _list(user: str | None, *, as_json: bool) -> None:
 
 
 def _end(token: TokenRecord) -> str:
-    return "never" if token.expires_at is None else until(token.expires_at)
+    return local("never") if token.expires_at is None else until(token.expires_at)

@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from jumar.cli.output import note, print_json, print_table, span, wants_colour
-from jumar.cli.terminal import readable_line
+from jumar.cli.output import local, note, print_json, print_table, readable_line, span, wants_colour
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -87,7 +86,7 @@ def _row(card: "CardView") -> tuple[str, ...]:
         card.health or "-",
         _memory(card),
         _bar(card.utilisation_pct),
-        card.job_name or ("in use" if card.is_taken else "free"),
+        card.job_name or local("in use" if card.is_taken else "free"),
         card.job_id or "-",
         card.user or "-",
         span(card.since, None),
@@ -114,7 +113,11 @@ def _bar(percent: float | None) -> str:
 def _processes(card: "CardView") -> str:
     return ", ".join(
         f"{process.name or '?'} {process.pid}"
-        + (f" FOREIGN ({process.user or 'unknown user'})" if process.foreign else "")
+        + (
+            f" {local('FOREIGN')} ({process.user or local('unknown user')})"
+            if process.foreign
+            else ""
+        )
         for process in card.processes
     )
 
@@ -142,13 +145,14 @@ def _screen(found: "Sequence[CardView]") -> "RenderableType":
     taken = sum(card.is_taken for card in found)
     when = time.strftime("%H:%M:%S")
     table = Table(
-        title=f"jumar top  {when}  {taken} of {len(found)} in use  (Ctrl-C to quit)",
+        title=f"jumar top  {when}  "
+        + local("{taken} of {all} in use  (Ctrl-C to quit)").format(taken=taken, all=len(found)),
         title_justify="left",
         box=None,
         expand=True,
     )
     for name in HEADER:
-        table.add_column(name, no_wrap=name != "PROCESSES", overflow="ellipsis")
+        table.add_column(local(name), no_wrap=name != "PROCESSES", overflow="ellipsis")
     for card in found:
         table.add_row(*map(readable_line, _row(card)), style=_style(card))
     return table

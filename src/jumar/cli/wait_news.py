@@ -10,7 +10,7 @@ from jumar.client import Client
 from jumar.errors import JumarError
 from jumar.spec.records import Waiting
 from jumar.spec.states import JobState
-from jumar.words.catalogue import language
+from jumar.words import language
 from jumar.words.reasons import told, waiting_sentence
 
 _NOTICED_S = 1.0

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from jumar.client import config, events
-from jumar.client.answers import decode, place_of
-from jumar.client.connection import Call, Connection, Query
+from jumar.client.connection import Call, Connection, Query, decode, place_of
 from jumar.client.people import PeopleCalls
 from jumar.errors import BadInput, NotFound, ServerUnreachable
 from jumar.settings import load

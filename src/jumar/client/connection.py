@@ -1,4 +1,5 @@
-"""HTTP to one server: kept-alive connections, time limits, retries, errors in words.
+"""HTTP to one server: kept-alive connections, time limits, retries, errors in words, and what calls are
+made of.
 
 A call is tried again only when that cannot do a thing twice: the server was not reached at all, or
 the call is one that may be repeated. Knows JSON and bytes, nothing of jobs."""
@@ -11,8 +12,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any, Protocol
-from urllib.parse import urlencode, urlsplit
+from typing import Any, Protocol, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
 
 from jumar.errors import (
     BadInput,
@@ -27,6 +28,40 @@ from jumar.errors import (
     TooManyAttempts,
     from_json,
 )
+from jumar.spec import wire
+
+T = TypeVar("T")
+
+
+def decode(kind: type[T], answer: Any) -> T:
+    """An answer as a record."""
+    try:
+        return wire.decode(kind, answer)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ServerUnreachable(
+            f"the server's answer is not what was asked for: {error}",
+            hint="is it a jumar server, and not a much newer one?",
+        ) from error
+
+
+def part(text: str) -> str:
+    """`text` as one part of a path."""
+    if not text:
+        raise BadInput("the name of a job, user or group is empty")
+    return quote(text, safe="")
+
+
+def place_of(job: str) -> tuple[str, str | None]:
+    """The path of a job, and whose it is where `job` is `user/name`.
+
+    The user goes into the query: a slash inside a part of a path does not survive every proxy."""
+    owner, slash, name = job.partition("/")
+    if not slash:
+        return f"/jobs/{part(job)}", None
+    if not owner or not name:
+        raise BadInput(f"{job!r} does not name a job", hint="write USER/NAME, such as ann/train")
+    return f"/jobs/{part(name)}", owner
+
 
 CONNECT_LIMIT_S = 10.0
 ANSWER_LIMIT_S = 60.0

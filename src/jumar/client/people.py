@@ -3,8 +3,7 @@ and keys for stores."""
 
 from typing import Any, cast
 
-from jumar.client.answers import decode, part
-from jumar.client.connection import Call, Connection
+from jumar.client.connection import Call, Connection, decode, part
 from jumar.errors import ServerUnreachable
 from jumar.spec.records import (
     GivenPassword,

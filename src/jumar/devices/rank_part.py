@@ -15,11 +15,11 @@ from jumar.launch.ascend.ranktable import (
     RankTable,
     Unreadable,
     format_for,
-    host_address,
     make,
     parse,
 )
 from jumar.launch.ascend.ranktable.make import NodeDevice
+from jumar.launch.nodes.team import host_address
 from jumar.spec.devices import Card
 
 _ROOT_INFO = "etc/hccl_rootinfo.json"

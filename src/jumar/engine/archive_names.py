@@ -18,7 +18,7 @@ from pathlib import Path
 
 from jumar.errors import BadInput, EngineFailed
 from jumar.launch.prepare.code import member_parts
-from jumar.launch.verdict.outcome import SetupFailed
+from jumar.launch.verdict import SetupFailed
 from jumar.wholefile import whole_file
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from jumar.jobs.rows import JobRow, Standing, because
 from jumar.jobs.scheduling.records import Start
 from jumar.jobs.scheduling.schedule import schedule
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.jobdir.journal import Journal
+from jumar.launch.jobdir.news import Journal
 from jumar.spec.causes import Cause, Values
 from jumar.spec.devices import CardRef
 from jumar.spec.job import ArchivedCode

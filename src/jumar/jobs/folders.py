@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jumar.engine.files import JobFiles
 from jumar.jobs.lifecycle import job_after
-from jumar.launch.jobdir.census import Census
-from jumar.launch.jobdir.endings import Ending, read_ending
+from jumar.launch.jobdir.claims import Census
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.jobdir.untrusted import Unusable, read_object
+from jumar.launch.jobdir.news import Ending, read_ending
+from jumar.launch.jobdir.safefile import Unusable, read_object
 from jumar.spec.causes import known
 from jumar.spec.devices import LOCAL_NODE, CardRef
 from jumar.spec.job import JobSpec

@@ -10,13 +10,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select, update
 
-from jumar.database.tables import attempts, jobs
+from jumar.database.access import Database
+from jumar.database.tables import attempts, card_use, jobs
 from jumar.engine.base import Observation
-from jumar.errors import JobNotFound, TooManyJobs
-from jumar.jobs import use
+from jumar.errors import JobNotFound, KeyReused, TooManyJobs
 from jumar.jobs.lifecycle import check_step, job_after
 from jumar.jobs.rows import JobRow, Standing, attempt_record, because, cards_json, job_row
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
+from jumar.jobs.scheduling.use import Owner, PastUse, by_day
 from jumar.spec.causes import ENDED, Cause, Values
 from jumar.spec.devices import CardRef
 from jumar.spec.job import JobSpec
@@ -56,7 +57,8 @@ def insert_job(
     job_id: str | None = None,
     engine: str = "local",
 ) -> tuple[JobRow, bool]:
-    """Put a job in line. The same key from the same user is the same job: (row, whether new).
+    """Put a job in line. The same key from the same user is the same job: (row, whether new);
+    KeyReused where it was another one.
 
     `queue_limit`: how many jobs of one user may wait; counted in the transaction that adds this one,
     so that submits at the same time cannot get past it together. `job_id`: of a job that had its name
@@ -64,7 +66,7 @@ def insert_job(
     if key is not None:
         known = connection.execute(_JOB_OF_KEY, {"user": user, "key": key}).first()
         if known is not None:
-            return job_row(known), False
+            return _same_job(job_row(known), spec, key), False
     if queue_limit is not None:
         _check_queue(connection, user, queue_limit)
     row = JobRow(
@@ -97,6 +99,17 @@ def insert_job(
         "attempt": row.attempt,
     }
     return replace(row, seq=connection.execute(_ADD_JOB, values).scalar_one()), True
+
+
+def _same_job(known: JobRow, spec: JobSpec, key: str) -> JobRow:
+    """The job of this key, if it is the one that is submitted now: whoever gets another job than the one
+    they asked for must hear of it."""
+    if known.spec.dump() != spec.dump():
+        raise KeyReused(
+            f"the idempotency key {key!r} belongs to job {known.id}, which was submitted differently",
+            hint="use a new key for a new job; send a retry unchanged",
+        )
+    return known
 
 
 def _check_queue(connection: Connection, user: str, limit: int) -> None:
@@ -261,7 +274,7 @@ def _charge(connection: Connection, row: JobRow, now: float) -> None:
     # here is taken from what the job says of itself.
     attempt = attempts_of(connection, row.seq)[-1]
     owner = (row.spec.device.kind, row.user)
-    use.record(connection, owner, len(attempt.cards), attempt.created_at, now)
+    record_use(connection, owner, len(attempt.cards), attempt.created_at, now)
 
 
 def _end_job(
@@ -305,3 +318,29 @@ def _step(connection: Connection, row: JobRow, after: JobState, **changes: Any) 
 def _write_attempt(connection: Connection, seq: int, number: int, **changes: Any) -> None:
     match = attempts.c.job_seq == seq, attempts.c.number == number
     connection.execute(update(attempts).where(*match).values(**changes))
+
+
+def record_use(
+    connection: Connection, owner: Owner, cards: int, since: float, until: float
+) -> None:
+    """Add what an ended attempt held to what its user has used: card-seconds by user, kind and day.
+
+    In the transaction that ends the attempt, so nothing is counted twice or lost."""
+    kind, user = owner
+    for day, card_s in by_day(cards, since, until):
+        values = {"user": user, "kind": kind, "day": day}
+        match = (card_use.c[name] == value for name, value in values.items())
+        more = update(card_use).where(*match).values(card_s=card_use.c.card_s + card_s)
+        if connection.execute(more).rowcount == 0:
+            connection.execute(insert(card_use).values(**values, card_s=card_s))
+
+
+def load_use(database: Database, half_life_s: float, now: float) -> PastUse:
+    """What everybody has used, as far as it still matters; what no longer does is forgotten."""
+    past = PastUse(half_life_s)
+    too_old = card_use.c.day < past.oldest_day(now)
+    database.write(lambda connection: connection.execute(delete(card_use).where(too_old)))
+    with database.read() as connection:
+        for row in connection.execute(select(card_use)):
+            past.add_day((row.kind, row.user), row.day, row.card_s)
+    return past

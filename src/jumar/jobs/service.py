@@ -20,12 +20,12 @@ from jumar.errors import (
     StorageFull,
     SubmitRefused,
 )
-from jumar.jobs import ledger, listing, naming, use
+from jumar.jobs import finding, ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
+from jumar.jobs.finding import PageQuery
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
-from jumar.jobs.listing import PageQuery
 from jumar.jobs.recovery import Recovery
 from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
@@ -132,7 +132,7 @@ class JobService:
         self._conductor.start()
 
     def _load_shares(self) -> None:
-        past = use.load(self._database, float(self._half_life_days * DAY_S), time.time())
+        past = ledger.load_use(self._database, float(self._half_life_days * DAY_S), time.time())
         self._conductor.roster.remember_use(past)
         self.groups.load()
 
@@ -164,7 +164,8 @@ class JobService:
     def submit(
         self, spec: JobSpec, *, user: str, key: str | None = None, ranked: bool = False
     ) -> JobRecord:
-        """Put a job in line. The same key from the same user gives the same job again.
+        """Put a job in line. The same key from the same user gives the same job again; KeyReused where
+        the job is not the same.
 
         `ranked`: an administrator submits it, whose priority orders the whole line; else it orders
         the jobs of this user only."""
@@ -265,7 +266,7 @@ class JobService:
         """The job that `user` means by an id, the beginning of one, or a name; with `owner`, the one
         that `owner` would. All other calls take ids only."""
         with self._database.read() as connection:
-            found = naming.resolve(connection, job, user=user, owner=owner, sees_all=sees_all)
+            found = finding.resolve(connection, job, user=user, owner=owner, sees_all=sees_all)
             return ledger.find_job(connection, found).summary()
 
     def glance(self, job: str) -> JobSummary:
@@ -297,12 +298,12 @@ class JobService:
         )
         version = self.version
         with self._database.read() as connection:
-            rows = listing.page(connection, query)
+            rows = finding.page(connection, query)
             if self._counts[0] != version:
-                self._counts = (version, listing.counts_by_state(connection))
+                self._counts = (version, finding.counts_by_state(connection))
             counts = self._counts[1]
             narrowed = states or user is not None or text
-            total = listing.count(connection, query) if narrowed else sum(counts.values())
+            total = finding.count(connection, query) if narrowed else sum(counts.values())
         more = len(rows) > limit
         return JobPage(
             jobs=tuple(summary for _, summary in rows[:limit]),

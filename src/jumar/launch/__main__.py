@@ -41,7 +41,7 @@ def _open_closed_files() -> None:
 
 
 def _attempt(arguments: Sequence[str]) -> int:
-    from jumar.launch.jobdir.untrusted import Unusable
+    from jumar.launch.jobdir.safefile import Unusable
     from jumar.launch.options import parse_job
     from jumar.launch.ranks.cards import BadUsage
 

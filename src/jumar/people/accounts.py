@@ -129,10 +129,6 @@ class Accounts:
         self.tokens.forget()
         return GivenPassword(name=name, password=password, expires_at=until)
 
-    def user_of(self, token: str) -> UserRecord | None:
-        """Who holds this token."""
-        return self.tokens.user_of(token)
-
     def users(self) -> tuple[UserRecord, ...]:
         """Everyone, by name."""
         query = select(users.c.name, users.c.role, users.c.created_at).order_by(users.c.name)

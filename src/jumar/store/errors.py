@@ -1,8 +1,13 @@
-"""What can go wrong with a store, and errors of S3 servers and the network as these errors.
+"""What can go wrong with a store, and errors of S3 servers and the network as these errors;
+and retries, where the error decides whether another try may help.
 
 Keys and secrets never appear in them."""
 
+import logging
+import threading
+from collections.abc import Callable
 from socket import gaierror
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from jumar.errors import (
@@ -16,6 +21,7 @@ from jumar.errors import (
     Unavailable,
 )
 from jumar.inject.moxing_path.jumar_s3 import ProxyRefused, S3Error
+from jumar.inject.moxing_path.jumar_s3.retry import Patience, Retry, Trouble
 
 MOST_SKEW_S = 300
 NETWORK = (OSError,)
@@ -123,3 +129,28 @@ def explain_network(error: Exception, what: str, endpoint: str) -> JumarError:
         f"{host} {'broke the connection' if broke else 'did not answer'} for {what}: {words}",
         hint="is the store running (built-in: jumar up), and is its address right (jumar login obs)?",
     )
+
+
+T = TypeVar("T")
+
+
+def trouble_of(error: Exception) -> Trouble | None:
+    """What another try may mend."""
+    if isinstance(error, StoreAway):
+        return Trouble(error.message, away=True, wait_s=error.wait_s)
+    return Trouble(error.message, away=False) if isinstance(error, Damaged) else None
+
+
+_retry = Retry(trouble_of, logging.getLogger(__name__))
+
+
+def store_away() -> str | None:
+    """Why some thread of this process is waiting for a store; None while all stores answer."""
+    return _retry.away
+
+
+def patiently(
+    action: Callable[[], T], patience: Patience, stop: threading.Event | None = None
+) -> T:
+    """`action()`, repeated while the store is away or bytes arrive damaged."""
+    return _retry(action, patience, stop)

@@ -1,6 +1,5 @@
 """The sentences of each language, and how values are put into them."""
 
-import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -10,12 +9,6 @@ from typing import Any, cast
 from jumar.spec.causes import Form, Values, best_form
 
 LANGUAGES = ("en", "zh")
-
-
-def language() -> str:
-    """What the terminal's user reads, as the environment says it."""
-    chosen = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), "")
-    return "zh" if chosen.lower().startswith("zh") else "en"
 
 
 @cache

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.jobs.scheduling.line import Line, place_of
+from jumar.jobs.scheduling.records import Line, place_of
 from jumar.jobs.scheduling.schedule import QueuedJob
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.jobs.scheduling.line import Line
+from jumar.jobs.scheduling.records import Line
 from jumar.jobs.scheduling.schedule import Pool, QueuedJob, RunningJob, Start, schedule
 from jumar.spec.devices import CardRef
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.jobs.scheduling.test_whole_runs import Workload, workloads
 
 from jumar.jobs.scheduling.forecast import explain
-from jumar.jobs.scheduling.line import place_of
+from jumar.jobs.scheduling.records import place_of
 from jumar.jobs.scheduling.schedule import Pool, QueuedJob, schedule
 from jumar.jobs.scheduling.simulation import Fair, Moment, simulate
 from jumar.jobs.scheduling.turns import DEFAULT_GROUP, FairLine, Member, Shares

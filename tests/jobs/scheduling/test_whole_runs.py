@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jumar.jobs.scheduling.forecast import explain
-from jumar.jobs.scheduling.line import Line, place_of
+from jumar.jobs.scheduling.records import Line, place_of
 from jumar.jobs.scheduling.schedule import QueuedJob, RunningJob, Start, schedule
 from jumar.jobs.scheduling.simulation import Moment, simulate
 

@@ -16,9 +16,9 @@ from jumar.engine.shared.files import code_kind, input_paths, local_path, output
 from jumar.errors import SubmitRefused
 from jumar.launch.prepare.requirements import FILE_NAME
 from jumar.launch.processes.spawn import find
-from jumar.launch.ranks.command import arguments, boot_file
 from jumar.launch.ranks.environment import inherited
 from jumar.launch.ranks.frameworks import VISIBLE
+from jumar.launch.ranks.plan import arguments, boot_file
 from jumar.spec.devices import Card
 from jumar.spec.job import JobSpec
 from jumar.spec.records import Plan

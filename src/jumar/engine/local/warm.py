@@ -15,7 +15,7 @@ import sys
 from types import FrameType
 
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.jobdir.journal import send_hint
+from jumar.launch.jobdir.news import send_hint
 from jumar.launch.node.keeper import run_attempt
 from jumar.launch.processes.pair import fork_into
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt
 from jumar.errors import EngineFailed, StorageFull, SubmitRefused
-from jumar.launch.jobdir.endings import reserve_result
 from jumar.launch.jobdir.files import FORMAT, JobDir, make_folders
 from jumar.launch.jobdir.job import prepare_stop
-from jumar.launch.jobdir.whole import write_json
+from jumar.launch.jobdir.news import reserve_result
+from jumar.launch.jobdir.safefile import write_json
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
@@ -22,7 +22,6 @@ from jumar.spec.records import StagingRecord
 from jumar.spec.urls import is_remote
 from jumar.store.folder import FolderStore
 from jumar.store.places import open_place
-from jumar.store.private import write_private
 from jumar.store.staging.plan import Staged, StagePlan, plan_json
 from jumar.store.staging.status import read_status
 from jumar.store.users import UserStores
@@ -213,12 +212,16 @@ class Stages:
     def prepare(self, attempt: Attempt, directory: JobDir) -> dict[str, Any] | None:
         """Write the user's stores and the plan; gives what the launcher is told, None when there is
         nothing to carry."""
-        os.makedirs(directory.attempt, exist_ok=True)
-        write_private(Path(directory.store_file), self.stores.job_values(attempt.user))
         plan = self._plan(attempt, directory)
-        if not plan.inputs and not plan.sent:
-            return None
-        write_json(directory.stage_plan, plan_json(plan))
+        try:
+            os.makedirs(directory.attempt, exist_ok=True)
+            # Not durable, which would cost every job some ms: it is of use only while the attempt runs.
+            write_json(directory.store_file, self.stores.job_values(attempt.user))
+            if not plan.inputs and not plan.sent:
+                return None
+            write_json(directory.stage_plan, plan_json(plan))
+        except OSError as error:
+            raise _explained(attempt, error) from error
         return {
             "bring": _program("bring", directory),
             "keep": _program("keep", directory) if plan.sent else None,

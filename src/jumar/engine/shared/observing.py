@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.shared.files import Roots
 from jumar.errors import EngineFailed
-from jumar.launch.jobdir import claims, endings
-from jumar.launch.jobdir.census import Census, keeps
-from jumar.launch.jobdir.claims import Claim
-from jumar.launch.jobdir.endings import Ending, lost
+from jumar.launch.jobdir import claims, news
+from jumar.launch.jobdir.claims import Census, Claim, keeps
 from jumar.launch.jobdir.files import JobDir, has_ranks, is_plain
-from jumar.launch.jobdir.untrusted import Unusable
-from jumar.launch.processes import cgroup, process
+from jumar.launch.jobdir.news import Ending, lost
+from jumar.launch.jobdir.safefile import Unusable
+from jumar.launch.processes import process
+from jumar.launch.processes.tree import cgroup_name, claimed_cgroup
 from jumar.spec.causes import known
 from jumar.spec.states import AttemptState
 from jumar.spec.text import storable
@@ -106,8 +106,8 @@ class Observer:
         if census.keepers(directory) or (not seen.is_killed and claims.is_held(directory)):
             return True
         left = set(census.ranks(directory))
-        name = cgroup.name_of(directory.job_id, directory.number, directory.node)
-        group = cgroup.claimed(seen.claim and seen.claim.cgroup, name)
+        name = cgroup_name(directory.job_id, directory.number, directory.node)
+        group = claimed_cgroup(seen.claim and seen.claim.cgroup, name)
         if group is not None and not group.remove():
             left.update(group.pids())
             group.kill()
@@ -173,7 +173,7 @@ def _is_kept(claim: Claim | None, directory: JobDir) -> bool:
 
 def _read_ending(directory: JobDir) -> Ending | None:
     try:
-        return endings.read_ending(directory)
+        return news.read_ending(directory)
     except Unusable as error:
         return _unreadable(directory, str(error))
 
@@ -217,7 +217,7 @@ def _unreadable(directory: JobDir, words: str) -> Ending:
 def _written(directory: JobDir, ending: Ending) -> Ending:
     """Also in the directory, for whoever reads it later; what counts is that it is known."""
     try:
-        endings.write_ending(directory, ending)
+        news.write_ending(directory, ending)
     except OSError as error:
         logger.info("job %s: its result is not in its directory: %s", directory.job_id, error)
     return ending

@@ -4,11 +4,10 @@ import os
 import signal
 
 from jumar.errors import EngineFailed
-from jumar.launch.jobdir.census import Census, keeps
-from jumar.launch.jobdir.claims import Claim, read_claim
+from jumar.launch.jobdir.claims import Census, Claim, keeps, read_claim
 from jumar.launch.jobdir.files import JobDir, is_plain
 from jumar.launch.jobdir.job import ask_to_stop
-from jumar.launch.jobdir.untrusted import Unusable
+from jumar.launch.jobdir.safefile import Unusable
 from jumar.launch.processes import process
 
 

@@ -15,7 +15,7 @@ from jumar.host.survey import (
     nodes,
     smi_info,
 )
-from jumar.launch.verdict.outcome import signal_name
+from jumar.launch.verdict import signal_name
 
 _INSTALLED = "/usr/local/Ascend/driver/version.info"
 

@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from jumar.jobs.scheduling.line import Line
+from jumar.jobs.scheduling.records import Line
 from jumar.jobs.scheduling.schedule import Holdings, Pass, Pool, QueuedJob, RunningJob, Start
 from jumar.jobs.scheduling.turns import FairLine, Shares
 from jumar.jobs.scheduling.use import PastUse, use_now

@@ -32,8 +32,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace, merge
 
-from jumar.jobs.scheduling.line import Line
-from jumar.jobs.scheduling.records import QueuedJob
+from jumar.jobs.scheduling.records import Line, QueuedJob
 from jumar.jobs.scheduling.use import Owner, cost
 
 DEFAULT_GROUP = "default"

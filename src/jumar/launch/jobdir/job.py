@@ -8,8 +8,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeV
 
 from jumar.launch.ascend.facts import CardFacts, facts_of
 from jumar.launch.jobdir.files import FORMAT, JobDir
-from jumar.launch.jobdir.untrusted import Unusable, read_object
-from jumar.launch.jobdir.whole import create_json
+from jumar.launch.jobdir.safefile import Unusable, create_json, read_object
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 

@@ -7,14 +7,12 @@ import time
 from typing import Dict, List, NamedTuple, Optional
 
 from jumar.launch.ascend.facts import CardFacts, simulated
-from jumar.launch.ascend.ranktable import host_address
-from jumar.launch.jobdir.endings import Ending, reserve_result
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
-from jumar.launch.jobdir.journal import Journal
-from jumar.launch.jobdir.whole import create_json, write_json
+from jumar.launch.jobdir.news import Ending, Journal, reserve_result
+from jumar.launch.jobdir.safefile import create_json, write_json
 from jumar.launch.node.run import NodeRun
-from jumar.launch.nodes.team import Hello, Meeting, group_of
+from jumar.launch.nodes.team import Hello, Meeting, group_of, host_address
 from jumar.launch.prepare import code, platform_files, requirements, staging
 from jumar.launch.prepare.platform_files import JobTable, Part
 from jumar.launch.prepare.steps import Steps
@@ -24,18 +22,17 @@ from jumar.launch.processes.namespace import View
 from jumar.launch.processes.supervise import SCHEDULER, SENDER, Exit, Outcome, Rank
 from jumar.launch.processes.tree import Tree
 from jumar.launch.ranks import frameworks
-from jumar.launch.ranks.command import arguments
 from jumar.launch.ranks.environment import Environment, inherited
 from jumar.launch.ranks.frameworks import Devices, Group
-from jumar.launch.ranks.plan import Cores, NodePlan, cores_for, read_script
-from jumar.launch.verdict.outcome import (
+from jumar.launch.ranks.plan import Cores, NodePlan, arguments, cores_for, read_script
+from jumar.launch.verdict import (
     SetupFailed,
+    Verdict,
     add_line,
     describe,
     describe_idle,
     describe_left,
 )
-from jumar.launch.verdict.verdict import Verdict
 
 _NODE_LIMIT_S = 60.0
 """Longer than anything that is prepared without a look at the other nodes."""

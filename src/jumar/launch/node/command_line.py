@@ -2,6 +2,7 @@
 
 The process the user sees is the keeper and prints; its child supervises."""
 
+import json
 import os
 import selectors
 import shutil
@@ -11,8 +12,8 @@ import tempfile
 from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 from jumar.launch.node.run import NodeRun
-from jumar.launch.node.stream import Shown, Stream
-from jumar.launch.nodes.team import Hello, Message, group_of
+from jumar.launch.node.stream import Logs, Stream
+from jumar.launch.nodes.team import Hello, Message, group_of, host_address
 from jumar.launch.options import Options, parse, program_of
 from jumar.launch.processes import pair
 from jumar.launch.processes.control import Control
@@ -22,8 +23,7 @@ from jumar.launch.ranks.cards import BadUsage, Choice, choose
 from jumar.launch.ranks.environment import Environment
 from jumar.launch.ranks.frameworks import Devices, Group
 from jumar.launch.ranks.plan import TABLE_NAME, Cores, NodePlan, Script, cores_for, read_script
-from jumar.launch.verdict.outcome import SetupFailed, signal_name
-from jumar.launch.verdict.verdict import LAUNCHER_KILLED, Verdict, consequences
+from jumar.launch.verdict import LAUNCHER_KILLED, SetupFailed, Verdict, consequences, signal_name
 
 _LOOK_S = 0.05
 
@@ -58,7 +58,6 @@ class Launch(NamedTuple):
     rank_table: Optional[str]
     """A file, `make`, or None: without."""
     cores: Cores
-    shown: Optional[Shown]
 
     @classmethod
     def of(cls, options: Options, environ: Mapping[str, str]) -> "Launch":
@@ -79,7 +78,6 @@ class Launch(NamedTuple):
             folder=folder,
             rank_table=_rank_table(options, choice, script.framework, environ),
             cores=cores_for(kind, choice.facts, choice.size, environment),
-            shown=None if options.shown is None else Shown(options.shown),
         )
 
     def hello(self) -> Hello:
@@ -149,8 +147,6 @@ class Launch(NamedTuple):
         meeting = self.options.meeting
         if meeting.nodes == 1 and self.rank_table is None:
             return meeting.master
-        from jumar.launch.ascend.ranktable import host_address
-
         towards = meeting.master if meeting.nodes > 1 else None
         return host_address(towards, self.environment.inherited)
 
@@ -166,15 +162,15 @@ class _Front:
         kept = self._options.log_dir
         try:
             base = os.path.abspath(kept) if kept else tempfile.mkdtemp(prefix="jumar-launch-")
-            logs = os.path.join(base, f"node{self._options.meeting.node or 0}")
-            os.makedirs(logs, exist_ok=True)
-            stream = Stream(logs, None if self._options.quiet else 1, self._launch.shown)
+            meeting = self._options.meeting
+            node = 0 if meeting.nodes == 1 else meeting.node
+            os.makedirs(base if node is None else _logs_of(base, node), exist_ok=True)
         except OSError as error:
             where = kept or "a temporary folder"
             _print(2, f"error: cannot keep logs in {where}: {error.strerror}\n")
             _print(2, "hint: name a folder that can be written with --log-dir\n")
             return 2
-        code = self._keep(logs, stream)
+        code = self._keep(base)
         if kept is None:
             if code == 0:
                 shutil.rmtree(base, ignore_errors=True)
@@ -182,21 +178,23 @@ class _Front:
                 _print(2, f"jumar launch: logs are in {base}\n")
         return code
 
-    def _keep(self, logs: str, stream: Stream) -> int:
+    def _keep(self, base: str) -> int:
         heard, said = os.pipe()
+        met, meets = os.pipe()
         try:
             supervisor = pair.fork_supervisor(
-                lambda seen: _Run(self._launch, logs, said, seen).run_node().code
+                lambda seen: _Run(self._launch, base, _Mouth(said, meets), seen).run_node().code
             )
         except OSError as error:
             _print(2, f"error: no process can be started: {error.strerror}\n")
             _print(2, "hint: see how many this user may have with: ulimit -u\n")
             return LAUNCHER_KILLED
         os.close(said)
-        self._follow(stream, heard)
+        os.close(meets)
+        stream = self._follow(heard, met)
         code = pair.wait_for(supervisor)
         everything_ended = Tree(None).kill()
-        while stream.pump(flush=True):
+        while stream is not None and stream.pump(flush=True):
             pass
         if code < 0:
             words = f"the supervisor was killed by {signal_name(-code)}; its ranks were ended"
@@ -206,33 +204,58 @@ class _Front:
             _print(2, "jumar launch: some processes could not be ended\n")
         return code
 
-    def _follow(self, stream: Stream, heard: int) -> None:
-        """Print until the supervisor is gone, which closes the pipe it speaks through."""
+    def _follow(self, heard: int, met: int) -> Optional[Stream]:
+        """Print until the supervisor is gone, which closes the pipes it speaks through."""
+        stream: Optional[Stream] = None
         with selectors.DefaultSelector() as selector:
-            selector.register(heard, selectors.EVENT_READ)
-            if stream.notices is not None:
-                selector.register(stream.notices, selectors.EVENT_READ)
-            pause_s: Optional[float] = None if stream.notices is not None else _LOOK_S
+            selector.register(heard, selectors.EVENT_READ, "words")
+            selector.register(met, selectors.EVENT_READ, "met")
+            pause_s: Optional[float] = None
             more = False
             while True:
-                ready = {key.fd for key, _ in selector.select(0 if more else pause_s)}
+                ready = {key.data for key, _ in selector.select(0 if more else pause_s)}
+                if "met" in ready:
+                    selector.unregister(met)
+                    stream = self._stream(met)
+                    if stream is not None and stream.notices is not None:
+                        selector.register(stream.notices, selectors.EVENT_READ, "logs")
+                    elif stream is not None:
+                        pause_s = _LOOK_S
                 # What ranks wrote comes before what is said about it.
-                more = stream.pump(flush=heard in ready)
-                if heard in ready:
+                more = stream is not None and stream.pump(flush="words" in ready)
+                if "words" in ready:
                     words = os.read(heard, 65536)
                     if not words:
-                        return
+                        return stream
                     _put(2, words)
+
+    def _stream(self, met: int) -> Optional[Stream]:
+        """None: the supervisor has ended before the nodes had met."""
+        with open(met, encoding="utf-8") as pipe:
+            words = pipe.read()
+        if not words:
+            return None
+        output = None if self._options.quiet else 1
+        return Stream(Logs(**json.loads(words)), output, self._options.shown)
+
+
+class _Mouth(NamedTuple):
+    """The pipes from the supervisor to the keeper."""
+
+    words: int
+    """What is to be printed."""
+    logs: int
+    """Once, when the nodes have met: `Logs`."""
 
 
 class _Run(NodeRun):
     """The supervisor's work."""
 
-    def __init__(self, launch: Launch, logs: str, said: int, channel: int) -> None:
+    def __init__(self, launch: Launch, base: str, mouth: _Mouth, channel: int) -> None:
         super().__init__(launch.options.meeting, Control(keeper=channel), Tree(None))
         self._launch = launch
-        self._logs = logs
-        self._said = said
+        self._base = base
+        self._mouth = mouth
 
     def hello(self) -> Hello:
         """With this node's part of a rank table that is to be made."""
@@ -240,14 +263,21 @@ class _Run(NodeRun):
 
     def prepare(self, group: Group) -> NodePlan:
         """Only a rank table may have to be waited for, or made of the parts of all nodes."""
-        if self._launch.shown is not None:
-            self._launch.shown.count_from(group.first_rank)
-        return self._launch.plan(self._logs, self.team.parts, self._pause)
+        folder = _logs_of(self._base, group.node)
+        try:
+            os.makedirs(folder, exist_ok=True)
+            logs = Logs.of(folder, group.first_rank)
+        except OSError as error:
+            words = f"cannot keep logs in {folder}: {error.strerror}"
+            raise SetupFailed("job-directory", words) from error
+        with open(self._mouth.logs, "w", encoding="utf-8") as pipe:
+            pipe.write(json.dumps(logs._asdict()))
+        return self._launch.plan(folder, self.team.parts, self._pause)
 
     def say(self, words: str) -> None:
         """The keeper prints it."""
         try:
-            os.write(self._said, f"jumar launch: {words}\n".encode())
+            os.write(self._mouth.words, f"jumar launch: {words}\n".encode())
         except BrokenPipeError:
             # The keeper is gone; nobody listens.
             return
@@ -306,6 +336,10 @@ def _rank_table(
     if wanted != "make" and not os.path.isfile(wanted):
         raise BadUsage(f"the rank table {wanted} does not exist", "make one with --rank-table make")
     return wanted if wanted == "make" else os.path.abspath(wanted)
+
+
+def _logs_of(base: str, node: int) -> str:
+    return os.path.join(base, f"node{node}")
 
 
 def _print(descriptor: int, text: str) -> None:

@@ -10,18 +10,17 @@ import sys
 import time
 from typing import Optional
 
-from jumar.launch.jobdir import claims, endings
+from jumar.launch.jobdir import claims, news
 from jumar.launch.jobdir.claims import Claim
-from jumar.launch.jobdir.endings import Seen
 from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request, read_stop
-from jumar.launch.jobdir.journal import Journal
+from jumar.launch.jobdir.news import Journal, Seen
 from jumar.launch.node.attempt import Attempt, Given
-from jumar.launch.processes import cgroup, pair, process
+from jumar.launch.processes import pair, process
 from jumar.launch.processes.control import Control
 from jumar.launch.processes.pair import Supervisor
-from jumar.launch.processes.tree import Tree
-from jumar.launch.verdict.verdict import launcher_killed
+from jumar.launch.processes.tree import Cgroup, Tree, cgroup_name, cgroup_place, make_cgroup
+from jumar.launch.verdict import launcher_killed
 
 ALREADY_CLAIMED = 3
 
@@ -35,7 +34,7 @@ def run_attempt(directory: JobDir) -> int:
     make_folders(directory)
     # So the engine knows keeper and supervisor even when the job has tampered with the claim.
     process.set_name(directory.keeper_name)
-    place = cgroup.place(cgroup.name_of(job.job_id, directory.number, directory.node))
+    place = cgroup_place(cgroup_name(job.job_id, directory.number, directory.node))
     supervisor = pair.fork_supervisor(
         lambda channel: _supervise(directory, job, request, channel, place)
     )
@@ -57,13 +56,13 @@ def _keep(directory: JobDir, request: Request, supervisor: Supervisor, place: Op
     started_at = time.time()
     supervisor.begin()
     code = pair.wait_for(supervisor)
-    words = supervisor.last_words(endings.MOST_WORDS)
-    is_empty = Tree(None if place is None else cgroup.Cgroup(place)).dissolve()
+    words = supervisor.last_words(news.MOST_WORDS)
+    is_empty = Tree(None if place is None else Cgroup(place)).dissolve()
     try:
         if not words:
             return _end_lost(directory, request, code)
-        endings.write_words(directory, words)
-        endings.write_seen(directory, Seen(code, started_at, time.time(), is_empty))
+        news.write_words(directory, words)
+        news.write_seen(directory, Seen(code, started_at, time.time(), is_empty))
     except OSError as error:
         # The job has removed its directory, or moved it: the engine tells how the attempt stands.
         sys.stderr.write(f"{directory.job_id}: its result cannot be written: {error}\n")
@@ -75,15 +74,15 @@ def _end_lost(directory: JobDir, request: Request, code: int) -> int:
     """Say how an attempt ended whose supervisor could not."""
     if os.path.lexists(directory.said):
         # Another node has spoken for this one.
-        endings.forget_keys(directory)
-        endings.write_seen(directory, Seen(code, claims.claimed_at(directory), time.time(), True))
+        news.forget_keys(directory)
+        news.write_seen(directory, Seen(code, claims.claimed_at(directory), time.time(), True))
         return 0
     address = request.nodes[directory.node].address if request.nodes else ""
     killed = launcher_killed("supervisor", directory.node, len(request.nodes) or 1, address)
     ending = killed.ending()._replace(
         started_at=claims.claimed_at(directory), finished_at=time.time()
     )
-    endings.write_ending(directory, ending, code)
+    news.write_ending(directory, ending, code)
     return 0
 
 
@@ -100,14 +99,14 @@ def _supervise(
     control.watch_keeper(channel)
     started_at = time.time()
     journal = Journal(directory, job.job_id, request.notify)
-    tree = Tree(cgroup.make(place))
+    tree = Tree(make_cgroup(place))
     ending = Attempt(Given(directory, job, request), control, tree, journal).run()
     tree.dissolve()
-    endings.forget_keys(directory)
+    news.forget_keys(directory)
     ending = ending._replace(started_at=started_at, finished_at=time.time())
     journal.add("attempt-finished", state=ending.state, reason=ending.reason)
     # No hint yet: an attempt has ended when its keeper has, and whoever reaps that one says so.
-    if not pair.say(channel, endings.words_of(ending)):
+    if not pair.say(channel, news.words_of(ending)):
         # The keeper was killed: nobody else is left to write it down.
-        endings.write_ending(directory, ending)
+        news.write_ending(directory, ending)
     return 0

@@ -13,8 +13,9 @@ from jumar.launch.processes.supervise import Exit, Listener, Outcome, Rank, supe
 from jumar.launch.processes.tree import Tree
 from jumar.launch.ranks.frameworks import Group
 from jumar.launch.ranks.plan import NodePlan
-from jumar.launch.verdict.outcome import LogTail, SetupFailed
-from jumar.launch.verdict.verdict import (
+from jumar.launch.verdict import (
+    LogTail,
+    SetupFailed,
     Verdict,
     apart,
     failure_of,

@@ -16,27 +16,21 @@ _MOST_BLOCKS = 16
 _LINE_END = re.compile(rb"(?<=\n)|(?<=\r)(?!\n)")
 
 
-class Shown:
-    """Those local ranks whose lines are printed.
+class Logs(NamedTuple):
+    """The log files of this node: known once the nodes have met, to another process than the one
+    that prints."""
 
-    Their numbers among all ranks are known once the nodes have met, to another process than the
-    one that prints: so the first one is kept in memory that both have."""
+    folder: str
+    first_rank: int
+    """The number of local rank 0."""
+    older: Dict[str, int]
+    """Bytes that each log has from earlier runs."""
 
-    def __init__(self, local_ranks: FrozenSet[int]) -> None:
-        # Late: few ask for it.
-        import mmap
-
-        self._local_ranks = local_ranks
-        self._first = mmap.mmap(-1, 8)
-
-    def count_from(self, first_rank: int) -> None:
-        """Tell all processes the number of local rank 0."""
-        self._first[:] = first_rank.to_bytes(8, "little")
-
-    def has(self, rank: Optional[int]) -> bool:
-        """Not what is no rank, as a scheduler."""
-        first = int.from_bytes(self._first[:], "little")
-        return rank is not None and rank - first in self._local_ranks
+    @classmethod
+    def of(cls, folder: str, first_rank: int) -> "Logs":
+        """Before any rank of this run writes."""
+        sizes = {name: os.path.getsize(os.path.join(folder, name)) for name in _logs(folder)}
+        return cls(folder, first_rank, sizes)
 
 
 class _Source(NamedTuple):
@@ -48,17 +42,17 @@ class _Source(NamedTuple):
 class Stream:
     """Follows the `*.log` files of one folder and writes them to a descriptor."""
 
-    def __init__(self, folder: str, output: Optional[int], shown: Optional[Shown] = None) -> None:
-        self._folder = folder
+    def __init__(self, logs: Logs, output: Optional[int], shown: Optional[FrozenSet[int]]) -> None:
+        """`shown`: the local ranks whose lines are printed; None: all, and what is no rank."""
+        self._folder = logs.folder
         self._output = output
-        self._shown = shown
+        self._shown = None if shown is None else {logs.first_rank + local for local in shown}
+        self._older = logs.older
         self._sources: Dict[str, _Source] = {}
         self._begun: Dict[str, List[bytes]] = {}
         """Pieces of a line that has not ended yet; joined once, when it does."""
-        self.notices = watch_folder(folder)
+        self.notices = watch_folder(logs.folder)
         """A descriptor that can be read when a log grew; None: look now and then."""
-        for name in _logs(folder):
-            os.lseek(self._open(name).descriptor, 0, os.SEEK_END)
 
     def pump(self, flush: bool = False) -> bool:
         """Pass on what is new; True when there is more already."""
@@ -72,17 +66,17 @@ class Stream:
             more = self._pump_one(name, flush) or more
         return more
 
-    def _open(self, name: str) -> _Source:
+    def _open(self, name: str) -> None:
         descriptor = os.open(os.path.join(self._folder, name), os.O_RDONLY | os.O_CLOEXEC)
+        os.lseek(descriptor, self._older.get(name, 0), os.SEEK_SET)
         match = re.fullmatch(r"rank(\d+)\.log", name)
         rank = int(match[1]) if match else None
         label = name[: -len(".log")] if rank is None else f"rank {rank}"
-        self._sources[name] = source = _Source(descriptor, f"[{label}] ".encode(), rank)
-        return source
+        self._sources[name] = _Source(descriptor, f"[{label}] ".encode(), rank)
 
     def _pump_one(self, name: str, flush: bool) -> bool:
         source = self._sources[name]
-        if self._shown is not None and not self._shown.has(source.rank):
+        if self._shown is not None and source.rank not in self._shown:
             return False
         for _ in range(_MOST_BLOCKS):
             block = os.read(source.descriptor, _BLOCK)

@@ -10,7 +10,7 @@ from jumar.launch.nodes.channel import BEAT_S, SEND_LIMIT_S, Channel, Connected
 from jumar.launch.nodes.team import Hello, Meeting, Message, NotTogether, group_of
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.ranks.frameworks import Group, free_port
-from jumar.launch.verdict.verdict import Summary, Verdict, judge
+from jumar.launch.verdict import Summary, Verdict, judge
 
 
 class PortTaken(NotTogether):

@@ -8,7 +8,7 @@ from jumar.launch.nodes.channel import BEAT_S, Channel, Connected
 from jumar.launch.nodes.team import Hello, Meeting, Message, NotTogether
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.ranks.frameworks import Group
-from jumar.launch.verdict.verdict import Summary, Verdict, judge
+from jumar.launch.verdict import Summary, Verdict, judge
 
 
 class Member(Connected):

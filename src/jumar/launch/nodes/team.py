@@ -3,11 +3,13 @@
 Here is what a node does alone, without any socket; `leader` is node 0 of several and `member` any
 other."""
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+import os
+import socket
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
 from jumar.launch.processes.control import Control
 from jumar.launch.ranks.frameworks import Group, free_port
-from jumar.launch.verdict.verdict import Summary, Verdict, judge
+from jumar.launch.verdict import Summary, Verdict, judge
 
 Message = Dict[str, Any]
 JOIN_LIMIT_S = 300.0
@@ -61,6 +63,35 @@ def group_of(meeting: Meeting, node: int, counts: List[int], port: int, address:
         run_id=meeting.run_id,
         most_restarts=meeting.restarts,
     )
+
+
+def host_address(towards: Optional[str] = None, environ: Optional[Mapping[str, str]] = None) -> str:
+    """This host's address as the others see it: HCCL_IF_IP, else the route's, never loopback.
+
+    Asking the resolver for one's own name often answers 127.0.1.1."""
+    wanted = (os.environ if environ is None else environ).get("HCCL_IF_IP")
+    if wanted:
+        return wanted
+    # One that is never reached will do: connecting a datagram socket sends nothing.
+    found = (_own_address_towards(target) for target in (towards, "192.0.2.1") if target)
+    return next(filter(None, found), socket.gethostname())
+
+
+def _own_address_towards(target: str) -> Optional[str]:
+    try:
+        found = socket.getaddrinfo(target, 9, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError):
+        return None
+    for family, kind, protocol, _, address in found:
+        try:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.connect(address)
+                own = str(probe.getsockname()[0])
+        except OSError:
+            continue
+        if not own.startswith("127.") and own != "::1":
+            return own
+    return None
 
 
 class Team:

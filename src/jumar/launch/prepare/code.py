@@ -15,7 +15,7 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes.control import Control
-from jumar.launch.verdict.outcome import SetupFailed
+from jumar.launch.verdict import SetupFailed
 
 GIT_LIMIT_S = 600.0
 _PROTOCOLS = "https:http:ssh:git:file"

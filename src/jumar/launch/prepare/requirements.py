@@ -11,13 +11,13 @@ import shutil
 import subprocess
 from typing import Dict, List, NamedTuple, Optional
 
-from jumar.launch.jobdir.endings import Values
 from jumar.launch.jobdir.job import Command, Job
+from jumar.launch.jobdir.news import Values
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes import spawn
 from jumar.launch.processes.control import Control
-from jumar.launch.ranks.command import boot_file
-from jumar.launch.verdict.outcome import SetupFailed
+from jumar.launch.ranks.plan import boot_file
+from jumar.launch.verdict import SetupFailed
 
 FILE_NAME = "pip-requirements.txt"
 PIP_LIMIT_S = 3600.0

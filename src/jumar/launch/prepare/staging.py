@@ -11,14 +11,14 @@ from typing import Dict, List
 
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Staging
-from jumar.launch.jobdir.untrusted import Unusable, read_object
+from jumar.launch.jobdir.safefile import Unusable, read_object
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes.control import Control
 from jumar.launch.processes.spawn import Program
 from jumar.launch.processes.supervise import SENDER, Rank, supervise
 from jumar.launch.processes.tree import Tree
 from jumar.launch.ranks.environment import inherited
-from jumar.launch.verdict.outcome import SetupFailed
+from jumar.launch.verdict import SetupFailed
 
 _FOLDER = "/"
 _GRACE_S = 5.0

@@ -2,12 +2,12 @@
 
 from typing import Dict, List, NamedTuple, Optional
 
-from jumar.launch.jobdir.endings import Values
+from jumar.launch.jobdir.news import Values
 from jumar.launch.processes.control import Control, Interrupted
 from jumar.launch.processes.spawn import Program
 from jumar.launch.processes.supervise import Exit, Rank, supervise
 from jumar.launch.processes.tree import Tree
-from jumar.launch.verdict.outcome import LogTail, SetupFailed, describe, signal_name
+from jumar.launch.verdict import LogTail, SetupFailed, describe, signal_name
 
 _FAILED = {
     "code": "the code could not be fetched",

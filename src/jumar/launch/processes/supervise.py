@@ -10,11 +10,10 @@ import time
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from jumar.launch.processes import process
-from jumar.launch.processes.cgroup import OomWatch
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S, Left, LeftBehind
 from jumar.launch.processes.spawn import CannotStart, Program, spawn
-from jumar.launch.processes.tree import Tree, has_children, polite_targets
+from jumar.launch.processes.tree import OomWatch, Tree, has_children, polite_targets
 
 
 class Rank(NamedTuple):

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from jumar.server.edge.auth import Member
 from jumar.server.edge.exchange import too_large
-from jumar.server.edge.ranges import whole_number
+from jumar.server.edge.requests import whole_number
 from jumar.server.edge.site import SiteOf
 
 router = APIRouter(tags=["code"])

@@ -40,7 +40,8 @@ async def submit(
 ) -> Response:
     """Put a job into the queue. When this answers, the job is on disk.
 
-    With an `Idempotency-Key`, sending the same request again gives the same job."""
+    With an `Idempotency-Key`, sending the same request again gives the same job; the same key
+    with another job is refused."""
     spec = await read_spec(request)
     record = await run_in_threadpool(
         site.service.submit,

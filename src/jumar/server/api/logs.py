@@ -12,7 +12,7 @@ from jumar.errors import BadInput, LogNotFound
 from jumar.server.api.follow import Follower, OpenLog, Start
 from jumar.server.edge.auth import OpenedJob, check_still_allowed, token_of
 from jumar.server.edge.exchange import answer
-from jumar.server.edge.ranges import Part, parse_range, whole_number
+from jumar.server.edge.requests import Part, parse_range, whole_number
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.records import LogFile
 

@@ -20,7 +20,7 @@ async def user_or_none(connection: HTTPConnection) -> UserRecord | None:
     token = token_of(connection)
     if not token:
         return None
-    user = await run_in_threadpool(site_of(connection).accounts.user_of, token)
+    user = await run_in_threadpool(site_of(connection).accounts.tokens.user_of, token)
     if user is not None:
         # When there are too many connections, those of strangers go first.
         connection.state.user = user.name
@@ -86,7 +86,7 @@ def find_job(site: Site, job: str, user: UserRecord, owner: str | None = None) -
 
 def check_still_allowed(site: Site, token: str, owner: str) -> None:
     """NotSignedIn or NotAllowed once the holder of `token` may no longer open a job of `owner`."""
-    user = site.accounts.user_of(token)
+    user = site.accounts.tokens.user_of(token)
     if user is None:
         raise NotSignedIn(
             "signed out: the token was revoked or has expired", hint=_sign_in_hint(site)

@@ -15,12 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jumar.errors import JumarError, ServerFailed
 from jumar.server.edge.auth import member, signed_in
-from jumar.server.edge.bodies import paced, whole
 from jumar.server.edge.exchange import error_answer
-from jumar.server.edge.head import check_head
+from jumar.server.edge.requests import check_body, check_head, paced, whole
 from jumar.server.edge.site import API
 from jumar.server.edge.sockets import Bounded, Sockets
-from jumar.server.edge.words import check_body
 
 log = logging.getLogger(__name__)
 

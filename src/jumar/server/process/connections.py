@@ -19,7 +19,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from jumar.server.edge.head import MOST_HEAD_BYTES
+from jumar.server.edge.requests import MOST_HEAD_BYTES
 
 log = logging.getLogger(__name__)
 

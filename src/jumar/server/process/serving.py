@@ -124,7 +124,7 @@ def _write_client(home: Path, accounts: Accounts, url: str) -> None:
     """What commands of this user sign in with; the token of an earlier start is kept."""
     path = home / "client.json"
     token = read_json(path).get("token")
-    if not isinstance(token, str) or accounts.user_of(token) is None:
+    if not isinstance(token, str) or accounts.tokens.user_of(token) is None:
         token = accounts.bootstrap(_user_name())
     write_json(path, {"url": url, "token": token})
 

@@ -27,6 +27,7 @@ from jumar.server.web import times
 from jumar.server.web.i18n import COOKIE, LANGUAGES, choose
 from jumar.spec.devices import card_names
 from jumar.spec.records import UserRecord
+from jumar.words.catalogue import catalogue
 from jumar.words.reasons import reason, state_name, waiting_sentence
 
 STATIC = Path(str(files("jumar.server.web").joinpath("static")))
@@ -96,7 +97,9 @@ async def error_page(request: Request, error: JumarError) -> Response:
     title = titles.get(error.status, "error.title")
     if isinstance(error, DatabaseAway | DatabaseLost):
         title = "error.no_database"
-    values = {"title": title, "error": error}
+    # Messages are in English: readers of other languages are told what the code means.
+    explained = catalogue(choose(request).language).get("error", {}).get(error.code)
+    values = {"title": title, "error": error, "explained": explained}
     try:
         user = await user_or_none(request)
     except (DatabaseAway, DatabaseLost):

@@ -12,12 +12,11 @@ from jumar.inject.moxing_path.jumar_s3 import Patience
 from jumar.store.base import Entry
 from jumar.store.cache import ContentCache
 from jumar.store.credentials import StoreConfig
-from jumar.store.errors import TransferFailed
+from jumar.store.errors import TransferFailed, patiently
 from jumar.store.folder import FolderStore, check_path_key
 from jumar.store.objects import ObjectStore
 from jumar.store.parallel import each
 from jumar.store.places import Place, open_place
-from jumar.store.retry import patiently
 from jumar.store.staging.plan import Staged, StagePlan
 from jumar.store.staging.status import StatusFile
 from jumar.store.transfer.records import Options, Progress

@@ -10,11 +10,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from jumar.launch.jobdir.untrusted import Unusable, optional_text, optional_time, read_object, text
+from jumar.launch.jobdir.safefile import Unusable, optional_text, optional_time, read_object, text
 from jumar.spec.records import Carried, StagingRecord
 from jumar.spec.text import storable
 from jumar.spec.wire import encode
-from jumar.store.retry import store_away
+from jumar.store.errors import store_away
 from jumar.store.transfer.records import Progress
 from jumar.wholefile import write_whole
 

@@ -6,10 +6,9 @@ import hashlib
 from pathlib import Path
 
 from jumar.store.base import Entry
-from jumar.store.errors import Damaged
+from jumar.store.errors import Damaged, patiently
 from jumar.store.objects import ObjectStore
 from jumar.store.parallel import in_threads
-from jumar.store.retry import patiently
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.unfinished import Unfinished
 from jumar.store.transfer.verify import check_arrived, check_part, is_wrong

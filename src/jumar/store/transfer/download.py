@@ -17,12 +17,11 @@ from typing import TypeVar
 from jumar.errors import StorageFull
 from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, PART_BYTES, S3, Reading
 from jumar.store.base import Entry
-from jumar.store.errors import Damaged, StoreAway
+from jumar.store.errors import Damaged, StoreAway, patiently
 from jumar.store.filecopy import reserve
 from jumar.store.folder import ASIDE, FolderStore, aside_name, discard, explained, open_aside
 from jumar.store.objects import ObjectStore
 from jumar.store.parallel import in_threads
-from jumar.store.retry import patiently
 from jumar.store.transfer.checksum import (
     Crc32,
     Digest,

@@ -11,13 +11,12 @@ from tempfile import TemporaryDirectory
 from jumar.errors import BadInput, JumarError, StorageFull
 from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES
 from jumar.store.base import Entry, Store
-from jumar.store.errors import StoreAway
+from jumar.store.errors import StoreAway, patiently
 from jumar.store.filecopy import copy_file
 from jumar.store.folder import FolderStore, explained, sweep
 from jumar.store.objects import ObjectStore
 from jumar.store.parallel import each
 from jumar.store.places import Place
-from jumar.store.retry import patiently
 from jumar.store.transfer.between import copy_between
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.local import copy_here, copy_one

@@ -19,10 +19,9 @@ from jumar.inject.moxing_path.jumar_s3 import (
     part_range,
     tag_of_parts,
 )
-from jumar.store.errors import Damaged
+from jumar.store.errors import Damaged, patiently
 from jumar.store.folder import explained
 from jumar.store.objects import ObjectStore
-from jumar.store.retry import patiently
 from jumar.store.transfer.checksum import is_md5, parts_in_tag
 from jumar.store.transfer.records import Options, Progress
 from jumar.wholefile import write_whole

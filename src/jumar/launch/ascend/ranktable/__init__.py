@@ -4,7 +4,7 @@ Every format of the field is read into one record and written from it: `lab` (20
 (group list by pod), `1.0`, `1.2` (superpods) and `2.0` (rank list)."""
 
 from jumar.launch.ascend.ranktable.check import Finding, check
-from jumar.launch.ascend.ranktable.make import format_for, host_address, make, merge
+from jumar.launch.ascend.ranktable.make import format_for, make, merge
 from jumar.launch.ascend.ranktable.read import parse, read_table
 from jumar.launch.ascend.ranktable.records import (
     FORMATS,
@@ -34,7 +34,6 @@ __all__ = [
     "check",
     "document",
     "format_for",
-    "host_address",
     "make",
     "merge",
     "parse",

@@ -1,7 +1,5 @@
 """One node's part of a rank table, and several parts made one."""
 
-import os
-import socket
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from jumar.launch.ascend.ranktable.records import (
@@ -95,38 +93,6 @@ def merge(parts: Sequence[RankTable], *, by_server_id: bool = False) -> RankTabl
         tuple(_in_order(pod, servers) for pod in pods),
         parts[0].extras,
     )
-
-
-def host_address(towards: Optional[str] = None, environ: Optional[Mapping[str, str]] = None) -> str:
-    """This host's address as the others see it: HCCL_IF_IP, else the route's, never loopback.
-
-    Asking the resolver for one's own name often answers 127.0.1.1."""
-    wanted = (os.environ if environ is None else environ).get("HCCL_IF_IP")
-    if wanted:
-        return wanted
-    for target in [towards] if towards else []:
-        address = _own_address_towards(target)
-        if address is not None:
-            return address
-    # An address that is never reached: connecting a datagram socket sends nothing.
-    return _own_address_towards("192.0.2.1") or socket.gethostname()
-
-
-def _own_address_towards(target: str) -> Optional[str]:
-    try:
-        found = socket.getaddrinfo(target, 9, type=socket.SOCK_DGRAM)
-    except (OSError, UnicodeError):
-        return None
-    for family, kind, protocol, _, address in found:
-        try:
-            with socket.socket(family, kind, protocol) as probe:
-                probe.connect(address)
-                own = str(probe.getsockname()[0])
-        except OSError:
-            continue
-        if not own.startswith("127.") and own != "::1":
-            return own
-    return None
 
 
 def _joined_pods(parts: Sequence[RankTable]) -> List[SuperPod]:

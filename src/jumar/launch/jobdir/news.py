@@ -1,15 +1,19 @@
-"""How an attempt ended: what its supervisor said, and what its keeper saw.
+"""What an attempt says of itself: events while it runs, a hint to the server that something happened,
+and how it ended: what its supervisor said, and what its keeper saw.
 
 The words (state, cause, last lines) are the job's own and stored as they came; that it has ended and
 when is known from the keeper. Readers put both together."""
 
+import errno
+import os
+import socket
 import time
 from typing import Any, Dict, NamedTuple, Optional, Union, cast
 
-from jumar.launch.jobdir import untrusted, whole
+from jumar.launch.jobdir import safefile
 from jumar.launch.jobdir.claims import claimed_at
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.jobdir.untrusted import Unusable
+from jumar.launch.jobdir.safefile import Unusable
 
 ENDINGS = frozenset({"succeeded", "failed", "stopped", "timed-out", "preempted", "lost"})
 """The states that an attempt may end in."""
@@ -54,8 +58,8 @@ class Seen(NamedTuple):
 
 def reserve_result(directory: JobDir) -> None:
     """Take the disk space of the ending now: at the end the disk may be full. Twice is once."""
-    whole.reserve(directory.said, MOST_WORDS)
-    whole.reserve(directory.result, _MOST_SEEN)
+    safefile.reserve(directory.said, MOST_WORDS)
+    safefile.reserve(directory.result, _MOST_SEEN)
 
 
 def words_of(ending: Ending) -> bytes:
@@ -63,12 +67,14 @@ def words_of(ending: Ending) -> bytes:
     if len(ending.reason) > _MOST_REASON:
         ending = ending._replace(reason=ending.reason[:_MOST_REASON] + "…")
     ending = ending._replace(values={name: _short(v) for name, v in ending.values.items()})
-    data = whole.encode(ending._asdict())
+    data = safefile.encode(ending._asdict())
     if len(data) <= MOST_WORDS:
         return data
     keep = max(0, len(ending.tail) - (len(data) - MOST_WORDS) - 16)
     # Escapes make JSON longer than the text, so half of what fits is safe.
-    return whole.encode(ending._replace(tail=ending.tail[-keep // 2 :] if keep else "")._asdict())
+    return safefile.encode(
+        ending._replace(tail=ending.tail[-keep // 2 :] if keep else "")._asdict()
+    )
 
 
 def _short(value: Union[str, int]) -> Union[str, int]:
@@ -77,17 +83,17 @@ def _short(value: Union[str, int]) -> Union[str, int]:
 
 def write_words(directory: JobDir, words: bytes) -> None:
     """Store what a supervisor said, unread, in the reserved space."""
-    whole.write_reserved(directory.said, words)
+    safefile.write_reserved(directory.said, words)
 
 
 def write_seen(directory: JobDir, seen: Seen) -> None:
     """The last thing written of an attempt on a node, in the reserved space."""
-    whole.write_reserved(directory.result, whole.encode(seen._asdict()))
+    safefile.write_reserved(directory.result, safefile.encode(seen._asdict()))
 
 
 def forget_keys(directory: JobDir) -> None:
     """The attempt no longer needs its user's keys."""
-    whole.remove(directory.store_file)
+    safefile.remove(directory.store_file)
 
 
 def lost(directory: JobDir, cause: str, reason: str, **values: Union[str, int]) -> Ending:
@@ -106,7 +112,7 @@ def write_ending(directory: JobDir, ending: Ending, code: Optional[int] = None) 
 def read_ending(directory: JobDir) -> Optional[Ending]:
     """None while nobody has said how the attempt ended."""
     try:
-        value = untrusted.read_object(directory.said, _MOST_READ)
+        value = safefile.read_object(directory.said, _MOST_READ)
     except FileNotFoundError:
         return None
     try:
@@ -121,11 +127,11 @@ def read_ending(directory: JobDir) -> Optional[Ending]:
 
 def _read_seen(directory: JobDir) -> Optional[Seen]:
     try:
-        value = untrusted.read_object(directory.result, _MOST_READ)
+        value = safefile.read_object(directory.result, _MOST_READ)
         return Seen(
-            untrusted.optional_whole(value, "code"),
-            untrusted.optional_time(value, "started_at"),
-            untrusted.optional_time(value, "finished_at"),
+            safefile.optional_whole(value, "code"),
+            safefile.optional_time(value, "started_at"),
+            safefile.optional_time(value, "finished_at"),
             value.get("is_empty") is True,
         )
     except (FileNotFoundError, Unusable):
@@ -134,20 +140,20 @@ def _read_seen(directory: JobDir) -> Optional[Seen]:
 
 
 def _ending(value: Dict[str, Any]) -> Ending:
-    state = untrusted.text(value, "state")
+    state = safefile.text(value, "state")
     if state not in ENDINGS:
         raise Unusable(f"{state[:40]!r} is not a state that an attempt ends in")
     return Ending(
         state=state,
-        cause=untrusted.text(value, "cause"),
-        reason=untrusted.text(value, "reason")[:_MOST_REASON],
-        exit_code=untrusted.optional_whole(value, "exit_code"),
-        signal=untrusted.optional_text(value, "signal"),
-        node=untrusted.optional_whole(value, "node"),
-        rank=untrusted.optional_whole(value, "rank"),
-        tail=untrusted.optional_text(value, "tail") or "",
-        started_at=untrusted.optional_time(value, "started_at"),
-        finished_at=untrusted.optional_time(value, "finished_at"),
+        cause=safefile.text(value, "cause"),
+        reason=safefile.text(value, "reason")[:_MOST_REASON],
+        exit_code=safefile.optional_whole(value, "exit_code"),
+        signal=safefile.optional_text(value, "signal"),
+        node=safefile.optional_whole(value, "node"),
+        rank=safefile.optional_whole(value, "rank"),
+        tail=safefile.optional_text(value, "tail") or "",
+        started_at=safefile.optional_time(value, "started_at"),
+        finished_at=safefile.optional_time(value, "finished_at"),
         values=_values(value.get("values")),
     )
 
@@ -158,3 +164,47 @@ def _values(found: object) -> Values:
         return {}
     named = cast("Dict[str, object]", found)
     return {name: value for name, value in named.items() if isinstance(value, (str, int))}
+
+
+class Journal:
+    """events.jsonl and the hint to the server. A full disk costs the event, not the job."""
+
+    def __init__(self, directory: JobDir, job_id: str, notify: Optional[str]) -> None:
+        self._path = directory.events
+        self._attempt = directory.number
+        self._job_id = job_id
+        self._notify = notify
+        self.disk_full = False
+
+    def add(self, event: str, **details: Any) -> None:
+        """Append one line."""
+        line = {"at": time.time(), "attempt": self._attempt, "event": event, **details}
+        try:
+            safefile.append(self._path, safefile.encode(line) + b"\n")
+        except OSError as error:
+            self.disk_full = self.disk_full or error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+    def hint(self) -> None:
+        """Tell the server, if it listens, to look at the directory."""
+        if self._notify:
+            send_hint(self._notify, self._job_id)
+
+
+def send_hint(notify: str, job_id: str) -> None:
+    """Tell the server, if it listens at `notify`, that a job has changed."""
+    try:
+        _send(notify, safefile.encode({"job_id": job_id}))
+    except OSError:
+        # Only a hint: the server also looks by itself.
+        return
+
+
+def _send(path: str, data: bytes) -> None:
+    # An address has room for 107 bytes only; through an open folder it is short however deep.
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            sender.sendto(data, f"/proc/self/fd/{folder}/{os.path.basename(path)}")
+    finally:
+        os.close(folder)

@@ -1,1 +1,0 @@
-"""How ranks ended, in one verdict."""

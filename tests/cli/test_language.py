@@ -1,0 +1,81 @@
+"""Headings, labels and short texts of the command line in Chinese: all that it has, and only Chinese."""
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.cli.test_reasons import connected_to, failed
+from tests.words.samples import latin_left
+
+import jumar.cli
+from jumar.cli import jobs, output, show, staging_text
+from jumar.spec.job import JobSpec
+from jumar.words.catalogue import catalogue
+
+CHINESE = catalogue("zh")["terminal"]
+# The same in every language.
+NAMES = {"ID": "ID", "RANK": "rank", "CANN": "CANN", "id": "ID"}
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    """What the commands print in tables and pass to `local`, with the module that does it."""
+    for path in Path(next(iter(jumar.cli.__path__))).glob("*.py"):
+        module = importlib.import_module(f"jumar.cli.{path.stem}")
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            if node.func.id == "local":
+                found = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
+            elif node.func.id == "print_table" and isinstance(node.args[0], ast.Tuple):
+                found = [one.value for one in node.args[0].elts if isinstance(one, ast.Constant)]
+            elif node.func.id == "print_table" and isinstance(node.args[0], ast.Name):
+                found = list(getattr(module, node.args[0].id, ()))
+            else:
+                continue
+            yield from ((path.name, str(one)) for one in found)
+
+
+def test_every_heading_and_label_has_chinese_words() -> None:
+    texts = list(_texts())
+    assert {"NAME", "LAST USED", "no jobs", "in {span}"} <= {text for _, text in texts}
+    assert not [(where, text) for where, text in texts if text not in CHINESE]
+    assert not [
+        one for one in vars(staging_text)["_WORDS"].values() if one not in CHINESE | {"": ""}
+    ]
+    assert not [
+        field for field in JobSpec.model_fields if field not in {*CHINESE, "nodes", "environment"}
+    ]
+
+
+def test_the_chinese_words_have_the_same_values_and_no_english() -> None:
+    for english, chinese in CHINESE.items():
+        assert set(re.findall(r"{\w+}", english)) == set(re.findall(r"{\w+}", chinese)), english
+        left = re.sub(r"{\w+}(/s)?|Ctrl-C|jumar jobs upload", "", chinese)
+        assert not latin_left(left, {}) or NAMES.get(english) == chinese, chinese
+
+
+def test_a_list_and_a_job_have_chinese_headings_in_a_chinese_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = failed("exit-code", {"code": 3})
+    said: dict[str, list[str]] = {}
+    for spoken in ("zh_CN.UTF-8", "C.UTF-8"):
+        monkeypatch.setenv("LC_ALL", spoken)
+        for command, arguments in ((show, ["digits"]), (jobs, [])):
+            monkeypatch.setattr(command, "connected", partial(connected_to, record))
+            lines = CliRunner().invoke(command.command, arguments).output.splitlines()
+            said[f"{command.__name__} {spoken}"] = lines
+    assert said["jumar.cli.jobs zh_CN.UTF-8"][0].split() == [
+        "ID", "名称", "状态", "设备", "用户", "提交时间", "运行时长", "原因",
+    ]  # fmt: skip
+    assert said["jumar.cli.jobs C.UTF-8"][0].split()[:3] == ["ID", "NAME", "STATE"]
+    labels = [line.split()[0] for line in said["jumar.cli.show zh_CN.UTF-8"]]
+    assert not [label for label in labels if label != "ID" and latin_left(label, {})]
+    columns = {output.clip(line, 12).rstrip("…") for line in said["jumar.cli.show C.UTF-8"]}
+    assert len(columns) == len(labels)
+    assert re.search(r"\d+d.* 前  ", said["jumar.cli.jobs zh_CN.UTF-8"][1])
