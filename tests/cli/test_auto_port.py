@@ -58,4 +58,4 @@ def test_what_a_shell_script_starts_is_ported_too(jumar: Jumar, script: Path) ->
 
 def test_only_npus_can_be_ported_to(jumar: Jumar) -> None:
     done = jumar("run", "--device", "cpu:1", "--auto-port", "--", "true", rc=2)
-    assert "auto_port: needs npu or sim devices" in done.stderr
+    assert "--auto-port: needs npu or sim devices" in done.stderr
