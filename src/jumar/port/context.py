@@ -40,6 +40,8 @@ class PythonFile:
     project: Project
     say: Spelling
     """How this file writes torch and the prelude's names."""
+    answers: dict[tuple[str, str], bool] = field(default_factory=dict[tuple[str, str], bool])
+    """Questions about the whole file that several nodes ask, with their answers."""
     _is_configuration: bool | None = None
     _qualified: dict[ast.AST, str | None] = field(default_factory=dict[ast.AST, "str | None"])
     _spans: dict[ast.AST, tuple[int, int]] = field(default_factory=dict[ast.AST, tuple[int, int]])

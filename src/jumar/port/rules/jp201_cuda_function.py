@@ -60,7 +60,9 @@ def _is_initialized(node: ast.Attribute, file: PythonFile) -> Outcomes:
 
 def _npu_only(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> Outcomes:
     if isinstance(node, ast.Name):
-        # The import of the name is changed instead (JP202).
+        # The import of the name is changed instead (JP202), except for a star import.
+        if not file.names.values(node.id, file.scope(node)):
+            yield file.replace(node, f"{file.say.torch}.npu.{member}", TORCH_NPU)
         return
     module, last = node.value, file.span(node)[1]
     if isinstance(module, ast.Attribute):
