@@ -18,6 +18,7 @@ from jumar.port.rules import (
     jp111_lightning,
     jp112_out_of_memory,
     jp113_map_location,
+    jp114_mock,
     jp201_cuda_function,
     jp202_cuda_import,
     jp203_cuda_only_name,
@@ -58,6 +59,7 @@ from jumar.port.rules.base import Rule
 
 RULES: tuple[Rule, ...] = (
     jp113_map_location.RULE,
+    jp114_mock.RULE,
     jp951_mindspore.RULE,
     jp961_tensorflow.RULE,
     jp103_device_choice.RULE,

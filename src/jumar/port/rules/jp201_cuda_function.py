@@ -9,6 +9,7 @@ import ast
 
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import QUESTIONS, is_about_cuda
+from jumar.port.mocks import keeps_target, mock
 from jumar.port.npu_api import ON_ACCELERATOR, POSITIONAL_ONLY, RENAMED, SAME_NAME, TENSOR_TYPES
 from jumar.port.prelude import DEVICE_MODULE, TORCH, TORCH_NPU
 from jumar.port.records import Piece, Proposal, Words
@@ -26,6 +27,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield from _module(node, file)
     if head != "torch.cuda" or (member in QUESTIONS and is_about_cuda(node, file)):
         return
+    if _is_assigned(node, file) or _is_restored(node, name, file):
+        return
     if member == "OutOfMemoryError" and file.options.torch >= (2, 5):
         yield file.replace(node, f"{file.say.torch}.OutOfMemoryError", TORCH)
         return
@@ -41,10 +44,27 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield _portable(node, member, file)
 
 
+def _is_assigned(node: ast.Attribute | ast.Name, file: PythonFile) -> bool:
+    """Whether this is `sync` of `sync = torch.cuda.synchronize`, which is ported where it is set."""
+    bound = file.names.values(node.id, file.scope(node)) if isinstance(node, ast.Name) else []
+    return any(isinstance(value, (ast.Attribute, ast.Name)) for value in bound)
+
+
+def _is_restored(node: ast.Attribute | ast.Name, name: str, file: PythonFile) -> bool:
+    """Whether a function is kept aside while the file replaces it by its own."""
+    return isinstance(file.parent(node), ast.Assign) and any(
+        isinstance(other.ctx, ast.Store) and file.name(other) == name
+        for other in file.names.found[ast.Attribute]
+        if isinstance(other, ast.Attribute)
+    )
+
+
 def _module(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
     """The module itself, as in `hasattr(torch.cuda, "memory_summary")` or `cuda = torch.cuda`."""
+    replaced = mock(file.parent(node), file)
     if not file.options.npu_only:
-        yield file.replace(node, file.say.device_module, DEVICE_MODULE)
+        if replaced is None or not keeps_target(replaced, file):
+            yield file.replace(node, file.say.device_module, DEVICE_MODULE)
     elif isinstance(node, ast.Attribute):
         end = file.span(node)[1]
         yield file.change(node, Piece(end - len("cuda"), end, "npu"), needs=(TORCH_NPU,))

@@ -1,7 +1,8 @@
 """Imports from `torch.cuda` follow the ported names.
 
-`from torch.cuda.amp import autocast` becomes `from torch.amp import autocast`; NPU-only code
-imports the same names from the plug-in. A plain `import torch.cuda` works everywhere and stays."""
+`from torch.cuda.amp import autocast` becomes `from torch.amp import autocast` if all its calls are
+ported (`amp_uses.py`); names that stay keep an import of their own. NPU-only code imports the same
+names from the plug-in. A plain `import torch.cuda` works everywhere and stays."""
 
 import ast
 
