@@ -5,7 +5,7 @@ and the calls that are ported name torch's function in full."""
 
 import ast
 
-from jumar.port import branches, suppress
+from jumar.port import branches, guards, suppress
 from jumar.port.context import PythonFile
 from jumar.port.names import Scope
 
@@ -123,5 +123,6 @@ def _stays(use: ast.AST, file: PythonFile) -> bool:
     start, end = file.span(use)
     line = file.source.line_of(start)
     return line in suppress.lines(file.source.text) or any(
-        low <= start and end <= high for low, high in branches.left_alone(file)
+        low <= start and end <= high
+        for low, high in (*branches.left_alone(file), *guards.left_alone(file))
     )

@@ -9,6 +9,7 @@ import re
 from jumar.port import device_roles, literals
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import asked_with_package
+from jumar.port.guards import stays
 from jumar.port.literals import Form
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -68,7 +69,7 @@ def _names_npu(node: ast.AST) -> bool:
 
 def _is_for_cuda_alone(node: ast.AST, file: PythonFile) -> bool:
     """Whether the function decides about cuDNN and the like, or checks for NPUs elsewhere."""
-    if asked_with_package(node, file):
+    if asked_with_package(node, file) or stays(node, file):
         return True
     function = file.enclosing_function(node)
     if function is None:

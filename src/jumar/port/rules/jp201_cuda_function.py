@@ -7,6 +7,7 @@ itself stay (`cuda_questions.py`)."""
 
 import ast
 
+from jumar.port import guards
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import QUESTIONS, is_about_cuda
 from jumar.port.mocks import keeps_target, mock
@@ -25,9 +26,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         return
     if name == "torch.cuda" and not isinstance(file.parent(node), ast.Attribute):
         yield from _module(node, file)
-    if head != "torch.cuda" or (member in QUESTIONS and is_about_cuda(node, file)):
-        return
-    if _is_assigned(node, file) or _is_restored(node, name, file):
+    if head != "torch.cuda" or _keeps(node, name, file):
         return
     if member == "OutOfMemoryError" and file.options.torch >= (2, 5):
         yield file.replace(node, f"{file.say.torch}.OutOfMemoryError", TORCH)
@@ -42,6 +41,17 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield from _npu_only(node, renamed or member, file)
     elif renamed is None:
         yield _portable(node, member, file)
+
+
+def _keeps(node: ast.Attribute | ast.Name, name: str, file: PythonFile) -> bool:
+    """Whether a name stays: a check for CUDA itself, or one that is ported elsewhere."""
+    about_cuda = name.rpartition(".")[2] in QUESTIONS and is_about_cuda(node, file)
+    return (
+        about_cuda
+        or guards.stays(node, file)
+        or _is_assigned(node, file)
+        or _is_restored(node, name, file)
+    )
 
 
 def _is_assigned(node: ast.Attribute | ast.Name, file: PythonFile) -> bool:
