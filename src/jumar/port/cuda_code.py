@@ -50,13 +50,19 @@ class Facts:
     switches: bool = False
     builds: bool = False
     """Whether CUDA sources are compiled."""
-    other: bool = False
-    """Whether it also does what NPUs can do, or what is not known."""
+    kernels: bool = False
+    """Whether it runs something compiled or registered for CUDA alone."""
+    portable: bool = False
+    """Whether it also does what NPUs can do."""
+    unknown: bool = False
+    """Whether it calls what cannot be followed."""
 
     @property
     def only_cuda(self) -> bool:
         """Whether nothing in the code is for NPUs."""
-        return (bool(self.cuda) or self.switches) and not self.other
+        if self.portable or (self.unknown and not self.kernels):
+            return False
+        return bool(self.cuda) or self.switches
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,24 +113,24 @@ def _read_simple(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> Non
             if _is_of_cuda(name):
                 about.append(name)
                 found.builds |= name.startswith(_BUILDERS)
-            found.switches |= name.startswith(_SWITCHES)
-            found.other |= _is_portable(name)
+            found.switches |= _is_switch(name, reader)
+            found.portable |= _is_portable(name)
         elif isinstance(one, ast.Call):
             calls.append(one)
-            found.other |= getattr(one.func, "attr", "") == "cuda"
+            found.portable |= getattr(one.func, "attr", "") == "cuda"
         elif isinstance(one, (ast.Constant, ast.JoinedStr)):
             _read_text(one, reader, found, about)
         elif isinstance(one, ast.keyword) and one.arg in _BUILD_OPTIONS:
             about.append(one.arg or "")
             found.builds = True
     is_switch = any(
-        (reader.name(n) or "").startswith(_SWITCHES)
+        _is_switch(reader.name(n) or "", reader)
         for n in ast.walk(node)
         if isinstance(n, ast.Attribute)
     )
     unknown = [call for call in calls if not _is_followed(call, reader, found, about, hops)]
     if not about and not is_switch:
-        found.other |= any(not _is_harmless(call, reader) for call in unknown)
+        found.unknown |= any(not _is_harmless(call, reader) for call in unknown)
     found.cuda += about
 
 
@@ -135,13 +141,13 @@ def _read_text(
     if isinstance(text, str) and (text.endswith((".cu", ".cuh")) or text == "nvidia-smi"):
         about.append(text)
     if reader.elsewhere:
-        found.other |= isinstance(text, str) and text.startswith("cuda")
+        found.portable |= isinstance(text, str) and text.startswith("cuda")
         return
     literal = literals.literal(node, reader.file)
     if literal is None:
         return
     role = literals.role(literal, reader.file)
-    found.other |= role in (literals.device_roles.Role.OBJECT, literals.device_roles.Role.TEXT)
+    found.portable |= role in (literals.device_roles.Role.OBJECT, literals.device_roles.Role.TEXT)
     if role is None and isinstance(reader.file.parent(node), _HOLDS_A_VALUE):
         # A value that stays CUDA's keeps its condition.
         about.append(reader.file.text(node))
@@ -156,18 +162,24 @@ def _is_followed(
     """Whether a call leads to CUDA's own code, in a function of the repository or in triton."""
     if isinstance(call.func, ast.Subscript) and _is_kernel(call.func.value, reader):
         about.append("triton")
+        found.kernels = True
         return True
     called = _function_called(call.func, reader)
     if called is None or hops >= _MOST_HOPS:
         return False
     function, its_reader = called
+    if _is_registered_for_cuda(function):
+        about.append(function.name)
+        found.kernels = True
+        return True
     inner = Facts()
     for statement in function.body:
         _read(statement, its_reader, inner, hops + 1)
     short = (function.end_lineno or function.lineno) - function.lineno <= _MOST_LINES
-    if inner.builds or (inner.cuda and not inner.other and short):
+    if inner.builds or (inner.cuda and inner.only_cuda and short):
         about.append(function.name)
         found.builds |= inner.builds
+        found.kernels |= inner.kernels
         return True
     return False
 
@@ -177,6 +189,17 @@ def _is_harmless(call: ast.Call, reader: _Reader) -> bool:
     name = reader.name(call.func) or ""
     asks = name.startswith("torch.cuda.") and method in _TELLS_NOTHING
     return asks or _HARMLESS.fullmatch(method) is not None
+
+
+def _is_registered_for_cuda(function: FunctionDef) -> bool:
+    """Whether this is `@custom_op("a::b", device_types="cuda")`."""
+    return any(
+        isinstance(decorator, ast.Call)
+        and any(
+            k.arg == "device_types" and "cuda" in ast.unparse(k.value) for k in decorator.keywords
+        )
+        for decorator in function.decorator_list
+    )
 
 
 def _is_kernel(node: ast.expr, reader: _Reader) -> bool:
@@ -202,6 +225,12 @@ def _function_called(called: ast.expr, reader: _Reader) -> tuple[FunctionDef, _R
         return None
     module = name[len(OWN) :].partition(OWN)[0]
     return bound, _Reader(lambda node: file.project.name_in(module, node), file, elsewhere=True)
+
+
+def _is_switch(name: str, reader: _Reader) -> bool:
+    """Whether a name has no effect on NPUs, or stays CUDA's in portable code."""
+    activity = name == "torch.profiler.ProfilerActivity.CUDA" and not reader.file.options.npu_only
+    return activity or name.startswith(_SWITCHES)
 
 
 def _is_of_cuda(name: str) -> bool:

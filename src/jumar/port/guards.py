@@ -98,7 +98,7 @@ def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
         return None
     asked_too = facts(guarded.conditions, file)
     behind = facts(guarded.code, file)
-    if not (asked_too.cuda or (behind.only_cuda and _is_short(guarded.code))):
+    if not (asked_too.cuda or (behind.only_cuda and (behind.kernels or _is_short(guarded.code)))):
         return None
     spans = [file.span(node) for node in guarded.conditions]
     if behind.only_cuda:

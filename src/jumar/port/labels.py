@@ -17,6 +17,10 @@ _CI_FOLDERS = frozenset({".github", ".ci", ".circleci", ".buildkite", ".gitlab"}
 def is_label(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> bool:
     """Whether a value only names CUDA: a member of an Enum, a key that something is registered under,
     a platform among others, a cell of a CI matrix."""
+    if isinstance(node, ast.IfExp) and any(
+        isinstance(n, ast.Constant) and n.value in PLATFORMS for n in ast.walk(node.test)
+    ):
+        return True
     if isinstance(parent, (ast.Assign, ast.AnnAssign)):
         owner = file.parent(parent)
         return isinstance(owner, ast.ClassDef) and (_is_enum(owner, file) or _has_own_name(parent))
