@@ -38,24 +38,23 @@ def _compiles_cuda(node: ast.Call, file: PythonFile) -> bool:
 
 def _registered(node: ast.Call, file: PythonFile) -> Outcomes:
     for keyword in node.keywords:
-        value = keyword.value
-        if keyword.arg == "device_types" and isinstance(value, ast.Constant):
-            if value.value == "cuda":
-                yield file.remark(
-                    keyword,
-                    file.name(node.func) or "",
-                    Words(
-                        "This operator is registered for CUDA only; on NPUs, calling it fails.",
-                        "该算子仅为 CUDA 注册，在 NPU 上调用会报错。",
-                    ),
-                    Words(
-                        'write device_types=("cuda", "npu") if it is plain torch, otherwise register another one',
-                        '若由 torch 算子组成，请改为 device_types=("cuda", "npu")，否则请另行注册实现',
-                    ),
-                    severity=Severity.WORK,
-                    effort=Effort.HOURS,
-                    kind=Kind.UNSUPPORTED,
-                )
+        if keyword.arg != "device_types" or getattr(keyword.value, "value", None) != "cuda":
+            continue
+        yield file.remark(
+            keyword,
+            file.name(node.func) or "",
+            Words(
+                "This operator is registered for CUDA only; on NPUs, calling it fails.",
+                "该算子仅为 CUDA 注册，在 NPU 上调用会报错。",
+            ),
+            Words(
+                'write device_types=("cuda", "npu") if it is plain torch; otherwise register another one',
+                '若由 torch 算子组成，请改为 device_types=("cuda", "npu")，否则请另行注册实现',
+            ),
+            severity=Severity.WORK,
+            effort=Effort.HOURS,
+            kind=Kind.UNSUPPORTED,
+        )
 
 
 def _remark(node: ast.expr, file: PythonFile) -> Remark:
