@@ -14,7 +14,7 @@ from jumar.port.rules.base import Outcomes, Rule
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one check."""
     guard = kept(file).get(node)
-    if guard is None or not guard.reason:
+    if guard is None or not guard.reason or _is_told(node, file):
         return
     yield file.remark(
         node,
@@ -31,6 +31,20 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         effort=Effort.MINUTES,
         kind=Kind.DEVICE,
     )
+
+
+def _is_told(node: ast.AST, file: PythonFile) -> bool:
+    """Whether an earlier check of the same statement is reported."""
+    statement = _statement(node, file)
+    start, _ = file.span(node)
+    return any(
+        file.span(other)[0] < start and guard.reason and _statement(other, file) is statement
+        for other, guard in kept(file).items()
+    )
+
+
+def _statement(node: ast.AST, file: PythonFile) -> ast.AST | None:
+    return next((a for a in file.ancestors(node) if isinstance(a, ast.stmt)), None)
 
 
 RULE = Rule(
