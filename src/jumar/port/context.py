@@ -5,17 +5,13 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from jumar.port.names import Names, Scope
 from jumar.port.options import Options
 from jumar.port.prelude import Spelling
 from jumar.port.project import OWN, Project
-from jumar.port.records import Effort, Kind, Piece, Proposal, Remark, Severity, Words
+from jumar.port.records import Effort, Guard, Kind, Piece, Proposal, Remark, Severity, Words
 from jumar.port.source import Source
-
-if TYPE_CHECKING:
-    from jumar.port.guards import Guard
 
 # Before 3.12, the parser guesses where the parts of an f-string are.
 _EXACT_IN_F_STRINGS = sys.version_info >= (3, 12)
@@ -46,7 +42,7 @@ class PythonFile:
     """How this file writes torch and the prelude's names."""
     answers: dict[tuple[str, str], bool] = field(default_factory=dict[tuple[str, str], bool])
     """Questions about the whole file that several nodes ask, with their answers."""
-    guards: "dict[ast.AST, Guard] | None" = None
+    guards: dict[ast.AST, Guard] | None = None
     """The checks for CUDA that stay, once they are known (`guards.py`)."""
     _is_configuration: bool | None = None
     _qualified: dict[ast.AST, str | None] = field(default_factory=dict[ast.AST, "str | None"])

@@ -13,6 +13,7 @@ from jumar.port.context import PythonFile
 from jumar.port.cuda_code import Facts, facts
 from jumar.port.cuda_questions import is_about_cuda
 from jumar.port.device_roles import Role
+from jumar.port.records import Guard
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _MOST_LINES = 40
@@ -26,16 +27,6 @@ class Guarded:
     conditions: list[ast.AST] = field(default_factory=list[ast.AST])
     """Parts of the same condition, evaluated after the check."""
     code: list[ast.AST] = field(default_factory=list[ast.AST])
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """A check that stays, and why."""
-
-    reason: str
-    """What only CUDA has, or nothing if there are just switches without effect."""
-    spans: tuple[tuple[int, int], ...]
-    """The code behind it."""
 
 
 def stays(question: ast.AST, file: PythonFile) -> bool:
