@@ -113,6 +113,16 @@ class Project:
         module, _, name = qualified[len(OWN) :].partition(OWN)
         return self._surface(module).names.get(name) if name else None
 
+    def name_in(self, module: str, node: ast.AST) -> str | None:
+        """The dotted name that an expression refers to at the top level of another module."""
+        surface = self._surface(module)
+        dotted = _dotted(node, surface) if isinstance(node, (ast.Name, ast.Attribute)) else None
+        if dotted is not None:
+            return self.follow(dotted, module)
+        if isinstance(node, ast.Name) and node.id in surface.names:
+            return f"{OWN}{module}{OWN}{node.id}"
+        return None
+
     def _split(self, dotted: str, path: str) -> tuple[str | None, list[str]]:
         parts = dotted.split(".")
         folder = str(PurePosixPath(path).parent)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jumar.port import branches, edits, helpers, prelude, suppress
+from jumar.port import branches, edits, guards, helpers, prelude, suppress
 from jumar.port.context import OLD_ASYNC, PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
@@ -40,6 +40,8 @@ _TYPOGRAPHIC = "“”‘’"
 _QUOTES = str.maketrans(_TYPOGRAPHIC, "\"\"''")
 _ASYNC = re.compile(r"\basync(?=\s*=[^=])")
 """An argument's name in code for torch 0.3; a keyword since Python 3.7."""
+_NEVER_REACHED = frozenset({"JP203", "JP701", "JP705", "JP706", "JP707"})
+"""What is not worth a report where only CUDA gets: the check above is reported instead (JP709)."""
 _ALWAYS = frozenset({ast.Attribute, ast.ImportFrom, ast.Import})
 
 
@@ -140,14 +142,15 @@ def _port(
     source, options = file.source, file.options
     proposals: list[tuple[str, Proposal]] = []
     silenced = suppress.lines(source.text)
-    known = branches.left_alone(file)
+    for_cuda = guards.left_alone(file)
+    known = [*branches.left_alone(file), *for_cuda]
     for code, outcome in _ask(file, rules):
         if suppress.silences(silenced, code, source, outcome):
             continue
         if isinstance(outcome, Proposal):
-            if not any(start <= outcome.start and outcome.end <= end for start, end in known):
+            if not _within(outcome, known):
                 proposals.append((code, outcome))
-        else:
+        elif code not in _NEVER_REACHED or not _within(outcome, for_cuda):
             remarks.append((code, outcome))
     accepted = edits.accept(proposals)
     # Once an import is replaced, its package needs no report.
@@ -175,6 +178,10 @@ def _port(
         top_packages(file),
         tuple(sorted(_helpers(needs, added, options))),
     )
+
+
+def _within(outcome: Proposal | Remark, spans: list[tuple[int, int]]) -> bool:
+    return any(start <= outcome.start and outcome.end <= end for start, end in spans)
 
 
 def _once(one: Finding) -> tuple[str, int, str]:

@@ -77,6 +77,16 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """A check for CUDA that stays, and why."""
+
+    reason: str
+    """What only CUDA has, or nothing if there are just switches without effect."""
+    spans: tuple[tuple[int, int], ...]
+    """The code behind it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """An edit that was made, as the report shows it."""
 

@@ -11,7 +11,7 @@ from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp206_nvtx_range import is_plain_range
 
-_ELSEWHERE = frozenset({"amp", "OutOfMemoryError", "DoubleTensor"})
+_ELSEWHERE = frozenset({"amp", "OutOfMemoryError", "DoubleTensor", "*"})
 _NOT_API = ("_", "__")
 
 
