@@ -101,7 +101,11 @@ def _result(
         source.encode(text) if text != source.text else None,
         ported.uses,
         ported.imports,
-        tuple((project.import_root(found.path), module) for module in ported.helpers),
+        tuple(
+            (folder, module)
+            for module in ported.helpers
+            for folder in project.home(found.path).folders
+        ),
     )
 
 
