@@ -33,6 +33,14 @@ _WITHOUT_EFFECT = {
     ),
     "NCCL_BUFFSIZE": Words("set HCCL_BUFFSIZE, in MB", "请设置 HCCL_BUFFSIZE（MB）"),
 }
+FOR_GPUS = Words("This setting is for NVIDIA GPUs.", "该设置只适用于 NVIDIA GPU。")
+
+
+def on_npus(setting: str) -> Words:
+    """What to write on NPUs instead of a setting for GPUs that stays."""
+    return Words(f"on NPUs: {setting}", f"在 NPU 上请使用 {setting}")
+
+
 SLURM_GPUS = re.compile(r"SLURM_(?:GPUS(?:_ON_NODE|_PER_NODE|_PER_TASK)?|JOB_GPUS|STEP_GPUS)")
 SLURM_GPUS_WORDS = (
     Words(

@@ -7,8 +7,9 @@ of the colon."""
 import ast
 
 from jumar.port.context import PythonFile
+from jumar.port.environment import FOR_GPUS, on_npus
 from jumar.port.prelude import ACCELERATOR, DIST_BACKEND, TORCH, TORCH_NPU
-from jumar.port.records import Piece, Proposal, Words
+from jumar.port.records import Piece, Proposal, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _PROSE = frozenset(
@@ -41,8 +42,11 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
         yield from _compared(node, parent, file)
     elif isinstance(parent, (ast.List, ast.Tuple, ast.Set)) and not file.options.npu_only:
         yield file.change(node, file.insert(end, f", {written[0]}hccl{written[0]}"))
-    elif file.options.npu_only or file.is_configuration:
+    elif file.options.npu_only:
         yield file.change(node, Piece(start + 1, end - 1, "hccl"), needs=(TORCH_NPU,))
+    elif file.is_configuration and not file.options.has_accelerator:
+        advice = on_npus(written.replace("nccl", "hccl"))
+        yield file.remark(node, "nccl", FOR_GPUS, advice, severity=Severity.WORK)
     else:
         yield _portable(node, file)
 
@@ -83,6 +87,13 @@ def _names_hccl(parent: ast.AST | None) -> bool:
 def _portable(node: ast.expr, file: PythonFile) -> Proposal:
     if not file.options.has_accelerator:
         return file.replace(node, DIST_BACKEND, DIST_BACKEND)
+    if file.is_configuration:
+        # Settings get no further names: some readers take every name as one.
+        torch = file.say.torch
+        asked = f'{torch}.accelerator.current_accelerator() or "cpu"'
+        return file.replace(
+            node, f"{torch}.distributed.get_default_backend_for_device({asked})", TORCH
+        )
     module = next(
         (name for name, bound in file.names.module.names.items() if "torch.distributed" in bound),
         f"{file.say.torch}.distributed",
