@@ -44,6 +44,7 @@ _INSTALL = re.compile(
     r"(?:\bcuda-?toolkit\b|\bpytorch-cuda\b|\+cu\d+|/whl/(?:\w+/)?cu\d+|\bnvidia\.com/"
     r"|\s-c\s+[\"']?nvidia(?![\w-])|\b(?:faiss|onnxruntime|tensorflow|paddlepaddle)-gpu\b)"
 )
+_RAY = re.compile(r"\bray\s+start\b.*\s--num-gpus\b(?![= ]0\b)")
 _PIP = re.compile(r"\bpip3?\s+install\s(?P<what>[^|;&#]*)")
 _PROSE = re.compile(r"^\s*(?:#|echo\b|printf\b)")
 
@@ -139,6 +140,14 @@ _ASKED = {
         Words(
             "use Ascend Docker Runtime with -e ASCEND_VISIBLE_DEVICES=0, or --device /dev/davinci0",
             "请使用 Ascend Docker Runtime 并设置 -e ASCEND_VISIBLE_DEVICES=0，或 --device /dev/davinci0",
+        ),
+    ),
+    _RAY: (
+        "ray start --num-gpus",
+        Words("This offers GPUs to ray.", "此处向 ray 声明 GPU。"),
+        Words(
+            "leave it out on NPUs, which ray counts itself as the resource NPU",
+            "在 NPU 上请去掉该选项，ray 会自动将 NPU 计为资源 NPU",
         ),
     ),
     _INSTALL: (

@@ -65,12 +65,13 @@ def _member(node: ast.Attribute, file: PythonFile) -> Outcomes:
     elif not isinstance(parent, ast.Compare):
         yield _portable(node, file)
     elif len(parent.ops) == 1 and isinstance(parent.ops[0], (ast.Eq, ast.NotEq)):
-        yield _either(node, parent, f'({file.text(node)}, "hccl")', file)
+        yield either(node, parent, f'({file.text(node)}, "hccl")', file)
 
 
-def _either(node: ast.expr, parent: ast.Compare, pair: str, file: PythonFile) -> Proposal:
+def either(node: ast.expr, parent: ast.Compare, pair: str, file: PythonFile) -> Proposal:
+    """A comparison with one value as a question for one of two."""
     other = parent.left if parent.left is not node else parent.comparators[0]
-    word = "in" if isinstance(parent.ops[0], ast.Eq) else "not in"
+    word = "in" if isinstance(parent.ops[0], (ast.Eq, ast.Is)) else "not in"
     return file.replace(parent, f"{file.text(other)} {word} {pair}")
 
 
@@ -127,7 +128,7 @@ def _compared(node: ast.Constant, parent: ast.Compare, file: PythonFile) -> Outc
         return
     if len(parent.ops) != 1 or not isinstance(parent.ops[0], (ast.Eq, ast.NotEq)):
         return
-    yield _either(node, parent, f"({quote}nccl{quote}, {quote}hccl{quote})", file)
+    yield either(node, parent, f"({quote}nccl{quote}, {quote}hccl{quote})", file)
 
 
 def _pair(node: ast.Constant, file: PythonFile) -> Outcomes:
