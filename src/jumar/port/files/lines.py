@@ -42,7 +42,8 @@ _BUILDS = re.compile(
     r"(?:^|[\s;&|(!])(?:cmake|make|ninja|meson|bazel|nvcc|configure|(?:docker|podman)(?:\s+\w+)*\s+build)\s"
 )
 _ASKS = "import torch; print({})"
-_ACCELERATOR = "torch.accelerator.current_accelerator()"
+_ACCELERATOR = 'torch.accelerator.current_accelerator() or "cuda"'
+"""A machine that only submits the command, perhaps without torch, leaves it as it was."""
 _OF_THIS_MACHINE = {
     "cuda": _ASKS.format(_ACCELERATOR),
     "nccl": _ASKS.format(f"torch.distributed.get_default_backend_for_device({_ACCELERATOR})"),
@@ -198,7 +199,7 @@ def asked(line: str, is_literal: Callable[[int], bool] = lambda _: False) -> str
         head, _, tail = match[0].rpartition(match["value"])
         if match["quote"] == "'":
             head, tail = f'{head[:-1]}"', '"'
-        return f"{head}$({python} -c '{_OF_THIS_MACHINE[word]}'){colon}{rest}{tail}"
+        return f"{head}$({python} -c '{_OF_THIS_MACHINE[word]}' || echo {word}){colon}{rest}{tail}"
 
     return _OPTION.sub(one, line)
 
@@ -206,16 +207,18 @@ def asked(line: str, is_literal: Callable[[int], bool] = lambda _: False) -> str
 def still_cuda(
     line: str, number: int, code: str, edits: LineEdits, severity: Severity, *, named: str = ""
 ) -> None:
-    """Report what names CUDA in a line and stays: options, and values that the line does not end.
-
-    `named` limits options to those that start with it."""
+    """Report options that name CUDA in a line and stay; `named` is how they must start."""
     for match in _OPTION.finditer(line):
         if _is_device(match) and match["option"].startswith(named):
             names_cuda(line, number, code, edits, match[0], _renamed(match), severity)
+
+
+def unfinished(line: str, number: int, code: str, edits: LineEdits) -> None:
+    """Report variables that stay because their value goes on in the next line."""
     for match in _VARIABLE.finditer(line):
         if end_of_word(line, match.end()) is None:
             target = COUNTERPARTS[match["name"]]
-            names_cuda(line, number, code, edits, match["name"], target, severity)
+            names_cuda(line, number, code, edits, match["name"], target, Severity.WORK)
 
 
 def names_cuda(

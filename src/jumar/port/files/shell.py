@@ -19,6 +19,7 @@ from jumar.port.files.lines import (
     rewrite,
     split_lines,
     still_cuda,
+    unfinished,
     without_effect,
 )
 from jumar.port.files.words import kept_literally
@@ -67,6 +68,7 @@ def port(text: str, options: Options) -> tuple[str, LineEdits]:
     remaining = split_lines(ported)
     for number, _ in lines:
         still_cuda(remaining[number], number + 1, CODE, edits, Severity.WORK)
+        unfinished(remaining[number], number + 1, CODE, edits)
     surroundings(numbered(text), CODE, edits)
     return ported, edits
 

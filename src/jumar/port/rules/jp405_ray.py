@@ -129,7 +129,9 @@ def _holders(node: ast.AST, file: PythonFile) -> Iterator[str]:
         if isinstance(around, ast.keyword):
             yield around.arg or ""
         elif isinstance(around, ast.Call):
-            yield file.text(around.func)
+            called = file.text(around.func)
+            # `assertEqual(bundles, [{"GPU": 1}])` tells by its other argument.
+            yield file.text(around) if ".assert" in called else called
         elif isinstance(around, (ast.Assign, ast.AnnAssign)):
             targets = around.targets if isinstance(around, ast.Assign) else [around.target]
             yield from map(file.text, targets)
