@@ -173,3 +173,19 @@ def test_a_list_of_single_modules_does_not_list_the_helper(tmp_path: Path) -> No
     source = fill(tmp_path, {"setup.py": setup, "net.py": CUDA, "tool.py": CUDA})
     found = {r.path: [f.subject for f in r.findings] for r in port_tree(source, OLD).results}
     assert found == {"net.py": ["torch_device"], "tool.py": []}
+
+
+def test_a_folder_of_a_package_is_not_what_an_absolute_import_means(tmp_path: Path) -> None:
+    ids = "import torch, ray\nfrom lab.trainer import net\nids = ray.get_gpu_ids()\n"
+    source = fill(
+        tmp_path,
+        {
+            "lab/__init__.py": "",
+            "lab/trainer/__init__.py": "",
+            "lab/trainer/net.py": ids,
+            "lab/trainer/ray/__init__.py": "",
+            "lab/trainer/ray/worker.py": ids,
+        },
+    )
+    changed = [r.path for r in port_tree(source, Options()).results if r.changes]
+    assert changed == ["lab/trainer/net.py", "lab/trainer/ray/worker.py"]

@@ -61,7 +61,8 @@ class Homes:
         self._listed = distribution_lists.read(root, files)
         self._imports = {path: tuple(_imports(self._bytes(path))) for path in sorted(files)}
         self._imported: set[str] = set()
-        self._script_roots: set[str] = set()
+        self.script_roots: set[str] = set()
+        """Packages in which scripts start, so that their modules are imported without its name."""
         self._look_at_imports()
 
     def of(self, path: str) -> Home:
@@ -72,7 +73,7 @@ class Homes:
             return self._beside(folder)
         imports = self._imports[path]
         chain = self._packages(path, is_relative=any(i.level for i in imports))
-        start = max((n for n, f in enumerate(chain) if f in self._script_roots), default=-1)
+        start = max((n for n, f in enumerate(chain) if f in self.script_roots), default=-1)
         chain = chain[start + 1 :]
         if not chain or (start < 0 and self._is_script(path)):
             return self._beside(folder, is_unlisted=path in self._listed.modules)
@@ -130,10 +131,10 @@ class Homes:
                 self._imported.add(found)
                 base = "" if one.level else _root_of(found, one.dotted)
                 if f"{base}/__init__.py" in self._files:
-                    self._script_roots.add(base)
+                    self.script_roots.add(base)
                 elif base and folder.startswith(f"{base}/" if base != "." else ""):
                     known_as_package.add(folder)
-        self._script_roots -= known_as_package
+        self.script_roots -= known_as_package
 
     def _target(self, one: _Import, path: str) -> str | None:
         """The file of the repository that an import reaches."""

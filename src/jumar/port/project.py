@@ -75,9 +75,12 @@ class Project:
 
     def home(self, path: str) -> Home:
         """Where a helper module goes that a file imports."""
+        return self._own_homes().of(path)
+
+    def _own_homes(self) -> Homes:
         if self._homes is None:
             self._homes = Homes(self._root, self._files)
-        return self._homes.of(path)
+        return self._homes
 
     def follow(self, dotted: str, path: str, hops: int = 0) -> str | None:
         """What a dotted name means in a file, followed through re-exports as far as possible."""
@@ -134,9 +137,14 @@ class Project:
         for base in (home, *home.parents):
             prefix = "" if str(base) == "." else f"{base}/"
             for candidate in (f"{prefix}{stem}.py", f"{prefix}{stem}/__init__.py"):
-                if candidate in self._files:
+                if candidate in self._files and self._starts_imports(str(base)):
                     return candidate
         return None
+
+    def _starts_imports(self, folder: str) -> bool:
+        """Whether plain imports start in a folder: in a package, `import ray` is not its `ray.py`."""
+        is_package = f"{folder}/__init__.py" in self._files
+        return not is_package or folder in self._own_homes().script_roots
 
     def _surface(self, path: str) -> Surface:
         if path not in self._surfaces:

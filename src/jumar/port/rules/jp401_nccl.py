@@ -72,6 +72,13 @@ def either(node: ast.expr, parent: ast.Compare, pair: str, file: PythonFile) -> 
     """A comparison with one value as a question for one of two."""
     other = parent.left if parent.left is not node else parent.comparators[0]
     word = "in" if isinstance(parent.ops[0], (ast.Eq, ast.Is)) else "not in"
+    if other is parent.left:
+        # Only what follows changes, so that the other side may be ported, too.
+        start, end = file.span(other)[1], file.span(node)[0]
+        between = file.source.text[start:end]
+        if between.strip() in ("==", "!=", "is", "is not"):
+            at = start + len(between) - len(between.lstrip())
+            return file.change(parent, Piece(at, file.span(node)[1], f"{word} {pair}"))
     return file.replace(parent, f"{file.text(other)} {word} {pair}")
 
 

@@ -1,8 +1,8 @@
 """Ray's GPUs become its NPUs: `num_gpus=1`, `{"GPU": 1}`, `ray.get_gpu_ids()`.
 
 Ray counts NPUs as the resource `NPU` and has no `num_npus`. Portable code asks for whichever the
-machine has. A function that already names `"NPU"` stays; a request that cannot be rewritten in
-place, because `resources=` is also given or the call takes no resources, is reported."""
+machine has. A function that already names `"NPU"` stays; a request that takes no resources
+(`use_gpu=True`) is reported."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from jumar.port.context import PythonFile
 from jumar.port.prelude import ACCELERATOR
-from jumar.port.records import Kind, Remark, Words
+from jumar.port.records import Kind, Piece, Proposal, Remark, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _WORDS = (
@@ -47,18 +47,31 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
     is_options = isinstance(call.func, ast.Attribute) and call.func.attr == "options"
     if not name.startswith("ray.") and not (is_options and file.names.knows("ray")):
         return
-    takes = name in _TAKE_RESOURCES or is_options
-    if node.arg != "num_gpus" or not takes or any(k.arg == "resources" for k in call.keywords):
-        if not _is_ported(node, file):
-            yield _remark(node, node.arg, file)
-    elif not _is_ported(node, file):
-        value = file.text(node.value)
-        if file.options.npu_only:
-            yield file.replace(node, f'resources={{"NPU": {value}}}')
-        else:
-            on_npu = f'{{"resources": {{"NPU": {value}}}}}'
-            chosen = f'{on_npu} if {_is_npu(file)} else {{"num_gpus": {value}}}'
-            yield file.replace(node, f"**({chosen})", ACCELERATOR)
+    if _is_ported(node, file):
+        return
+    if node.arg == "num_gpus" and (name in _TAKE_RESOURCES or is_options):
+        yield _requested(node, call, file)
+    else:
+        yield _remark(node, node.arg, file)
+
+
+def _requested(node: ast.keyword, call: ast.Call, file: PythonFile) -> Proposal:
+    value = file.text(node.value)
+    others = next((k.value for k in call.keywords if k.arg == "resources"), None)
+    needs = () if file.options.npu_only else (ACCELERATOR,)
+    if others is not None:
+        both = f'{{**({file.text(others)} or {{}}), "NPU": {value}}}'
+        gpus, resources = "0", both
+        if not file.options.npu_only:
+            gpus = f"0 if {_is_npu(file)} else {value}"
+            resources = f"{both} if {_is_npu(file)} else {file.text(others)}"
+        pieces = (Piece(*file.span(node.value), gpus), Piece(*file.span(others), resources))
+        return file.change(call, *sorted(pieces, key=lambda p: p.start), needs=needs)
+    if file.options.npu_only:
+        return file.replace(node, f'resources={{"NPU": {value}}}')
+    on_npu = f'{{"resources": {{"NPU": {value}}}}}'
+    chosen = f'{on_npu} if {_is_npu(file)} else {{"num_gpus": {value}}}'
+    return file.replace(node, f"**({chosen})", *needs)
 
 
 def _ids(node: ast.Call, file: PythonFile) -> Outcomes:
