@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from jumar.port.homes import Home
 from jumar.port.names import Names, Scope
 from jumar.port.options import Options
 from jumar.port.prelude import Spelling
@@ -145,6 +146,11 @@ class PythonFile:
             ),
             None,
         )
+
+    @property
+    def home(self) -> Home:
+        """Where this file imports helper modules from."""
+        return self.project.home(self.path)
 
     @property
     def is_configuration(self) -> bool:

@@ -9,7 +9,7 @@ from jumar.port.labels import PLATFORMS, beside, is_label, name_called
 
 _NAMED_DEVICE = re.compile(r"device|(?:^|_)dev$|^map_location$|^accelerator_type$", re.IGNORECASE)
 _NOT_DEVICE = re.compile(
-    r"visible|device_(?:count|num|order|map|ids?|list|index|module|platform|backend|vendor)|num_device",
+    r"visible|device_(?:count|num|order|maps|ids?|list|index|module|platform|backend|vendor)|num_device",
     re.IGNORECASE,
 )
 _TOLD_DEVICE = re.compile(r"\bdevice\b", re.IGNORECASE)
@@ -242,10 +242,22 @@ def is_map_location(holder: ast.Dict, file: PythonFile) -> bool:
     )
 
 
+def _is_device_map(holder: ast.Dict, file: PythonFile) -> bool:
+    """Whether a dictionary says which part of a model goes where: `device_map={"": "cuda"}`."""
+    parent = file.parent(holder)
+    if isinstance(parent, ast.keyword):
+        return parent.arg == "device_map"
+    return isinstance(parent, ast.Assign) and any(
+        isinstance(t, ast.Name) and t.id == "device_map" for t in parent.targets
+    )
+
+
 def _in_dict(node: ast.expr, holder: ast.Dict, file: PythonFile) -> Role | None:
     if is_map_location(holder, file):
         return Role.TEXT
     if node in holder.values:
+        if _is_device_map(holder, file):
+            return Role.TEXT
         key = holder.keys[holder.values.index(node)]
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             return Role.TEXT if is_device_name(key.value) else None

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from jumar.port.homes import Home, Homes
 from jumar.port.names import Bound, import_base
 from jumar.port.source import Undecodable, read
 
@@ -39,6 +40,7 @@ class Project:
         }
         self.cuda_classes: frozenset[str] = frozenset()
         """Classes of the repository that define a `cuda` method themselves; see `look_around`."""
+        self._homes: Homes | None = None
         self._surfaces: dict[str, Surface] = {}
         self._trees: dict[str, tuple[str, ast.Module]] = {}
         self._found: dict[tuple[str, str], str | None] = {}
@@ -71,12 +73,14 @@ class Project:
         folder = PurePosixPath(path).parent
         return "" if str(folder) == "." else ".".join(folder.parts)
 
-    def import_root(self, path: str) -> str:
-        """The folder from which Python would import the package that holds a file."""
-        folder = PurePosixPath(path).parent
-        while str(folder) != "." and f"{folder}/__init__.py" in self._files:
-            folder = folder.parent
-        return str(folder)
+    def home(self, path: str) -> Home:
+        """Where a helper module goes that a file imports."""
+        return self._own_homes().of(path)
+
+    def _own_homes(self) -> Homes:
+        if self._homes is None:
+            self._homes = Homes(self._root, self._files)
+        return self._homes
 
     def follow(self, dotted: str, path: str, hops: int = 0) -> str | None:
         """What a dotted name means in a file, followed through re-exports as far as possible."""
@@ -143,9 +147,14 @@ class Project:
         for base in (home, *home.parents):
             prefix = "" if str(base) == "." else f"{base}/"
             for candidate in (f"{prefix}{stem}.py", f"{prefix}{stem}/__init__.py"):
-                if candidate in self._files:
+                if candidate in self._files and self._starts_imports(str(base)):
                     return candidate
         return None
+
+    def _starts_imports(self, folder: str) -> bool:
+        """Whether plain imports start in a folder: in a package, `import ray` is not its `ray.py`."""
+        is_package = f"{folder}/__init__.py" in self._files
+        return not is_package or folder in self._own_homes().script_roots
 
     def _surface(self, path: str) -> Surface:
         if path not in self._surfaces:

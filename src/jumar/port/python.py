@@ -33,7 +33,7 @@ from jumar.port.source import Source
 TRACES = re.compile(
     rb"torch|cuda|CUDA|nccl|NCCL|mindspore|tensorflow|nvidia|pynvml|cupy|triton|apex|deepspeed|"
     rb"flash[-_]att|xformers|bitsandbytes|BitsAndBytes|load_in_|faiss|lightning|detectron2|"
-    rb"gpus_per_node|num_gpus|use_gpu|DataParallel"
+    rb"gpus_per_node|num_gpus|use_gpu|get_gpu_ids|MULTI_GPU|DataParallel|[\"']GPU[\"']"
 )
 """A Python file without any of these is never parsed."""
 _TYPOGRAPHIC = "“”‘’"
@@ -162,11 +162,14 @@ def _port(
     )
     pieces = [p for one in accepted for p in one.proposal.pieces]
     needs = [(need, a.proposal.start) for a in accepted for need in a.proposal.needs]
-    added = list(prelude.pieces(needs, file.tree, file.names, source, options))
+    added = list(prelude.pieces(needs, file.tree, file.names, source, options, lambda: file.home))
     text = edits.apply(original, [*pieces, *(piece for piece, _ in added)])
+    imported = sorted(_helpers(needs, added, options))
     if text != original and not sound(text):
-        accepted, added, text = [], [], original
+        accepted, added, imported, text = [], [], [], original
         remarks.append(_would_not_parse(source))
+    if imported and file.home.is_unlisted:
+        remarks.append(_unlisted(imported))
     changes = [_change(source, one) for one in accepted]
     changes += [_insertion(source, piece) for piece, _ in added]
     found = (finding(source, code, remark) for code, remark in remarks)
@@ -176,7 +179,7 @@ def _port(
         tuple(sorted({_once(f): f for f in found}.values(), key=lambda f: (f.line, f.code))),
         torch_uses(file),
         top_packages(file),
-        tuple(sorted(_helpers(needs, added, options))),
+        tuple(imported),
     )
 
 
@@ -337,6 +340,26 @@ def _would_not_parse(source: Source) -> tuple[str, Remark]:
         Words(
             "Port this file by hand, and please report the problem with the file.",
             "请手工迁移该文件，并反馈此问题。",
+        ),
+    )
+
+
+def _unlisted(modules: list[str]) -> tuple[str, Remark]:
+    names = ", ".join(modules)
+    return "JP000", Remark(
+        0,
+        0,
+        Severity.WORK,
+        Effort.MINUTES,
+        Kind.FILE,
+        names,
+        Words(
+            f"This module now imports {names}, which the packaging file does not list.",
+            f"该模块现在导入 {names}，但打包配置未列出它。",
+        ),
+        Words(
+            f"add {names} to py_modules, or turn the module into a package",
+            f"请在 py_modules 中加入 {names}，或将该模块改为包",
         ),
     )
 

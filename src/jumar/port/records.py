@@ -137,6 +137,6 @@ class FileResult:
     imports: tuple[str, ...] = ()
     """Top-level packages that the file imports."""
     helpers: tuple[tuple[str, str], ...] = ()
-    """Helper modules that the file imports: (folder to import from, module)."""
+    """Helper modules that the file imports: (folder to put it in, module)."""
     extra: tuple[tuple[str, bytes], ...] = field(default=())
     """Further files to write, such as a launch script: (path, content)."""

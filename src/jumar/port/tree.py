@@ -41,12 +41,8 @@ class TreeResult:
     def added_files(self) -> list[tuple[str, bytes]]:
         """Files that the port adds: helper modules where they are imported, launch scripts."""
         added = {path: data for r in self.results for path, data in r.extra}
-        wanted = {pair for r in self.results for pair in r.helpers}
-        if any("/" not in f.path and f.path.endswith(".py") for f in self.files):
-            # Scripts in the top folder may import modules from folders that are not packages.
-            wanted |= {(".", module) for _, module in wanted}
-        for root, module in wanted:
-            path = os.path.normpath(os.path.join(root, f"{module}.py"))
+        for folder, module in {pair for r in self.results for pair in r.helpers}:
+            path = os.path.normpath(os.path.join(folder, f"{module}.py"))
             added[path] = helpers.text(module).encode()
         return sorted(added.items())
 

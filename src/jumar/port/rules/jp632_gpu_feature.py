@@ -2,7 +2,7 @@
 
 8-bit and 4-bit loading and optimizers of transformers (through bitsandbytes), `flash_attention_2`
 of transformers, GPU indexes of faiss, xformers in diffusers, onnxruntime on CUDA, nvidia-smi
-commands, GPUs requested through submitit and ray."""
+commands, GPUs requested through submitit."""
 
 import ast
 import re
@@ -60,18 +60,9 @@ _SUBMITIT = (
         '请按集群中 NPU 的资源名申请，例如 slurm_gres="npu:8"',
     ),
 )
-_RAY = (
-    Words("This requests GPUs from ray.", "此处向 ray 申请 GPU。"),
-    Words(
-        'request NPUs as a custom resource: resources={"NPU": 1}',
-        '请将 NPU 作为资源申请：resources={"NPU": 1}',
-    ),
-)
 _FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
 OPTIMISERS = r"paged_\w*adamw?_\d+bit|adamw_bnb_8bit|adamw_8bit|lion_8bit|paged_lion\w*"
 """Names of transformers' optimizers that come from bitsandbytes."""
-_OF_PACKAGES = {"gpu": ("faiss", _FAISS), "num_gpus": ("ray", _RAY), "use_gpu": ("ray", _RAY)}
-"""Arguments that request cards from packages."""
 _SWITCHES = frozenset({"load_in_8bit", "load_in_4bit"})
 FLASH_NAME = "flash_attention_2"
 
@@ -131,10 +122,9 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
     elif node.arg == "gpus_per_node" and not is_off:
         if isinstance(call, ast.Call) and file.text(call.func).endswith(".update_parameters"):
             yield _remark(node, "gpus_per_node", _SUBMITIT, file, Severity.LIMIT)
-    elif node.arg in _OF_PACKAGES and not is_off and isinstance(call, ast.Call):
-        package, words = _OF_PACKAGES[node.arg]
-        if (file.name(call.func) or "").startswith(f"{package}."):
-            yield _remark(node, f"{package}: {node.arg}", words, file, Severity.LIMIT)
+    elif node.arg == "gpu" and not is_off and isinstance(call, ast.Call):
+        if (file.name(call.func) or "").startswith("faiss."):
+            yield _remark(node, "faiss: gpu", _FAISS, file, Severity.LIMIT)
     elif node.arg == "use_flash_attention_2" and not is_off:
         yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
 
@@ -167,8 +157,6 @@ RULE = Rule(
         "_32bit",
         "paged_lion",
         "gpus_per_node",
-        "num_gpus",
-        "use_gpu",
     ),
     check,
 )
