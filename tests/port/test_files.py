@@ -184,7 +184,7 @@ triton = 1
         (3, "flash-attn", "work"),
         (6, "xformers", "info"),
         (8, "xformers", "info"),
-        (10, "deepspeed", "limit"),
+        (10, "deepspeed", "work"),
     ]
 
 
@@ -201,7 +201,7 @@ def test_requirements_of_a_setup_file_are_reported_and_extras_only_mentioned() -
         "[options.extras_require]\nbnb =\n    bitsandbytes\n"
     )
     found = [(f.line, f.subject, f.severity.value) for f in requirements.of_setup(text).findings]
-    assert found == [(5, "deepspeed", "limit"), (9, "bitsandbytes", "info")]
+    assert found == [(5, "deepspeed", "info"), (9, "bitsandbytes", "info")]
     assert requirements.of_setup("no section\n").findings == []
 
 
