@@ -1,4 +1,4 @@
-"""`torch.compile` is reported: its default backend generates CUDA code.
+"""`torch.compile` is reported: its default backend needs triton-ascend.
 
 A call with a backend other than inductor is not reported."""
 
@@ -25,8 +25,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         node,
         "torch.compile",
         Words(
-            "The default backend of torch.compile, inductor, generates code for NVIDIA cards.",
-            "torch.compile 的默认后端 inductor 生成的是 NVIDIA 代码。",
+            "The default backend of torch.compile, inductor, needs triton-ascend on NPUs.",
+            "torch.compile 的默认后端 inductor 在 NPU 上依赖 triton-ascend。",
         ),
         Words(
             "train without it first; then install triton-ascend, or use the torchair backend",

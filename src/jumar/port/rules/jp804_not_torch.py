@@ -73,8 +73,8 @@ def _called(node: ast.Call, file: PythonFile) -> Outcomes:
         name,
         Words(f"torch 2.13 has no {name}.", f"torch 2.13 中没有 {name}。"),
         Words(
-            "it was removed or renamed: look for its successor in torch's release notes",
-            "该接口已移除或更名，请查阅 torch 发布说明",
+            "it was removed or renamed, or is newer: look it up in torch's release notes",
+            "该接口已移除、更名或属于更新的版本，请查阅 torch 发布说明",
         ),
         severity=Severity.LIMIT,
         effort=Effort.MINUTES,
