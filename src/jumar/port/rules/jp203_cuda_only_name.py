@@ -19,7 +19,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one name that NPUs do not have."""
     if isinstance(node, ast.Attribute):
         head, _, member = (file.name(node) or "").rpartition(".")
-        if head == "torch.cuda" and isinstance(node.ctx, ast.Load) and not _is_hint(node, file):
+        if head == "torch.cuda" and isinstance(node.ctx, ast.Load) and not is_hint(node, file):
             used = file.parent(node)
             if used is None or not is_plain_range(file.parent(used), file):
                 yield from _report(node, member, file)
@@ -34,7 +34,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
                 yield from _report(alias, alias.name.split(".")[2], file)
 
 
-def _is_hint(node: ast.AST, file: PythonFile) -> bool:
+def is_hint(node: ast.AST, file: PythonFile) -> bool:
     """Whether a name is part of a type annotation, where every torch has it."""
     child = node
     for around in file.ancestors(node):
