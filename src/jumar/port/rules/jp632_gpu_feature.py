@@ -147,7 +147,8 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
     inside = isinstance(call, ast.Call) and (file.name(call.func) or "").endswith(
         "BitsAndBytesConfig"
     )
-    if node.arg in _SWITCHES and not is_off and not inside:
+    is_handed_on = isinstance(call, ast.Call) and _is_own_call(call, file)
+    if node.arg in _SWITCHES and not is_off and not inside and not is_handed_on:
         yield _remark(node, f"{BITSANDBYTES}: {node.arg}", QUANTISED, file, Severity.LIMIT)
     elif node.arg == "attn_implementation":
         if isinstance(node.value, ast.Constant) and node.value.value == FLASH_NAME:
@@ -161,6 +162,11 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
             yield _remark(node, f"{package}: {node.arg}", words, file, Severity.LIMIT)
     elif node.arg == "use_flash_attention_2" and not is_off:
         yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
+
+
+def _is_own_call(call: ast.Call, file: PythonFile) -> bool:
+    """Whether the repository's own code is called, which hands the switch on where it is reported."""
+    return file.class_named(call.func) is not None or file.function_named(call.func) is not None
 
 
 def _remark(

@@ -67,12 +67,14 @@ def _property(node: ast.Attribute, file: PythonFile) -> Outcomes:
             Severity.LIMIT,
         )
         return
+    is_shown = any(isinstance(a, ast.JoinedStr) for a in file.ancestors(node))
     yield _remark(
         node,
         subject,
         f"{node.attr} is None in the properties of an NPU: comparing it fails.",
         f"NPU 设备属性中的 {node.attr} 为 None，对其比较会报错。",
         file,
+        Severity.LIMIT if is_shown else Severity.WORK,
     )
 
 

@@ -1,6 +1,6 @@
 """`torch.compile` is reported: its default backend needs triton-ascend.
 
-A call with a backend other than inductor is not reported."""
+A call with a backend other than inductor, or with `disable=True`, is not reported."""
 
 import ast
 
@@ -18,6 +18,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if isinstance(call, ast.Call) and call.func is node:
         backend = next((k.value for k in call.keywords if k.arg == "backend"), None)
         if isinstance(backend, ast.Constant) and backend.value != "inductor":
+            return
+        if any(
+            k.arg == "disable" and isinstance(k.value, ast.Constant) and k.value.value is True
+            for k in call.keywords
+        ):
             return
     elif isinstance(call, (ast.Attribute, ast.Compare)):
         return
