@@ -83,8 +83,9 @@ def _called(node: ast.Call, file: PythonFile) -> Outcomes:
 
 
 def _asked_first(name: str, file: PythonFile) -> bool:
-    member = name.rpartition(".")[2]
-    return f'"{member}"' in file.source.text or f"'{member}'" in file.source.text
+    """Whether the file asks for the name or for a module on the way to it: `hasattr(torch, "hip")`."""
+    text = file.source.text
+    return any(f'"{part}"' in text or f"'{part}'" in text for part in name.split(".")[1:])
 
 
 def _may_be_another(node: ast.expr, file: PythonFile) -> bool:

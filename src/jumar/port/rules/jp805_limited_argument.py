@@ -37,7 +37,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     else:
         return
     member = name.rpartition(".")[2]
-    if member in _NOT_COMPUTED or member.endswith("_like"):
+    if member in _NOT_COMPUTED or member.endswith("_like") or member.startswith("new_"):
         return
     api = catalogue(file.options.torch, file.options.chip).api(name)
     if tensor is None or not api.dtypes or api.state is State.UNSUPPORTED:
