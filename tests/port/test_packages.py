@@ -12,7 +12,22 @@ from jumar.port.packages import of_distribution, package_of
 from jumar.port.report.summary import make
 from jumar.port.versions import newest, version
 
-COLUMNS = ["module", "before", "code", "severity", "effort", "distributions", "marks", "only", "source", "checked", "why_en", "why_zh", "advice_en", "advice_zh"]
+COLUMNS = [
+    "module",
+    "before",
+    "code",
+    "severity",
+    "effort",
+    "distributions",
+    "marks",
+    "only",
+    "source",
+    "checked",
+    "why_en",
+    "why_zh",
+    "advice_en",
+    "advice_zh",
+]
 OPTIONAL = {"before", "distributions", "marks", "only", "why_en", "why_zh"}
 
 
@@ -50,7 +65,23 @@ def test_the_rows_of_a_package_are_in_order_and_found() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["megatron", "mindspeed", "fla", "flashinfer", "grouped_gemm", "deep_ep", "tilelang", "colossalai", "horovod", "transformer_engine", "vllm", "verl", "trl", "ray", "torchao"],
+    [
+        "megatron",
+        "mindspeed",
+        "fla",
+        "flashinfer",
+        "grouped_gemm",
+        "deep_ep",
+        "tilelang",
+        "colossalai",
+        "horovod",
+        "transformer_engine",
+        "vllm",
+        "verl",
+        "trl",
+        "ray",
+        "torchao",
+    ],
 )
 def test_the_table_covers(module: str) -> None:
     assert package_of(module) is not None

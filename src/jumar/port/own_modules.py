@@ -16,9 +16,16 @@ class OwnModules:
         self._files = frozenset(files)
         self._stems: frozenset[str] | None = None
         self._projects: tuple[str, ...] = ()
+        self._known: dict[tuple[str, str, bool], bool] = {}
 
     def has(self, dotted: str, path: str = "", *, is_script: bool = False) -> bool:
         """Whether an absolute import in a file leads into the repository."""
+        key = dotted, path, is_script
+        if key not in self._known:
+            self._known[key] = self._look(dotted, path, is_script)
+        return self._known[key]
+
+    def _look(self, dotted: str, path: str, is_script: bool) -> bool:
         parts = dotted.split(".")
         stems = ["/".join(parts[:size]) for size in range(1, len(parts) + 1)]
         importable = self._importable()
