@@ -298,7 +298,7 @@ triton = 1
         (3, "flash-attn", "work"),
         (6, "xformers", "info"),
         (8, "xformers", "info"),
-        (10, "deepspeed", "limit"),
+        (10, "deepspeed", "work"),
     ]
 
 
@@ -315,7 +315,7 @@ def test_requirements_of_a_setup_file_are_reported_and_extras_only_mentioned() -
         "[options.extras_require]\nbnb =\n    bitsandbytes\n"
     )
     found = [(f.line, f.subject, f.severity.value) for f in requirements.of_setup(text).findings]
-    assert found == [(5, "deepspeed", "limit"), (9, "bitsandbytes", "info")]
+    assert found == [(5, "deepspeed", "info"), (9, "bitsandbytes", "info")]
     assert requirements.of_setup("no section\n").findings == []
 
 
@@ -463,9 +463,9 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("pip install 'colbert-ai[torch,faiss-gpu]'", "install"),
         ("pip install faiss-cpu", ""),
         ("pip install torch --index-url https://x/whl/nightly/cu126", "install"),
-        ("  --optim paged_adamw_32bit \\", "optim"),
+        ("  --optim paged_adamw_32bit \\", "bitsandbytes: optim"),
         ("  --optim adamw_torch \\", ""),
-        ("python t.py --load_in_4bit --lr 1", "load_in"),
+        ("python t.py --load_in_4bit --lr 1", "bitsandbytes: load_in"),
         ("python t.py --load_in_4bit False", ""),
         ("python t.py --attn_implementation=flash_attention_2", "flash_attention_2"),
     ],
@@ -487,10 +487,10 @@ def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str)
         ("_target_: mine.Trainer", "_target_: mine.Trainer", ""),
         ("accelerator: gpu", "accelerator: gpu", "accelerator: gpu"),
         ("accelerator: cpu", "accelerator: cpu", ""),
-        ("optim: paged_adamw_8bit", "optim: paged_adamw_8bit", "optim"),
-        ('  "optim": "paged_adamw_32bit",', '  "optim": "paged_adamw_32bit",', "optim"),
+        ("optim: paged_adamw_8bit", "optim: paged_adamw_8bit", "bitsandbytes: optim"),
+        ('  "optim": "paged_adamw_32bit",', '  "optim": "paged_adamw_32bit",', "bitsandbytes: optim"),
         ("optim: adamw_torch", "optim: adamw_torch", ""),
-        ("load_in_4bit: true", "load_in_4bit: true", "load_in"),
+        ("load_in_4bit: true", "load_in_4bit: true", "bitsandbytes: load_in"),
         ("load_in_4bit: false", "load_in_4bit: false", ""),
         ("attn_implementation: flash_attention_2", "attn_implementation: flash_attention_2", "flash_attention_2"),
         ("attn_implementation: sdpa", "attn_implementation: sdpa", ""),

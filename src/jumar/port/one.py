@@ -8,6 +8,7 @@ from jumar.port import distributions
 from jumar.port.files import config, docker, document, features, notebook, requirements, shell
 from jumar.port.files.lines import LineEdits
 from jumar.port.options import Options
+from jumar.port.packages import of_distribution
 from jumar.port.project import Project
 from jumar.port.python import TRACES, PortedText, port_text
 from jumar.port.records import Effort, FileResult, Finding, Kind, Severity, Words
@@ -58,7 +59,7 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
     if found.kind is FileKind.NOTEBOOK:
         text, ported = notebook.port(source.text, options, found.path, project)
         return _result(found, source, text, ported, project)
-    return _plain(found, source, options)
+    return _plain(found, source, options, project)
 
 
 def _is_worth_reading(found: Found, data: bytes) -> bool:
@@ -115,7 +116,7 @@ def _result(
     )
 
 
-def _plain(found: Found, source: Source, options: Options) -> FileResult | None:
+def _plain(found: Found, source: Source, options: Options, project: Project) -> FileResult | None:
     text, edits = source.text, LineEdits()
     suffix = os.path.splitext(found.path)[1].lower()
     kind = found.kind
@@ -136,14 +137,21 @@ def _plain(found: Found, source: Source, options: Options) -> FileResult | None:
         edits = requirements.findings(text)
     elif kind is FileKind.DOCKER and options.wants(docker.CODE):
         edits = docker.findings(text)
-    if not edits.changes and not edits.findings:
+    findings = [f for f in edits.findings if not _installs_itself(f, project)]
+    if not edits.changes and not findings:
         return None
     return FileResult(
         found.path,
         tuple(edits.changes),
-        tuple(sorted(edits.findings, key=lambda f: f.line)),
+        tuple(sorted(findings, key=lambda f: f.line)),
         source.encode(text) if text != source.text else None,
     )
+
+
+def _installs_itself(found: Finding, project: Project) -> bool:
+    """Whether a requirement or a command installs the repository's own package."""
+    package = of_distribution(found.subject)
+    return package is not None and project.own_modules.has(package.module.partition(".")[0])
 
 
 def _finding(

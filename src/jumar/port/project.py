@@ -9,7 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from jumar.port.homes import Home, Homes
 from jumar.port.names import Bound, import_base
+from jumar.port.own_modules import OwnModules
 from jumar.port.source import Undecodable, read
+from jumar.port.versions import Newest
 
 OWN = "::"
 """Marks a name that is defined in the repository itself: `::utils/net.py::Net`."""
@@ -41,6 +43,9 @@ class Project:
         self.cuda_classes: frozenset[str] = frozenset()
         """Classes of the repository that define a `cuda` method themselves; see `look_around`."""
         self._homes: Homes | None = None
+        self.own_modules = OwnModules(self._files)
+        self.pins: dict[str, Newest] = {}
+        """The newest versions that requirement lists allow, by top-level module; see `pins.py`."""
         self._surfaces: dict[str, Surface] = {}
         self._trees: dict[str, tuple[str, ast.Module]] = {}
         self._found: dict[tuple[str, str], str | None] = {}

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from jumar.errors import BadInput
 from jumar.port import projectfile, write
 from jumar.port.options import Options
-from jumar.port.records import Severity
 from jumar.port.scan import REPORT_FOLDER, Found, scan
 
 if TYPE_CHECKING:
@@ -59,8 +58,17 @@ class Outcome:
         return self.earlier if self.report is None else as_json.render(self.report)
 
     @property
+    def decisions(self) -> list[dict[str, Any]]:
+        """The findings grouped by decision, as in the JSON document."""
+        from jumar.port.report import as_json
+
+        if self.report is None:
+            return json.loads(self.earlier)["decisions"]
+        return as_json.decisions(self.report)
+
+    @property
     def needs_attention(self) -> bool:
-        """Whether any places still need manual work."""
+        """Whether any places outside tests still need manual work."""
         return self.work > 0
 
 
@@ -98,7 +106,7 @@ def port_repository(
         report.verdict.en,
         report.changes,
         report.changed_files,
-        report.count(Severity.WORK),
+        report.work_outside_tests,
         report.seconds,
         reports,
         report,
@@ -193,7 +201,7 @@ def _reused(folder: Path, key: str, started: float) -> Outcome | None:
         document["verdict"]["en"],
         summary["changes"],
         summary["changed_files"],
-        summary["findings"]["work"],
+        summary["work_outside_tests"],
         time.perf_counter() - started,
         folder / REPORT_FOLDER,
         None,

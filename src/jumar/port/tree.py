@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from jumar.port import helpers, submodules
+from jumar.port import helpers, pins, submodules
 from jumar.port.one import port_file
 from jumar.port.options import Options
 from jumar.port.project import Project
@@ -54,6 +54,7 @@ def port_tree(
     files = scan(root, options.exclude)
     project = Project(root, [f.path for f in files if f.kind is FileKind.PYTHON])
     project.look_around()
+    project.pins = pins.read(root, files)
     work = [f for f in files if f.kind is not FileKind.OTHER or f.problem]
     tell = progress or _silent
     weight = sum(f.size for f in work if f.kind is FileKind.PYTHON)

@@ -70,8 +70,8 @@ def render(report: Report) -> str:
         name=report.name,
         report=report,
         options=report.options,
-        counts={severity: report.count(severity) for severity in Severity},
-        findings=report.findings(),
+        counts={severity: report.count_outside_tests(severity) for severity in Severity},
+        decisions=report.decisions,
         changed=_changed_files(report),
         doubtful=[row for row in report.apis if row.api.state is not State.SUPPORTED],
     )

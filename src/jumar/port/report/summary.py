@@ -9,6 +9,7 @@ from jumar.port.catalogue import SOURCE, Api, State, catalogue, nearest
 from jumar.port.options import Options
 from jumar.port.proof import Certificate
 from jumar.port.records import FileResult, Finding, Severity, Words
+from jumar.port.report.decisions import Decision, decisions, places
 from jumar.port.tree import TreeResult
 from jumar.port.trial_report import TrialReport
 
@@ -64,6 +65,28 @@ class Report:
         """How many findings have a severity."""
         return sum(f.severity is severity for _, f in self.findings())
 
+    def count_outside_tests(self, severity: Severity) -> int:
+        """How many findings have a severity, apart from those in the repository's tests."""
+        return sum(
+            place.finding.severity is severity and not place.in_tests
+            for place in places(self.results)
+        )
+
+    @property
+    def work_outside_tests(self) -> int:
+        """How many places need work, apart from those in the repository's tests."""
+        return self.count_outside_tests(Severity.WORK)
+
+    @property
+    def in_tests(self) -> int:
+        """How many findings are in the repository's tests."""
+        return sum(place.in_tests for place in places(self.results))
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """The findings grouped by what is decided once."""
+        return decisions(places(self.results))
+
     def findings(self) -> Iterator[tuple[str, Finding]]:
         """Every finding with its file, most severe first."""
         every = [(r.path, f) for r in self.results for f in r.findings]
@@ -72,7 +95,7 @@ class Report:
     @property
     def verdict(self) -> Words:
         """One line that sums up the port."""
-        work, limits = self.count(Severity.WORK), self.count(Severity.LIMIT)
+        work, limits = self.work_outside_tests, self.count_outside_tests(Severity.LIMIT)
         if work:
             places = "1 place" if work == 1 else f"{work} places"
             return Words(f"needs work: {places}", f"需要人工处理：{work} 处")

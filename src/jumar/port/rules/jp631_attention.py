@@ -13,7 +13,7 @@ from jumar.port import helpers
 from jumar.port.context import PythonFile
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
-from jumar.port.rules.jp600_packages import is_guarded
+from jumar.port.rules.jp600_packages import is_foreign, is_guarded
 
 _KERNELS = frozenset(
     f"flash_attn_{kind}func"
@@ -37,6 +37,9 @@ _VALUES_OF_UNPAD = 4
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one import, or one use through a module's full name."""
+    if not all(is_foreign(root, file) for root in ("flash_attn", "xformers")):
+        # The repository is the package, or has a copy of it.
+        return
     if isinstance(node, ast.Attribute):
         yield from _use(node, file)
     elif isinstance(node, ast.ImportFrom):

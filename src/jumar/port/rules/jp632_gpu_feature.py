@@ -6,26 +6,40 @@ commands, GPUs requested through submitit."""
 
 import ast
 import re
+from typing import TypeGuard
 
 from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
+BITSANDBYTES = "bitsandbytes"
 QUANTISED = (
-    Words("This feature is implemented by bitsandbytes.", "该功能由 bitsandbytes 实现。"),
     Words(
-        "use a bitsandbytes version with NPU kernels, or train in bfloat16",
-        "请使用支持 NPU 的 bitsandbytes，或使用 bfloat16 训练",
+        "bitsandbytes implements this; on NPUs, its layers fall back to plain torch from 0.46 on "
+        "and fail before.",
+        "该功能由 bitsandbytes 实现；在 NPU 上，0.46 及以上回退为普通 torch 实现，更早的版本会失败。",
     ),
+    Words(
+        "train in bfloat16, or use bitsandbytes 0.46 or later and measure it",
+        "请使用 bfloat16 训练，或使用 bitsandbytes 0.46 及以上版本并测试性能",
+    ),
+)
+OPTIMISER = (
+    Words(
+        "This optimizer comes from bitsandbytes and has no NPU kernels.",
+        "该优化器来自 bitsandbytes，没有 NPU 算子。",
+    ),
+    Words("use adamw_torch", "请改用 adamw_torch"),
 )
 FLASH = (
     Words(
-        "transformers takes this from the flash_attn package.",
-        "transformers 的该实现来自 flash_attn 包。",
+        "On NPUs, transformers uses torch_npu's attention for this from 4.51 on; "
+        "older versions need flash_attn.",
+        "在 NPU 上，transformers 4.51 及以上使用 torch_npu 的注意力；更早的版本依赖 flash_attn。",
     ),
     Words(
-        'use a transformers version that supports it on NPUs, or attn_implementation="sdpa"',
-        '请使用支持 NPU 的 transformers，或 attn_implementation="sdpa"',
+        'use transformers 4.51 or later, or attn_implementation="sdpa"',
+        '请使用 transformers 4.51 及以上版本，或 attn_implementation="sdpa"',
     ),
 )
 _FAISS = (
@@ -77,8 +91,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield _remark(node, "CUDAExecutionProvider", _ONNX, file, Severity.LIMIT)
     elif _calls_smi(node, file):
         yield _remark(node, "nvidia-smi", _SMI, file, Severity.LIMIT)
-    elif _names_optimizer(node) and not isinstance(file.parent(node), ast.Compare):
-        yield _remark(node, file.text(node), QUANTISED, file)
+    elif _names_optimizer(node) and not _is_compared(node, file):
+        yield _remark(node, f"{BITSANDBYTES}: {node.value}", OPTIMISER, file)
 
 
 def _calls_smi(node: ast.AST, file: PythonFile) -> bool:
@@ -89,7 +103,17 @@ def _calls_smi(node: ast.AST, file: PythonFile) -> bool:
     return words[:1] == ["nvidia-smi"] and (len(words) == 1 or words[1].startswith("-"))
 
 
-def _names_optimizer(node: ast.AST) -> bool:
+def _is_compared(node: ast.AST, file: PythonFile) -> bool:
+    """Whether a name is only compared: `optim == "adamw_8bit"`, `optim in [...]`, `case ...`."""
+    for around in file.ancestors(node):
+        if isinstance(around, (ast.Compare, ast.MatchValue)):
+            return True
+        if not isinstance(around, (ast.List, ast.Tuple, ast.Set)):
+            return False
+    return False
+
+
+def _names_optimizer(node: ast.AST) -> TypeGuard[ast.Constant]:
     return (
         isinstance(node, ast.Constant)
         and isinstance(node.value, str)
@@ -101,7 +125,7 @@ def _call(node: ast.Call, file: PythonFile) -> Outcomes:
     name = file.name(node.func) or ""
     method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
     if name.startswith("transformers.") and name.endswith(".BitsAndBytesConfig"):
-        yield _remark(node.func, name, QUANTISED, file)
+        yield _remark(node.func, f"{BITSANDBYTES}: {name}", QUANTISED, file, Severity.LIMIT)
     elif _FAISS_GPU.fullmatch(name):
         yield _remark(node.func, name, _FAISS, file)
     elif method == "enable_xformers_memory_efficient_attention":
@@ -114,8 +138,9 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
     inside = isinstance(call, ast.Call) and (file.name(call.func) or "").endswith(
         "BitsAndBytesConfig"
     )
-    if node.arg in _SWITCHES and not is_off and not inside:
-        yield _remark(node, node.arg or "", QUANTISED, file)
+    is_handed_on = isinstance(call, ast.Call) and _is_own_call(call, file)
+    if node.arg in _SWITCHES and not is_off and not inside and not is_handed_on:
+        yield _remark(node, f"{BITSANDBYTES}: {node.arg}", QUANTISED, file, Severity.LIMIT)
     elif node.arg == "attn_implementation":
         if isinstance(node.value, ast.Constant) and node.value.value == FLASH_NAME:
             yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
@@ -127,6 +152,11 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
             yield _remark(node, "faiss: gpu", _FAISS, file, Severity.LIMIT)
     elif node.arg == "use_flash_attention_2" and not is_off:
         yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
+
+
+def _is_own_call(call: ast.Call, file: PythonFile) -> bool:
+    """Whether the repository's own code is called, which hands the switch on where it is reported."""
+    return file.class_named(call.func) is not None or file.function_named(call.func) is not None
 
 
 def _remark(
