@@ -40,6 +40,21 @@ def noted(environ: Mapping[str, str], *, notes: Path, root: Path, limits: Limits
         "JUMAR_PROOF_TIME_S": str(limits.time_s),
         # The same order of sets in every run.
         "PYTHONHASHSEED": "0",
+        **_same_sums(environ),
+    }
+
+
+def _same_sums(environ: Mapping[str, str]) -> Dict[str, str]:
+    """The same order of every sum: a fixed number of threads, and kernels that do not choose anew."""
+    threads = environ.get("OMP_NUM_THREADS", "1")
+    return {
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "OMP_DYNAMIC": "FALSE",
+        "MKL_DYNAMIC": "FALSE",
+        "MKL_CBWR": "AUTO,STRICT",
+        "KMP_DETERMINISTIC_REDUCTION": "TRUE",
     }
 
 

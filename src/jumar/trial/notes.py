@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from jumar.port.proof import Failure, Kind, Mark, RunResult
+from jumar.port.proof_runs import Failure, Kind, Mark, RunResult
 from jumar.trial.process import Ended
 
 _TAIL_LINES = 20
@@ -31,7 +32,9 @@ def read_run(
     notes: Path, root: Path, ended: Ended, *, device: str, command: tuple[str, ...], output: Path
 ) -> RunResult:
     """What a run of the source in `root` recorded."""
-    processes = [_read(path, root) for path in sorted(notes.glob("*.jsonl"))]
+    # A process that starts later has a higher number.
+    paths = sorted(notes.glob("*.jsonl"), key=lambda path: int(path.stem))
+    processes = [_read(path, root) for path in paths]
     cut = ended.stopped or any(process.cut for process in processes)
     failure = None
     if ended.code and not cut:
@@ -49,12 +52,19 @@ def read_run(
 
 
 def _by_rank(processes: list[_Process]) -> tuple[tuple[Mark, ...], ...]:
-    """One list per rank: that of the process that trained, if several have the same rank."""
-    found: dict[int, list[Mark]] = defaultdict(list)
-    for process in processes:
-        if len(process.marks) > len(found[process.rank]):
-            found[process.rank] = process.marks
-    return tuple(tuple(found[rank]) for rank in sorted(found) if found[rank])
+    """The marks of each process that trained: by rank, then in the order in which they started."""
+    return tuple(
+        tuple(_in_order(process.marks))
+        for process in sorted(processes, key=lambda each: each.rank)
+        if any(mark.kind is not Kind.OUTPUT for mark in process.marks)
+    )
+
+
+def _in_order(marks: list[Mark]) -> Iterator[Mark]:
+    """The parameters of a step by name: an optimizer may have got them from a set."""
+    for kind, group in groupby(marks, key=lambda mark: mark.kind):
+        same = list(group)
+        yield from sorted(same, key=lambda mark: mark.what) if kind is Kind.PARAMETER else same
 
 
 def _read(path: Path, root: Path) -> _Process:

@@ -5,9 +5,11 @@ in its process, cuda means the CPU (`inject/start_path`)."""
 
 import json
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jumar.errors import BadInput
@@ -15,7 +17,9 @@ from jumar.inject.simulated import environment
 from jumar.inject.starting import Limits, cuda_on_cpu, noted
 from jumar.port import trial_report
 from jumar.port.command_line import ported as ported_command
-from jumar.port.proof import Certificate, RunResult, Verdict, compare, with_second_original
+from jumar.port.proof import Certificate, Verdict, compare
+from jumar.port.proof_noise import MOST_RUNS, judge
+from jumar.port.proof_runs import RunResult
 from jumar.port.report.summary import Evidence
 from jumar.port.tree import TreeResult
 from jumar.trial.notes import read_run
@@ -25,6 +29,8 @@ from jumar.trial.scratch import check_room, make_copy, placed
 Tell = Callable[[str], None]
 _ORIGINAL = "CPU"
 _PORTED = "simulated NPU"
+_REPEAT_S = 30 * 60
+"""No repeat is started later than this after the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +52,28 @@ def prove(result: TreeResult, wish: Wish, tell: Tell) -> Evidence:
         scratch = Path(place).resolve()
         check_room(result, scratch, copies=3)
         stage = _Stage(result, wish, words, environ, scratch, tell)
-        original = stage.run("original", _ORIGINAL)
-        ported = stage.run("port", _PORTED)
-        certificate = compare(original, ported, tolerance=wish.tolerance)
-        if certificate.verdict is Verdict.DIFFERS:
-            again = stage.run("original-again", _ORIGINAL)
-            certificate = with_second_original(certificate, original, again)
-        return Evidence(_as_asked(certificate, wish), stage.trial())
+        # The command as the user wrote it, not as it ran in the scratch folder.
+        certificate = replace(_certificate(stage), command=wish.words)
+        return Evidence(certificate, stage.trial())
 
 
-def _as_asked(certificate: Certificate, wish: Wish) -> Certificate:
-    """The command as the user wrote it, not as it ran in the scratch folder."""
-    from dataclasses import replace
-
-    return replace(certificate, command=wish.words)
+def _certificate(stage: "_Stage") -> Certificate:
+    """Compare one run of each side, or, if these differ, as many as it takes to be sure."""
+    tolerance = stage.wish.tolerance
+    originals, ports = [stage.run("original")], [stage.run("port")]
+    certificate = compare(originals[0], ports[0], tolerance=tolerance)
+    if certificate.verdict is not Verdict.DIFFERS:
+        return certificate
+    stage.tell("proof: the runs differ; each side runs again, to tell noise from a difference")
+    started = time.monotonic()
+    while True:
+        originals.append(stage.run("original", len(originals) + 1))
+        ports.append(stage.run("port", len(ports) + 1))
+        is_late = time.monotonic() - started > _REPEAT_S
+        is_last = is_late or len(ports) == MOST_RUNS
+        judged = judge(originals, ports, tolerance, is_last=is_last)
+        if judged is not None:
+            return judged
 
 
 def _told_for_npu(words: tuple[str, ...], tell: Tell) -> tuple[str, ...]:
@@ -92,22 +106,25 @@ class _Stage:
     scratch: Path
     tell: Tell
 
-    def run(self, name: str, device: str) -> RunResult:
-        """One run in its own copy."""
+    def run(self, side: str, number: int = 1) -> RunResult:
+        """One run in its own copy, which is removed unless it is the first."""
+        name = side if number == 1 else f"{side}-{number}"
         folder, notes, output = (self.scratch / f"{name}{end}" for end in ("", ".notes", ".log"))
-        is_port = device == _PORTED
+        is_port = side == "port"
+        device = _PORTED if is_port else _ORIGINAL
         make_copy(self.result, folder, ported=is_port)
         notes.mkdir()
         words = placed(self.words, self.result.root, folder)
         if is_port:
             words = _told_for_npu(words, self.tell)
-        self.tell(f"proof: {name.replace('-', ' ')} on the {device}, at most {self._limits()}")
+        said = side if number == 1 else f"{side}, run {number},"
+        self.tell(f"proof: {said} on the {device}, at most {self._limits()}")
         environ = noted(self.environ, notes=notes, root=folder, limits=self.wish.limits)
         with output.open("wb") as file:
             ended = run(
                 Command(
                     words=words,
-                    environ=self._simulated(environ)
+                    environ=self._simulated(environ, name)
                     if is_port
                     else cuda_on_cpu(environ, devices=self.wish.devices),
                     folder=folder,
@@ -117,24 +134,24 @@ class _Stage:
             )
         found = read_run(notes, folder, ended, device=device, command=words, output=output)
         how = "failed" if found.failure else "done"
-        self.tell(
-            f"proof: {name.replace('-', ' ')} {how}: {found.steps} steps, {found.seconds:.1f} s"
-        )
+        self.tell(f"proof: {said} {how}: {found.steps} steps, {found.seconds:.1f} s")
+        if number > 1:
+            shutil.rmtree(folder, ignore_errors=True)
         return found
 
     def _limits(self) -> str:
         return f"{self.wish.limits.steps} steps or {self.wish.limits.time_s} s"
 
-    def _simulated(self, environ: dict[str, str]) -> dict[str, str]:
+    def _simulated(self, environ: dict[str, str], name: str) -> dict[str, str]:
         # Both sides use the arithmetic of the CPU.
         environ = {**environ, "JUMAR_SIM_BACKEND": "cpu"}
-        report = self.scratch / "trial.json"
+        report = self.scratch / f"{name}.json"
         return environment(environ, devices=self.wish.devices, mode="warn", report=report)
 
     def trial(self) -> trial_report.TrialReport | None:
         """The report of the simulation, if the port got far enough to use it."""
         try:
-            document = json.loads((self.scratch / "trial.json").read_text("utf-8"))
+            document = json.loads((self.scratch / "port.json").read_text("utf-8"))
         except (OSError, ValueError):
             return None
         return trial_report.read(document, self.scratch / "port")
