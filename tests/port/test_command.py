@@ -29,7 +29,7 @@ def source(tmp_path: Path) -> Path:
 def test_a_port_exits_with_0_and_says_where_the_report_is(source: Path, tmp_path: Path) -> None:
     done = jumar_port(source, "-o", tmp_path / "out")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("ready (2 edits in 1 file,")
+    assert done.stdout.startswith("ported, not run yet (2 edits in 1 file,")
     assert str(tmp_path / "out/jumar-report/report.html") in done.stdout
 
 
