@@ -15,7 +15,9 @@ def run(
 ) -> tuple["subprocess.CompletedProcess[str]", list[dict[str, object]]]:
     notes = folder / "notes"
     notes.mkdir()
-    environ = noted(plain_environment(), notes=notes, root=folder, limits=Limits(steps, 200))
+    environ = noted(
+        plain_environment(), notes=notes, source=folder, root=folder, limits=Limits(steps, 200)
+    )
     done = subprocess.run(
         [sys.executable, *words],
         env=cuda_on_cpu(environ, devices=2),
@@ -30,6 +32,11 @@ def run(
 
 def test_what_scripts_call_works_on_the_cpu(tmp_path: Path) -> None:
     done, _ = run(tmp_path, str(SCRIPTS / "cuda_surface.py"))
+    assert done.stdout == "all is well\n", done.stderr
+
+
+def test_scripts_of_torch_jit_compile_and_compute(tmp_path: Path) -> None:
+    done, _ = run(tmp_path, str(SCRIPTS / "cuda_scripted.py"))
     assert done.stdout == "all is well\n", done.stderr
 
 

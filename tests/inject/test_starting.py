@@ -41,7 +41,9 @@ def test_a_parameter_is_named_by_the_outermost_of_the_modules_that_were_called(
 ) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
-    done = plain(ROOTS, **noted({}, notes=notes, root=tmp_path, limits=Limits(1, 0)))
+    done = plain(
+        ROOTS, **noted({}, notes=notes, source=tmp_path, root=tmp_path, limits=Limits(1, 0))
+    )
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for file in notes.iterdir() for line in file.read_text().splitlines()]
     names = [line["what"] for line in lines if line["kind"] == "parameter"]

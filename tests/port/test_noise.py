@@ -47,7 +47,8 @@ def proof(seed: int, noise: float, **how: float) -> Certificate:
     """As the proof goes: both sides again until it is decided."""
     chance = random.Random(seed)
     often = how.pop("often", 1.0)
-    originals, ports = [], []
+    originals: list[RunResult] = []
+    ports: list[RunResult] = []
     for count in range(1, MOST_RUNS + 1):
         originals.append(run(chance, noise, often=often))
         port_noise = how.get("port_noise", noise)

@@ -28,6 +28,10 @@ class Verdict(StrEnum):
     ORIGINAL_FAILED = "original-failed"
     PORT_FAILED = "port-failed"
     BOTH_FAILED = "both-failed"
+    TESTS_FAIL = "tests-fail"
+    """Tests of the repository pass with the original, but not with the port."""
+    NO_TESTS = "no-tests"
+    """None passes with the original."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ class Certificate:
     @property
     def is_the_ports_fault(self) -> bool:
         """Whether the port went wrong where the original did not."""
-        return self.verdict in (Verdict.DIFFERS, Verdict.PORT_FAILED)
+        return self.verdict in (Verdict.DIFFERS, Verdict.PORT_FAILED, Verdict.TESTS_FAIL)
 
 
 def compare(original: RunResult, ported: RunResult, *, tolerance: float = TOLERANCE) -> Certificate:

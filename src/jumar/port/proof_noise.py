@@ -5,10 +5,11 @@ differ from itself. A port is only accused of what cannot be that:
 
 - If a run of the port equals a run of the original, the port computes the same.
 - If every run of each side equals the others of its side, the difference is real.
+- If the original repeats its losses, or half of its parameters, not even within `_MOST_NOISE`, nothing
+  can be said.
 - Otherwise figure by figure, in order: a difference is real where the closest runs of the two sides are
   farther apart than `_MARGIN` times the farthest runs of one side, at that figure so far.
-- What is left is within the noise. It says something only if the noise is small: the original must repeat
-  its losses, and half of its parameters, within `_MOST_NOISE`; and the port must not be noisier by far."""
+- What is left is within the noise, unless the port is noisier by far."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -48,7 +49,9 @@ def judge(
         return replace(alike, runs=runs, noise=noise)
     if originals_agree and _agree(ports, tolerance):
         return first if runs >= _ENOUGH_RUNS or is_last else None
-    return _told_apart(first, originals, ports) if is_last else None
+    if runs < _ENOUGH_RUNS and not is_last:
+        return None
+    return _told_apart(first, originals, ports, is_last=is_last)
 
 
 def _agree(runs: Sequence[RunResult], tolerance: float) -> bool:
@@ -70,8 +73,12 @@ def _spread_of_losses(runs: Sequence[RunResult]) -> float:
 
 
 def _told_apart(
-    first: Certificate, originals: Sequence[RunResult], ports: Sequence[RunResult]
-) -> Certificate:
+    first: Certificate,
+    originals: Sequence[RunResult],
+    ports: Sequence[RunResult],
+    *,
+    is_last: bool,
+) -> Certificate | None:
     rows = _compared([*originals, *ports])
     own, others = rows[: len(originals)], rows[len(originals) :]
     shape = _shape(own[0])
@@ -83,10 +90,13 @@ def _told_apart(
     found = _Figures(first.tolerance)
     for rank, (mine, theirs) in enumerate(zip(_by_process(own), _by_process(others), strict=True)):
         found.walk(rank, mine, theirs)
-    if found.difference is not None:
-        return replace(first, difference=found.difference)
+    # More runs cannot make it any quieter.
     if found.is_noisy:
         return replace(first, verdict=Verdict.NOT_DETERMINISTIC)
+    if not is_last:
+        return None
+    if found.difference is not None:
+        return replace(first, difference=found.difference)
     if found.port_is_noisier:
         return first
     noise = _spread_of_losses(originals)

@@ -1,8 +1,8 @@
 """What the runs of a proof recorded, and how far two figures are apart."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -52,8 +52,15 @@ class RunResult:
     """The kinds of device that losses and parameters were on."""
     cut: bool = False
     """Stopped by the time limit, so it may have fewer steps."""
+    tests: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """Whether each test passed, if the command runs tests."""
     failure: Failure | None = None
     seconds: float = 0.0
+
+    @property
+    def passed_tests(self) -> frozenset[str]:
+        """The tests that passed."""
+        return frozenset(name for name, passed in self.tests.items() if passed)
 
     @property
     def steps(self) -> int:

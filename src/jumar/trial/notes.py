@@ -25,6 +25,7 @@ class _Process:
     marks: list[Mark] = field(default_factory=list[Mark])
     used: set[str] = field(default_factory=set[str])
     error: Failure | None = None
+    tests: dict[str, bool] = field(default_factory=dict[str, bool])
     cut: bool = False
 
 
@@ -46,9 +47,19 @@ def read_run(
         ranks=_by_rank(processes),
         used=frozenset(kind for process in processes for kind in process.used),
         cut=cut,
+        tests=_tests(processes),
         failure=failure,
         seconds=ended.seconds,
     )
+
+
+def _tests(processes: list[_Process]) -> dict[str, bool]:
+    """Workers note their tests, and so does the process that started them."""
+    tests: dict[str, bool] = {}
+    for process in processes:
+        for name, passed in process.tests.items():
+            tests[name] = passed and tests.get(name, True)
+    return tests
 
 
 def _by_rank(processes: list[_Process]) -> tuple[tuple[Mark, ...], ...]:
@@ -89,6 +100,10 @@ def _take(process: _Process, note: dict[str, Any], root: Path) -> None:
         process.marks.append(mark)
         if "device" in note:
             process.used.add(note["device"].partition(":")[0])
+    elif note["kind"] == "test":
+        # Setup and teardown are only noted where they did not pass.
+        passed = note["outcome"] == "passed"
+        process.tests[note["what"]] = passed and process.tests.get(note["what"], True)
     elif note["kind"] == "error":
         process.error = _error(note, where, root)
     else:

@@ -14,12 +14,14 @@ from pathlib import Path
 
 from jumar.errors import BadInput
 from jumar.inject.simulated import environment
-from jumar.inject.starting import Limits, cuda_on_cpu, noted
+from jumar.inject.starting import Limits, cuda_on_cpu, noted, with_test_results
 from jumar.port import trial_report
 from jumar.port.command_line import ported as ported_command
 from jumar.port.proof import Certificate, Verdict, compare
 from jumar.port.proof_noise import MOST_RUNS, judge
 from jumar.port.proof_runs import RunResult
+from jumar.port.proof_tests import MOST_RUNS as MOST_TEST_RUNS
+from jumar.port.proof_tests import are_tests, compare_tests
 from jumar.port.report.summary import Evidence
 from jumar.port.tree import TreeResult
 from jumar.trial.notes import read_run
@@ -61,6 +63,8 @@ def _certificate(stage: "_Stage") -> Certificate:
     """Compare one run of each side, or, if these differ, as many as it takes to be sure."""
     tolerance = stage.wish.tolerance
     originals, ports = [stage.run("original")], [stage.run("port")]
+    if stage.are_tests:
+        return _certificate_of_tests(stage, originals, ports)
     certificate = compare(originals[0], ports[0], tolerance=tolerance)
     if certificate.verdict is not Verdict.DIFFERS:
         return certificate
@@ -74,6 +78,18 @@ def _certificate(stage: "_Stage") -> Certificate:
         judged = judge(originals, ports, tolerance, is_last=is_last)
         if judged is not None:
             return judged
+
+
+def _certificate_of_tests(
+    stage: "_Stage", originals: list[RunResult], ports: list[RunResult]
+) -> Certificate:
+    certificate = compare_tests(originals, ports)
+    while certificate.verdict is Verdict.TESTS_FAIL and len(ports) < MOST_TEST_RUNS:
+        stage.tell("proof: tests fail with the port only; each side runs again")
+        originals.append(stage.run("original", len(originals) + 1))
+        ports.append(stage.run("port", len(ports) + 1))
+        certificate = compare_tests(originals, ports)
+    return certificate
 
 
 def _told_for_npu(words: tuple[str, ...], tell: Tell) -> tuple[str, ...]:
@@ -106,6 +122,11 @@ class _Stage:
     scratch: Path
     tell: Tell
 
+    @property
+    def are_tests(self) -> bool:
+        """Whether the command runs the repository's tests."""
+        return are_tests(self.wish.words)
+
     def run(self, side: str, number: int = 1) -> RunResult:
         """One run in its own copy, which is removed unless it is the first."""
         name = side if number == 1 else f"{side}-{number}"
@@ -119,7 +140,12 @@ class _Stage:
             words = _told_for_npu(words, self.tell)
         said = side if number == 1 else f"{side}, run {number},"
         self.tell(f"proof: {said} on the {device}, at most {self._limits()}")
-        environ = noted(self.environ, notes=notes, root=folder, limits=self.wish.limits)
+        source = self.result.root.resolve()
+        environ = noted(
+            self.environ, notes=notes, source=source, root=folder, limits=self.wish.limits
+        )
+        if self.are_tests:
+            environ = with_test_results(environ)
         with output.open("wb") as file:
             ended = run(
                 Command(
@@ -133,14 +159,22 @@ class _Stage:
                 )
             )
         found = read_run(notes, folder, ended, device=device, command=words, output=output)
-        how = "failed" if found.failure else "done"
-        self.tell(f"proof: {said} {how}: {found.steps} steps, {found.seconds:.1f} s")
+        if self.are_tests and is_port and (self.scratch / f"{name}.json").exists():
+            found = replace(found, used=frozenset({"npu"}))
+        how = "failed" if found.failure and not found.tests else "done"
+        self.tell(f"proof: {said} {how}: {self._done(found)}, {found.seconds:.1f} s")
         if number > 1:
             shutil.rmtree(folder, ignore_errors=True)
         return found
 
     def _limits(self) -> str:
-        return f"{self.wish.limits.steps} steps or {self.wish.limits.time_s} s"
+        time_s = f"{self.wish.limits.time_s} s"
+        return time_s if self.are_tests else f"{self.wish.limits.steps} steps or {time_s}"
+
+    def _done(self, found: RunResult) -> str:
+        if self.are_tests:
+            return f"{len(found.passed_tests)} of {len(found.tests)} tests pass"
+        return f"{found.steps} steps"
 
     def _simulated(self, environ: dict[str, str], name: str) -> dict[str, str]:
         # Both sides use the arithmetic of the CPU.

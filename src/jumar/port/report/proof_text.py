@@ -33,11 +33,15 @@ _HEADS = {
         "not proven: the port fails, but the original does not",
         "未通过：迁移后运行失败，原脚本正常",
     ),
+    Verdict.NO_TESTS: Words(
+        "not proven: no test passes with the original", "无法证明：原代码没有一个测试通过"
+    ),
     Verdict.BOTH_FAILED: Words(
         "not proven: both the original and the port fail",
         "无法证明：原脚本与迁移后的脚本均运行失败",
     ),
 }
+_MOST_TESTS = 20
 _ADVICE = {
     Verdict.NOT_DETERMINISTIC: Words(
         "Use fixed random seeds, then try again.",
@@ -64,11 +68,11 @@ _ADVICE = {
 
 def headline(proof: Certificate) -> Words:
     """The verdict in one line."""
+    if proof.tests is not None and proof.verdict in (Verdict.PROVEN, Verdict.TESTS_FAIL):
+        return _tests_headline(proof.tests)
     if proof.verdict is not Verdict.PROVEN:
         return _HEADS[proof.verdict]
     losses, parameters = len(proof.losses), proof.parameters
-    if proof.tests is not None:
-        return _tests_headline(proof.tests)
     if proof.noise is not None and proof.largest > proof.tolerance:
         how = Words(
             "equal within the original's own run-to-run noise",
@@ -98,6 +102,8 @@ def details(proof: Certificate) -> Iterator[Words]:
         yield _difference(Words("First difference inside", "最早出现差异的位置"), proof.origin)
     if proof.difference is not None:
         yield _difference(Words("First difference", "首个差异"), proof.difference)
+    if proof.tests is not None:
+        yield from _broken(proof.tests)
     for side, failure in failures(proof):
         where = f" ({failure.where})" if failure.where else ""
         yield Words(f"{side.en}: {failure.what}{where}", f"{side.zh}：{failure.what}{where}")
@@ -106,8 +112,18 @@ def details(proof: Certificate) -> Iterator[Words]:
         yield _ADVICE[proof.verdict]
 
 
+def _broken(tests: TestCounts) -> Iterator[Words]:
+    for name in tests.broken[:_MOST_TESTS]:
+        yield Words(name, name)
+    more = len(tests.broken) - _MOST_TESTS
+    if more > 0:
+        yield Words(f"and {more} more", f"以及另外 {more} 个")
+
+
 def failures(proof: Certificate) -> Iterator[tuple[Words, Failure]]:
-    """How each side failed, if it did."""
+    """How each side failed, if it did; that tests failed is not a failure of the run."""
+    if proof.tests is not None and proof.tests.original:
+        return
     if proof.original_failure is not None:
         yield Words("Original", "原脚本"), proof.original_failure
     if proof.ported_failure is not None:
@@ -138,9 +154,16 @@ def _circumstances(proof: Certificate) -> Iterator[Words]:
 
 
 def _tests_headline(tests: TestCounts) -> Words:
+    if tests.broken:
+        return Words(
+            f"not proven: {len(tests.broken)} of {_many(tests.original, 'test')} that pass with the "
+            "original fail with the port",
+            f"未通过：原代码通过的 {tests.original} 个测试中，有 {len(tests.broken)} 个在迁移后失败",
+        )
     return Words(
-        f"proven: {_many(tests.passed, 'test')} of the repository pass on both sides",
-        f"已证明：仓库自带的 {tests.passed} 个测试在两侧均通过",
+        f"proven: {_many(tests.passed, 'test passes', 'tests pass')} with the original and with "
+        "the port",
+        f"已证明：{tests.passed} 个测试在原代码和迁移后的代码上均通过",
     )
 
 

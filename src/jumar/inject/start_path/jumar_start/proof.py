@@ -2,8 +2,9 @@
 every step, what each module returned, and the error that ended it. The script is not changed.
 
 Variables: JUMAR_PROOF (a folder for the notes, one file per process), JUMAR_PROOF_ROOT (where the
-script's own source is), JUMAR_PROOF_STEPS and JUMAR_PROOF_TIME_S (end with success after so many
-optimizer steps or seconds), JUMAR_PROOF_CPU (cuda means the CPU)."""
+script's own source is), JUMAR_PROOF_SOURCE (where that was copied from), JUMAR_PROOF_STEPS and JUMAR_PROOF_TIME_S (end with success after so many
+optimizer steps or seconds), JUMAR_PROOF_CPU (cuda means the CPU), JUMAR_PROOF_TESTS (record only how tests
+went)."""
 
 import atexit
 import contextlib
@@ -32,6 +33,7 @@ class Wanted(NamedTuple):
     steps: int
     time_s: float
     on_cpu: bool
+    tests: bool
 
 
 def wanted(environ: Mapping[str, str]) -> Wanted:
@@ -42,12 +44,14 @@ def wanted(environ: Mapping[str, str]) -> Wanted:
         steps=int(environ.get("JUMAR_PROOF_STEPS", "0")),
         time_s=float(environ.get("JUMAR_PROOF_TIME_S", "0")),
         on_cpu=environ.get("JUMAR_PROOF_CPU") == "1",
+        tests=environ.get("JUMAR_PROOF_TESTS") == "1",
     )
 
 
 def install(environ: Mapping[str, str]) -> None:
     """Start as soon as torch is imported."""
     notes = Notes(wanted(environ))
+    _import_from_copy(environ["JUMAR_PROOF_SOURCE"], notes.wanted.root)
     notes.watch_errors()
     after_import("torch", lambda: _begin(notes))
 
@@ -58,7 +62,23 @@ def _begin(notes: "Notes") -> None:
 
         cuda_on_cpu.install()
     _seed()
-    Recorder(notes).install()
+    if not notes.wanted.tests:
+        Recorder(notes).install()
+
+
+def _import_from_copy(source: str, copy: str) -> None:
+    """A source that is installed in place, or on PYTHONPATH, would be run instead of its copy."""
+
+    def moved(path: str) -> str:
+        real = os.path.realpath(path)
+        is_inside = path and os.path.join(real, "").startswith(os.path.join(source, ""))
+        return os.path.join(copy, os.path.relpath(real, source)) if is_inside else path
+
+    sys.path[:] = [moved(path) for path in sys.path]
+    for name, module in list(sys.modules.items()):
+        packages = getattr(module, "MAPPING", None)
+        if name.startswith("__editable__") and isinstance(packages, dict):
+            packages.update({package: moved(path) for package, path in packages.items()})
 
 
 def _seed() -> None:
