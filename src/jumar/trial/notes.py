@@ -53,6 +53,12 @@ def read_run(
     )
 
 
+def events_so_far(notes: Path, kind: str) -> int:
+    """How many events of a kind the busiest process of a run has noted by now."""
+    sign = f'"kind": "{kind}"'
+    return max((path.read_text("utf-8").count(sign) for path in notes.glob("*.jsonl")), default=0)
+
+
 def _tests(processes: list[_Process]) -> dict[str, bool]:
     """Workers note their tests, and so does the process that started them."""
     tests: dict[str, bool] = {}

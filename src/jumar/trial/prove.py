@@ -24,7 +24,7 @@ from jumar.port.proof_tests import MOST_RUNS as MOST_TEST_RUNS
 from jumar.port.proof_tests import are_tests, compare_tests
 from jumar.port.report.summary import Evidence
 from jumar.port.tree import TreeResult
-from jumar.trial.notes import read_run
+from jumar.trial.notes import events_so_far, read_run
 from jumar.trial.process import Command, resolved, run, with_own_python
 from jumar.trial.scratch import check_room, make_copy, placed
 
@@ -156,6 +156,7 @@ class _Stage:
                     folder=folder,
                     time_s=self.wish.limits.time_s,
                     output=file,
+                    tick=lambda seconds: self._tell_progress(said, notes, seconds),
                 )
             )
         found = read_run(notes, folder, ended, device=device, command=words, output=output)
@@ -166,6 +167,14 @@ class _Stage:
         if number > 1:
             shutil.rmtree(folder, ignore_errors=True)
         return found
+
+    def _tell_progress(self, said: str, notes: Path, seconds: float) -> None:
+        done = (
+            f"{events_so_far(notes, 'test')} tests"
+            if self.are_tests
+            else (f"{events_so_far(notes, 'step')} of {self.wish.limits.steps} steps")
+        )
+        self.tell(f"proof: {said} {done} after {seconds:.0f} s")
 
     def _limits(self) -> str:
         time_s = f"{self.wish.limits.time_s} s"

@@ -93,6 +93,9 @@ def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _copied(source: Any, result: Any, *, is_cuda: bool) -> Any:
     """The result of a move: another tensor, unless the source is already there."""
+    if torch.jit.is_tracing():
+        # A trace is checked against a second one, whose tensors are copies of unknown origin.
+        return result
     if result is source and not (is_cuda and source in _moved):
         result = source.clone()
     if is_cuda:
