@@ -61,6 +61,30 @@ def test_notes_name_the_line_and_the_run_ends_after_its_steps_even_if_it_would_g
     assert names == ["weight", "bias"]
 
 
+def test_a_script_that_updates_its_parameters_itself_takes_steps(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\n"
+        "model = torch.nn.Linear(2, 1).cuda()\n"
+        "while True:\n"
+        "    model.zero_grad()\n"
+        "    model(torch.ones(1, 2).cuda()).sum().backward()\n"
+        "    for p in model.parameters():\n"
+        "        p.data.add_(p.grad, alpha=-0.5)\n"
+    )
+    done, notes = run(tmp_path, "train.py", steps=3)
+    assert done.returncode == 0, done.stderr
+    kinds = [note["kind"] for note in notes if note["kind"] != "output"]
+    assert kinds == [
+        "loss",
+        *["parameter", "parameter", "step", "loss"] * 2,
+        "parameter",
+        "parameter",
+        "step",
+    ]
+    digests = {note["digest"] for note in notes if note["what"] == "bias"}
+    assert len(digests) == 3
+
+
 def test_a_process_without_torch_is_left_as_it_is(tmp_path: Path) -> None:
     done, notes = run(tmp_path, "-c", "import sys; print('torch' in sys.modules)")
     assert (done.stdout, notes) == ("False\n", [])

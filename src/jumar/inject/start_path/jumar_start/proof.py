@@ -9,6 +9,7 @@ went)."""
 import atexit
 import contextlib
 import ctypes
+import functools
 import hashlib
 import json
 import os
@@ -173,6 +174,8 @@ class Recorder:
         self._depth = 0
         self._in_backward = False
         self._ended = False
+        self._has_optimizer = False
+        self._passes = 0
         self._roots: Any = weakref.WeakSet()
         self._names: Dict[int, str] = {}
 
@@ -183,6 +186,7 @@ class Recorder:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         self._watch_backward(torch)
+        self._watch_optimizers(torch.optim.Optimizer)
         register_optimizer_step_post_hook(self._after_step)
         module.register_module_forward_pre_hook(self._before_forward)
         # Called also when forward raises, so that the depth stays right.
@@ -195,6 +199,8 @@ class Recorder:
             # A pass inside a pass (checkpointing, a plug-in's internals) is not a new loss.
             if self._in_backward:
                 return run(tensors, *args, **kwargs)
+            if not self._has_optimizer:
+                self._after_own_update()
             for root in tensors if isinstance(tensors, (list, tuple)) else [tensors]:
                 if isinstance(root, torch.Tensor):
                     values, device = _figures(torch, root)[:1], str(root.device)
@@ -207,6 +213,38 @@ class Recorder:
                 self._in_backward = False
 
         torch.autograd.backward = backward
+
+    def _watch_optimizers(self, optimizer: Any) -> None:
+        begin = optimizer.__init__
+
+        @functools.wraps(begin)
+        def init(made: Any, *args: Any, **kwargs: Any) -> None:
+            self._has_optimizer = True
+            begin(made, *args, **kwargs)
+
+        optimizer.__init__ = init
+
+    def _after_own_update(self) -> None:
+        """A script that updates parameters itself has done so when the next pass begins."""
+        import torch
+
+        self._passes += 1
+        if self._passes == 1:
+            return
+        found = [
+            (name, _digest(torch, own), _figures(torch, own), str(own.device))
+            for root in self._roots
+            for name, own in root.named_parameters()
+        ]
+        if not found:
+            return
+        where = self._notes.here()
+        # The order of a set is not that of the other run.
+        for name, digest, values, _ in sorted(found):
+            self._notes.add("parameter", name, where, values=values, digest=digest)
+        self._steps += 1
+        self._notes.add("step", "own update", where, device=found[0][3])
+        self._end_if_enough()
 
     def _before_forward(self, module: Any, inputs: Any) -> None:
         is_new = self._depth == 0 and module not in self._roots
