@@ -72,8 +72,8 @@ def resolved(words: Sequence[str], environ: Mapping[str, str], folder: Path) -> 
 
 
 @contextmanager
-def _leaving_on_term() -> Generator[None]:
-    """SIGTERM must not leave the command or scratch files behind."""
+def leaving_on_term() -> Generator[None]:
+    """A SIGTERM in here leaves neither a command nor scratch files behind."""
 
     def leave(number: int, frame: object) -> None:
         raise SystemExit(128 + number)
@@ -87,7 +87,7 @@ def _leaving_on_term() -> Generator[None]:
 
 def run(command: Command) -> Ended:
     """Run the command; everything it has started ends with it."""
-    with _leaving_on_term():
+    with leaving_on_term():
         return _run(command)
 
 

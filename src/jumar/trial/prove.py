@@ -25,7 +25,7 @@ from jumar.port.proof_tests import are_tests, compare_tests
 from jumar.port.report.summary import Evidence
 from jumar.port.tree import TreeResult
 from jumar.trial.notes import events_so_far, read_run
-from jumar.trial.process import Command, resolved, run, with_own_python
+from jumar.trial.process import Command, leaving_on_term, resolved, run, with_own_python
 from jumar.trial.scratch import check_room, make_copy, placed
 
 Tell = Callable[[str], None]
@@ -50,7 +50,7 @@ def prove(result: TreeResult, wish: Wish, tell: Tell) -> Evidence:
     environ = with_own_python(os.environ)
     words = resolved(wish.words, environ, result.root)
     _check_script(words, result.root)
-    with tempfile.TemporaryDirectory(prefix="jumar-proof-") as place:
+    with leaving_on_term(), tempfile.TemporaryDirectory(prefix="jumar-proof-") as place:
         scratch = Path(place).resolve()
         check_room(result, scratch, copies=3)
         stage = _Stage(result, wish, words, environ, scratch, tell)

@@ -71,9 +71,12 @@ def _import_from_copy(source: str, copy: str) -> None:
     """A source that is installed in place, or on PYTHONPATH, would be run instead of its copy."""
 
     def moved(path: str) -> str:
-        real = os.path.realpath(path)
-        is_inside = path and os.path.join(real, "").startswith(os.path.join(source, ""))
-        return os.path.join(copy, os.path.relpath(real, source)) if is_inside else path
+        real = os.path.realpath(path) if path else ""
+        # The environment of the source may be inside it; that stays where it is.
+        if not _is_in(real, source) or _is_in(real, os.path.realpath(sys.prefix)):
+            return path
+        there = os.path.normpath(os.path.join(copy, os.path.relpath(real, source)))
+        return there if os.path.exists(there) else path
 
     sys.path[:] = [moved(path) for path in sys.path]
     for name, module in list(sys.modules.items()):
@@ -91,6 +94,10 @@ def _seed() -> None:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(SEED)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return os.path.join(path, "").startswith(os.path.join(folder, ""))
 
 
 class Notes:
