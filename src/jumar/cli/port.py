@@ -204,6 +204,8 @@ def _tell(outcome: "Outcome", *, diff: bool, as_json: bool) -> None:
         print(f"{outcome.verdict} ({counted}, {outcome.seconds:.2f} s)")
         _tell_decisions(outcome)
         tell_proof(outcome)
+        if outcome.how_to_prove:
+            print(f"to prove it: {outcome.how_to_prove}")
         if outcome.report_dir is not None:
             print(f"report: {outcome.report_dir / 'report.html'}")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jumar.port.tree import TreeResult
 
 Progress = Callable[[int, int], None]
-RULES_EDITION = 18
+RULES_EDITION = 19
 """Raised whenever a rule or its texts change, so that earlier results are not reused."""
 Witness = Callable[["TreeResult"], "Evidence"]
 """Tries a port before it is written, and returns the result."""
@@ -49,6 +49,8 @@ class Outcome:
     """None if an earlier result was reused."""
     earlier: str = ""
     """The earlier result's report, as JSON."""
+    how_to_prove: str = ""
+    """The command that would prove the port."""
 
     @property
     def json(self) -> str:
@@ -84,7 +86,7 @@ def port_repository(
     """Port a repository and write what was asked for; a witness's evidence goes into the reports."""
     started = time.perf_counter()
     found = scan(source, options.exclude)
-    options = _with_project_file(source, options)
+    asked, options = options, _with_project_file(source, options)
     if target.folder is not None:
         write.check_target(source, target.folder)
     key = _key(source, options, found)
@@ -100,7 +102,8 @@ def port_repository(
 
     result = adaptations(port_tree(source, options, progress=progress))
     seconds = time.perf_counter() - started
-    report = make(result, seconds, witness(result) if witness is not None else None)
+    evidence = witness(result) if witness is not None else None
+    report = make(result, seconds, evidence, _again(source, asked, target, report_dir))
     _write(result, report, target, reports, report_dir, key)
     return Outcome(
         report.verdict.en,
@@ -110,7 +113,22 @@ def port_repository(
         report.seconds,
         reports,
         report,
+        how_to_prove=report.how_to_prove,
     )
+
+
+def _again(
+    source: Path, options: Options, target: Target, report_dir: Path | None
+) -> tuple[str, ...]:
+    """The words of the command that makes this port."""
+    words = ["jumar", "port", str(source)]
+    if target.folder is not None:
+        words += ["-o", str(target.folder)]
+    else:
+        words.append("--in-place" if target.in_place else "--check")
+    if report_dir is not None:
+        words += ["--report", str(report_dir)]
+    return (*words, *options.as_words())
 
 
 def _with_project_file(source: Path, options: Options) -> Options:
@@ -206,4 +224,5 @@ def _reused(folder: Path, key: str, started: float) -> Outcome | None:
         folder / REPORT_FOLDER,
         None,
         text,
+        document["how_to_prove"] or "",
     )

@@ -25,6 +25,7 @@ def document(report: Report) -> dict[str, Any]:
         "format": FORMAT,
         "name": report.name,
         "verdict": report.verdict._asdict(),
+        "how_to_prove": report.how_to_prove or None,
         "summary": {
             "files": report.files,
             "python_files": report.python_files,
