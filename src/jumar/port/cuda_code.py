@@ -247,9 +247,10 @@ def _is_of_cuda(name: str) -> bool:
     if not {"_C", "_ext"}.isdisjoint(name.split(".")):
         return True
     package = package_of(name)
+    known = None if package is None else package.facts()
     return (
-        package is not None
-        and package.severity is Severity.WORK
+        known is not None
+        and known.severity is Severity.WORK
         and name.partition(".")[0] not in _PORTED_PACKAGES
     )
 
