@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jumar.port import branches, edits, guards, helpers, prelude, suppress
+from jumar.port import branches, edits, guards, helpers, prelude, scripted, suppress
 from jumar.port.context import OLD_ASYNC, PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
@@ -143,7 +143,7 @@ def _port(
     proposals: list[tuple[str, Proposal]] = []
     silenced = suppress.lines(source.text)
     for_cuda = guards.left_alone(file)
-    known = [*branches.left_alone(file), *for_cuda]
+    known = [*branches.left_alone(file), *scripted.left_alone(file), *for_cuda]
     for code, outcome in _ask(file, rules):
         if suppress.silences(silenced, code, source, outcome):
             continue
