@@ -223,9 +223,11 @@ def test_sums_that_vary_from_run_to_run_are_told_from_a_difference(
     rc = 0 if verdict == "proven" else 1
     words = ("python", "train.py", "--case", case)
     proof = prove(source, *words, rc=rc, options=("--steps", "2"))["proof"]
-    assert (proof["verdict"], proof["runs"], proof["bitwise"]) == (verdict, 5, False)
+    assert (proof["verdict"], proof["bitwise"]) == (verdict, False)
+    # Two runs that happen to agree are enough to acquit, never to accuse.
+    assert proof["runs"] == 5 or (verdict == "proven" and proof["runs"] > 1)
     if verdict == "proven":
-        assert 0 < proof["noise"] < 1e-3
+        assert proof["runs"] < 5 or 0 < proof["noise"] < 1e-3
         assert proof["difference"] is None
     else:
         assert proof["difference"]["what"] == "loss 1"

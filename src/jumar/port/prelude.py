@@ -50,7 +50,10 @@ def _free(names: Names, wanted: str) -> str:
 def _is_ours(value: object) -> bool:
     if isinstance(value, str):
         return f".{helpers.DEVICE}." in f".{value}"
-    return isinstance(value, ast.AST) and "current_accelerator" in ast.unparse(value)
+    if not isinstance(value, ast.AST):
+        return False
+    text = ast.unparse(value)
+    return "current_accelerator" in text or "get_device_module(" in text
 
 
 def pieces(
@@ -157,9 +160,10 @@ def _lines(
             f' or {torch}.device("cpu")'
         )
     if DEVICE_MODULE in constants:
+        # Not the module of whatever accelerator there is: that of a Mac has few of CUDA's functions.
         yield (
             f"{spelled.device_module} = {torch}.get_device_module("
-            f'{torch}.accelerator.current_accelerator() or "cuda")'
+            f'"npu" if hasattr({torch}, "npu") else "cuda")'
         )
 
 

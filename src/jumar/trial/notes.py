@@ -33,8 +33,8 @@ def read_run(
     notes: Path, root: Path, ended: Ended, *, device: str, command: tuple[str, ...], output: Path
 ) -> RunResult:
     """What a run of the source in `root` recorded."""
-    # A process that starts later has a higher number.
-    paths = sorted(notes.glob("*.jsonl"), key=lambda path: int(path.stem))
+    # Their names begin with the time at which a process had something to note.
+    paths = sorted(notes.glob("*.jsonl"), key=lambda path: int(path.stem.partition("-")[0]))
     processes = [_read(path, root) for path in paths]
     cut = ended.stopped or any(process.cut for process in processes)
     failure = None

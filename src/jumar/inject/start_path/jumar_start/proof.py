@@ -115,7 +115,8 @@ class Notes:
         if self._pid != os.getpid():
             # A forked child has notes of its own.
             self._pid = os.getpid()
-            path = os.path.join(self.wanted.folder, f"{self._pid}.jsonl")
+            # By the time: numbers of processes begin anew at some point.
+            path = os.path.join(self.wanted.folder, f"{time.time_ns()}-{self._pid}.jsonl")
             self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - open until the end
         line = {"rank": _rank(), "kind": kind, "what": what, "where": where, **more}
         self._file.write(json.dumps(line) + "\n")
