@@ -116,8 +116,8 @@ def outcome(trial: Trial, found: dict[str, Any] | str) -> str:
         verdict = "equal" if found["largest"] == 0 else f"equal within {found['largest']:.1g}"
     elif found.get("difference"):
         verdict = f"{verdict}: {found['difference']['what']}, {found['largest']:.1g}"
-    elif found.get("failure"):
-        verdict = f"{verdict}: {found['failure']['what']}"
+    elif found["ported_failure"] or found["original_failure"]:
+        verdict = f"{verdict}: {(found['ported_failure'] or found['original_failure'])['what']}"
     return f"| {last['original']} | {last['ported']} | {verdict} |"
 
 

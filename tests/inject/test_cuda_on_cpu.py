@@ -15,7 +15,9 @@ def run(
 ) -> tuple["subprocess.CompletedProcess[str]", list[dict[str, object]]]:
     notes = folder / "notes"
     notes.mkdir()
-    environ = noted(plain_environment(), notes=notes, root=folder, limits=Limits(steps, 200))
+    environ = noted(
+        plain_environment(), notes=notes, source=folder, root=folder, limits=Limits(steps, 200)
+    )
     done = subprocess.run(
         [sys.executable, *words],
         env=cuda_on_cpu(environ, devices=2),
@@ -30,6 +32,11 @@ def run(
 
 def test_what_scripts_call_works_on_the_cpu(tmp_path: Path) -> None:
     done, _ = run(tmp_path, str(SCRIPTS / "cuda_surface.py"))
+    assert done.stdout == "all is well\n", done.stderr
+
+
+def test_scripts_of_torch_jit_compile_and_compute(tmp_path: Path) -> None:
+    done, _ = run(tmp_path, str(SCRIPTS / "cuda_scripted.py"))
     assert done.stdout == "all is well\n", done.stderr
 
 
@@ -52,6 +59,30 @@ def test_notes_name_the_line_and_the_run_ends_after_its_steps_even_if_it_would_g
     assert [note["where"] for note in notes if note["kind"] == "loss"] == ["train.py:6"] * 3
     names = [note["what"] for note in notes if note["kind"] == "parameter"][:2]
     assert names == ["weight", "bias"]
+
+
+def test_a_script_that_updates_its_parameters_itself_takes_steps(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\n"
+        "model = torch.nn.Linear(2, 1).cuda()\n"
+        "while True:\n"
+        "    model.zero_grad()\n"
+        "    model(torch.ones(1, 2).cuda()).sum().backward()\n"
+        "    for p in model.parameters():\n"
+        "        p.data.add_(p.grad, alpha=-0.5)\n"
+    )
+    done, notes = run(tmp_path, "train.py", steps=3)
+    assert done.returncode == 0, done.stderr
+    kinds = [note["kind"] for note in notes if note["kind"] != "output"]
+    assert kinds == [
+        "loss",
+        *["parameter", "parameter", "step", "loss"] * 2,
+        "parameter",
+        "parameter",
+        "step",
+    ]
+    digests = {note["digest"] for note in notes if note["what"] == "bias"}
+    assert len(digests) == 3
 
 
 def test_a_process_without_torch_is_left_as_it_is(tmp_path: Path) -> None:

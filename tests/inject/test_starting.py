@@ -1,8 +1,9 @@
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
+from subprocess import CompletedProcess, run
 
 from jumar.inject.starting import Limits, first_on_path, noted
 
@@ -41,8 +42,31 @@ def test_a_parameter_is_named_by_the_outermost_of_the_modules_that_were_called(
 ) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
-    done = plain(ROOTS, **noted({}, notes=notes, root=tmp_path, limits=Limits(1, 0)))
+    done = plain(
+        ROOTS, **noted({}, notes=notes, source=tmp_path, root=tmp_path, limits=Limits(1, 0))
+    )
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for file in notes.iterdir() for line in file.read_text().splitlines()]
     names = [line["what"] for line in lines if line["kind"] == "parameter"]
     assert names == ["0." * 12 + "weight", "0." * 12 + "bias"]
+
+
+def test_what_is_installed_in_place_is_imported_from_the_copy(tmp_path: Path) -> None:
+    source, copy, notes = (tmp_path / name for name in ("source", "copy", "notes"))
+    for folder in (source / "src", source / "data", copy / "src", notes):
+        folder.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(source)
+    given = [source / "src", tmp_path / "link", source / "data", tmp_path / "source-of-others"]
+    environ = noted(
+        {"PYTHONPATH": os.pathsep.join(map(str, given))},
+        notes=notes,
+        source=source,
+        root=copy,
+        limits=Limits(1, 0),
+    )
+    words = [sys.executable, "-c", "import json, sys; print(json.dumps(sys.path))"]
+    done = run(words, env=environ, capture_output=True, text=True, timeout=60, check=True)
+    path = json.loads(done.stdout)
+    at = path.index(str(copy / "src"))
+    # Only what the copy has, and only what is in the source, is taken from it.
+    assert path[at : at + 4] == [str(copy / "src"), str(copy), *map(str, given[2:])]

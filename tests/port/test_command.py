@@ -29,8 +29,41 @@ def source(tmp_path: Path) -> Path:
 def test_a_port_exits_with_0_and_says_where_the_report_is(source: Path, tmp_path: Path) -> None:
     done = jumar_port(source, "-o", tmp_path / "out")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("ready (2 edits in 1 file,")
+    assert done.stdout.startswith("ported, not run yet (2 edits in 1 file,")
     assert str(tmp_path / "out/jumar-report/report.html") in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"main.py": "loss.backward()", "lib.py": "loss.backward()"}, "python main.py"),
+        (
+            {"tools/train_net.py": "loss.backward()", "net.py": "def f(): pass"},
+            "python tools/train_net.py",
+        ),
+        ({"go.py": "Trainer(model)\nif __name__ == '__main__': go()", "a.py": ""}, "python go.py"),
+        ({"train.py": "if __name__ == '__main__': engine.go()"}, "python train.py"),
+        ({"net.py": "", "tests/test_net.py": "loss.backward()"}, "python -m pytest tests"),
+        ({"net.py": ""}, "python YOUR_TRAINING_SCRIPT.py"),
+    ],
+)
+def test_a_port_that_nobody_ran_names_the_command_that_would_prove_it(
+    tmp_path: Path, files: dict[str, str], words: str
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / "a source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"import torch\n{text}\n")
+    done = jumar_port(
+        tmp_path / "a source", "-o", tmp_path / "out", "--json", "--npu-only", "--ignore", "JP9"
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["verdict"]["code"] == "ported"
+    assert document["how_to_prove"] == (
+        f"jumar port '{tmp_path}/a source' -o {tmp_path}/out --npu-only --ignore JP9 "
+        f"--prove -- {words}"
+    )
 
 
 def test_json_is_the_only_thing_on_stdout(source: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import jumar.port
 from jumar.cli.port import command
 from jumar.port import Mode, Options, port_text
-from jumar.port.cuda_packages import PACKAGES
+from jumar.port.cuda_packages import PACKAGES, TABLE
 from jumar.port.packages import NAMED_FOR_CUDA
 from jumar.port.rules import OTHER_TITLES, RULES, titles
 
@@ -53,7 +53,8 @@ def test_each_rule_does_what_its_section_shows(section: str) -> None:
 def test_a_code_means_one_thing() -> None:
     codes = [*OTHER_TITLES, *(rule.code for rule in RULES)]
     assert len(codes) == len(set(codes))
-    named = {code for file in ROOM.rglob("*.py") for code in CODE.findall(file.read_text("utf-8"))}
+    files = [*ROOM.rglob("*.py"), TABLE]
+    named = {code for file in files for code in CODE.findall(file.read_text("utf-8"))}
     assert named == set(codes)
 
 
@@ -67,7 +68,10 @@ def test_the_page_has_one_entry_for_each_code_and_no_other() -> None:
     assert dict(told) == expected
     assert set(re.findall(r"^\| (JP\d+) \| [^|]+ \| [^|]+ \|$", PAGE, re.MULTILINE)) == packages
     for package in PACKAGES:
-        assert f"| {package.code} | `{package.module}` | {package.advice.en} |" in PAGE
+        assert f"| {package.code} | `{package.module}` | {package.now.advice.en} |" in PAGE
+        for version, facts in package.before:
+            row = f"| `{package.module}` | {'.'.join(map(str, version))} | {facts.why.en} |"
+            assert row in PAGE
 
 
 def test_the_pages_name_only_options_that_the_command_has() -> None:

@@ -1,11 +1,12 @@
 """Files beside Python: only what is surely a device changes, nothing else of the file."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from jumar.port import Mode, Options
+from jumar.port import Mode, Options, port_text, port_tree
 from jumar.port.files import (
     config,
     docker,
@@ -19,6 +20,12 @@ from jumar.port.scan import FileKind, kind_of
 
 NPU = Options(mode=Mode.NPU_ONLY)
 ANY = Options()
+_ITS = 'torch.accelerator.current_accelerator() or "cuda"'
+ITS = f"$(python -c 'import torch; print({_ITS})' || echo cuda)"
+BACKEND = (
+    "$(python -c 'import torch; print(torch.distributed.get_default_backend_for_device("
+    f"{_ITS}))' || echo nccl)"
+)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +48,10 @@ ANY = Options()
         'sbatch --export="CUDA_VISIBLE_DEVICES=0" run.sh',
         'cards="CUDA_VISIBLE_DEVICES=-1"',
         "torchrun --nproc_per_node gpus train.py",
+        "cmake -DUSE_DEVICE=cuda -B build",
+        "docker build --build-arg DEVICE=cuda .",
+        "make DEVICE=cuda",
+        "accelerate launch --multi_gpu train.py",
     ],
 )
 def test_shell_lines_without_a_device_stay(line: str) -> None:
@@ -63,22 +74,44 @@ def test_shell_lines_without_a_device_stay(line: str) -> None:
             'export CUDA_VISIBLE_DEVICES="$1" ASCEND_RT_VISIBLE_DEVICES="$1"',
             'export ASCEND_RT_VISIBLE_DEVICES="$1"',
         ),
-        ("python t.py --device cuda", "python t.py --device npu", "python t.py --device npu"),
+        ("python t.py --device cuda", f"python t.py --device {ITS}", "python t.py --device npu"),
+        ("python3 t.py --device cuda", f"python3 t.py --device {ITS.replace('python', 'python3')}",
+         "python3 t.py --device npu"),
+        ('python t.py --cuda_device "cuda"', f'python t.py --cuda_device "{ITS}"', 'python t.py --cuda_device "npu"'),
+        ("DEVICE=${1:-cuda}", f"DEVICE=${{1:-{ITS}}}", "DEVICE=${1:-npu}"),
+        ("export DEVICE='cuda:1'", f'export DEVICE="{ITS}:1"', "export DEVICE='npu:1'"),
+        ("CUDA_VISIBLE_DEVICES=$(seq -s, 0 $((N-1)))",
+         'CUDA_VISIBLE_DEVICES=$(seq -s, 0 $((N-1))) ASCEND_RT_VISIBLE_DEVICES="$CUDA_VISIBLE_DEVICES"',
+         "ASCEND_RT_VISIBLE_DEVICES=$(seq -s, 0 $((N-1)))"),
+        ("export CUDA_VISIBLE_DEVICES=`pick 2` && go",
+         'export CUDA_VISIBLE_DEVICES=`pick 2`; export ASCEND_RT_VISIBLE_DEVICES="$CUDA_VISIBLE_DEVICES" && go',
+         "export ASCEND_RT_VISIBLE_DEVICES=`pick 2` && go"),
+        ("CUDA_VISIBLE_DEVICES=${GPUS:-0,1} A=1 python t.py",
+         "CUDA_VISIBLE_DEVICES=${GPUS:-0,1} ASCEND_RT_VISIBLE_DEVICES=${GPUS:-0,1} A=1 python t.py",
+         "ASCEND_RT_VISIBLE_DEVICES=${GPUS:-0,1} A=1 python t.py"),
+        ('CUDA_VISIBLE_DEVICES="${A[*]} 1"x python t.py',
+         'CUDA_VISIBLE_DEVICES="${A[*]} 1"x ASCEND_RT_VISIBLE_DEVICES="${A[*]} 1"x python t.py',
+         'ASCEND_RT_VISIBLE_DEVICES="${A[*]} 1"x python t.py'),
+        ("env CUDA_VISIBLE_DEVICES=$(pick) python t.py",
+         "env CUDA_VISIBLE_DEVICES=$(pick) ASCEND_RT_VISIBLE_DEVICES=$(pick) python t.py",
+         "env ASCEND_RT_VISIBLE_DEVICES=$(pick) python t.py"),
+        ("export CUDA_VISIBLE_DEVICES", "export CUDA_VISIBLE_DEVICES ASCEND_RT_VISIBLE_DEVICES",
+         "export ASCEND_RT_VISIBLE_DEVICES"),
         (
             'screen -X stuff "CUDA_VISIBLE_DEVICES=1 python3 t.py"',
             'screen -X stuff "CUDA_VISIBLE_DEVICES=1 ASCEND_RT_VISIBLE_DEVICES=1 python3 t.py"',
             'screen -X stuff "ASCEND_RT_VISIBLE_DEVICES=1 python3 t.py"',
         ),
-        ("python t.py --device=cuda:1", "python t.py --device=npu:1", "python t.py --device=npu:1"),
-        ("python t.py --devices cuda:0 cuda:1 -x", "python t.py --devices npu:0 npu:1 -x",
+        ("python t.py --device=cuda:1", f"python t.py --device={ITS}:1", "python t.py --device=npu:1"),
+        ("python t.py --devices cuda:0 cuda:1 -x", "python t.py --devices cuda:0 cuda:1 -x",
          "python t.py --devices npu:0 npu:1 -x"),
         (
             "python t.py --dist-backend 'nccl' \\",
-            "python t.py --dist-backend 'hccl' \\",
+            f'python t.py --dist-backend "{BACKEND}" \\',
             "python t.py --dist-backend 'hccl' \\",
         ),
-        ("python t.py train.device=cuda", "python t.py train.device=npu", "python t.py train.device=npu"),
-        ("  --backend nccl \\", "  --backend hccl \\", "  --backend hccl \\"),
+        ("python t.py train.device=cuda", f"python t.py train.device={ITS}", "python t.py train.device=npu"),
+        ("  --backend nccl \\", f"  --backend {BACKEND} \\", "  --backend hccl \\"),
         ('cards="CUDA_VISIBLE_DEVICES=$ids"',
          'cards="CUDA_VISIBLE_DEVICES=$ids ASCEND_RT_VISIBLE_DEVICES=$ids"',
          'cards="ASCEND_RT_VISIBLE_DEVICES=$ids"'),
@@ -99,6 +132,31 @@ def test_shell_lines_with_a_device(line: str, portable: str, npu: str) -> None:
     assert shell.port(f"{line}\n", ANY)[0] == f"{portable}\n"
     assert shell.port(f"{line}\n", NPU)[0] == f"{npu}\n"
     assert shell.port(f"{portable}\n", ANY)[0] == f"{portable}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ssh node 'python t.py --device cuda'\n",
+        "bash -c '\n  python t.py --device cuda\n'\n",
+        "python t.py --devices cuda:0 cuda:1\n",
+        "CUDA_VISIBLE_DEVICES=$(cat <<END\n0\nEND\n) python t.py\n",
+    ],
+)
+def test_shell_text_that_cannot_ask_for_the_device_stays_and_is_told(text: str) -> None:
+    ported, edits = shell.port(text, ANY)
+    assert ported == text
+    assert [f.severity.value for f in edits.findings] == ["work"]
+
+
+def test_a_script_asks_for_the_device_after_quotes_comments_and_documents() -> None:
+    text = "# don't\necho \"it's\"\ncat <<'END'\ndon't\nEND\npython t.py --device cuda\n"
+    ported, edits = shell.port(text, ANY)
+    assert ported == text.replace("device cuda", f"device {ITS}")
+    assert not edits.findings
+    older, edits = shell.port(text, Options(torch=(2, 1)))
+    assert older == text
+    assert [(f.line, f.advice.en) for f in edits.findings] == [(6, "on NPUs: --device npu")]
 
 
 def test_shell_reports_what_has_no_counterpart() -> None:
@@ -128,8 +186,51 @@ def test_shell_reports_what_has_no_counterpart() -> None:
     ],
 )  # fmt: skip
 def test_configuration(suffix: str, before: str, after: str) -> None:
+    assert config.port(before, NPU, suffix)[0] == after
+    same, edits = config.port(before, ANY, suffix)
+    assert same == before
+    assert [f.severity.value for f in edits.findings] == (["work"] if before != after else [])
+
+
+def test_a_configuration_tells_what_to_write_for_npus() -> None:
+    text = "train: {device: cuda:1, dist_backend: nccl}\ncmd: torchrun t.py --device cuda\n"
+    _, edits = config.port(text, ANY, ".yaml")
+    assert [f.advice.en for f in edits.findings] == [
+        "on NPUs: device: npu:1",
+        "on NPUs: dist_backend: hccl",
+        "on NPUs: --device npu",
+    ]
+
+
+def test_settings_written_in_python_ask_torch_without_further_names() -> None:
+    text = "n = 1\ndevice = 'cuda'\nrun = dict(device=f'cuda:{n}', backend='nccl')\n"
+    ported = port_text(text, ANY).text
+    asked = '(torch.accelerator.current_accelerator() or torch.device("cpu")).type'
+    assert ported.split("\n")[2:5] == [
+        "n = 1",
+        f"device = {asked}",
+        f"run = dict(device={asked} + f':{{n}}', "
+        "backend=torch.distributed.get_default_backend_for_device("
+        'torch.accelerator.current_accelerator() or "cpu"))',
+    ]
+    assert port_text(ported, ANY).text == ported
+    old = port_text(text, Options(torch=(2, 1)))
+    assert old.text == text
+    assert [f.advice.en for f in old.findings] == [
+        "on NPUs: 'npu'",
+        "on NPUs: f'npu:{n}'",
+        "on NPUs: 'hccl'",
+    ]
+
+
+def test_a_build_server_names_its_jobs_as_it_likes(tmp_path: Path) -> None:
+    text = "matrix:\n  - device: cuda\n"
+    paths = (".github/workflows/docker.yml", ".gitlab-ci.yml", "train.yml")
+    for path in paths:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
     for options in (NPU, ANY):
-        assert config.port(before, options, suffix)[0] == after
+        assert [r.path for r in port_tree(tmp_path, options).results] == ["train.yml"]
 
 
 def test_variables_in_a_configuration_are_set_for_both() -> None:
@@ -145,11 +246,24 @@ def test_documents_change_in_shell_blocks_only() -> None:
         "Run on cuda with --device cuda.\n\n```bash\npython train.py --device cuda\n```\n\n"
         '```python\nx.to("cuda")\n```\n\n```\nGPU output --device cuda\n```\n'
     )
-    ported, edits = document.port(text, ANY)
+    ported, edits = document.port(text, NPU)
     assert ported == text.replace(
         "```bash\npython train.py --device cuda", "```bash\npython train.py --device npu"
     )
     assert len(edits.changes) == 1
+
+
+def test_documents_of_portable_code_keep_the_device_and_are_listed() -> None:
+    text = (
+        "Or `--device cuda:0`.\n\n```sh\nlab train \\\n  --device cuda\n```\n\n"
+        '```python\nrun("--device cuda")\n```\n\nImpl is cuda.\n'
+    )
+    same, edits = document.port(text, ANY)
+    assert same == text
+    assert sorted((f.line, f.severity.value, f.advice.en) for f in edits.findings) == [
+        (1, "info", "on NPUs: --device npu:0"),
+        (5, "info", "on NPUs: --device npu"),
+    ]
 
 
 def test_requirements_are_reported_not_changed() -> None:
@@ -184,7 +298,7 @@ triton = 1
         (3, "flash-attn", "work"),
         (6, "xformers", "info"),
         (8, "xformers", "info"),
-        (10, "deepspeed", "limit"),
+        (10, "deepspeed", "work"),
     ]
 
 
@@ -201,7 +315,7 @@ def test_requirements_of_a_setup_file_are_reported_and_extras_only_mentioned() -
         "[options.extras_require]\nbnb =\n    bitsandbytes\n"
     )
     found = [(f.line, f.subject, f.severity.value) for f in requirements.of_setup(text).findings]
-    assert found == [(5, "deepspeed", "limit"), (9, "bitsandbytes", "info")]
+    assert found == [(5, "deepspeed", "info"), (9, "bitsandbytes", "info")]
     assert requirements.of_setup("no section\n").findings == []
 
 
@@ -251,18 +365,62 @@ def test_notebook_without_a_device_is_byte_identical_and_porting_twice_is_once()
     plain = _book("import torch\nprint(1)")
     assert _port_book(plain, ANY) == plain
     once = _port_book(_book("import torch", "x.cuda()", "!python t.py --device cuda"), ANY)
-    assert "--device npu" in once
+    assert f"!python t.py --device {ITS}" in json.loads(once)["cells"][3]["source"]
     assert _port_book(once, ANY) == once
 
 
-def test_notebook_in_a_layout_that_cannot_be_repeated_is_left_and_reported() -> None:
-    odd = _book("import torch\nx.cuda()").replace('"nbformat": 4', '"nbformat":   4')
-    text, result = notebook.port(odd, ANY, "n.ipynb", Project(Path(), []))
-    assert text == odd
-    assert "JP504" in {f.code for f in result.findings}
-    assert (
-        notebook.port("not json torch", ANY, "n.ipynb", Project(Path(), []))[0] == "not json torch"
+@pytest.mark.parametrize("indent", [None, 1, 3])
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_only_the_changed_sources_of_a_notebook_are_written(
+    indent: int | None, ascii_only: bool
+) -> None:
+    book = json.loads(_book("import torch\nx.cuda()", "y = '显卡'\ny.cuda()"))
+    book["cells"][1]["outputs"] = [{"data": {"source": ["x"]}, "n": 1e-05}]
+    text = json.dumps(book, indent=indent, ensure_ascii=ascii_only)
+    text = text.replace('"nbformat": 4', '"nbformat":   4').replace("1e-05", "0.00001")
+    ported = _port_book(text, NPU)
+    added = re.compile(r'"import torch_npu\\n",\s*')
+    assert len(added.findall(ported)) == 1
+    assert added.sub("", ported) == text.replace(".cuda()", ".npu()")
+
+
+def test_cells_with_magic_are_code_shell_or_told() -> None:
+    text = _book(
+        "%%time\nimport torch\nx.cuda()",
+        "%%bash\nCUDA_VISIBLE_DEVICES=0 python t.py --device cuda",
+        "%env CUDA_VISIBLE_DEVICES=1\n%run t.py --device cuda",
+        "%%writefile net.py\ny.cuda()",
+        "pip install cuda-thing\n",
     )
+    done, result = notebook.port(text, NPU, "n.ipynb", Project(Path(), []))
+    assert ["".join(c["source"]) for c in json.loads(done)["cells"]][1:] == [
+        "%%time\nimport torch\nimport torch_npu\nx.npu()",
+        "%%bash\nASCEND_RT_VISIBLE_DEVICES=0 python t.py --device npu",
+        "%env ASCEND_RT_VISIBLE_DEVICES=1\n%run t.py --device npu",
+        "%%writefile net.py\ny.cuda()",
+        "pip install cuda-thing\n",
+    ]
+    assert [f.source for f in result.findings] == ["%%writefile net.py", "pip install cuda-thing"]
+    portable, result = notebook.port(text, ANY, "n.ipynb", Project(Path(), []))
+    assert "%env CUDA_VISIBLE_DEVICES=1\n%env ASCEND_RT_VISIBLE_DEVICES=1\n" in [
+        "".join(c["source"][:2]) for c in json.loads(portable)["cells"]
+    ]
+    assert "%run t.py --device cuda" in [f.source for f in result.findings]
+    assert _port_book(portable, ANY) == portable
+
+
+def test_a_notebook_with_cuda_is_always_in_the_report(tmp_path: Path) -> None:
+    (tmp_path / "broken.ipynb").write_text("not json torch cuda")
+    (tmp_path / "words.ipynb").write_text(_book("import torch\nname = 'my cuda notes'"))
+    (tmp_path / "pictures.ipynb").write_text(
+        _book("import torch\nx.cuda()").replace(
+            '"outputs": []', f'"outputs": ["{"p" * 5_000_000}"]'
+        )
+    )
+    (tmp_path / "other.ipynb").write_text(_book("import torch\nx = 1"))
+    results = {r.path: r for r in port_tree(tmp_path, ANY).results if r.changes or r.findings}
+    assert sorted(results) == ["broken.ipynb", "pictures.ipynb", "words.ipynb"]
+    assert results["pictures.ipynb"].ported is not None
 
 
 def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
@@ -305,9 +463,9 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("pip install 'colbert-ai[torch,faiss-gpu]'", "install"),
         ("pip install faiss-cpu", ""),
         ("pip install torch --index-url https://x/whl/nightly/cu126", "install"),
-        ("  --optim paged_adamw_32bit \\", "optim"),
+        ("  --optim paged_adamw_32bit \\", "bitsandbytes: optim"),
         ("  --optim adamw_torch \\", ""),
-        ("python t.py --load_in_4bit --lr 1", "load_in"),
+        ("python t.py --load_in_4bit --lr 1", "bitsandbytes: load_in"),
         ("python t.py --load_in_4bit False", ""),
         ("python t.py --attn_implementation=flash_attention_2", "flash_attention_2"),
     ],
@@ -321,7 +479,7 @@ def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str)
 @pytest.mark.parametrize(
     ("line", "ported", "subject"),
     [
-        ("distributed_type: MULTI_GPU", "distributed_type: MULTI_NPU", ""),
+        ("distributed_type: MULTI_GPU", "distributed_type: MULTI_GPU", ""),
         ("distributed_type: FSDP", "distributed_type: FSDP", ""),
         ("    nvidia.com/gpu: 1", "    nvidia.com/gpu: 1", "nvidia.com/gpu"),
         ("  - driver: nvidia", "  - driver: nvidia", "nvidia"),
@@ -329,10 +487,10 @@ def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str)
         ("_target_: mine.Trainer", "_target_: mine.Trainer", ""),
         ("accelerator: gpu", "accelerator: gpu", "accelerator: gpu"),
         ("accelerator: cpu", "accelerator: cpu", ""),
-        ("optim: paged_adamw_8bit", "optim: paged_adamw_8bit", "optim"),
-        ('  "optim": "paged_adamw_32bit",', '  "optim": "paged_adamw_32bit",', "optim"),
+        ("optim: paged_adamw_8bit", "optim: paged_adamw_8bit", "bitsandbytes: optim"),
+        ('  "optim": "paged_adamw_32bit",', '  "optim": "paged_adamw_32bit",', "bitsandbytes: optim"),
         ("optim: adamw_torch", "optim: adamw_torch", ""),
-        ("load_in_4bit: true", "load_in_4bit: true", "load_in"),
+        ("load_in_4bit: true", "load_in_4bit: true", "bitsandbytes: load_in"),
         ("load_in_4bit: false", "load_in_4bit: false", ""),
         ("attn_implementation: flash_attention_2", "attn_implementation: flash_attention_2", "flash_attention_2"),
         ("attn_implementation: sdpa", "attn_implementation: sdpa", ""),
@@ -342,6 +500,13 @@ def test_configurations_of_other_tools(line: str, ported: str, subject: str) -> 
     text, edits = config.port(f"a: 1\n{line}\n", ANY, ".yaml")
     assert text == f"a: 1\n{ported}\n"
     assert [f.subject for f in edits.findings] == ([subject] if subject else [])
+
+
+def test_accelerate_starts_npus_by_either_name() -> None:
+    assert (
+        config.port("distributed_type: MULTI_GPU\n", NPU, ".yaml")[0]
+        == "distributed_type: MULTI_NPU\n"
+    )
 
 
 def test_an_image_that_is_built_on_cuda_is_told() -> None:

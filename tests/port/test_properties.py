@@ -40,6 +40,17 @@ expression = st.one_of(
         "dist.init_process_group({})".format, st.sampled_from(['"nccl"', '"gloo"', "backend"])
     ),
     st.builds("print({})".format, device),
+    st.sampled_from(
+        [
+            "amp.autocast(False)",
+            "scaler()",
+            'patch("torch.cuda.is_available", return_value=True)',
+            'patch.object(torch.cuda, "device_count", new=f)',
+            "x.to(memory_format=torch.channels_last)",
+            "torch.cuda.get_device_capability()[0] > 7",
+            "torch.version.cuda",
+        ]
+    ),
     st.builds("{{{}: {}}}".format, device, name),
 )
 nested = st.recursive(
@@ -58,6 +69,18 @@ statement = st.one_of(
     nested,
     st.builds("device = {}".format, nested),
     st.builds("if {}: pass".format, nested),
+    st.builds("if {}: {}".format, nested, nested),
+    st.builds("with {}: pass".format, nested),
+    st.builds("match device.type:\n    case {}: {}".format, st.just('"cuda"'), nested),
+    st.builds("class K(Enum):\n    A = {}\n    B = 'cpu'".format, device),
+    st.sampled_from(
+        [
+            "from torch.cuda import amp, nvtx",
+            "from torch.cuda.amp import GradScaler as scaler, autocast",
+            "from torch.cuda.amp import *",
+            "torch.cuda.is_available = lambda: False",
+        ]
+    ),
     st.builds("def h(a, device={}): return a".format, device),
     st.builds("# a comment about cuda {}".format, st.text("abc中文é\t", max_size=8)),
     st.builds("y = {}  # 注释 cuda".format, nested),

@@ -62,7 +62,7 @@ def test_a_yaml_file_is_what_its_content_says(tmp_path: Path) -> None:
     (source / "conda_env_gpu.yml").write_text(conda)
     (source / "env.yaml").write_text("device: cuda\n")
     (source / "pyproject.toml").write_text('[project]\ndependencies = ["flash-attn"]\n')
-    assert codes(port_tree(source, Options())) == ["JP506", "JP506"]
+    assert codes(port_tree(source, Options())) == ["JP506", "JP503", "JP506"]
     assert result_of(source, "env.yaml") == b"device: npu\n"
 
 

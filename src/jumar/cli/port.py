@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FOLDER = click.Path(path_type=Path)
 _BAR = 30
+_MOST_DECISIONS = 10
 
 
 @click.command()
@@ -201,6 +202,22 @@ def _tell(outcome: "Outcome", *, diff: bool, as_json: bool) -> None:
         edits = "1 edit" if outcome.changes == 1 else f"{outcome.changes:,} edits"
         counted = f"{edits} in {files_text(outcome.changed_files)}"
         print(f"{outcome.verdict} ({counted}, {outcome.seconds:.2f} s)")
+        _tell_decisions(outcome)
         tell_proof(outcome)
+        if outcome.how_to_prove:
+            print(f"to prove it: {outcome.how_to_prove}")
         if outcome.report_dir is not None:
             print(f"report: {outcome.report_dir / 'report.html'}")
+
+
+def _tell_decisions(outcome: "Outcome") -> None:
+    """What needs work, one line per decision; limits and notes are in the report."""
+    work = [d for d in outcome.decisions if d["severity"] == "work" and not d["in_tests"]]
+    for decision in work[:_MOST_DECISIONS]:
+        count = sum(not place["in_tests"] for place in decision["places"])
+        print(f"  {decision['title']['en']}: {count} {'place' if count == 1 else 'places'}")
+    if len(work) > _MOST_DECISIONS:
+        print(f"  and {len(work) - _MOST_DECISIONS} more")
+    in_tests = sum(place["in_tests"] for d in outcome.decisions for place in d["places"])
+    if in_tests:
+        print(f"  in tests: {in_tests} {'place' if in_tests == 1 else 'places'}")

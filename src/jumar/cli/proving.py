@@ -57,7 +57,7 @@ def tell_proof(outcome: "Outcome") -> None:
     print(proof_text.headline(proof).en)
     for words in proof_text.details(proof):
         print(f"  {words.en}")
-    for place in (proof.origin, proof.difference, proof.failure):
+    for place in (proof.origin, proof.difference, proof.original_failure, proof.ported_failure):
         if place is not None and place.source:
             print(f"    {place.where}  {place.source}")
     sys.stdout.flush()

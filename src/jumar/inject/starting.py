@@ -30,16 +30,41 @@ class Limits(NamedTuple):
     time_s: int
 
 
-def noted(environ: Mapping[str, str], *, notes: Path, root: Path, limits: Limits) -> Dict[str, str]:
-    """`environ` that writes notes of what the source in `root` computes to the folder `notes`."""
+def noted(
+    environ: Mapping[str, str], *, notes: Path, source: Path, root: Path, limits: Limits
+) -> Dict[str, str]:
+    """`environ` that writes notes of what the copy of `source` in `root` computes to `notes`."""
     return {
         **first_on_path(environ, START_PATH),
         "JUMAR_PROOF": str(notes),
         "JUMAR_PROOF_ROOT": str(root),
+        "JUMAR_PROOF_SOURCE": str(source),
         "JUMAR_PROOF_STEPS": str(limits.steps),
         "JUMAR_PROOF_TIME_S": str(limits.time_s),
         # The same order of sets in every run.
         "PYTHONHASHSEED": "0",
+        **_same_sums(environ),
+    }
+
+
+def with_test_results(environ: Mapping[str, str]) -> Dict[str, str]:
+    """A noted `environ` in which pytest notes its tests, and nothing else is noted or limited."""
+    plugin = "-p jumar_start.test_results"
+    options = f"{environ.get('PYTEST_ADDOPTS', '')} {plugin}".strip()
+    return {**environ, "PYTEST_ADDOPTS": options, "JUMAR_PROOF_TESTS": "1"}
+
+
+def _same_sums(environ: Mapping[str, str]) -> Dict[str, str]:
+    """The same order of every sum: a fixed number of threads, and kernels that do not choose anew."""
+    threads = environ.get("OMP_NUM_THREADS", "1")
+    return {
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "OMP_DYNAMIC": "FALSE",
+        "MKL_DYNAMIC": "FALSE",
+        "MKL_CBWR": "AUTO,STRICT",
+        "KMP_DETERMINISTIC_REDUCTION": "TRUE",
     }
 
 

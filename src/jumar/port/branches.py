@@ -1,15 +1,18 @@
 """Code that already supports NPUs: in an `if` chain with a branch for them, CUDA's branch and the rest stay.
 
-`if device == "cuda": … elif device == "npu": …` and the like, however it is phrased."""
+`if device == "cuda": … elif device == "npu": …` and the like, however it is phrased; also one after the
+other, where each returns."""
 
 import ast
 import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from jumar.port.context import PythonFile
 
 _NPU = re.compile(r"(?:^|[^a-z])npu(?:$|[^a-z])", re.IGNORECASE)
 _CUDA = re.compile(r"cuda", re.IGNORECASE)
+_LEAVES = (ast.Return, ast.Raise)
 
 
 def left_alone(file: PythonFile) -> list[tuple[int, int]]:
@@ -32,7 +35,35 @@ def left_alone(file: PythonFile) -> list[tuple[int, int]]:
             if for_cuda and any(_NPU.search(o) and not _CUDA.search(o) for o in others):
                 start, _ = file.span(branch.test)
                 spans.append((start, file.span(branch.body[-1])[1]))
+    for node in ast.walk(file.tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            spans += _one_after_the_other(node.body, file)
     return spans
+
+
+def _one_after_the_other(body: list[ast.stmt], file: PythonFile) -> Iterator[tuple[int, int]]:
+    """`if is_npu(): return …` and what follows it, and a branch for CUDA that leaves before it."""
+    for place, statement in enumerate(body):
+        if not _is_for_npus(statement, file):
+            continue
+        if place + 1 < len(body) and isinstance(statement.body[-1], _LEAVES):
+            yield file.span(body[place + 1])[0], file.span(body[-1])[1]
+        for above in body[:place]:
+            if isinstance(above, ast.If) and isinstance(above.body[-1], _LEAVES):
+                asked = file.text(above.test)
+                if _CUDA.search(asked) and not _NPU.search(asked) and not above.orelse:
+                    yield file.span(above)
+
+
+def _is_for_npus(statement: ast.stmt, file: PythonFile) -> TypeGuard[ast.If]:
+    """Whether this is a branch for NPUs alone; a negated question is not."""
+    if not isinstance(statement, ast.If):
+        return False
+    asked = file.text(statement.test)
+    negated = any(
+        isinstance(n, (ast.Not, ast.NotEq, ast.NotIn, ast.Or)) for n in ast.walk(statement.test)
+    )
+    return bool(_NPU.search(asked)) and not _CUDA.search(asked) and not negated
 
 
 def _goes_on_from_above(node: ast.If, file: PythonFile) -> bool:

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from jumar.port.homes import Home
 from jumar.port.names import Names, Scope
 from jumar.port.options import Options
 from jumar.port.prelude import Spelling
 from jumar.port.project import OWN, Project
-from jumar.port.records import Effort, Kind, Piece, Proposal, Remark, Severity, Words
+from jumar.port.records import Effort, Guard, Kind, Piece, Proposal, Remark, Severity, Words
 from jumar.port.source import Source
 
 # Before 3.12, the parser guesses where the parts of an f-string are.
@@ -40,6 +41,10 @@ class PythonFile:
     project: Project
     say: Spelling
     """How this file writes torch and the prelude's names."""
+    answers: dict[tuple[str, str], bool] = field(default_factory=dict[tuple[str, str], bool])
+    """Questions about the whole file that several nodes ask, with their answers."""
+    guards: dict[ast.AST, Guard] | None = None
+    """The checks for CUDA that stay, once they are known (`guards.py`)."""
     _is_configuration: bool | None = None
     _qualified: dict[ast.AST, str | None] = field(default_factory=dict[ast.AST, "str | None"])
     _spans: dict[ast.AST, tuple[int, int]] = field(default_factory=dict[ast.AST, tuple[int, int]])
@@ -141,6 +146,11 @@ class PythonFile:
             ),
             None,
         )
+
+    @property
+    def home(self) -> Home:
+        """Where this file imports helper modules from."""
+        return self.project.home(self.path)
 
     @property
     def is_configuration(self) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from jumar.port.context import PythonFile
 from jumar.port.cuda_packages import Package
 from jumar.port.packages import NAMED_FOR_CUDA, imported, package_of
-from jumar.port.records import Severity
 
 _BUILDS = re.compile(r"\b(?:CUDAExtension|create_extension|BuildExtension)\b")
 _GPU_NAMED = re.compile(r"cuda|gpu", re.IGNORECASE)
@@ -160,4 +159,4 @@ def _is_flag(value: ast.AST | None, file: PythonFile) -> bool:
 
 def _cuda_only(dotted: str) -> Package | None:
     package = package_of(dotted)
-    return package if package is not None and package.severity is Severity.WORK else None
+    return package if package is not None and package.guards_cuda else None

@@ -5,10 +5,12 @@ import re
 from enum import Enum, auto
 
 from jumar.port.context import PythonFile
+from jumar.port.labels import PLATFORMS, beside, is_label, name_called
 
 _NAMED_DEVICE = re.compile(r"device|(?:^|_)dev$|^map_location$|^accelerator_type$", re.IGNORECASE)
 _NOT_DEVICE = re.compile(
-    r"visible|device_(?:count|num|order|map|ids?|list|index|module)|num_device", re.IGNORECASE
+    r"visible|device_(?:count|num|order|maps|ids?|list|index|module|platform|backend|vendor)|num_device",
+    re.IGNORECASE,
 )
 _TOLD_DEVICE = re.compile(r"\bdevice\b", re.IGNORECASE)
 _OPTION_MAKERS = ("add_argument", "option", "add_option", "Option", "Argument", "Field", "field")
@@ -29,7 +31,9 @@ _LOGGERS = frozenset(
 )
 _FOREIGN = frozenset({"ctranslate2", "faster_whisper", "jax", "onnxruntime", "tensorflow", "tvm"})
 """Packages with their own devices; none of them knows torch's NPU names."""
-_OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "npu", "meta", "hpu", "mlu", "tpu"})
+_ALLOWED = re.compile(r"allowed|supported|valid|known|choices|available|options", re.IGNORECASE)
+_OF_A_VENDOR = re.compile(r"nvidia|amd|rocm", re.IGNORECASE)
+OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "npu", "meta", "hpu", "mlu", "tpu"})
 
 TEXT_ARGUMENTS = {
     "torch.device": 0,
@@ -77,6 +81,8 @@ def is_device_name(name: str) -> bool:
 def role(node: ast.expr, file: PythonFile, *, certain: bool) -> Role | None:
     """The role of an expression; `certain` literals are devices unless they are prose."""
     parent = file.parent(node)
+    if is_label(node, parent, file):
+        return None
     found = _role_at(node, parent, file)
     if found is None and certain and not _is_prose(node, parent, file):
         return Role.TEXT
@@ -96,7 +102,7 @@ def _role_at(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> Role |
         return Role.TEXT if _default(node, parent) else None
     if isinstance(parent, ast.Return):
         return Role.TEXT if _returned(parent, file) else None
-    if isinstance(parent, ast.Compare):
+    if isinstance(parent, (ast.Compare, ast.MatchValue)):
         return Role.COMPARED if _compared(node, parent, file) else None
     if isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
         return _in_sequence(parent, file)
@@ -154,8 +160,7 @@ def _chosen(called: ast.expr, file: PythonFile) -> str:
 
 def _is_fallback(call: ast.Call, position: int) -> bool:
     """Whether an argument is the default of `get("device", …)`."""
-    function = call.func
-    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    called = name_called(call)
     key = 1 if called == "getattr" else 0
     if called not in ("get", "getenv", "pop", "setdefault", "getattr") or position != key + 1:
         return False
@@ -189,8 +194,7 @@ def _keyword(keyword: ast.keyword, file: PythonFile) -> Role | None:
 
 
 def _makes_device_option(call: ast.Call, file: PythonFile) -> bool:
-    maker = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    if maker not in _OPTION_MAKERS:
+    if name_called(call) not in _OPTION_MAKERS:
         return False
     texts = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
     if any(is_device_name(text.lstrip("-").replace("-", "_")) for text in texts):
@@ -208,19 +212,9 @@ def _makes_device_option(call: ast.Call, file: PythonFile) -> bool:
 
 def _assigned(node: ast.Assign | ast.AnnAssign | ast.NamedExpr, file: PythonFile) -> bool:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    if (node.value is not None and _beside_cpu(node.value)) or _is_member_beside_cpu(node, file):
+    if node.value is not None and _beside_cpu(node.value):
         return True
     return any(is_device(target, file) or _flows(target, file) for target in targets)
-
-
-def _is_member_beside_cpu(
-    node: ast.Assign | ast.AnnAssign | ast.NamedExpr, file: PythonFile
-) -> bool:
-    """Whether this is one of `class Device(Enum): CUDA = "cuda"; CPU = "cpu"`."""
-    owner = file.parent(node)
-    return isinstance(owner, ast.ClassDef) and any(
-        isinstance(other, ast.Assign) and _beside_cpu(other.value) for other in owner.body
-    )
 
 
 def _flows(target: ast.expr, file: PythonFile) -> bool:
@@ -248,10 +242,22 @@ def is_map_location(holder: ast.Dict, file: PythonFile) -> bool:
     )
 
 
+def _is_device_map(holder: ast.Dict, file: PythonFile) -> bool:
+    """Whether a dictionary says which part of a model goes where: `device_map={"": "cuda"}`."""
+    parent = file.parent(holder)
+    if isinstance(parent, ast.keyword):
+        return parent.arg == "device_map"
+    return isinstance(parent, ast.Assign) and any(
+        isinstance(t, ast.Name) and t.id == "device_map" for t in parent.targets
+    )
+
+
 def _in_dict(node: ast.expr, holder: ast.Dict, file: PythonFile) -> Role | None:
     if is_map_location(holder, file):
         return Role.TEXT
     if node in holder.values:
+        if _is_device_map(holder, file):
+            return Role.TEXT
         key = holder.keys[holder.values.index(node)]
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             return Role.TEXT if is_device_name(key.value) else None
@@ -275,17 +281,35 @@ def _returned(node: ast.Return, file: PythonFile) -> bool:
     function = file.enclosing_function(node)
     if function is None:
         return False
-    if is_device_name(function.name):
-        return True
-    return any(
-        isinstance(n, ast.Return) and isinstance(n.value, ast.Constant) and n.value.value == "cpu"
-        for n in ast.walk(function)
+    others = [n.value for n in ast.walk(function) if isinstance(n, ast.Return) and n.value]
+    if any(beside(PLATFORMS, other) for other in others):
+        return False
+    return is_device_name(function.name) or any(
+        isinstance(other, ast.Constant) and other.value == "cpu" for other in others
     )
 
 
-def _compared(node: ast.expr, compare: ast.Compare, file: PythonFile) -> bool:
+def _matched(pattern: ast.MatchValue, file: PythonFile) -> bool:
+    """Whether `case "cuda"` is asked of a device; what is inside another pattern is not."""
+    holder = file.parent(pattern)
+    holder = file.parent(holder) if isinstance(holder, ast.MatchOr) else holder
+    match = file.parent(holder) if isinstance(holder, ast.match_case) else None
+    return isinstance(match, ast.Match) and is_device(match.subject, file)
+
+
+def _compared(node: ast.expr, compare: ast.Compare | ast.MatchValue, file: PythonFile) -> bool:
+    if isinstance(compare, ast.MatchValue):
+        return _matched(compare, file)
     others = [o for o in (compare.left, *compare.comparators) if o is not node]
-    return any(is_device(other, file) for other in others)
+    return any(is_device(other, file) for other in others) and not _tells_vendor(compare, file)
+
+
+def _tells_vendor(compare: ast.Compare, file: PythonFile) -> bool:
+    """Whether this is `is_nvidia = device == "cuda"`."""
+    holder = file.parent(compare)
+    return isinstance(holder, ast.Assign) and any(
+        isinstance(t, ast.Name) and _OF_A_VENDOR.search(t.id) for t in holder.targets
+    )
 
 
 def _in_sequence(holder: ast.List | ast.Tuple | ast.Set, file: PythonFile) -> Role | None:
@@ -298,7 +322,9 @@ def _in_sequence(holder: ast.List | ast.Tuple | ast.Set, file: PythonFile) -> Ro
         return Role.CHOICE if _compared(holder, parent, file) else None
     if isinstance(parent, ast.Subscript):
         is_type = (file.name(parent.value) or "").endswith("Literal")
-        return Role.CHOICE if is_type and _beside_cpu(holder) else None
+        return (
+            Role.CHOICE if is_type and _beside_cpu(holder) and _types_device(parent, file) else None
+        )
     if (
         isinstance(parent, ast.Call)
         and isinstance(parent.func, ast.Attribute)
@@ -306,6 +332,8 @@ def _in_sequence(holder: ast.List | ast.Tuple | ast.Set, file: PythonFile) -> Ro
         and is_device(parent.func.value, file)
     ):
         return Role.CHOICE
+    if isinstance(parent, (ast.Assign, ast.AnnAssign)) and _beside_cpu(holder):
+        return _in_named_list(holder, parent)
     if isinstance(parent, (ast.List, ast.Tuple)) and _beside_cpu(parent):
         return Role.TEXT
     if isinstance(parent, ast.Call) and len(parent.args) == 2 and parent.args[1] is holder:
@@ -316,17 +344,34 @@ def _in_sequence(holder: ast.List | ast.Tuple | ast.Set, file: PythonFile) -> Ro
     return Role.TEXT if _beside_cpu(holder) else None
 
 
+def _in_named_list(
+    holder: ast.List | ast.Tuple | ast.Set, assign: ast.Assign | ast.AnnAssign
+) -> Role | None:
+    """The role in a list with a name: the values that are allowed, or devices to go through."""
+    targets = assign.targets if isinstance(assign, ast.Assign) else [assign.target]
+    name = next((t.id if isinstance(t, ast.Name) else t.attr for t in targets
+                 if isinstance(t, (ast.Name, ast.Attribute))), "")  # fmt: skip
+    if not isinstance(holder, ast.Set) and not _ALLOWED.search(name):
+        return Role.TEXT
+    return Role.CHOICE if _NAMED_DEVICE.search(name) else None
+
+
+def _types_device(literal: ast.Subscript, file: PythonFile) -> bool:
+    """Whether `Literal[…]` is the type of something that holds a device."""
+    for around in file.ancestors(literal):
+        if isinstance(around, ast.arg):
+            return is_device_name(around.arg)
+        if isinstance(around, (ast.Assign, ast.AnnAssign)):
+            targets = around.targets if isinstance(around, ast.Assign) else [around.target]
+            return any(is_device(target, file) for target in targets)
+        if isinstance(around, ast.stmt):
+            return False
+    return False
+
+
 def _beside_cpu(node: ast.expr) -> bool:
     """Whether another device, such as "cpu", is an alternative in the same expression."""
-    if isinstance(node, ast.IfExp):
-        parts = [node.body, node.orelse]
-    elif isinstance(node, ast.BoolOp):
-        parts = node.values
-    elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        parts = node.elts
-    else:
-        return isinstance(node, ast.Constant) and node.value in _OTHER_DEVICES
-    return any(_beside_cpu(part) for part in parts)
+    return beside(OTHER_DEVICES, node)
 
 
 def is_device(node: ast.AST, file: PythonFile) -> bool:
@@ -365,10 +410,7 @@ def _call_yields_device(node: ast.Call, file: PythonFile) -> bool:
 
 def _is_prose(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> bool:
     if isinstance(parent, ast.Call):
-        function = parent.func
-        called = (
-            function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-        )
+        called = name_called(parent)
         of_text = called in (
             "replace",
             "split",

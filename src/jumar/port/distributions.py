@@ -3,8 +3,9 @@
 import re
 from dataclasses import dataclass, replace
 
-from jumar.port.packages import package_of
+from jumar.port.packages import base_name, of_distribution
 from jumar.port.records import Effort, Severity, Words
+from jumar.port.versions import newest
 
 CODE = "JP506"
 _NAME = re.compile(r"^\s*-?\s*[\"']?(?P<name>[A-Za-z0-9][\w.-]*)")
@@ -14,52 +15,8 @@ _CUDA_BUILD = re.compile(
 _GPU_BUILD = re.compile(
     r"^\s*-?\s*[\"']?(?P<name>(?:onnxruntime|tensorflow|faiss|paddlepaddle|mindspore|dgl)-(?:gpu|cu\d+))"
 )
-
-_MODULES: dict[str, str] = {
-    "flash-attn": "flash_attn",
-    "flash_attn": "flash_attn",
-    "xformers": "xformers",
-    "apex": "apex",
-    "bitsandbytes": "bitsandbytes",
-    "triton": "triton",
-    "pynvml": "pynvml",
-    "gputil": "GPUtil",
-    "nvidia-ml-py": "pynvml",
-    "nvidia-ml-py3": "pynvml",
-    "nvtx": "nvtx",
-    "nvidia-dali": "nvidia.dali",
-    "detectron2": "detectron2.engine",
-    "neural-renderer-pytorch": "neural_renderer",
-    "spconv": "spconv",
-    "deepspeed": "deepspeed",
-    "cupy": "cupy",
-    "tensorrt": "tensorrt",
-    "torch2trt": "torch2trt",
-    "torch-tensorrt": "torch_tensorrt",
-    "pycuda": "pycuda",
-    "transformer-engine": "transformer_engine",
-    "mamba-ssm": "mamba_ssm",
-    "causal-conv1d": "causal_conv1d",
-    "torch-scatter": "torch_scatter",
-    "torch-sparse": "torch_sparse",
-    "liger-kernel": "liger_kernel",
-    "unsloth": "unsloth",
-    "auto-gptq": "auto_gptq",
-    "autoawq": "awq",
-    "cpm-kernels": "cpm_kernels",
-    "gsplat": "gsplat",
-    "natten": "natten",
-    "nerfacc": "nerfacc",
-    "vllm": "vllm",
-    "dgl": "dgl",
-    "ctranslate2": "ctranslate2",
-    "fbgemm-gpu": "fbgemm_gpu",
-    "nemo-toolkit": "nemo",
-    "tensor-parallel": "tensor_parallel",
-    "torchdrug": "torchdrug",
-    "torchrec": "torchrec",
-}
-"""Distribution names, as in requirement files, to the modules they install."""
+_MARKER = re.compile(r"[;@#]")
+"""What follows the versions: a condition, an address, a comment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +38,14 @@ def tied(requirement: str) -> Tied | None:
     """What to report about one requirement; None for most."""
     match = _NAME.match(requirement)
     name = match["name"].lower() if match else ""
-    base = re.sub(r"-cu(?:da)?\d+\w*$", "", name)
-    module = _MODULES.get(base) or _MODULES.get(base.replace("_", "-"))
-    package = package_of(module) if module else None
+    package = of_distribution(name)
     if package is not None:
-        return Tied(base, package.why, package.advice, package.severity, package.effort)
+        versions = _MARKER.split(requirement[match.end() :] if match else "")[0]
+        facts = package.facts(newest(versions))
+        if facts is None:
+            return None
+        found = Tied(base_name(name), facts.why, facts.advice, facts.severity, facts.effort)
+        return found.when_optional() if package.installs_anywhere else found
     if _CUDA_BUILD.search(requirement) or _GPU_BUILD.match(requirement):
         return Tied(
             name or requirement.strip(),

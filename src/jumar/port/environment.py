@@ -9,6 +9,7 @@ COUNTERPARTS = {
     "CUDA_LAUNCH_BLOCKING": "ASCEND_LAUNCH_BLOCKING",
     "PYTORCH_CUDA_ALLOC_CONF": "PYTORCH_NPU_ALLOC_CONF",
     "NCCL_SOCKET_IFNAME": "HCCL_SOCKET_IFNAME",
+    "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES",
 }
 """Variables whose values mean the same with the other name."""
 
@@ -33,6 +34,14 @@ _WITHOUT_EFFECT = {
     ),
     "NCCL_BUFFSIZE": Words("set HCCL_BUFFSIZE, in MB", "请设置 HCCL_BUFFSIZE（MB）"),
 }
+FOR_GPUS = Words("This setting is for NVIDIA GPUs.", "该设置只适用于 NVIDIA GPU。")
+
+
+def on_npus(setting: str) -> Words:
+    """What to write on NPUs instead of a setting for GPUs that stays."""
+    return Words(f"on NPUs: {setting}", f"在 NPU 上请使用 {setting}")
+
+
 SLURM_GPUS = re.compile(r"SLURM_(?:GPUS(?:_ON_NODE|_PER_NODE|_PER_TASK)?|JOB_GPUS|STEP_GPUS)")
 SLURM_GPUS_WORDS = (
     Words(

@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from jumar.port import device_roles
 from jumar.port.context import PythonFile
-from jumar.port.prelude import ACCELERATOR, TORCH_NPU
+from jumar.port.prelude import ACCELERATOR, TORCH, TORCH_NPU
 from jumar.port.records import Piece, Proposal
 
 _PLAIN = re.compile(r"cuda(?::\d+)?|gpu:\d+")
@@ -138,11 +138,9 @@ def npu(found: Literal, file: PythonFile) -> Proposal:
 
 
 def portable(found: Literal, file: PythonFile, used_as: device_roles.Role) -> Proposal:
-    """The same device on whichever accelerator the machine has.
-
-    A configuration names one device: it becomes the NPU's."""
+    """The same device on whichever accelerator the machine has."""
     if file.is_configuration:
-        return npu(found, file)
+        return _setting(found, file)
     name = file.say.accelerator
     node = found.node
     start, _ = file.span(node)
@@ -160,6 +158,17 @@ def portable(found: Literal, file: PythonFile, used_as: device_roles.Role) -> Pr
     if call is not None:
         return _formatted(found, call, file)
     return file.change(node, file.insert(start, "f"), word, needs=(ACCELERATOR,))
+
+
+def _setting(found: Literal, file: PythonFile) -> Proposal:
+    """A value among settings, which get no further names: some readers take every name as one."""
+    torch = file.say.torch
+    asked = f'({torch}.accelerator.current_accelerator() or {torch}.device("cpu")).type'
+    start, end = file.span(found.node)
+    quote = file.source.text[end - 1]
+    rest = file.source.text[found.word[1] : end]
+    text = asked if rest == quote else f"{asked} + {found.prefix}{quote}{rest}"
+    return file.change(found.node, Piece(start, end, text), needs=(TORCH,))
 
 
 def _alone(node: ast.expr, file: PythonFile) -> bool:

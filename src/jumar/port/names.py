@@ -7,6 +7,8 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from jumar.port.npu_api import SAME_NAME, TENSOR_TYPES
+
 Bound = str | ast.AST | None
 """An imported dotted name, an assigned expression, a definition or parameter, or unknown."""
 
@@ -15,6 +17,9 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LEAVES = frozenset({ast.Load, ast.Store, ast.Del, int, str, type(None)})
 """Values in a node without children to visit."""
 MAX_HOPS = 20
+_AMP = frozenset({"autocast", "custom_bwd", "custom_fwd", "GradScaler"})
+OFFERED = {"torch.cuda": SAME_NAME | TENSOR_TYPES, "torch.cuda.amp": _AMP, "torch.amp": _AMP}
+"""What a star import of torch's modules provides."""
 
 
 @dataclass(slots=True, eq=False)
@@ -126,6 +131,8 @@ class Names:
 
     def _from_stars(self, name: str) -> str | None:
         for module in self.stars:
+            if name in OFFERED.get(module, ()):
+                return f"{module}.{name}"
             dotted = self.external(f"{module}.{name}")
             if dotted is not None and dotted != f"{module}.{name}":
                 return dotted

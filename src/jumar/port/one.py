@@ -8,6 +8,7 @@ from jumar.port import distributions
 from jumar.port.files import config, docker, document, features, notebook, requirements, shell
 from jumar.port.files.lines import LineEdits
 from jumar.port.options import Options
+from jumar.port.packages import of_distribution
 from jumar.port.project import Project
 from jumar.port.python import TRACES, PortedText, port_text
 from jumar.port.records import Effort, FileResult, Finding, Kind, Severity, Words
@@ -16,8 +17,15 @@ from jumar.port.source import Source, Undecodable, read
 
 MAX_PYTHON_BYTES = 4_000_000
 MAX_TEXT_BYTES = 1_000_000
+MAX_NOTEBOOK_BYTES = 64_000_000
+"""Most of a large notebook is pictures."""
+_LIMITS = {FileKind.CONFIG: MAX_TEXT_BYTES, FileKind.NOTEBOOK: MAX_NOTEBOOK_BYTES}
 _YAML = frozenset({".yml", ".yaml"})
 _MANIFESTS = {"pyproject.toml": requirements.of_project, "setup.cfg": requirements.of_setup}
+_BUILD_SERVERS = re.compile(
+    r"\.(?:github|circleci|buildkite|gitlab|travis|woodpecker|drone|gitlab-ci|ci)(?:/|\.ya?ml$)"
+    r"|(?:azure-pipelines|appveyor|buildspec|cloudbuild)[\w-]*\.ya?ml$"
+)
 _IN_CHINESE = {CANNOT_BE_READ: "无法读取", NOT_A_PLAIN_FILE: "不是普通文件"}
 _WIDE_TRACES = re.compile(rb"t\0o\0r\0c\0h|c\0u\0d\0a")
 """The same in UTF-16, which is reported instead of read."""
@@ -40,9 +48,8 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
         )
     if not _is_worth_reading(found, data):
         return None
-    limit = MAX_TEXT_BYTES if found.kind is FileKind.CONFIG else MAX_PYTHON_BYTES
-    if len(data) > limit:
-        return _too_large(found, len(data)) if found.kind is FileKind.PYTHON else None
+    if len(data) > _LIMITS.get(found.kind, MAX_PYTHON_BYTES):
+        return _too_large(found, len(data)) if found.kind is not FileKind.CONFIG else None
     try:
         source = read(data, python=found.kind is FileKind.PYTHON)
     except Undecodable as error:
@@ -52,7 +59,7 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
     if found.kind is FileKind.NOTEBOOK:
         text, ported = notebook.port(source.text, options, found.path, project)
         return _result(found, source, text, ported, project)
-    return _plain(found, source, options)
+    return _plain(found, source, options, project)
 
 
 def _is_worth_reading(found: Found, data: bytes) -> bool:
@@ -101,11 +108,15 @@ def _result(
         source.encode(text) if text != source.text else None,
         ported.uses,
         ported.imports,
-        tuple((project.import_root(found.path), module) for module in ported.helpers),
+        tuple(
+            (folder, module)
+            for module in ported.helpers
+            for folder in project.home(found.path).folders
+        ),
     )
 
 
-def _plain(found: Found, source: Source, options: Options) -> FileResult | None:
+def _plain(found: Found, source: Source, options: Options, project: Project) -> FileResult | None:
     text, edits = source.text, LineEdits()
     suffix = os.path.splitext(found.path)[1].lower()
     kind = found.kind
@@ -114,7 +125,9 @@ def _plain(found: Found, source: Source, options: Options) -> FileResult | None:
     if kind is FileKind.SHELL and options.wants(shell.CODE):
         text, edits = shell.port(text, options)
     elif kind is FileKind.CONFIG and options.wants(config.CODE):
-        text, edits = config.port(text, options, suffix)
+        text, edits = config.port(
+            text, options, suffix, is_for_builds=_BUILD_SERVERS.match(found.path) is not None
+        )
         declared = _MANIFESTS.get(os.path.basename(found.path))
         if declared is not None and options.wants(distributions.CODE):
             edits.findings += declared(source.text).findings
@@ -124,14 +137,21 @@ def _plain(found: Found, source: Source, options: Options) -> FileResult | None:
         edits = requirements.findings(text)
     elif kind is FileKind.DOCKER and options.wants(docker.CODE):
         edits = docker.findings(text)
-    if not edits.changes and not edits.findings:
+    findings = [f for f in edits.findings if not _installs_itself(f, project)]
+    if not edits.changes and not findings:
         return None
     return FileResult(
         found.path,
         tuple(edits.changes),
-        tuple(sorted(edits.findings, key=lambda f: f.line)),
+        tuple(sorted(findings, key=lambda f: f.line)),
         source.encode(text) if text != source.text else None,
     )
+
+
+def _installs_itself(found: Finding, project: Project) -> bool:
+    """Whether a requirement or a command installs the repository's own package."""
+    package = of_distribution(found.subject)
+    return package is not None and project.own_modules.has(package.module.partition(".")[0])
 
 
 def _finding(
@@ -150,8 +170,8 @@ def _problem(found: Found, code: str, en: str, zh: str) -> FileResult:
 
 def _too_large(found: Found, size: int) -> FileResult:
     why = Words(
-        f"The file is {size / 1e6:.0f} MB and was not parsed as Python.",
-        f"文件大小为 {size / 1e6:.0f} MB，未按 Python 解析。",
+        f"The file is {size / 1e6:.0f} MB, too large to be read.",
+        f"文件大小为 {size / 1e6:.0f} MB，过大，未读取。",
     )
     advice = Words(
         "it was copied unchanged; a file of this size is usually generated: port its generator",

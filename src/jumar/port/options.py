@@ -58,6 +58,21 @@ class Options:
         """Whether the target's torch has a usable `torch.accelerator`."""
         return self.torch >= OLDEST_ACCELERATOR
 
+    def as_words(self) -> tuple[str, ...]:
+        """The options of the command line that mean these choices."""
+        words = ["--npu-only"] if self.npu_only else []
+        plain = Options()
+        if self.torch != plain.torch:
+            words += ["--torch", "{}.{}".format(*self.torch)]
+        if self.chip != plain.chip:
+            words += ["--chip", self.chip]
+        for name in ("select", "ignore", "exclude"):
+            words += [word for value in getattr(self, name) for word in (f"--{name}", value)]
+        if self.distributed:
+            words += ["--distributed", self.distributed]
+        words += [f"--{name}" for name in ("modelarts", "xihe") if getattr(self, name)]
+        return tuple(words)
+
     def wants(self, code: str) -> bool:
         """Whether the rule of this code was chosen."""
         if any(code.startswith(prefix) for prefix in self.ignore):

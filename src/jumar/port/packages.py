@@ -1,18 +1,17 @@
 """What an import brings in, and which CUDA-only package it belongs to.
 
-Packages that are neither in the table (`cuda_packages.py`) nor named for CUDA (`knn_cuda`) are not
+Packages that are neither in the table (`packages.tsv`) nor named for CUDA (`knn_cuda`) are not
 known to be tied to it and are not reported."""
 
 import ast
 import re
 
-from jumar.port.cuda_packages import PACKAGES, Package, package
-from jumar.port.records import Effort, Severity
+from jumar.port.cuda_packages import PACKAGES, Facts, Package
+from jumar.port.records import Effort, Severity, Words
 
 NAMED_FOR_CUDA = "JP626"
 _NAMED_FOR_CUDA = re.compile(r"_cuda(?:_|$)|^cuda(?:_(?:ext|lib|kernel|op)s?)?$")
-_PARTLY_COMPILED = frozenset({"detectron2.layers", "torchvision.ops"})
-"""Modules in which only a few operators are not plain torch."""
+_CUDA_SUFFIX = re.compile(r"-cu(?:da)?\d+\w*$")
 
 
 def imported(node: ast.AST) -> list[str]:
@@ -30,28 +29,44 @@ def package_of(dotted: str) -> Package | None:
     root = dotted.partition(".")[0]
     for known in _BY_ROOT.get(root, ()):
         if dotted == known.module or dotted.startswith(f"{known.module}."):
-            harmless = known.module in _PARTLY_COMPILED and not _is_compiled(dotted)
-            return None if harmless else known
+            return known if not known.only or _has_part(dotted, known.only) else None
     return _named_for_cuda(root) if _NAMED_FOR_CUDA.search(root) else None
 
 
+def of_distribution(name: str) -> Package | None:
+    """The record of what a requirement installs, by the distribution's name."""
+    return BY_DISTRIBUTION.get(plain(base_name(name)))
+
+
+def base_name(name: str) -> str:
+    """A distribution's name without the CUDA version that some have (`cupy-cuda12x`)."""
+    return _CUDA_SUFFIX.sub("", name)
+
+
+def plain(name: str) -> str:
+    """A distribution's name in the one spelling that packaging tools compare."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def _named_for_cuda(module: str) -> Package:
-    return package(
-        NAMED_FOR_CUDA,
-        module,
-        Severity.WORK,
-        Effort.HOURS,
-        "use an equivalent in torch or torch_npu, or rewrite the operator in Ascend C",
-        "请改用 torch 或 torch_npu 的等价算子，或用 Ascend C 重写",
+    why = Words(
         f"{module} has CUDA in its name: its compiled kernels do not run on NPUs.",
         f"{module} 是 CUDA 编译的算子，NPU 无法运行。",
     )
+    advice = Words(
+        "use an equivalent in torch or torch_npu, or rewrite the operator in Ascend C",
+        "请改用 torch 或 torch_npu 的等价算子，或用 Ascend C 重写",
+    )
+    facts = Facts(Severity.WORK, Effort.HOURS, why, advice)
+    return Package(NAMED_FOR_CUDA, module, facts, guards_cuda=True)
 
 
-def _is_compiled(dotted: str) -> bool:
-    return any(part in dotted.lower() for part in ("nms", "roi", "deform"))
+def _has_part(dotted: str, parts: tuple[str, ...]) -> bool:
+    return any(part in dotted.lower() for part in parts)
 
 
 _BY_ROOT: dict[str, list[Package]] = {}
 for _one in PACKAGES:
     _BY_ROOT.setdefault(_one.module.partition(".")[0], []).append(_one)
+BY_DISTRIBUTION = {plain(name): one for one in PACKAGES for name in one.distributions}
+"""The rows of the table by the names in requirement lists."""

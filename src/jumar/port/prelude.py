@@ -5,10 +5,11 @@ Portable code asks torch for the accelerator of the machine; for a torch without
 plug-in right after torch."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from jumar.port import helpers
+from jumar.port.homes import Home
 from jumar.port.names import Names
 from jumar.port.options import Options
 from jumar.port.records import Piece
@@ -48,8 +49,11 @@ def _free(names: Names, wanted: str) -> str:
 
 def _is_ours(value: object) -> bool:
     if isinstance(value, str):
-        return value.startswith(f"{helpers.DEVICE}.")
-    return isinstance(value, ast.AST) and "current_accelerator" in ast.unparse(value)
+        return f".{helpers.DEVICE}." in f".{value}"
+    if not isinstance(value, ast.AST):
+        return False
+    text = ast.unparse(value)
+    return "current_accelerator" in text or "get_device_module(" in text
 
 
 def pieces(
@@ -58,10 +62,11 @@ def pieces(
     names: Names,
     source: Source,
     options: Options,
+    home: Callable[[], Home],
 ) -> Iterator[tuple[Piece, str]]:
     """The insertions that define the needed names, each with the need it serves.
 
-    `needs` are (name, offset of the place that uses it)."""
+    `needs` are (name, offset of the place that uses it); `home` says where helpers come from."""
     first: dict[str, int] = {}
     for need, offset in needs:
         first[need] = min(offset, first.get(need, offset))
@@ -77,7 +82,7 @@ def pieces(
         return
     line = source.line_of(min(wanted))
     torch = _torch_above(tree, line)
-    lines = list(_lines(constants, names, options, torch is not None))
+    lines = list(_lines(constants, names, options, torch is not None, home))
     if not lines:
         return
     if torch is None or torch in tree.body:
@@ -125,7 +130,11 @@ def _known(names: Names, constant: str) -> bool:
 
 
 def _lines(
-    constants: list[str], names: Names, options: Options, torch_known: bool
+    constants: list[str],
+    names: Names,
+    options: Options,
+    torch_known: bool,
+    home: Callable[[], Home],
 ) -> Iterator[str]:
     spelled = spelling(names)
     if not options.has_accelerator and constants:
@@ -138,7 +147,7 @@ def _lines(
             )
             if c in constants
         )
-        yield f"from {helpers.DEVICE} import {imported}"
+        yield f"from {home().module(helpers.DEVICE)} import {imported}"
         return
     torch = spelled.torch
     if not torch_known:
@@ -151,9 +160,10 @@ def _lines(
             f' or {torch}.device("cpu")'
         )
     if DEVICE_MODULE in constants:
+        # Not the module of whatever accelerator there is: that of a Mac has few of CUDA's functions.
         yield (
             f"{spelled.device_module} = {torch}.get_device_module("
-            f'{torch}.accelerator.current_accelerator() or "cuda")'
+            f'"npu" if hasattr({torch}, "npu") else "cuda")'
         )
 
 

@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from jumar.port.homes import Home, Homes
 from jumar.port.names import Bound, import_base
+from jumar.port.own_modules import OwnModules
 from jumar.port.source import Undecodable, read
+from jumar.port.versions import Newest
 
 OWN = "::"
 """Marks a name that is defined in the repository itself: `::utils/net.py::Net`."""
@@ -39,6 +42,10 @@ class Project:
         }
         self.cuda_classes: frozenset[str] = frozenset()
         """Classes of the repository that define a `cuda` method themselves; see `look_around`."""
+        self._homes: Homes | None = None
+        self.own_modules = OwnModules(self._files)
+        self.pins: dict[str, Newest] = {}
+        """The newest versions that requirement lists allow, by top-level module; see `pins.py`."""
         self._surfaces: dict[str, Surface] = {}
         self._trees: dict[str, tuple[str, ast.Module]] = {}
         self._found: dict[tuple[str, str], str | None] = {}
@@ -71,12 +78,14 @@ class Project:
         folder = PurePosixPath(path).parent
         return "" if str(folder) == "." else ".".join(folder.parts)
 
-    def import_root(self, path: str) -> str:
-        """The folder from which Python would import the package that holds a file."""
-        folder = PurePosixPath(path).parent
-        while str(folder) != "." and f"{folder}/__init__.py" in self._files:
-            folder = folder.parent
-        return str(folder)
+    def home(self, path: str) -> Home:
+        """Where a helper module goes that a file imports."""
+        return self._own_homes().of(path)
+
+    def _own_homes(self) -> Homes:
+        if self._homes is None:
+            self._homes = Homes(self._root, self._files)
+        return self._homes
 
     def follow(self, dotted: str, path: str, hops: int = 0) -> str | None:
         """What a dotted name means in a file, followed through re-exports as far as possible."""
@@ -113,6 +122,16 @@ class Project:
         module, _, name = qualified[len(OWN) :].partition(OWN)
         return self._surface(module).names.get(name) if name else None
 
+    def name_in(self, module: str, node: ast.AST) -> str | None:
+        """The dotted name that an expression refers to at the top level of another module."""
+        surface = self._surface(module)
+        dotted = _dotted(node, surface) if isinstance(node, (ast.Name, ast.Attribute)) else None
+        if dotted is not None:
+            return self.follow(dotted, module)
+        if isinstance(node, ast.Name) and node.id in surface.names:
+            return f"{OWN}{module}{OWN}{node.id}"
+        return None
+
     def _split(self, dotted: str, path: str) -> tuple[str | None, list[str]]:
         parts = dotted.split(".")
         folder = str(PurePosixPath(path).parent)
@@ -133,9 +152,14 @@ class Project:
         for base in (home, *home.parents):
             prefix = "" if str(base) == "." else f"{base}/"
             for candidate in (f"{prefix}{stem}.py", f"{prefix}{stem}/__init__.py"):
-                if candidate in self._files:
+                if candidate in self._files and self._starts_imports(str(base)):
                     return candidate
         return None
+
+    def _starts_imports(self, folder: str) -> bool:
+        """Whether plain imports start in a folder: in a package, `import ray` is not its `ray.py`."""
+        is_package = f"{folder}/__init__.py" in self._files
+        return not is_package or folder in self._own_homes().script_roots
 
     def _surface(self, path: str) -> Surface:
         if path not in self._surfaces:

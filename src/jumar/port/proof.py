@@ -5,19 +5,13 @@ passes in what each run recorded, in order."""
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
+from jumar.port.proof_runs import Failure, Kind, Mark, RunResult, gap, without_outputs
+
 TOLERANCE = 1e-5
-
-
-class Kind(StrEnum):
-    """What a number describes."""
-
-    OUTPUT = "output"
-    LOSS = "loss"
-    PARAMETER = "parameter"
-    STEP = "step"
+_FIGURES = ("sum", "norm", "sum of the first half")
 
 
 class Verdict(StrEnum):
@@ -27,57 +21,17 @@ class Verdict(StrEnum):
     DIFFERS = "differs"
     NOT_DETERMINISTIC = "not-deterministic"
     NO_STEPS = "no-steps"
+    NO_NUMBERS = "no-numbers"
+    """Every loss, or every parameter, is NaN or infinite in both runs."""
     NO_DEVICE = "no-device"
     """The port trained on the CPU, so nothing was tested."""
     ORIGINAL_FAILED = "original-failed"
     PORT_FAILED = "port-failed"
     BOTH_FAILED = "both-failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Some figures that a run recorded, and the line of the script that produced them."""
-
-    kind: Kind
-    what: str
-    values: tuple[float, ...] = ()
-    """A loss; the sum and the norm of a parameter or of a module's output."""
-    digest: str = ""
-    """Over every bit of a parameter."""
-    where: str = ""
-    """`file:line`."""
-    source: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """How a run failed."""
-
-    what: str
-    where: str = ""
-    source: str = ""
-    tail: str = ""
-    """The last lines of its error output."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What one run of a training script recorded."""
-
-    device: str
-    command: tuple[str, ...]
-    ranks: tuple[tuple[Mark, ...], ...]
-    used: frozenset[str] = frozenset()
-    """The kinds of device that losses and parameters were on."""
-    cut: bool = False
-    """Stopped by the time limit, so it may have fewer steps."""
-    failure: Failure | None = None
-    seconds: float = 0.0
-
-    @property
-    def steps(self) -> int:
-        """How many optimizer steps rank 0 took."""
-        return sum(mark.kind is Kind.STEP for marks in self.ranks[:1] for mark in marks)
+    TESTS_FAIL = "tests-fail"
+    """Tests of the repository pass with the original, but not with the port."""
+    NO_TESTS = "no-tests"
+    """None passes with the original."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +58,20 @@ class LossPair:
 
 
 @dataclass(frozen=True, slots=True)
+class TestCounts:
+    """The repository's own tests in both runs."""
+
+    __test__ = False
+
+    passed: int
+    """On both sides."""
+    original: int
+    """On the original's side."""
+    broken: tuple[str, ...] = ()
+    """Tests that pass on the original's side only."""
+
+
+@dataclass(frozen=True, slots=True)
 class Certificate:
     """What the comparison says; it is part of the report."""
 
@@ -123,8 +91,19 @@ class Certificate:
     difference: Difference | None = None
     origin: Difference | None = None
     """The first module whose output differs, if that comes before the difference."""
-    failure: Failure | None = None
+    original_failure: Failure | None = None
+    ported_failure: Failure | None = None
     seconds: tuple[float, float] = (0.0, 0.0)
+    cut: bool = False
+    """The time limit ended a run, so that fewer steps were compared."""
+    not_finite: int = 0
+    """How many losses are NaN or infinite in both runs."""
+    runs: int = 1
+    """How often each side was run."""
+    noise: float | None = None
+    """How far losses of the original's own runs are apart, if no two runs are alike."""
+    tests: "TestCounts | None" = None
+    """Set if the command runs tests: nothing else is compared then."""
 
     @property
     def equal(self) -> bool:
@@ -134,16 +113,18 @@ class Certificate:
     @property
     def is_the_ports_fault(self) -> bool:
         """Whether the port went wrong where the original did not."""
-        return self.verdict in (Verdict.DIFFERS, Verdict.PORT_FAILED)
+        return self.verdict in (Verdict.DIFFERS, Verdict.PORT_FAILED, Verdict.TESTS_FAIL)
 
 
 def compare(original: RunResult, ported: RunResult, *, tolerance: float = TOLERANCE) -> Certificate:
     """Compare two runs in order: losses, and parameters after each step."""
     found = _Comparison(tolerance)
+    cut = original.cut or ported.cut
     for rank, (left, right) in enumerate(zip(original.ranks, ported.ranks, strict=False)):
-        found.walk(rank, left, right, may_be_short=original.cut or ported.cut)
+        found.walk(rank, left, right, may_be_short=cut)
     failure = ported.failure or original.failure
-    if len(original.ranks) != len(ported.ranks) and found.difference is None and not failure:
+    is_short = len(original.ranks) != len(ported.ranks) and not cut
+    if is_short and found.difference is None and not failure:
         counts = str(len(original.ranks)), str(len(ported.ranks))
         found.difference = Difference("number of training processes", *counts)
     # If one run failed, the other went on: how far it got is not a difference.
@@ -162,16 +143,12 @@ def compare(original: RunResult, ported: RunResult, *, tolerance: float = TOLERA
         bitwise=found.bitwise,
         difference=difference,
         origin=found.origin if difference is not None else None,
-        failure=failure,
+        original_failure=original.failure,
+        ported_failure=ported.failure,
         seconds=(original.seconds, ported.seconds),
+        cut=cut,
+        not_finite=found.not_finite,
     )
-
-
-def with_second_original(first: Certificate, original: RunResult, again: RunResult) -> Certificate:
-    """If the original differs from itself, its difference from the port means nothing."""
-    if compare(original, again, tolerance=first.tolerance).verdict is not Verdict.DIFFERS:
-        return first
-    return replace(first, verdict=Verdict.NOT_DETERMINISTIC)
 
 
 def _verdict(
@@ -187,6 +164,8 @@ def _verdict(
         return Verdict.DIFFERS
     if not found.steps and not found.losses:
         return Verdict.NO_STEPS
+    if not found.has_numbers:
+        return Verdict.NO_NUMBERS
     return Verdict.PROVEN if ported.used - {"cpu"} else Verdict.NO_DEVICE
 
 
@@ -203,12 +182,20 @@ class _Comparison:
         self.difference: Difference | None = None
         self.origin: Difference | None = None
         self.ended_early = False
+        self.not_finite = 0
+        self._finite: set[Kind] = set()
+        self._kinds: set[Kind] = set()
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there was a number among the losses and among the parameters."""
+        return self._kinds == self._finite
 
     def walk(
         self, rank: int, left: tuple[Mark, ...], right: tuple[Mark, ...], *, may_be_short: bool
     ) -> None:
         had_one = self.difference is not None
-        a, b = _without_outputs(left), _without_outputs(right)
+        a, b = without_outputs(left), without_outputs(right)
         steps = losses = 0
         for mine, theirs in zip(a, b, strict=False):
             if (mine.kind, mine.what) != (theirs.kind, theirs.what):
@@ -224,7 +211,7 @@ class _Comparison:
                     self.losses.append(pair)
             else:
                 self.parameters.add(f"{rank} {mine.what}")
-            self._figures(rank, _label(mine, losses, steps), mine, theirs)
+            self._figures(rank, label(mine, losses, steps), mine, theirs)
         else:
             if len(a) != len(b) and not may_be_short:
                 self._count(rank, a, b)
@@ -235,10 +222,15 @@ class _Comparison:
 
     def _figures(self, rank: int, label: str, mine: Mark, theirs: Mark) -> None:
         apart = gap(mine.values, theirs.values)
+        self._kinds.add(mine.kind)
+        if all(map(math.isfinite, mine.values)):
+            self._finite.add(mine.kind)
+        elif mine.kind is Kind.LOSS and apart == 0:
+            self.not_finite += 1
         self.largest = max(self.largest, apart)
         self.bitwise = self.bitwise and apart == 0 and mine.digest == theirs.digest
         if apart > self.tolerance:
-            self._part(rank, label, _shown(mine), _shown(theirs), mine, theirs)
+            self._part(rank, label, shown(mine), shown(theirs), mine, theirs)
 
     def _count(self, rank: int, a: list[Mark], b: list[Mark]) -> None:
         shorter = min(len(a), len(b))
@@ -263,18 +255,14 @@ class _Comparison:
             if gap(mine.values, theirs.values) > self.tolerance:
                 self.origin = Difference(
                     f"output of {mine.what}",
-                    _shown(mine),
-                    _shown(theirs),
+                    shown(mine),
+                    shown(theirs),
                     theirs.where,
                     theirs.source,
                     mine.where,
                     rank,
                 )
                 return
-
-
-def _without_outputs(marks: Iterable[Mark]) -> list[Mark]:
-    return [mark for mark in marks if mark.kind is not Kind.OUTPUT]
 
 
 def _steps(marks: Iterable[Mark]) -> str:
@@ -289,28 +277,15 @@ def _words(mark: Mark) -> str:
     return str(mark.kind) if mark.kind is Kind.LOSS else f"{mark.kind} {mark.what}"
 
 
-def _label(mark: Mark, losses: int, steps: int) -> str:
+def label(mark: Mark, losses: int, steps: int) -> str:
+    """How a report calls a figure."""
     if mark.kind is Kind.LOSS:
         return f"loss {losses}"
     return f"parameter {mark.what} after step {steps + 1}"
 
 
-def _shown(mark: Mark) -> str:
+def shown(mark: Mark) -> str:
+    """The figures of a mark, in words."""
     if len(mark.values) == 1:
         return repr(mark.values[0])
-    return ", ".join(f"{name} {v!r}" for name, v in zip(("sum", "norm"), mark.values, strict=False))
-
-
-def gap(left: tuple[float, ...], right: tuple[float, ...]) -> float:
-    """The largest difference between corresponding figures, relative to the largest of them.
-
-    So the sum of a parameter, which may be close to zero, is compared relative to its norm."""
-    scale = max((abs(v) for v in (*left, *right) if math.isfinite(v)), default=0.0)
-    worst = 0.0
-    for one, other in zip(left, right, strict=False):
-        if one == other or (math.isnan(one) and math.isnan(other)):
-            continue
-        if not (math.isfinite(one) and math.isfinite(other)):
-            return math.inf
-        worst = max(worst, abs(one - other) / scale)
-    return worst
+    return ", ".join(f"{name} {v!r}" for name, v in zip(_FIGURES, mark.values, strict=False))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jumar.port import branches, edits, helpers, prelude, suppress
+from jumar.port import branches, edits, guards, helpers, prelude, scripted, suppress
 from jumar.port.context import OLD_ASYNC, PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
@@ -33,13 +33,15 @@ from jumar.port.source import Source
 TRACES = re.compile(
     rb"torch|cuda|CUDA|nccl|NCCL|mindspore|tensorflow|nvidia|pynvml|cupy|triton|apex|deepspeed|"
     rb"flash[-_]att|xformers|bitsandbytes|BitsAndBytes|load_in_|faiss|lightning|detectron2|"
-    rb"gpus_per_node|num_gpus|use_gpu|DataParallel"
+    rb"gpus_per_node|num_gpus|use_gpu|get_gpu_ids|MULTI_GPU|DataParallel|[\"']GPU[\"']"
 )
 """A Python file without any of these is never parsed."""
 _TYPOGRAPHIC = "“”‘’"
 _QUOTES = str.maketrans(_TYPOGRAPHIC, "\"\"''")
 _ASYNC = re.compile(r"\basync(?=\s*=[^=])")
 """An argument's name in code for torch 0.3; a keyword since Python 3.7."""
+_NEVER_REACHED = frozenset({"JP203", "JP701", "JP705", "JP706", "JP707"})
+"""What is not worth a report where only CUDA gets: the check above is reported instead (JP709)."""
 _ALWAYS = frozenset({ast.Attribute, ast.ImportFrom, ast.Import})
 
 
@@ -140,14 +142,15 @@ def _port(
     source, options = file.source, file.options
     proposals: list[tuple[str, Proposal]] = []
     silenced = suppress.lines(source.text)
-    known = branches.left_alone(file)
+    for_cuda = guards.left_alone(file)
+    known = [*branches.left_alone(file), *scripted.left_alone(file), *for_cuda]
     for code, outcome in _ask(file, rules):
         if suppress.silences(silenced, code, source, outcome):
             continue
         if isinstance(outcome, Proposal):
-            if not any(start <= outcome.start and outcome.end <= end for start, end in known):
+            if not _within(outcome, known):
                 proposals.append((code, outcome))
-        else:
+        elif code not in _NEVER_REACHED or not _within(outcome, for_cuda):
             remarks.append((code, outcome))
     accepted = edits.accept(proposals)
     # Once an import is replaced, its package needs no report.
@@ -159,11 +162,14 @@ def _port(
     )
     pieces = [p for one in accepted for p in one.proposal.pieces]
     needs = [(need, a.proposal.start) for a in accepted for need in a.proposal.needs]
-    added = list(prelude.pieces(needs, file.tree, file.names, source, options))
+    added = list(prelude.pieces(needs, file.tree, file.names, source, options, lambda: file.home))
     text = edits.apply(original, [*pieces, *(piece for piece, _ in added)])
+    imported = sorted(_helpers(needs, added, options))
     if text != original and not sound(text):
-        accepted, added, text = [], [], original
+        accepted, added, imported, text = [], [], [], original
         remarks.append(_would_not_parse(source))
+    if imported and file.home.is_unlisted:
+        remarks.append(_unlisted(imported))
     changes = [_change(source, one) for one in accepted]
     changes += [_insertion(source, piece) for piece, _ in added]
     found = (finding(source, code, remark) for code, remark in remarks)
@@ -173,8 +179,12 @@ def _port(
         tuple(sorted({_once(f): f for f in found}.values(), key=lambda f: (f.line, f.code))),
         torch_uses(file),
         top_packages(file),
-        tuple(sorted(_helpers(needs, added, options))),
+        tuple(imported),
     )
+
+
+def _within(outcome: Proposal | Remark, spans: list[tuple[int, int]]) -> bool:
+    return any(start <= outcome.start and outcome.end <= end for start, end in spans)
 
 
 def _once(one: Finding) -> tuple[str, int, str]:
@@ -330,6 +340,26 @@ def _would_not_parse(source: Source) -> tuple[str, Remark]:
         Words(
             "Port this file by hand, and please report the problem with the file.",
             "请手工迁移该文件，并反馈此问题。",
+        ),
+    )
+
+
+def _unlisted(modules: list[str]) -> tuple[str, Remark]:
+    names = ", ".join(modules)
+    return "JP000", Remark(
+        0,
+        0,
+        Severity.WORK,
+        Effort.MINUTES,
+        Kind.FILE,
+        names,
+        Words(
+            f"This module now imports {names}, which the packaging file does not list.",
+            f"该模块现在导入 {names}，但打包配置未列出它。",
+        ),
+        Words(
+            f"add {names} to py_modules, or turn the module into a package",
+            f"请在 py_modules 中加入 {names}，或将该模块改为包",
         ),
     )
 

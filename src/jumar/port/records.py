@@ -77,6 +77,16 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """A check for CUDA that stays, and why."""
+
+    reason: str
+    """What only CUDA has, or nothing if there are just switches without effect."""
+    spans: tuple[tuple[int, int], ...]
+    """The code behind it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """An edit that was made, as the report shows it."""
 
@@ -127,6 +137,6 @@ class FileResult:
     imports: tuple[str, ...] = ()
     """Top-level packages that the file imports."""
     helpers: tuple[tuple[str, str], ...] = ()
-    """Helper modules that the file imports: (folder to import from, module)."""
+    """Helper modules that the file imports: (folder to put it in, module)."""
     extra: tuple[tuple[str, bytes], ...] = field(default=())
     """Further files to write, such as a launch script: (path, content)."""

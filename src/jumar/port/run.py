@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from jumar.errors import BadInput
 from jumar.port import projectfile, write
 from jumar.port.options import Options
-from jumar.port.records import Severity
 from jumar.port.scan import REPORT_FOLDER, Found, scan
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from jumar.port.tree import TreeResult
 
 Progress = Callable[[int, int], None]
-RULES_EDITION = 17
+RULES_EDITION = 19
 """Raised whenever a rule or its texts change, so that earlier results are not reused."""
 Witness = Callable[["TreeResult"], "Evidence"]
 """Tries a port before it is written, and returns the result."""
@@ -50,6 +49,8 @@ class Outcome:
     """None if an earlier result was reused."""
     earlier: str = ""
     """The earlier result's report, as JSON."""
+    how_to_prove: str = ""
+    """The command that would prove the port."""
 
     @property
     def json(self) -> str:
@@ -59,8 +60,17 @@ class Outcome:
         return self.earlier if self.report is None else as_json.render(self.report)
 
     @property
+    def decisions(self) -> list[dict[str, Any]]:
+        """The findings grouped by decision, as in the JSON document."""
+        from jumar.port.report import as_json
+
+        if self.report is None:
+            return json.loads(self.earlier)["decisions"]
+        return as_json.decisions(self.report)
+
+    @property
     def needs_attention(self) -> bool:
-        """Whether any places still need manual work."""
+        """Whether any places outside tests still need manual work."""
         return self.work > 0
 
 
@@ -76,7 +86,7 @@ def port_repository(
     """Port a repository and write what was asked for; a witness's evidence goes into the reports."""
     started = time.perf_counter()
     found = scan(source, options.exclude)
-    options = _with_project_file(source, options)
+    asked, options = options, _with_project_file(source, options)
     if target.folder is not None:
         write.check_target(source, target.folder)
     key = _key(source, options, found)
@@ -92,17 +102,33 @@ def port_repository(
 
     result = adaptations(port_tree(source, options, progress=progress))
     seconds = time.perf_counter() - started
-    report = make(result, seconds, witness(result) if witness is not None else None)
+    evidence = witness(result) if witness is not None else None
+    report = make(result, seconds, evidence, _again(source, asked, target, report_dir))
     _write(result, report, target, reports, report_dir, key)
     return Outcome(
         report.verdict.en,
         report.changes,
         report.changed_files,
-        report.count(Severity.WORK),
+        report.work_outside_tests,
         report.seconds,
         reports,
         report,
+        how_to_prove=report.how_to_prove,
     )
+
+
+def _again(
+    source: Path, options: Options, target: Target, report_dir: Path | None
+) -> tuple[str, ...]:
+    """The words of the command that makes this port."""
+    words = ["jumar", "port", str(source)]
+    if target.folder is not None:
+        words += ["-o", str(target.folder)]
+    else:
+        words.append("--in-place" if target.in_place else "--check")
+    if report_dir is not None:
+        words += ["--report", str(report_dir)]
+    return (*words, *options.as_words())
 
 
 def _with_project_file(source: Path, options: Options) -> Options:
@@ -193,9 +219,10 @@ def _reused(folder: Path, key: str, started: float) -> Outcome | None:
         document["verdict"]["en"],
         summary["changes"],
         summary["changed_files"],
-        summary["findings"]["work"],
+        summary["work_outside_tests"],
         time.perf_counter() - started,
         folder / REPORT_FOLDER,
         None,
         text,
+        document["how_to_prove"] or "",
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from jumar.port import helpers, submodules
+from jumar.port import helpers, pins, submodules
 from jumar.port.one import port_file
 from jumar.port.options import Options
 from jumar.port.project import Project
@@ -41,12 +41,8 @@ class TreeResult:
     def added_files(self) -> list[tuple[str, bytes]]:
         """Files that the port adds: helper modules where they are imported, launch scripts."""
         added = {path: data for r in self.results for path, data in r.extra}
-        wanted = {pair for r in self.results for pair in r.helpers}
-        if any("/" not in f.path and f.path.endswith(".py") for f in self.files):
-            # Scripts in the top folder may import modules from folders that are not packages.
-            wanted |= {(".", module) for _, module in wanted}
-        for root, module in wanted:
-            path = os.path.normpath(os.path.join(root, f"{module}.py"))
+        for folder, module in {pair for r in self.results for pair in r.helpers}:
+            path = os.path.normpath(os.path.join(folder, f"{module}.py"))
             added[path] = helpers.text(module).encode()
         return sorted(added.items())
 
@@ -58,6 +54,7 @@ def port_tree(
     files = scan(root, options.exclude)
     project = Project(root, [f.path for f in files if f.kind is FileKind.PYTHON])
     project.look_around()
+    project.pins = pins.read(root, files)
     work = [f for f in files if f.kind is not FileKind.OTHER or f.problem]
     tell = progress or _silent
     weight = sum(f.size for f in work if f.kind is FileKind.PYTHON)

@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from jumar.port.proof import Failure, Kind, Mark, RunResult
+from jumar.port.proof_runs import Failure, Kind, Mark, RunResult
 from jumar.trial.process import Ended
 
 _TAIL_LINES = 20
@@ -24,6 +25,7 @@ class _Process:
     marks: list[Mark] = field(default_factory=list[Mark])
     used: set[str] = field(default_factory=set[str])
     error: Failure | None = None
+    tests: dict[str, bool] = field(default_factory=dict[str, bool])
     cut: bool = False
 
 
@@ -31,7 +33,9 @@ def read_run(
     notes: Path, root: Path, ended: Ended, *, device: str, command: tuple[str, ...], output: Path
 ) -> RunResult:
     """What a run of the source in `root` recorded."""
-    processes = [_read(path, root) for path in sorted(notes.glob("*.jsonl"))]
+    # Their names begin with the time at which a process had something to note.
+    paths = sorted(notes.glob("*.jsonl"), key=lambda path: int(path.stem.partition("-")[0]))
+    processes = [_read(path, root) for path in paths]
     cut = ended.stopped or any(process.cut for process in processes)
     failure = None
     if ended.code and not cut:
@@ -43,18 +47,41 @@ def read_run(
         ranks=_by_rank(processes),
         used=frozenset(kind for process in processes for kind in process.used),
         cut=cut,
+        tests=_tests(processes),
         failure=failure,
         seconds=ended.seconds,
     )
 
 
-def _by_rank(processes: list[_Process]) -> tuple[tuple[Mark, ...], ...]:
-    """One list per rank: that of the process that trained, if several have the same rank."""
-    found: dict[int, list[Mark]] = defaultdict(list)
+def events_so_far(notes: Path, kind: str) -> int:
+    """How many events of a kind the busiest process of a run has noted by now."""
+    sign = f'"kind": "{kind}"'
+    return max((path.read_text("utf-8").count(sign) for path in notes.glob("*.jsonl")), default=0)
+
+
+def _tests(processes: list[_Process]) -> dict[str, bool]:
+    """Workers note their tests, and so does the process that started them."""
+    tests: dict[str, bool] = {}
     for process in processes:
-        if len(process.marks) > len(found[process.rank]):
-            found[process.rank] = process.marks
-    return tuple(tuple(found[rank]) for rank in sorted(found) if found[rank])
+        for name, passed in process.tests.items():
+            tests[name] = passed and tests.get(name, True)
+    return tests
+
+
+def _by_rank(processes: list[_Process]) -> tuple[tuple[Mark, ...], ...]:
+    """The marks of each process that trained: by rank, then in the order in which they started."""
+    return tuple(
+        tuple(_in_order(process.marks))
+        for process in sorted(processes, key=lambda each: each.rank)
+        if any(mark.kind is not Kind.OUTPUT for mark in process.marks)
+    )
+
+
+def _in_order(marks: list[Mark]) -> Iterator[Mark]:
+    """The parameters of a step by name: an optimizer may have got them from a set."""
+    for kind, group in groupby(marks, key=lambda mark: mark.kind):
+        same = list(group)
+        yield from sorted(same, key=lambda mark: mark.what) if kind is Kind.PARAMETER else same
 
 
 def _read(path: Path, root: Path) -> _Process:
@@ -79,6 +106,10 @@ def _take(process: _Process, note: dict[str, Any], root: Path) -> None:
         process.marks.append(mark)
         if "device" in note:
             process.used.add(note["device"].partition(":")[0])
+    elif note["kind"] == "test":
+        # Setup and teardown are only noted where they did not pass.
+        passed = note["outcome"] == "passed"
+        process.tests[note["what"]] = passed and process.tests.get(note["what"], True)
     elif note["kind"] == "error":
         process.error = _error(note, where, root)
     else:

@@ -1,12 +1,13 @@
 """One command in its own session, until it ends or reaches its limit."""
 
+import math
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from jumar.errors import BadInput
 
 # The script ends by itself at its next step; these are for one that never reaches a step.
 _GRACE_S = 10
+_TICK_S = 15
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -31,6 +33,8 @@ class Command:
     """Receives stdout and stderr; without it, both are the caller's."""
     stdout: int | None = None
     """A file descriptor to use instead of the caller's stdout."""
+    tick: Callable[[float], None] | None = None
+    """Called now and then while it runs, with the seconds since its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,8 @@ def resolved(words: Sequence[str], environ: Mapping[str, str], folder: Path) -> 
 
 
 @contextmanager
-def _leaving_on_term() -> Generator[None]:
-    """SIGTERM must not leave the command or scratch files behind."""
+def leaving_on_term() -> Generator[None]:
+    """A SIGTERM in here leaves neither a command nor scratch files behind."""
 
     def leave(number: int, frame: object) -> None:
         raise SystemExit(128 + number)
@@ -83,7 +87,7 @@ def _leaving_on_term() -> Generator[None]:
 
 def run(command: Command) -> Ended:
     """Run the command; everything it has started ends with it."""
-    with _leaving_on_term():
+    with leaving_on_term():
         return _run(command)
 
 
@@ -101,7 +105,7 @@ def _run(command: Command) -> Ended:
     )
     stopped = False
     try:
-        code = process.wait(timeout=command.time_s + _GRACE_S if command.time_s else None)
+        code = _wait(process, command, started)
     except subprocess.TimeoutExpired:
         stopped = True
         code = _end(process)
@@ -112,6 +116,19 @@ def _run(command: Command) -> Ended:
         _signal_group(process.pid, signal.SIGKILL)
         process.wait()
     return Ended(code if code >= 0 else 128 - code, stopped, time.monotonic() - started)
+
+
+def _wait(process: "subprocess.Popen[bytes]", command: Command, started: float) -> int:
+    limit = command.time_s + _GRACE_S if command.time_s else math.inf
+    while True:
+        elapsed = time.monotonic() - started
+        try:
+            return process.wait(timeout=max(0.0, min(_TICK_S, limit - elapsed)))
+        except subprocess.TimeoutExpired:
+            if elapsed >= limit:
+                raise
+            if command.tick is not None:
+                command.tick(time.monotonic() - started)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> int:

@@ -17,7 +17,7 @@ from jumar.port.run import Outcome, Target, port_repository
 from jumar.port.tree import TreeResult
 from jumar.store.credentials import StoreConfig
 from jumar.trial import mini
-from jumar.trial.process import Command, Ended, resolved, run, with_own_python
+from jumar.trial.process import Command, Ended, leaving_on_term, resolved, run, with_own_python
 from jumar.trial.scratch import check_room, make_copy, placed
 
 Tell = Callable[[str], None]
@@ -52,7 +52,7 @@ class Tried:
 
 def try_in_place(wish: Wish, folder: Path, config: StoreConfig, tell: Tell) -> Tried:
     """Run the command in `folder` itself."""
-    with tempfile.TemporaryDirectory(prefix="jumar-try-") as place:
+    with leaving_on_term(), tempfile.TemporaryDirectory(prefix="jumar-try-") as place:
         scratch = Path(place).resolve()
         words = wish.words
         for number, wanted in enumerate(wish.minis):
@@ -73,7 +73,7 @@ def try_ported(wish: Wish, source: Path, config: StoreConfig, tell: Tell) -> Tri
     seen: list[Tried] = []
 
     def witness(result: TreeResult) -> Evidence:
-        with tempfile.TemporaryDirectory(prefix="jumar-try-") as place:
+        with leaving_on_term(), tempfile.TemporaryDirectory(prefix="jumar-try-") as place:
             scratch = Path(place).resolve()
             copy = scratch / "port"
             edits = sum(len(file.changes) for file in result.results)

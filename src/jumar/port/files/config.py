@@ -1,14 +1,15 @@
 """YAML, TOML, INI and JSON: `device: cuda` if the key says that it is a device.
 
-A configuration names one device, so it becomes `npu` in either mode. Values under other keys
-(`impl: cuda`, `name: cuda`) and commands that are not training commands stay."""
+Such a file names one device and cannot ask for the machine's. Under `--npu-only` it becomes `npu`;
+in portable code it stays, since GPUs need it, and is reported. Values under other keys (`impl: cuda`,
+`name: cuda`), commands that are not training commands and the tables of build servers stay."""
 
 import re
 
 from jumar.port.device_roles import is_device_name
 from jumar.port.environment import COUNTERPARTS
 from jumar.port.files import features
-from jumar.port.files.lines import LineEdits, command, numbered, rewrite
+from jumar.port.files.lines import LineEdits, command, names_cuda, numbered, rewrite, still_cuda
 from jumar.port.options import Options
 from jumar.port.records import Severity, Words
 from jumar.port.rules.jp111_lightning import ACCELERATOR_WORDS
@@ -25,22 +26,32 @@ _VARIABLE = re.compile(
 )
 _ACCELERATE = re.compile(r"(?P<head>^\s*[\"']?distributed_type[\"']?\s*:\s*[\"']?)MULTI_GPU\b")
 _LAUNCH = re.compile(r"\b(?:python3?|torchrun|accelerate|deepspeed)\b")
+_AROUND = " \t{,[-"
 _COMMENT = re.compile(r"^\s*(?:#|//|;)")
 
 
-def port(text: str, options: Options, suffix: str) -> tuple[str, LineEdits]:
-    """Port a configuration file."""
+def port(
+    text: str, options: Options, suffix: str, *, is_for_builds: bool = False
+) -> tuple[str, LineEdits]:
+    """Port a configuration file; `device: cuda` of a build server's file names a job, not a device."""
     edits = LineEdits()
     lines = [(n, line) for n, line in numbered(text) if not _COMMENT.match(line)]
     known = any(target in text for target in COUNTERPARTS.values())
 
-    def one(line: str) -> str:
-        line = _ACCELERATE.sub(r"\g<head>MULTI_NPU", _ENTRY.sub(_value, line))
+    def one(_: int, line: str) -> str:
+        if options.npu_only and not is_for_builds:
+            line = _ACCELERATE.sub(r"\g<head>MULTI_NPU", _ENTRY.sub(_renamed, line))
         if _LAUNCH.search(line) and suffix != ".json":
             return command(line, options)
         return line if known else _variable(line, options, suffix)
 
     ported = rewrite(text, lines, one, CODE, edits)
+    for number, line in lines if not options.npu_only and not is_for_builds else ():
+        for match in filter(_is_device, _ENTRY.finditer(line)):
+            told, on_npu = match[0].strip(_AROUND), _renamed(match).strip(_AROUND)
+            names_cuda(line, number + 1, CODE, edits, told, on_npu, Severity.WORK)
+        if _LAUNCH.search(line):
+            still_cuda(line, number + 1, CODE, edits, Severity.WORK)
     for number, line in lines:
         for pattern, (subject, why, advice) in _ASKED.items():
             if pattern.search(line):
@@ -77,14 +88,16 @@ _ASKED = {
 }
 
 
-def _value(match: re.Match[str]) -> str:
+def _is_device(match: re.Match[str]) -> bool:
     key = match["key"].rpartition(".")[2].replace("-", "_")
-    value = match["value"]
-    if value == "nccl":
-        fits, ported = key.endswith("backend"), "hccl"
-    else:
-        fits, ported = is_device_name(key), value.replace("cuda", "npu")
-    return f"{match['head']}{match['vq']}{ported}{match['vq']}" if fits else match[0]
+    return key.endswith("backend") if match["value"] == "nccl" else is_device_name(key)
+
+
+def _renamed(match: re.Match[str]) -> str:
+    if not _is_device(match):
+        return match[0]
+    ported = "hccl" if match["value"] == "nccl" else match["value"].replace("cuda", "npu")
+    return f"{match['head']}{match['vq']}{ported}{match['vq']}"
 
 
 def _variable(line: str, options: Options, suffix: str) -> str:

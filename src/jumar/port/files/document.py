@@ -1,11 +1,12 @@
 """Commands in README and other documents, in fenced blocks of shell commands.
 
 Elsewhere, only a line that sets `CUDA_VISIBLE_DEVICES` is surely a command. Prose, Python examples
-and output stay."""
+and output stay. Options such as `--device cuda` also stay if the code is portable: a reader with a
+GPU needs them; they are listed, with what to write for an NPU."""
 
 import re
 
-from jumar.port.files.lines import LineEdits, command, numbered, rewrite
+from jumar.port.files.lines import LineEdits, command, numbered, rewrite, split_lines, still_cuda
 from jumar.port.files.shell import surroundings
 from jumar.port.options import Options
 from jumar.port.records import Severity
@@ -30,6 +31,7 @@ def port(text: str, options: Options) -> tuple[str, LineEdits]:
     edits = LineEdits()
     inside: list[tuple[int, str]] = []
     shown: list[tuple[int, str]] = []
+    prose: list[tuple[int, str]] = []
     fence, is_shell = "", False
     for number, line in numbered(text):
         match = _FENCE.match(line)
@@ -41,7 +43,13 @@ def port(text: str, options: Options) -> tuple[str, LineEdits]:
             shown.append((number, line))
             if _COMMAND.match(line):
                 inside.append((number, line))
-        elif not fence and _QUOTED.match(line):
-            inside.append((number, line))
+        elif not fence:
+            prose.append((number, line))
+            if _QUOTED.match(line):
+                inside.append((number, line))
     surroundings(shown, CODE, edits, Severity.INFO)
-    return rewrite(text, inside, lambda line: command(line, options), CODE, edits), edits
+    ported = rewrite(text, inside, lambda _, line: command(line, options), CODE, edits)
+    remaining = split_lines(ported)
+    for number, _ in (*shown, *prose):
+        still_cuda(remaining[number], number + 1, CODE, edits, Severity.INFO, named="--")
+    return ported, edits

@@ -8,7 +8,14 @@ from collections.abc import Iterable
 
 from jumar.port.files.lines import LineEdits
 from jumar.port.records import Severity
-from jumar.port.rules.jp632_gpu_feature import FLASH, FLASH_NAME, OPTIMISERS, QUANTISED
+from jumar.port.rules.jp632_gpu_feature import (
+    BITSANDBYTES,
+    FLASH,
+    FLASH_NAME,
+    OPTIMISER,
+    OPTIMISERS,
+    QUANTISED,
+)
 
 TRACES = rb"_8bit|_32bit|load_in_[48]bit|flash_attention_2"
 """Text that a file with one of them contains."""
@@ -19,10 +26,11 @@ def _entry(key: str, value: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:--)?[\"']?{key}[\"']?(?:\s*[:=]\s*|\s+)[\"']?(?:{value})\b")
 
 
+_LOAD_IN = (f"{BITSANDBYTES}: load_in", QUANTISED, Severity.LIMIT)
 _FEATURES = {
-    _entry("optim", OPTIMISERS): ("optim", QUANTISED, Severity.WORK),
-    _entry("load_in_[48]bit", "[Tt]rue"): ("load_in", QUANTISED, Severity.WORK),
-    re.compile(r"(?<!\S)--load_in_[48]bit(?!\s*[=\w])"): ("load_in", QUANTISED, Severity.WORK),
+    _entry("optim", OPTIMISERS): (f"{BITSANDBYTES}: optim", OPTIMISER, Severity.WORK),
+    _entry("load_in_[48]bit", "[Tt]rue"): _LOAD_IN,
+    re.compile(r"(?<!\S)--load_in_[48]bit(?!\s*[=\w])"): _LOAD_IN,
     _entry("attn_implementation", FLASH_NAME): (FLASH_NAME, FLASH, Severity.LIMIT),
     _entry("use_flash_attention_2", "[Tt]rue"): (FLASH_NAME, FLASH, Severity.LIMIT),
 }

@@ -1,98 +1,148 @@
 """Notebooks: the code cells are ported together, as one program; the rest of the file stays.
 
-Magics (`%`, `!`) are hidden from the parser. The file is written back only if writing the unchanged
-notebook gives the same bytes, so outputs and metadata are safe."""
+Magics (`%`, `!`) and cells that do not parse are hidden from the parser. Only the sources of cells
+that change are written; every other byte of the file stays."""
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from jumar.port.files.lines import LineEdits, command, numbered
+from jumar.port.environment import COUNTERPARTS
+from jumar.port.files.lines import LineEdits, asked, command, numbered, still_cuda
 from jumar.port.files.shell import surroundings
 from jumar.port.options import Options
 from jumar.port.project import Project
-from jumar.port.python import PortedText, port_text
+from jumar.port.python import PortedText, parse, port_text
 from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
 
 CODE = "JP504"
 _SEAM = "# jumar-cell-seam\n"
+_MAGIC = "#jumar-magic "
+_COMMAND = re.compile(r"\s*(?:[\w, ]+=\s*)?!(?!=)")
+_RUN = re.compile(r"\s*%run\s")
+_SHELL_CELL = re.compile(r"\s*%%(?:bash|sh|shell|system|script\s+(?:ba|z)?sh)\b")
+_CODE_CELL = re.compile(r"\s*%%(?:time|timeit|capture|prun|memit|mprun|snakeviz)\b")
+_VARIABLE = re.compile(
+    rf"(?P<head>\s*%(?:set_)?env\s+)(?P<name>{'|'.join(COUNTERPARTS)})(?P<value>[ =].*?)(?P<end>\s*)$"
+)
+_CUDA = re.compile(r"cuda|nvidia", re.IGNORECASE)
+_SOURCE = re.compile(r"(?<!\\)\"source\"\s*:\s*")
+_LIST = re.compile(r"\[(?P<lead>\s*)\".*\"(?P<tail>\s*)\]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class _Style:
-    indent: int | None
-    ascii_only: bool
-    tail: str
+class _Cell:
+    """One code cell: where its source stands in the file, and what became of its lines."""
+
+    start: int
+    end: int
+    is_list: bool
+    source: str
+    lines: tuple[tuple[str, str], ...]
+    """Each line, and the same with its commands ported."""
+    hidden: str
+    """The ported lines as the parser sees them."""
+    is_code: bool
 
 
 def port(text: str, options: Options, path: str, project: Project) -> tuple[str, PortedText]:
     """Port a notebook; returns its new text and what was done."""
     try:
         book = cast("dict[str, Any]", json.loads(text))
-        cells = [c for c in book["cells"] if c["cell_type"] == "code"]
-        sources = ["".join(c["source"]) for c in cells]
+        sources = [c["source"] for c in book["cells"] if c["cell_type"] == "code"]
+        cells = list(_cells(text, sources, options))
     except (ValueError, KeyError, TypeError):
-        return text, PortedText(text, findings=(_unreadable(text),))
-    commands = [_port_commands(source, options) for source in sources]
-    hidden = [_hide_magics(source) for source in commands]
-    joined = _SEAM.join(f"{source}\n" for source in hidden)
+        return text, PortedText(text, findings=(_unreadable(),))
+    joined = _SEAM.join(f"{cell.hidden}\n" for cell in cells)
     ported = port_text(joined, options, path=path, project=project)
+    parts = ported.text.split(_SEAM)
+    if len(parts) != len(cells):
+        parts = [cell.hidden for cell in cells]
     ported = replace(
         ported,
-        changes=(*ported.changes, *_command_changes(sources, commands)),
-        findings=(*ported.findings, *_command_findings(joined)),
+        changes=(*ported.changes, *_command_changes(cells)),
+        findings=(*ported.findings, *_hidden_findings(joined), *_unported(cells)),
     )
-    if not ported.changes:
-        return text, ported
-    style = _style(text, book)
-    parts = ported.text.split(_SEAM)
-    if style is None or len(parts) != len(cells):
-        return text, PortedText(text, findings=(*ported.findings, _unwritable(text)))
-    for cell, part, source in zip(cells, parts, sources, strict=True):
-        shown = _show_magics(part.removesuffix("\n"))
-        if shown != source:
-            is_list = isinstance(cell["source"], list)
-            cell["source"] = shown.splitlines(keepends=True) if is_list else shown
-    return _dump(book, style), ported
+    if not ported.changes and not ported.findings and any(_CUDA.search(c.source) for c in cells):
+        ported = replace(ported, findings=(_nothing_to_do(),))
+    done = 0
+    written: list[str] = []
+    for cell, part in zip(cells, parts, strict=True):
+        shown = _show(part.removesuffix("\n"))
+        if shown != cell.source:
+            written += (text[done : cell.start], _written(text, cell, shown))
+            done = cell.end
+    return "".join((*written, text[done:])), ported
 
 
-_MAGIC = "#jumar-magic "
-_COMMAND = re.compile(r"\s*(?:[\w, ]+=\s*)?!(?!=)")
-
-
-def _port_commands(source: str, options: Options) -> str:
-    """Lines that start with `!`, or assign the result of one, are shell commands."""
-    return "".join(
-        command(line, options) if _COMMAND.match(line) else line
-        for line in source.splitlines(keepends=True)
-    )
-
-
-def _command_changes(sources: list[str], commands: list[str]) -> list[Change]:
-    return [
-        Change(CODE, number, number, before.strip(), after.strip(), "MODIFY")
-        for source, ported in zip(sources, commands, strict=True)
-        for number, (before, after) in enumerate(
-            zip(source.splitlines(), ported.splitlines(), strict=True), start=1
+def _cells(text: str, sources: list[Any], options: Options) -> Iterator[_Cell]:
+    decoder = json.JSONDecoder()
+    at = 0
+    for source in sources:
+        while True:
+            match = _SOURCE.search(text, at)
+            if match is None:
+                raise ValueError("a cell without a source")
+            value, at = decoder.raw_decode(text, match.end())
+            if value == source:
+                break
+            # The source of a text cell, or an output that has such a key, too.
+            at = match.end()
+        whole = "".join(source)
+        lines = tuple((line, _ported(line, whole, options)) for line in _lines(whole))
+        hidden = _hide("".join(after for _, after in lines))
+        is_code = _parses(hidden)
+        yield _Cell(
+            match.end(),
+            at,
+            isinstance(source, list),
+            whole,
+            lines,
+            hidden if is_code else _comment(hidden),
+            is_code,
         )
-        if before != after
-    ]
 
 
-def _command_findings(joined: str) -> list[Finding]:
-    edits = LineEdits()
-    shown = ((n, line.partition(_MAGIC)[2]) for n, line in numbered(joined) if _MAGIC in line)
-    surroundings(shown, CODE, edits)
-    return edits.findings
+def _lines(source: str) -> list[str]:
+    return source.splitlines(keepends=True)
 
 
-def _hide_magics(source: str) -> str:
-    if source.lstrip().startswith("%%"):
-        return "".join(f"{_MAGIC}{line}" for line in source.splitlines(keepends=True))
+def _ported(line: str, cell: str, options: Options) -> str:
+    """A line, ported if it is a shell command or sets a variable."""
+    variable = _VARIABLE.match(line)
+    if variable is not None:
+        target = COUNTERPARTS[variable["name"]]
+        other = f"{variable['head']}{target}{variable['value']}"
+        if target in cell:
+            return line
+        return (
+            f"{other}{variable['end']}"
+            if options.npu_only
+            else f"{line.rstrip()}\n{other}{variable['end']}"
+        )
+    if not (_COMMAND.match(line) or _RUN.match(line) or _SHELL_CELL.match(cell)):
+        return line
+    if not options.npu_only and options.has_accelerator and not _RUN.match(line):
+        line = asked(line)
+    return command(line, options)
+
+
+def _parses(source: str) -> bool:
+    try:
+        parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _hide(source: str) -> str:
+    if source.lstrip().startswith("%%") and not _CODE_CELL.match(source):
+        return _comment(source)
     hidden: list[str] = []
     goes_on = False
-    for line in source.splitlines(keepends=True):
+    for line in _lines(source):
         bare = line.lstrip()
         if goes_on:
             hidden.append(f"{_MAGIC}{line}")
@@ -105,27 +155,60 @@ def _hide_magics(source: str) -> str:
     return "".join(hidden)
 
 
-def _show_magics(ported: str) -> str:
+def _comment(source: str) -> str:
+    return "".join(f"{_MAGIC}{line}" for line in _lines(_show(source)))
+
+
+def _show(ported: str) -> str:
     return ported.replace(f"pass {_MAGIC}", "").replace(_MAGIC, "")
 
 
-def _style(text: str, book: dict[str, Any]) -> _Style | None:
-    """How the file was formatted, if that can be reproduced exactly."""
-    tail = text[len(text.rstrip()) :]
-    for indent in (1, 2, 4, None):
-        for ascii_only in (False, True):
-            style = _Style(indent, ascii_only, tail)
-            if _dump(book, style) == text:
-                return style
-    return None
+def _command_changes(cells: list[_Cell]) -> list[Change]:
+    return [
+        Change(CODE, number, number, before.strip(), after.strip(), "MODIFY")
+        for cell in cells
+        for number, (before, after) in enumerate(cell.lines, start=1)
+        if before != after
+    ]
 
 
-def _dump(book: dict[str, Any], style: _Style) -> str:
-    return json.dumps(book, indent=style.indent, ensure_ascii=style.ascii_only) + style.tail
+def _hidden_findings(joined: str) -> list[Finding]:
+    edits = LineEdits()
+    shown = [(n, line.partition(_MAGIC)[2]) for n, line in numbered(joined) if _MAGIC in line]
+    surroundings(shown, CODE, edits)
+    for number, line in shown:
+        still_cuda(line, number + 1, CODE, edits, Severity.WORK)
+    return edits.findings
 
 
-def _unreadable(text: str) -> Finding:
+def _unported(cells: list[_Cell]) -> Iterator[Finding]:
+    """Code with CUDA in it that only other programs can read, or that does not parse."""
+    line = 1
+    for cell in cells:
+        is_other = cell.source.lstrip().startswith("%%") and not _CODE_CELL.match(cell.source)
+        is_shell = _SHELL_CELL.match(cell.source) is not None
+        if _CUDA.search(cell.source) and (not cell.is_code or (is_other and not is_shell)):
+            first = cell.source.strip().partition("\n")[0]
+            yield replace(_not_code(), line=line, end_line=line, source=first[:200])
+        line += cell.hidden.count("\n") + 2
+
+
+def _written(text: str, cell: _Cell, source: str) -> str:
+    """A cell's new source, in the file's own layout."""
+    raw = text[cell.start : cell.end]
+    ascii_only = raw.isascii() and ("\\u" in raw or text.isascii())
+    if not cell.is_list:
+        return json.dumps(source, ensure_ascii=ascii_only)
+    layout = _LIST.fullmatch(raw)
+    lead, tail = (layout["lead"], layout["tail"]) if layout is not None else ("", "")
+    between = lead or (" " if '", "' in raw else "")
+    lines = (json.dumps(line, ensure_ascii=ascii_only) for line in _lines(source))
+    return f"[{lead}{f',{between}'.join(lines)}{tail}]"
+
+
+def _unreadable() -> Finding:
     return _finding(
+        Severity.LIMIT,
         Words("The notebook is not JSON with cells.", "Notebook 无法按 JSON 读取。"),
         Words(
             "it was copied unchanged; save it again in Jupyter",
@@ -134,17 +217,30 @@ def _unreadable(text: str) -> Finding:
     )
 
 
-def _unwritable(text: str) -> Finding:
+def _not_code() -> Finding:
     return _finding(
+        Severity.WORK,
         Words(
-            "The notebook's formatting cannot be reproduced exactly.",
-            "该 Notebook 的格式无法原样写回。",
+            "This cell mentions CUDA and could not be ported: it is not Python that can be parsed.",
+            "该单元提到 CUDA，但不是可解析的 Python，未迁移。",
         ),
-        Words("save it once in Jupyter, then port again", "请先在 Jupyter 中保存一次再迁移"),
+        Words("port this cell by hand", "请手工迁移该单元"),
     )
 
 
-def _finding(why: Words, advice: Words) -> Finding:
-    return Finding(
-        CODE, Severity.LIMIT, Effort.MINUTES, Kind.FILE, 1, 1, 1, "notebook", "", why, advice
+def _nothing_to_do() -> Finding:
+    return _finding(
+        Severity.INFO,
+        Words(
+            "The notebook mentions CUDA; no line of its code has to change.",
+            "该 Notebook 提到 CUDA，但代码无需修改。",
+        ),
+        Words("nothing to do", "无需处理"),
+        Effort.NONE,
     )
+
+
+def _finding(
+    severity: Severity, why: Words, advice: Words, effort: Effort = Effort.MINUTES
+) -> Finding:
+    return Finding(CODE, severity, effort, Kind.FILE, 1, 1, 1, "notebook", "", why, advice)

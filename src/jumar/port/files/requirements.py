@@ -79,8 +79,9 @@ def _asked_by_project(document: dict[str, Any]) -> Iterator[tuple[re.Pattern[str
                 pattern = re.compile(f"[\"']{re.escape(requirement)}[\"']")
                 yield pattern, known.when_optional() if optional else known
     poetry = document.get("tool", {}).get("poetry", {})
-    for name in poetry.get("dependencies", {}):
-        known = tied(name)
+    for name, asked in poetry.get("dependencies", {}).items():
+        # A version, or a table with one; only its clauses are read.
+        known = tied(f"{name} {asked}")
         if known is not None:
             yield re.compile(rf"^\s*[\"']?{re.escape(name)}[\"']?\s*="), known
 

@@ -1,15 +1,28 @@
 """Shell scripts: `CUDA_VISIBLE_DEVICES=0 python train.py --device cuda --backend nccl`.
 
-Comments, echoed text and paths stay. A launch line (`torch.distributed.launch`, `torchrun`) works on
-NPUs unchanged; only its arguments change."""
+In portable scripts such options ask torch for the device of the machine. Comments, echoed text and
+paths stay. A launch line (`torch.distributed.launch`, `torchrun`, `accelerate launch --multi_gpu`)
+works on NPUs unchanged; only its arguments change."""
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from jumar.port.distributions import Tied, tied
 from jumar.port.environment import SLURM_GPUS, SLURM_GPUS_WORDS
 from jumar.port.files import features
-from jumar.port.files.lines import LineEdits, command, numbered, rewrite, without_effect
+from jumar.port.files.lines import (
+    LineEdits,
+    asked,
+    command,
+    numbered,
+    rewrite,
+    split_lines,
+    still_cuda,
+    unfinished,
+    without_effect,
+)
+from jumar.port.files.words import kept_literally
 from jumar.port.options import Options
 from jumar.port.records import Severity, Words
 
@@ -32,6 +45,7 @@ _INSTALL = re.compile(
     r"(?:\bcuda-?toolkit\b|\bpytorch-cuda\b|\+cu\d+|/whl/(?:\w+/)?cu\d+|\bnvidia\.com/"
     r"|\s-c\s+[\"']?nvidia(?![\w-])|\b(?:faiss|onnxruntime|tensorflow|paddlepaddle)-gpu\b)"
 )
+_RAY = re.compile(r"\bray\s+start\b.*\s--num-gpus\b(?![= ]0\b)")
 _PIP = re.compile(r"\bpip3?\s+install\s(?P<what>[^|;&#]*)")
 _PROSE = re.compile(r"^\s*(?:#|echo\b|printf\b)")
 
@@ -40,11 +54,27 @@ def port(text: str, options: Options) -> tuple[str, LineEdits]:
     """Port a shell script."""
     edits = LineEdits()
     lines = [(n, line) for n, line in numbered(text) if not _PROSE.match(line)]
-    ported = rewrite(text, lines, lambda line: command(line, options), CODE, edits)
+    starts = [0, *accumulate(len(line) for line in split_lines(text))]
+    literal = kept_literally(text)
+
+    def one(number: int, line: str) -> str:
+        if not options.npu_only and options.has_accelerator:
+            line = asked(line, lambda at: _is_inside(starts[number] + at, literal))
+        return command(line, options)
+
+    ported = rewrite(text, lines, one, CODE, edits)
     for number, line in lines:
         without_effect(line, number + 1, CODE, edits)
+    remaining = split_lines(ported)
+    for number, _ in lines:
+        still_cuda(remaining[number], number + 1, CODE, edits, Severity.WORK)
+        unfinished(remaining[number], number + 1, CODE, edits)
     surroundings(numbered(text), CODE, edits)
     return ported, edits
+
+
+def _is_inside(at: int, spans: list[tuple[int, int]]) -> bool:
+    return any(start <= at < end for start, end in spans)
 
 
 def surroundings(
@@ -112,6 +142,14 @@ _ASKED = {
         Words(
             "use Ascend Docker Runtime with -e ASCEND_VISIBLE_DEVICES=0, or --device /dev/davinci0",
             "请使用 Ascend Docker Runtime 并设置 -e ASCEND_VISIBLE_DEVICES=0，或 --device /dev/davinci0",
+        ),
+    ),
+    _RAY: (
+        "ray start --num-gpus",
+        Words("This offers GPUs to ray.", "此处向 ray 声明 GPU。"),
+        Words(
+            "leave it out on NPUs, which ray counts itself as the resource NPU",
+            "在 NPU 上请去掉该选项，ray 会自动将 NPU 计为资源 NPU",
         ),
     ),
     _INSTALL: (

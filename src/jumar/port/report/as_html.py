@@ -11,7 +11,7 @@ from jumar.port.catalogue import State
 from jumar.port.linediff import Block, blocks
 from jumar.port.records import Change, Effort, FileResult, Severity, Words
 from jumar.port.report import proof_text
-from jumar.port.report.summary import Report
+from jumar.port.report.summary import Code, Report
 from jumar.port.trial_report import EventKind, TrialReport
 
 _CONTEXT = 2
@@ -70,11 +70,20 @@ def render(report: Report) -> str:
         name=report.name,
         report=report,
         options=report.options,
-        counts={severity: report.count(severity) for severity in Severity},
-        findings=report.findings(),
+        mood=_mood(report),
+        counts={severity: report.count_outside_tests(severity) for severity in Severity},
+        decisions=report.decisions,
         changed=_changed_files(report),
         doubtful=[row for row in report.apis if row.api.state is not State.SUPPORTED],
     )
+
+
+def _mood(report: Report) -> str:
+    """The colour of the headline; a proven port is never shown as broken."""
+    code, is_proven = report.verdict.code, report.proof is not None and report.proof.equal
+    if code is Code.NEEDS_WORK:
+        return "limit" if is_proven else "work"
+    return "ready" if code is Code.READY and not report.count(Severity.LIMIT) else "ported"
 
 
 def trial_page(name: str, found: TrialReport) -> str:

@@ -1,4 +1,4 @@
-"""The report as JSON: stable names, one object per finding."""
+"""The report as JSON: stable names, one object per finding and one per decision."""
 
 import json
 import math
@@ -25,12 +25,15 @@ def document(report: Report) -> dict[str, Any]:
         "format": FORMAT,
         "name": report.name,
         "verdict": report.verdict._asdict(),
+        "how_to_prove": report.how_to_prove or None,
         "summary": {
             "files": report.files,
             "python_files": report.python_files,
             "changed_files": report.changed_files,
             "changes": report.changes,
             "findings": {str(s): report.count(s) for s in Severity},
+            "findings_in_tests": report.in_tests,
+            "work_outside_tests": report.work_outside_tests,
             "apis": {str(s): sum(r.api.state is s for r in report.apis) for s in State},
             "seconds": round(report.seconds, 3),
         },
@@ -39,6 +42,7 @@ def document(report: Report) -> dict[str, Any]:
             "torch": f"{options.torch[0]}.{options.torch[1]}",
             "chip": options.chip,
         },
+        "decisions": decisions(report),
         "files": [
             {
                 "path": result.path,
@@ -63,6 +67,31 @@ def document(report: Report) -> dict[str, Any]:
         "proof": _proof(report.proof) if report.proof else None,
         "trial": asdict(report.trial) if report.trial else None,
     }
+
+
+def decisions(report: Report) -> list[dict[str, Any]]:
+    """The findings grouped by decision, as plain data; `files` has each finding in full."""
+    return [
+        {
+            "title": one.title._asdict(),
+            "severity": str(one.severity),
+            "effort": str(one.effort),
+            "in_tests": one.in_tests,
+            "why": one.lead.why._asdict(),
+            "advice": one.lead.advice._asdict(),
+            "places": [
+                {
+                    "file": place.path,
+                    "line": place.finding.line,
+                    "code": place.finding.code,
+                    "severity": str(place.finding.severity),
+                    "in_tests": place.in_tests,
+                }
+                for place in one.places
+            ],
+        }
+        for one in report.decisions
+    ]
 
 
 def _proof(proof: Certificate) -> dict[str, Any]:

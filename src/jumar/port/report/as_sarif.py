@@ -26,6 +26,7 @@ def render(report: Report) -> str:
     run = {
         "tool": {"driver": {"name": "jumar port", "rules": rules}},
         "columnKind": "unicodeCodePoints",
+        "properties": {"verdict": report.verdict.code, "summary": report.verdict.en},
         "results": [_result(path, found, codes.index(found.code)) for path, found in findings]
         + [{**result, "ruleIndex": codes.index(result["ruleId"])} for result in seen],
     }

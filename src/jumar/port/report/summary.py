@@ -3,16 +3,39 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from jumar.port.catalogue import SOURCE, Api, State, catalogue, nearest
 from jumar.port.options import Options
 from jumar.port.proof import Certificate
-from jumar.port.records import FileResult, Finding, Severity, Words
+from jumar.port.records import FileResult, Finding, Severity
+from jumar.port.report import next_command
+from jumar.port.report.decisions import Decision, decisions, places
+from jumar.port.scan import FileKind
 from jumar.port.tree import TreeResult
 from jumar.port.trial_report import TrialReport
 
 _ORDER = {Severity.WORK: 0, Severity.LIMIT: 1, Severity.INFO: 2}
+
+
+class Code(StrEnum):
+    """What a port has earned."""
+
+    READY = "ready"
+    """It was proven."""
+    PORTED = "ported"
+    """Nothing is known to fail; nobody has shown that it runs."""
+    NEEDS_WORK = "needs-work"
+
+
+class Conclusion(NamedTuple):
+    """One line that sums up the port."""
+
+    code: Code
+    en: str
+    zh: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +72,10 @@ class Report:
     seconds: float
     proof: Certificate | None = None
     trial: TrialReport | None = None
+    again: tuple[str, ...] = ()
+    """The command that made the port."""
+    python: tuple[str, ...] = ()
+    """Every Python file of the source."""
 
     @property
     def changes(self) -> int:
@@ -64,21 +91,58 @@ class Report:
         """How many findings have a severity."""
         return sum(f.severity is severity for _, f in self.findings())
 
+    def count_outside_tests(self, severity: Severity) -> int:
+        """How many findings have a severity, apart from those in the repository's tests."""
+        return sum(
+            place.finding.severity is severity and not place.in_tests
+            for place in places(self.results)
+        )
+
+    @property
+    def work_outside_tests(self) -> int:
+        """How many places need work, apart from those in the repository's tests."""
+        return self.count_outside_tests(Severity.WORK)
+
+    @property
+    def in_tests(self) -> int:
+        """How many findings are in the repository's tests."""
+        return sum(place.in_tests for place in places(self.results))
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """The findings grouped by what is decided once."""
+        return decisions(places(self.results))
+
     def findings(self) -> Iterator[tuple[str, Finding]]:
         """Every finding with its file, most severe first."""
         every = [(r.path, f) for r in self.results for f in r.findings]
         yield from sorted(every, key=lambda pf: (_ORDER[pf[1].severity], pf[0], pf[1].line))
 
     @property
-    def verdict(self) -> Words:
-        """One line that sums up the port."""
-        work, limits = self.count(Severity.WORK), self.count(Severity.LIMIT)
+    def verdict(self) -> Conclusion:
+        """One line that sums up the port: what it has earned, and no more."""
+        work, proof = self.work_outside_tests, self.proof
         if work:
             places = "1 place" if work == 1 else f"{work} places"
-            return Words(f"needs work: {places}", f"需要人工处理：{work} 处")
-        if limits:
-            return Words("ready with limits", "可运行，有限制")
-        return Words("ready", "可运行")
+            return Conclusion(Code.NEEDS_WORK, f"needs work: {places}", f"需要人工处理：{work} 处")
+        if proof is not None and proof.is_the_ports_fault:
+            return Conclusion(
+                Code.NEEDS_WORK, "needs work: the proof failed", "需要人工处理：未通过证明"
+            )
+        if proof is not None and proof.equal:
+            if self.count_outside_tests(Severity.LIMIT):
+                return Conclusion(Code.READY, "ready with limits", "可运行，有限制")
+            return Conclusion(Code.READY, "ready", "可运行")
+        if proof is not None or self.trial is not None:
+            return Conclusion(Code.PORTED, "ported, not proven yet", "已迁移，尚未证明")
+        return Conclusion(Code.PORTED, "ported, not run yet", "已迁移，尚未运行")
+
+    @property
+    def how_to_prove(self) -> str:
+        """The command that would earn `ready`; empty if there is nothing to earn."""
+        if self.verdict.code is not Code.PORTED or not self.again or self.proof is not None:
+            return ""
+        return next_command.proving(self.again, self.root, self.python)
 
     @property
     def source_of_states(self) -> str:
@@ -87,7 +151,12 @@ class Report:
         return f"torch {version[0]}.{version[1]}: {SOURCE}"
 
 
-def make(result: TreeResult, seconds: float, evidence: Evidence | None = None) -> Report:
+def make(
+    result: TreeResult,
+    seconds: float,
+    evidence: Evidence | None = None,
+    again: tuple[str, ...] = (),
+) -> Report:
     """Make a report from the results of the files."""
     evidence = evidence or Evidence()
     return Report(
@@ -102,6 +171,8 @@ def make(result: TreeResult, seconds: float, evidence: Evidence | None = None) -
         seconds,
         evidence.proof,
         evidence.trial,
+        again,
+        tuple(found.path for found in result.files if found.kind is FileKind.PYTHON),
     )
 
 

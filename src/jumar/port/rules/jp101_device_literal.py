@@ -8,7 +8,8 @@ import ast
 from jumar.port import literals
 from jumar.port.context import PythonFile
 from jumar.port.device_roles import Role
-from jumar.port.records import Words
+from jumar.port.environment import FOR_GPUS, on_npus
+from jumar.port.records import Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 
@@ -22,6 +23,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         return
     if file.options.npu_only:
         yield literals.npu(found, file)
+    elif file.is_configuration and not file.options.has_accelerator:
+        advice = on_npus(file.text(node).replace("cuda", "npu"))
+        yield file.remark(node, "cuda", FOR_GPUS, advice, severity=Severity.WORK)
     else:
         yield literals.portable(found, file, place)
 

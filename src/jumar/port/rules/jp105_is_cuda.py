@@ -8,6 +8,7 @@ import re
 
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import asked_with_package
+from jumar.port.guards import stays
 from jumar.port.prelude import TORCH_NPU
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -44,7 +45,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
         # A flag of the class itself; modules have no such attribute.
         return
-    if _guards_a_kernel(node, file) or asked_with_package(node, file):
+    if _guards_a_kernel(node, file) or asked_with_package(node, file) or stays(node, file):
         return
     start, end = file.span(node)
     word = end - len("is_cuda")

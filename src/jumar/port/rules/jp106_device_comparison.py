@@ -9,6 +9,7 @@ import re
 from jumar.port import device_roles, literals
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import asked_with_package
+from jumar.port.guards import stays
 from jumar.port.literals import Form
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -28,6 +29,10 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if file.options.npu_only:
         yield literals.npu(found, file)
         return
+    yield from _portable(found, file)
+
+
+def _portable(found: literals.Literal, file: PythonFile) -> Outcomes:
     outer = literals.outermost(found, file)
     if outer is not found.node or found.form is not Form.BARE:
         if found.form is not Form.OPEN:
@@ -38,7 +43,10 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             yield literals.portable(found, file, device_roles.Role.TEXT)
         return
     parent = file.parent(found.node)
-    if isinstance(parent, ast.Call):
+    if isinstance(parent, ast.MatchValue):
+        end = file.span(parent)[1]
+        yield file.change(parent, file.insert(end, f" | {_quoted(found, file, 'npu')}"))
+    elif isinstance(parent, ast.Call):
         yield _either_prefix(found, file)
     elif isinstance(parent, ast.Compare) and len(parent.ops) == 1:
         yield from _compare(found, parent, file)
@@ -47,14 +55,21 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 def _has_npu_beside(node: ast.AST, file: PythonFile) -> bool:
     """Whether the same condition already checks for NPUs."""
     test, around = node, file.parent(node)
+    match = next((a for a in file.ancestors(node) if isinstance(a, ast.Match)), None)
+    if match is not None and isinstance(around, ast.MatchValue):
+        return any(_names_npu(n) for case in match.cases for n in ast.walk(case.pattern))
     while isinstance(around, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
         test, around = around, file.parent(around)
-    return any(isinstance(n, ast.Constant) and n.value == "npu" for n in ast.walk(test))
+    return any(map(_names_npu, ast.walk(test)))
+
+
+def _names_npu(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "npu"
 
 
 def _is_for_cuda_alone(node: ast.AST, file: PythonFile) -> bool:
     """Whether the function decides about cuDNN and the like, or checks for NPUs elsewhere."""
-    if asked_with_package(node, file):
+    if asked_with_package(node, file) or stays(node, file):
         return True
     function = file.enclosing_function(node)
     if function is None:

@@ -7,8 +7,10 @@ itself stay (`cuda_questions.py`)."""
 
 import ast
 
+from jumar.port import guards
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import QUESTIONS, is_about_cuda
+from jumar.port.mocks import keeps_target, mock
 from jumar.port.npu_api import ON_ACCELERATOR, POSITIONAL_ONLY, RENAMED, SAME_NAME, TENSOR_TYPES
 from jumar.port.prelude import DEVICE_MODULE, TORCH, TORCH_NPU
 from jumar.port.records import Piece, Proposal, Words
@@ -24,7 +26,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         return
     if name == "torch.cuda" and not isinstance(file.parent(node), ast.Attribute):
         yield from _module(node, file)
-    if head != "torch.cuda" or (member in QUESTIONS and is_about_cuda(node, file)):
+    if head != "torch.cuda" or _keeps(node, name, file):
         return
     if member == "OutOfMemoryError" and file.options.torch >= (2, 5):
         yield file.replace(node, f"{file.say.torch}.OutOfMemoryError", TORCH)
@@ -41,10 +43,38 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield _portable(node, member, file)
 
 
+def _keeps(node: ast.Attribute | ast.Name, name: str, file: PythonFile) -> bool:
+    """Whether a name stays: a check for CUDA itself, or one that is ported elsewhere."""
+    about_cuda = name.rpartition(".")[2] in QUESTIONS and is_about_cuda(node, file)
+    return (
+        about_cuda
+        or guards.stays(node, file)
+        or _is_assigned(node, file)
+        or _is_restored(node, name, file)
+    )
+
+
+def _is_assigned(node: ast.Attribute | ast.Name, file: PythonFile) -> bool:
+    """Whether this is `sync` of `sync = torch.cuda.synchronize`, which is ported where it is set."""
+    bound = file.names.values(node.id, file.scope(node)) if isinstance(node, ast.Name) else []
+    return any(isinstance(value, (ast.Attribute, ast.Name)) for value in bound)
+
+
+def _is_restored(node: ast.Attribute | ast.Name, name: str, file: PythonFile) -> bool:
+    """Whether a function is kept aside while the file replaces it by its own."""
+    return isinstance(file.parent(node), ast.Assign) and any(
+        isinstance(other.ctx, ast.Store) and file.name(other) == name
+        for other in file.names.found[ast.Attribute]
+        if isinstance(other, ast.Attribute)
+    )
+
+
 def _module(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
     """The module itself, as in `hasattr(torch.cuda, "memory_summary")` or `cuda = torch.cuda`."""
+    replaced = mock(file.parent(node), file)
     if not file.options.npu_only:
-        yield file.replace(node, file.say.device_module, DEVICE_MODULE)
+        if replaced is None or not keeps_target(replaced, file):
+            yield file.replace(node, file.say.device_module, DEVICE_MODULE)
     elif isinstance(node, ast.Attribute):
         end = file.span(node)[1]
         yield file.change(node, Piece(end - len("cuda"), end, "npu"), needs=(TORCH_NPU,))
@@ -60,7 +90,9 @@ def _is_initialized(node: ast.Attribute, file: PythonFile) -> Outcomes:
 
 def _npu_only(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> Outcomes:
     if isinstance(node, ast.Name):
-        # The import of the name is changed instead (JP202).
+        # The import of the name is changed instead (JP202), except for a star import.
+        if not file.names.values(node.id, file.scope(node)):
+            yield file.replace(node, f"{file.say.torch}.npu.{member}", TORCH_NPU)
         return
     module, last = node.value, file.span(node)[1]
     if isinstance(module, ast.Attribute):

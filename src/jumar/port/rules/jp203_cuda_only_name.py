@@ -11,7 +11,7 @@ from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp206_nvtx_range import is_plain_range
 
-_ELSEWHERE = frozenset({"amp", "OutOfMemoryError", "DoubleTensor"})
+_ELSEWHERE = frozenset({"amp", "OutOfMemoryError", "DoubleTensor", "*"})
 _NOT_API = ("_", "__")
 
 
@@ -19,7 +19,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one name that NPUs do not have."""
     if isinstance(node, ast.Attribute):
         head, _, member = (file.name(node) or "").rpartition(".")
-        if head == "torch.cuda" and isinstance(node.ctx, ast.Load):
+        if head == "torch.cuda" and isinstance(node.ctx, ast.Load) and not is_hint(node, file):
             used = file.parent(node)
             if used is None or not is_plain_range(file.parent(used), file):
                 yield from _report(node, member, file)
@@ -34,6 +34,20 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
                 yield from _report(alias, alias.name.split(".")[2], file)
 
 
+def is_hint(node: ast.AST, file: PythonFile) -> bool:
+    """Whether a name is part of a type annotation, where every torch has it."""
+    child = node
+    for around in file.ancestors(node):
+        if isinstance(around, (ast.AnnAssign, ast.arg)):
+            return around.annotation is child
+        if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return around.returns is child
+        if isinstance(around, (ast.stmt, ast.Call)):
+            return False
+        child = around
+    return False
+
+
 def _report(node: ast.AST, member: str, file: PythonFile) -> Outcomes:
     if member in SAME_NAME or member in TENSOR_TYPES or member in _ELSEWHERE:
         return
@@ -42,14 +56,23 @@ def _report(node: ast.AST, member: str, file: PythonFile) -> Outcomes:
     yield file.remark(
         node,
         f"torch.cuda.{member}",
-        Words(
-            f"torch.cuda.{member} has no counterpart in the NPU plug-in.",
-            f"NPU 插件中没有与 torch.cuda.{member} 对应的接口。",
-        ),
+        _why(member),
         way_out(member),
         severity=Severity.WORK,
         effort=Effort.MINUTES,
         kind=Kind.UNSUPPORTED,
+    )
+
+
+def _why(member: str) -> Words:
+    if member in RENAMED:
+        return Words(
+            f"torch.cuda.{member} is torch.npu.{RENAMED[member]} on NPUs.",
+            f"NPU 上与 torch.cuda.{member} 对应的是 torch.npu.{RENAMED[member]}。",
+        )
+    return Words(
+        f"torch.cuda.{member} has no counterpart in the NPU plug-in.",
+        f"NPU 插件中没有与 torch.cuda.{member} 对应的接口。",
     )
 
 

@@ -6,19 +6,19 @@ of `torch.amp` without one means CUDA, and gets one."""
 
 import ast
 
+from jumar.port.amp_uses import (
+    KINDS,
+    begins_partial,
+    is_spelled_out,
+    keeps_its_import,
+    keeps_meaning,
+    moves,
+)
 from jumar.port.context import PythonFile
 from jumar.port.prelude import ACCELERATOR, DEVICE_MODULE, TORCH, TORCH_NPU
 from jumar.port.records import Effort, Kind, Piece, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_KINDS = {
-    "torch.cuda.amp.autocast": "autocast",
-    "torch.cuda.amp.autocast_mode.autocast": "autocast",
-    "torch.cuda.amp.GradScaler": "GradScaler",
-    "torch.cuda.amp.grad_scaler.GradScaler": "GradScaler",
-    "torch.cuda.amp.custom_fwd": "custom_fwd",
-    "torch.cuda.amp.custom_bwd": "custom_bwd",
-}
 _SCALERS = frozenset(
     {"torch.GradScaler", "torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"}
 )
@@ -29,7 +29,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one use of `torch.cuda.amp`."""
     assert isinstance(node, (ast.Attribute, ast.Name))
     name = file.name(node) or ""
-    kind = _KINDS.get(name)
+    kind = KINDS.get(name)
     if name in _SCALERS:
         yield from _scaler(node, file)
         return
@@ -47,10 +47,19 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         )
         yield file.replace(node, f"{file.say.device_module}.{tail}", DEVICE_MODULE)
     elif kind is None:
-        if isinstance(node, ast.Attribute):
-            yield file.replace(node, f"{file.say.torch}.amp", TORCH)
+        yield from _module(node, file)
     else:
         yield from _portable(node, kind, file)
+
+
+def _module(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
+    """The module itself, under another name or handed on."""
+    holder = file.parent(node)
+    if isinstance(holder, ast.Assign) and keeps_meaning(holder) and moves("torch.cuda.amp", file):
+        if isinstance(node, ast.Attribute):
+            yield file.replace(node, f"{file.say.torch}.amp", TORCH)
+    elif not (isinstance(holder, ast.Call) and getattr(holder.func, "id", "") == "hasattr"):
+        yield _handed_on(node, "autocast", file)
 
 
 def _scaler(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
@@ -82,6 +91,7 @@ def _portable(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> Ou
     device = f"{file.say.accelerator}.type"
     if isinstance(call, ast.Call) and call.func is node:
         if any(isinstance(a, ast.Starred) for a in call.args):
+            yield _handed_on(node, kind, file)
             return
         yield file.change(
             call, *pieces, *_arguments(call, kind, device, file), needs=(ACCELERATOR, TORCH)
@@ -90,36 +100,19 @@ def _portable(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> Ou
         end = file.span(node)[1]
         pieces.append(file.insert(end, f"(device_type={device})"))
         yield file.change(node, *pieces, needs=(ACCELERATOR, TORCH))
-    elif _keeps_meaning(call):
+    elif isinstance(call, ast.Assign) and not moves(file.name(node) or "", file):
+        if not isinstance(file.parent(call), ast.Module):
+            yield _handed_on(node, kind, file)
+    elif keeps_meaning(call):
         if pieces:
             yield file.change(node, *pieces, needs=(TORCH,))
-    elif _begins_partial(node, call, file):
+    elif begins_partial(node, call, file):
         end = file.span(node)[1]
         yield file.change(
             node, *pieces, file.insert(end, f", {device}"), needs=(ACCELERATOR, TORCH)
         )
-    elif isinstance(node, ast.Attribute):
+    else:
         yield _handed_on(node, kind, file)
-
-
-def _begins_partial(node: ast.expr, holder: ast.AST | None, file: PythonFile) -> bool:
-    """Whether this is `partial(autocast, enabled=…)`, which can also take the device."""
-    return (
-        isinstance(holder, ast.Call)
-        and file.name(holder.func) == "functools.partial"
-        and holder.args == [node]
-    )
-
-
-def _keeps_meaning(holder: ast.AST | None) -> bool:
-    """Whether a name that is not called here may become torch's: checked for, or assigned.
-
-    Calls of the new name get their device like those of the old one."""
-    if isinstance(holder, ast.Call):
-        return isinstance(holder.func, ast.Name) and holder.func.id == "isinstance"
-    if isinstance(holder, ast.Assign):
-        return isinstance(holder.targets[0], ast.Name)
-    return isinstance(holder, (ast.arg, ast.AnnAssign, ast.FunctionDef, ast.Subscript, ast.BinOp))
 
 
 def _handed_on(node: ast.expr, kind: str, file: PythonFile) -> Remark:
@@ -141,15 +134,12 @@ def _handed_on(node: ast.expr, kind: str, file: PythonFile) -> Remark:
 
 
 def _function(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> "list[Piece]":
-    """The name itself: rewritten if it is spelled out, kept if an import provides it."""
-    part: ast.AST = node
-    while isinstance(part, ast.Attribute):
-        part = part.value
-        if file.name(part) in ("torch", "torch.cuda"):
-            start, end = file.span(node)
-            path = "autocast" if kind == "autocast" else f"amp.{kind}"
-            return [Piece(start, end, f"{file.say.torch}.{path}")]
-    return []
+    """The name itself: rewritten if it is spelled out or its import stays, kept if the import moves."""
+    if not is_spelled_out(node, file) and not keeps_its_import(node, file):
+        return []
+    start, end = file.span(node)
+    path = "autocast" if kind == "autocast" else f"amp.{kind}"
+    return [Piece(start, end, f"{file.say.torch}.{path}")]
 
 
 def _arguments(call: ast.Call, kind: str, device: str, file: PythonFile) -> "list[Piece]":

@@ -12,7 +12,7 @@ from jumar.port.context import PythonFile
 from jumar.port.prelude import TORCH
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
-from jumar.port.rules.jp600_packages import is_guarded
+from jumar.port.rules.jp600_packages import is_foreign, is_guarded
 
 _ANY = object()
 """An argument whose value does not matter because torch does the same without it."""
@@ -125,6 +125,8 @@ _PARTS: dict[str, tuple[_Part, ...]] = {
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one import, or one call of what was imported."""
+    if not is_foreign("apex", file):
+        return
     if isinstance(node, ast.ImportFrom):
         yield from _import_from(node, file)
     elif isinstance(node, ast.Import):

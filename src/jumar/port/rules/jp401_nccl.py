@@ -7,8 +7,9 @@ of the colon."""
 import ast
 
 from jumar.port.context import PythonFile
+from jumar.port.environment import FOR_GPUS, on_npus
 from jumar.port.prelude import ACCELERATOR, DIST_BACKEND, TORCH, TORCH_NPU
-from jumar.port.records import Piece, Proposal, Words
+from jumar.port.records import Piece, Proposal, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _PROSE = frozenset(
@@ -41,8 +42,11 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
         yield from _compared(node, parent, file)
     elif isinstance(parent, (ast.List, ast.Tuple, ast.Set)) and not file.options.npu_only:
         yield file.change(node, file.insert(end, f", {written[0]}hccl{written[0]}"))
-    elif file.options.npu_only or file.is_configuration:
+    elif file.options.npu_only:
         yield file.change(node, Piece(start + 1, end - 1, "hccl"), needs=(TORCH_NPU,))
+    elif file.is_configuration and not file.options.has_accelerator:
+        advice = on_npus(written.replace("nccl", "hccl"))
+        yield file.remark(node, "nccl", FOR_GPUS, advice, severity=Severity.WORK)
     else:
         yield _portable(node, file)
 
@@ -61,12 +65,20 @@ def _member(node: ast.Attribute, file: PythonFile) -> Outcomes:
     elif not isinstance(parent, ast.Compare):
         yield _portable(node, file)
     elif len(parent.ops) == 1 and isinstance(parent.ops[0], (ast.Eq, ast.NotEq)):
-        yield _either(node, parent, f'({file.text(node)}, "hccl")', file)
+        yield either(node, parent, f'({file.text(node)}, "hccl")', file)
 
 
-def _either(node: ast.expr, parent: ast.Compare, pair: str, file: PythonFile) -> Proposal:
+def either(node: ast.expr, parent: ast.Compare, pair: str, file: PythonFile) -> Proposal:
+    """A comparison with one value as a question for one of two."""
     other = parent.left if parent.left is not node else parent.comparators[0]
-    word = "in" if isinstance(parent.ops[0], ast.Eq) else "not in"
+    word = "in" if isinstance(parent.ops[0], (ast.Eq, ast.Is)) else "not in"
+    if other is parent.left:
+        # Only what follows changes, so that the other side may be ported, too.
+        start, end = file.span(other)[1], file.span(node)[0]
+        between = file.source.text[start:end]
+        if between.strip() in ("==", "!=", "is", "is not"):
+            at = start + len(between) - len(between.lstrip())
+            return file.change(parent, Piece(at, file.span(node)[1], f"{word} {pair}"))
     return file.replace(parent, f"{file.text(other)} {word} {pair}")
 
 
@@ -83,6 +95,13 @@ def _names_hccl(parent: ast.AST | None) -> bool:
 def _portable(node: ast.expr, file: PythonFile) -> Proposal:
     if not file.options.has_accelerator:
         return file.replace(node, DIST_BACKEND, DIST_BACKEND)
+    if file.is_configuration:
+        # Settings get no further names: some readers take every name as one.
+        torch = file.say.torch
+        asked = f'{torch}.accelerator.current_accelerator() or "cpu"'
+        return file.replace(
+            node, f"{torch}.distributed.get_default_backend_for_device({asked})", TORCH
+        )
     module = next(
         (name for name, bound in file.names.module.names.items() if "torch.distributed" in bound),
         f"{file.say.torch}.distributed",
@@ -116,7 +135,7 @@ def _compared(node: ast.Constant, parent: ast.Compare, file: PythonFile) -> Outc
         return
     if len(parent.ops) != 1 or not isinstance(parent.ops[0], (ast.Eq, ast.NotEq)):
         return
-    yield _either(node, parent, f"({quote}nccl{quote}, {quote}hccl{quote})", file)
+    yield either(node, parent, f"({quote}nccl{quote}, {quote}hccl{quote})", file)
 
 
 def _pair(node: ast.Constant, file: PythonFile) -> Outcomes:

@@ -26,7 +26,10 @@ _NAMES = frozenset(
         "torch.nn.parallel.parallel_apply.parallel_apply",
     }
 )
-_VARIANT = re.compile(r"(?<!Distributed)(?<!Sharded)DataParallel")
+_VARIANT = re.compile(
+    r"(?!\w*(?:Distributed|Sharded))\w*DataParallel(?:With[A-Z]\w*|Model|Criterion|Wrapper)?"
+)
+"""Whole names: `TransformerDataParallelConfig` and `DataParallelStrategy` only speak of it."""
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -65,7 +68,7 @@ def _imported_as(place: ast.expr, file: PythonFile) -> str:
 def _is_variant(name: str) -> bool:
     module, _, last = name.rpartition(".")
     is_from_elsewhere = bool(module) and not name.startswith((OWN, "torch."))
-    return is_from_elsewhere and _VARIANT.search(last) is not None
+    return is_from_elsewhere and _VARIANT.fullmatch(last) is not None
 
 
 RULE = Rule(

@@ -10,7 +10,7 @@ from jumar.port.context import PythonFile
 from jumar.port.cuda_packages import PACKAGES, Package
 from jumar.port.packages import NAMED_FOR_CUDA, imported, package_of
 from jumar.port.project import OWN
-from jumar.port.records import Effort, Kind, Remark, Severity, Words
+from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 IMPORTED = ("JP60", "JP61", "JP62")
@@ -50,27 +50,37 @@ def _gives_up(handler: ast.ExceptHandler) -> bool:
     return isinstance(last, ast.Raise)
 
 
-def _remark(node: ast.AST, package: Package, file: PythonFile) -> Remark:
-    if is_guarded(node, file):
-        return file.remark(
+def is_foreign(dotted: str, file: PythonFile) -> bool:
+    """Whether a name is imported from outside the repository."""
+    is_script = "__main__" in file.source.text or "sys.path" in file.source.text
+    return not file.project.own_modules.has(dotted, file.path, is_script=is_script)
+
+
+def _remark(node: ast.AST, package: Package, file: PythonFile) -> Outcomes:
+    facts = package.facts(file.project.pins.get(package.module.partition(".")[0]))
+    if facts is None:
+        return
+    if not is_guarded(node, file):
+        yield file.remark(
             node,
             package.module,
-            package.why,
-            Words(
-                f"the script runs without it; {package.advice.en}",
-                f"脚本可在缺少该包时运行；{package.advice.zh}",
-            ),
-            severity=Severity.INFO,
-            effort=Effort.NONE,
+            facts.why,
+            facts.advice,
+            severity=facts.severity,
+            effort=facts.effort,
             kind=Kind.PACKAGE,
         )
-    return file.remark(
+        return
+    yield file.remark(
         node,
         package.module,
-        package.why,
-        package.advice,
-        severity=package.severity,
-        effort=package.effort,
+        facts.why,
+        Words(
+            f"the script runs without it; {facts.advice.en}",
+            f"脚本可在缺少该包时运行；{facts.advice.zh}",
+        ),
+        severity=Severity.INFO,
+        effort=Effort.NONE,
         kind=Kind.PACKAGE,
     )
 
@@ -81,8 +91,8 @@ def _rule(code: str) -> Rule:
     def only(node: ast.AST, file: PythonFile) -> Outcomes:
         for dotted in imported(node):
             package = package_of(dotted)
-            if package is not None and package in mine:
-                yield _remark(node, package, file)
+            if package is not None and package in mine and is_foreign(dotted, file):
+                yield from _remark(node, package, file)
                 return
 
     names = ", ".join(p.module for p in mine)
@@ -100,7 +110,7 @@ def _named_for_cuda(node: ast.AST, file: PythonFile) -> Outcomes:
         package = package_of(dotted)
         is_own = (file.project.follow(dotted, file.path) or OWN).startswith(OWN)
         if package is not None and package.code == NAMED_FOR_CUDA and not is_own:
-            yield _remark(node, package, file)
+            yield from _remark(node, package, file)
             return
 
 

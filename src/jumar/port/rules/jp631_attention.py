@@ -1,8 +1,9 @@
 """Attention from flash_attn and xformers is replaced by a helper module that uses torch.
 
 `from flash_attn import flash_attn_func` becomes `from torch_attention import flash_attn_func`; the
-calls stay, and `torch_attention.py` is added to the code. On a machine that has the package, the
-helper uses it. Only if the helper has every name and argument that the file uses; an import that
+calls stay, and `torch_attention.py` is added to the package that uses it (then
+`from .torch_attention import …`) or beside the script. On a machine that has flash_attn or xformers,
+the helper uses it. Only if the helper has every name and argument that the file uses; an import that
 may fail in the script stays, and so does everything else (reported as JP601 and JP602)."""
 
 import ast
@@ -12,7 +13,7 @@ from jumar.port import helpers
 from jumar.port.context import PythonFile
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
-from jumar.port.rules.jp600_packages import is_guarded
+from jumar.port.rules.jp600_packages import is_foreign, is_guarded
 
 _KERNELS = frozenset(
     f"flash_attn_{kind}func"
@@ -36,6 +37,9 @@ _VALUES_OF_UNPAD = 4
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one import, or one use through a module's full name."""
+    if not all(is_foreign(root, file) for root in ("flash_attn", "xformers")):
+        # The repository is the package, or has a copy of it.
+        return
     if isinstance(node, ast.Attribute):
         yield from _use(node, file)
     elif isinstance(node, ast.ImportFrom):
@@ -51,23 +55,22 @@ def _from(node: ast.ImportFrom, file: PythonFile) -> Outcomes:
     if module == "xformers" and [a.name for a in node.names] == ["ops"]:
         local = node.names[0].asname or "ops"
         if _fits("xformers.ops", file):
-            yield file.replace(node, f"import {helpers.ATTENTION} as {local}", helpers.ATTENTION)
+            yield file.replace(node, file.home.whole(helpers.ATTENTION, local), helpers.ATTENTION)
         return
     offered = _MODULES.get(module, frozenset())
     if not all(a.name in offered and _used_well(f"{module}.{a.name}", file) for a in node.names):
         return
     start, _ = file.span(node)
     at = file.source.text.find(module, start)
-    yield file.change(
-        node, Piece(at, at + len(module), helpers.ATTENTION), needs=(helpers.ATTENTION,)
-    )
+    ours = file.home.module(helpers.ATTENTION)
+    yield file.change(node, Piece(at, at + len(module), ours), needs=(helpers.ATTENTION,))
 
 
 def _import(node: ast.Import, file: PythonFile) -> Outcomes:
     alias = node.names[0]
     if alias.name in _MODULES and not is_guarded(node, file) and _fits(alias.name, file):
-        named = f" as {alias.asname}" if alias.asname else ""
-        yield file.replace(node, f"import {helpers.ATTENTION}{named}", helpers.ATTENTION)
+        ours = file.home.whole(helpers.ATTENTION, alias.asname or "")
+        yield file.replace(node, ours, helpers.ATTENTION)
 
 
 def _use(node: ast.Attribute, file: PythonFile) -> Outcomes:

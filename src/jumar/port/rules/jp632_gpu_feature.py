@@ -2,30 +2,44 @@
 
 8-bit and 4-bit loading and optimizers of transformers (through bitsandbytes), `flash_attention_2`
 of transformers, GPU indexes of faiss, xformers in diffusers, onnxruntime on CUDA, nvidia-smi
-commands, GPUs requested through submitit and ray."""
+commands, GPUs requested through submitit."""
 
 import ast
 import re
+from typing import TypeGuard
 
 from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
+BITSANDBYTES = "bitsandbytes"
 QUANTISED = (
-    Words("This feature is implemented by bitsandbytes.", "该功能由 bitsandbytes 实现。"),
     Words(
-        "use a bitsandbytes version with NPU kernels, or train in bfloat16",
-        "请使用支持 NPU 的 bitsandbytes，或使用 bfloat16 训练",
+        "bitsandbytes implements this; on NPUs, its layers fall back to plain torch from 0.46 on "
+        "and fail before.",
+        "该功能由 bitsandbytes 实现；在 NPU 上，0.46 及以上回退为普通 torch 实现，更早的版本会失败。",
     ),
+    Words(
+        "train in bfloat16, or use bitsandbytes 0.46 or later and measure it",
+        "请使用 bfloat16 训练，或使用 bitsandbytes 0.46 及以上版本并测试性能",
+    ),
+)
+OPTIMISER = (
+    Words(
+        "This optimizer comes from bitsandbytes and has no NPU kernels.",
+        "该优化器来自 bitsandbytes，没有 NPU 算子。",
+    ),
+    Words("use adamw_torch", "请改用 adamw_torch"),
 )
 FLASH = (
     Words(
-        "transformers takes this from the flash_attn package.",
-        "transformers 的该实现来自 flash_attn 包。",
+        "On NPUs, transformers uses torch_npu's attention for this from 4.51 on; "
+        "older versions need flash_attn.",
+        "在 NPU 上，transformers 4.51 及以上使用 torch_npu 的注意力；更早的版本依赖 flash_attn。",
     ),
     Words(
-        'use a transformers version that supports it on NPUs, or attn_implementation="sdpa"',
-        '请使用支持 NPU 的 transformers，或 attn_implementation="sdpa"',
+        'use transformers 4.51 or later, or attn_implementation="sdpa"',
+        '请使用 transformers 4.51 及以上版本，或 attn_implementation="sdpa"',
     ),
 )
 _FAISS = (
@@ -60,18 +74,9 @@ _SUBMITIT = (
         '请按集群中 NPU 的资源名申请，例如 slurm_gres="npu:8"',
     ),
 )
-_RAY = (
-    Words("This requests GPUs from ray.", "此处向 ray 申请 GPU。"),
-    Words(
-        'request NPUs as a custom resource: resources={"NPU": 1}',
-        '请将 NPU 作为资源申请：resources={"NPU": 1}',
-    ),
-)
 _FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
 OPTIMISERS = r"paged_\w*adamw?_\d+bit|adamw_bnb_8bit|adamw_8bit|lion_8bit|paged_lion\w*"
 """Names of transformers' optimizers that come from bitsandbytes."""
-_OF_PACKAGES = {"gpu": ("faiss", _FAISS), "num_gpus": ("ray", _RAY), "use_gpu": ("ray", _RAY)}
-"""Arguments that request cards from packages."""
 _SWITCHES = frozenset({"load_in_8bit", "load_in_4bit"})
 FLASH_NAME = "flash_attention_2"
 
@@ -86,8 +91,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield _remark(node, "CUDAExecutionProvider", _ONNX, file, Severity.LIMIT)
     elif _calls_smi(node, file):
         yield _remark(node, "nvidia-smi", _SMI, file, Severity.LIMIT)
-    elif _names_optimizer(node) and not isinstance(file.parent(node), ast.Compare):
-        yield _remark(node, file.text(node), QUANTISED, file)
+    elif _names_optimizer(node) and not _is_compared(node, file):
+        yield _remark(node, f"{BITSANDBYTES}: {node.value}", OPTIMISER, file)
 
 
 def _calls_smi(node: ast.AST, file: PythonFile) -> bool:
@@ -98,7 +103,17 @@ def _calls_smi(node: ast.AST, file: PythonFile) -> bool:
     return words[:1] == ["nvidia-smi"] and (len(words) == 1 or words[1].startswith("-"))
 
 
-def _names_optimizer(node: ast.AST) -> bool:
+def _is_compared(node: ast.AST, file: PythonFile) -> bool:
+    """Whether a name is only compared: `optim == "adamw_8bit"`, `optim in [...]`, `case ...`."""
+    for around in file.ancestors(node):
+        if isinstance(around, (ast.Compare, ast.MatchValue)):
+            return True
+        if not isinstance(around, (ast.List, ast.Tuple, ast.Set)):
+            return False
+    return False
+
+
+def _names_optimizer(node: ast.AST) -> TypeGuard[ast.Constant]:
     return (
         isinstance(node, ast.Constant)
         and isinstance(node.value, str)
@@ -110,7 +125,7 @@ def _call(node: ast.Call, file: PythonFile) -> Outcomes:
     name = file.name(node.func) or ""
     method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
     if name.startswith("transformers.") and name.endswith(".BitsAndBytesConfig"):
-        yield _remark(node.func, name, QUANTISED, file)
+        yield _remark(node.func, f"{BITSANDBYTES}: {name}", QUANTISED, file, Severity.LIMIT)
     elif _FAISS_GPU.fullmatch(name):
         yield _remark(node.func, name, _FAISS, file)
     elif method == "enable_xformers_memory_efficient_attention":
@@ -123,20 +138,25 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
     inside = isinstance(call, ast.Call) and (file.name(call.func) or "").endswith(
         "BitsAndBytesConfig"
     )
-    if node.arg in _SWITCHES and not is_off and not inside:
-        yield _remark(node, node.arg or "", QUANTISED, file)
+    is_handed_on = isinstance(call, ast.Call) and _is_own_call(call, file)
+    if node.arg in _SWITCHES and not is_off and not inside and not is_handed_on:
+        yield _remark(node, f"{BITSANDBYTES}: {node.arg}", QUANTISED, file, Severity.LIMIT)
     elif node.arg == "attn_implementation":
         if isinstance(node.value, ast.Constant) and node.value.value == FLASH_NAME:
             yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
     elif node.arg == "gpus_per_node" and not is_off:
         if isinstance(call, ast.Call) and file.text(call.func).endswith(".update_parameters"):
             yield _remark(node, "gpus_per_node", _SUBMITIT, file, Severity.LIMIT)
-    elif node.arg in _OF_PACKAGES and not is_off and isinstance(call, ast.Call):
-        package, words = _OF_PACKAGES[node.arg]
-        if (file.name(call.func) or "").startswith(f"{package}."):
-            yield _remark(node, f"{package}: {node.arg}", words, file, Severity.LIMIT)
+    elif node.arg == "gpu" and not is_off and isinstance(call, ast.Call):
+        if (file.name(call.func) or "").startswith("faiss."):
+            yield _remark(node, "faiss: gpu", _FAISS, file, Severity.LIMIT)
     elif node.arg == "use_flash_attention_2" and not is_off:
         yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
+
+
+def _is_own_call(call: ast.Call, file: PythonFile) -> bool:
+    """Whether the repository's own code is called, which hands the switch on where it is reported."""
+    return file.class_named(call.func) is not None or file.function_named(call.func) is not None
 
 
 def _remark(
@@ -167,8 +187,6 @@ RULE = Rule(
         "_32bit",
         "paged_lion",
         "gpus_per_node",
-        "num_gpus",
-        "use_gpu",
     ),
     check,
 )

@@ -53,14 +53,29 @@ def _property(node: ast.Attribute, file: PythonFile) -> Outcomes:
         bound = file.names.values(owner.id, file.scope(owner))
         owner = next((b for b in bound if isinstance(b, ast.Call)), None)
     called = file.name(owner.func) if isinstance(owner, ast.Call) else None
-    if called == "torch.cuda.get_device_properties":
+    if called != "torch.cuda.get_device_properties":
+        return
+    subject = f"get_device_properties().{node.attr}"
+    if node.attr == "multi_processor_count":
         yield _remark(
             node,
-            f"get_device_properties().{node.attr}",
-            f"The properties of an NPU have no {node.attr}.",
-            f"NPU 设备属性中没有 {node.attr}。",
+            subject,
+            "On NPUs, multi_processor_count is the number of vector cores; "
+            "before torch_npu 26.0 it is None.",
+            "NPU 上 multi_processor_count 为 vector 核数；torch_npu 26.0 之前为 None。",
             file,
+            Severity.LIMIT,
         )
+        return
+    is_shown = any(isinstance(a, ast.JoinedStr) for a in file.ancestors(node))
+    yield _remark(
+        node,
+        subject,
+        f"{node.attr} is None in the properties of an NPU: comparing it fails.",
+        f"NPU 设备属性中的 {node.attr} 为 None，对其比较会报错。",
+        file,
+        Severity.LIMIT if is_shown else Severity.WORK,
+    )
 
 
 def _card_name(node: ast.Compare, file: PythonFile) -> Outcomes:
@@ -81,6 +96,7 @@ def _card_name(node: ast.Compare, file: PythonFile) -> Outcomes:
             "The name of an NPU is its chip name, such as Ascend910B.",
             "NPU 的设备名是芯片名，例如 Ascend910B。",
             file,
+            Severity.LIMIT,
         )
 
 

@@ -1,7 +1,8 @@
 """Double precision is reported: most NPU operators do not support it.
 
-`torch.float64`, `torch.double`, `.double()`, a `DoubleTensor` that is moved immediately. Integers
-and numpy's own float64 are not reported."""
+`torch.float64`, `torch.double`, `.double()`, a `DoubleTensor` that is moved immediately. Integers,
+numpy's own float64, lists of types and tensors that are made on the CPU and stay there are not
+reported."""
 
 import ast
 
@@ -19,6 +20,15 @@ _NAMES = frozenset(
     }
 )
 
+_NO_USES = (ast.Compare, ast.Dict, ast.List, ast.Tuple, ast.Set)
+_MAKERS = frozenset(
+    f"torch.{name}"
+    for name in ("arange", "empty", "eye", "from_numpy", "full", "linspace", "logspace", "ones",
+                 "rand", "randn", "tensor", "zeros")
+)  # fmt: skip
+"""Functions whose tensors are on the CPU unless they are told otherwise."""
+_MOVES = frozenset({"cuda", "npu", "to", "type", "type_as"})
+
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one use of double precision."""
@@ -30,11 +40,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         if node.attr != "double" or not is_method or subject:
             return
         subject = "Tensor.double"
-    elif isinstance(parent, (ast.Compare, ast.Dict)) or not isinstance(node.ctx, ast.Load):
+    elif isinstance(parent, _NO_USES) or not isinstance(node.ctx, ast.Load):
         return
     if subject == "torch.DoubleTensor" and not _leaves_cpu(parent, file):
         return
-    if _stays_on_cpu(parent, file):
+    if _stays_on_cpu(parent, file) or _is_for_others(parent, file):
         return
     yield file.remark(
         node,
@@ -63,16 +73,53 @@ def _leaves_cpu(parent: ast.AST | None, file: PythonFile) -> bool:
     return isinstance(method, ast.Attribute) and method.attr in ("cuda", "to", "npu")
 
 
+def _is_for_others(parent: ast.AST | None, file: PythonFile) -> bool:
+    """Whether the type is chosen for other devices: `torch.float32 if is_npu else torch.float64`."""
+    return isinstance(parent, ast.IfExp) and "npu" in file.text(parent.test).lower()
+
+
 def _stays_on_cpu(parent: ast.AST | None, file: PythonFile) -> bool:
     call = file.parent(parent) if isinstance(parent, ast.keyword) else parent
     if not isinstance(call, ast.Call):
         return False
     if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("assert"):
         return True
-    return any(
-        k.arg == "device" and isinstance(k.value, ast.Constant) and k.value.value == "cpu"
-        for k in call.keywords
-    )
+    return _is_on_cpu(call, file) and not _is_moved(call, file)
+
+
+def _is_on_cpu(call: ast.expr, file: PythonFile) -> bool:
+    """Whether a tensor is made on the CPU or copied there, looking through what is done to it."""
+    while isinstance(call, ast.Call):
+        device = next((k.value for k in call.keywords if k.arg == "device"), None)
+        if device is not None:
+            return isinstance(device, ast.Constant) and device.value == "cpu"
+        if file.name(call.func) in _MAKERS:
+            return True
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        if call.func.attr == "cpu":
+            return True
+        if call.func.attr in ("cuda", "npu") or (
+            call.func.attr == "to" and not _converts(call, file)
+        ):
+            return False
+        call = call.func.value
+    return False
+
+
+def _converts(call: ast.Call, file: PythonFile) -> bool:
+    """Whether `.to(…)` only changes the type."""
+    return len(call.args) == 1 and not call.keywords and file.name(call.args[0]) in _NAMES
+
+
+def _is_moved(call: ast.AST, file: PythonFile) -> bool:
+    """Whether something in the same expression takes the tensor to a device."""
+    for around in file.ancestors(call):
+        if isinstance(around, ast.Attribute) and around.attr in _MOVES:
+            return True
+        if isinstance(around, ast.stmt):
+            return False
+    return False
 
 
 RULE = Rule(

@@ -1,6 +1,6 @@
-"""`torch.compile` is reported: its default backend generates CUDA code.
+"""`torch.compile` is reported: its default backend needs triton-ascend.
 
-A call with a backend other than inductor is not reported."""
+A call with a backend other than inductor, or with `disable=True`, is not reported."""
 
 import ast
 
@@ -19,14 +19,19 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         backend = next((k.value for k in call.keywords if k.arg == "backend"), None)
         if isinstance(backend, ast.Constant) and backend.value != "inductor":
             return
+        if any(
+            k.arg == "disable" and isinstance(k.value, ast.Constant) and k.value.value is True
+            for k in call.keywords
+        ):
+            return
     elif isinstance(call, (ast.Attribute, ast.Compare)):
         return
     yield file.remark(
         node,
         "torch.compile",
         Words(
-            "The default backend of torch.compile, inductor, generates code for NVIDIA cards.",
-            "torch.compile 的默认后端 inductor 生成的是 NVIDIA 代码。",
+            "The default backend of torch.compile, inductor, needs triton-ascend on NPUs.",
+            "torch.compile 的默认后端 inductor 在 NPU 上依赖 triton-ascend。",
         ),
         Words(
             "train without it first; then install triton-ascend, or use the torchair backend",

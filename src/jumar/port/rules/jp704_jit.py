@@ -5,6 +5,7 @@ not reported."""
 
 import ast
 
+from jumar.port import scripted
 from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -16,7 +17,24 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one use."""
     assert isinstance(node, (ast.Attribute, ast.Name))
     name = file.name(node)
-    if name in _NAMES and isinstance(node.ctx, ast.Load):
+    if name not in _NAMES or not isinstance(node.ctx, ast.Load):
+        return
+    if not file.options.npu_only and scripted.names_cuda(node, file):
+        yield file.remark(
+            node,
+            name,
+            Words(
+                "Scripted code cannot use a device from outside, so it still names CUDA.",
+                "脚本化代码无法使用外部的设备变量，因此其中仍为 CUDA。",
+            ),
+            Words(
+                "pass the device as an argument, or remove the decorator",
+                "请将设备作为参数传入，或去掉该装饰器",
+            ),
+            severity=Severity.WORK,
+            effort=Effort.MINUTES,
+        )
+    else:
         yield file.remark(
             node,
             name,

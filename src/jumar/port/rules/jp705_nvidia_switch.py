@@ -10,6 +10,8 @@ from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp204_tf32_switch import SWITCHES
 
 _PREFIXES = ("torch.backends.cudnn.", "torch.backends.cuda.")
+_NO_SWITCHES = ("torch.backends.cuda.SDPBackend",)
+"""Names of what a switch chooses."""
 _TF32 = Words(
     "TF32 is a format of NVIDIA cards; the NPU equivalent is HF32.",
     "TF32 是 NVIDIA 卡的格式，NPU 上对应的是 HF32。",
@@ -25,7 +27,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one switch as a note."""
     assert isinstance(node, ast.Attribute)
     name = file.name(node) or ""
-    if not name.startswith(_PREFIXES) or isinstance(file.parent(node), ast.Attribute):
+    if not name.startswith(_PREFIXES) or name.startswith(_NO_SWITCHES):
+        return
+    if isinstance(file.parent(node), ast.Attribute):
         return
     if name in SWITCHES:
         if file.options.npu_only and isinstance(node.ctx, ast.Store):

@@ -1,4 +1,6 @@
-"""Operators compiled from CUDA sources are reported: they have to be rewritten."""
+"""Operators compiled from CUDA sources are reported: they have to be rewritten.
+
+So are those that the repository registers for CUDA alone (`device_types="cuda"`)."""
 
 import ast
 
@@ -17,6 +19,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if isinstance(node, ast.Call):
         if _compiles_cuda(node, file):
             yield _remark(node.func, file)
+        elif (file.name(node.func) or "").startswith("torch.library."):
+            yield from _registered(node, file)
     elif isinstance(node, ast.Assign) and file.name(node.value) == _EXTENSIONS + _CUDA_ONLY:
         yield _remark(node.value, file)
 
@@ -30,6 +34,27 @@ def _compiles_cuda(node: ast.Call, file: PythonFile) -> bool:
         return file.text(node.func).endswith(_CUDA_ONLY)
     member = name.removeprefix(_EXTENSIONS)
     return name != member and member in _LOADERS and _has_cuda_source(node)
+
+
+def _registered(node: ast.Call, file: PythonFile) -> Outcomes:
+    for keyword in node.keywords:
+        if keyword.arg != "device_types" or getattr(keyword.value, "value", None) != "cuda":
+            continue
+        yield file.remark(
+            keyword,
+            file.name(node.func) or "",
+            Words(
+                "This operator is registered for CUDA only; on NPUs, calling it fails.",
+                "该算子仅为 CUDA 注册，在 NPU 上调用会报错。",
+            ),
+            Words(
+                'write device_types=("cuda", "npu") if it is plain torch; otherwise register another one',
+                '若由 torch 算子组成，请改为 device_types=("cuda", "npu")，否则请另行注册实现',
+            ),
+            severity=Severity.WORK,
+            effort=Effort.HOURS,
+            kind=Kind.UNSUPPORTED,
+        )
 
 
 def _remark(node: ast.expr, file: PythonFile) -> Remark:
@@ -63,6 +88,6 @@ RULE = Rule(
     "JP708",
     Words("CUDA extension", "CUDA 扩展算子"),
     (ast.Call, ast.Assign),
-    ("Extension", "cpp_extension", "create_extension"),
+    ("Extension", "cpp_extension", "create_extension", "device_types"),
     check,
 )

@@ -13,6 +13,11 @@ from jumar.port.rules.base import Outcomes, Rule
 _TOLD_ELSEWHERE = ("torch.cuda.", "torch.backends.", "torch.nn.DataParallel", "torch.nn.parallel.data_parallel",
                    "torch.utils.cpp_extension.", "torch.optim.", "torch.profiler.", "torch.compiler.",
                    "torch.nn.Module.", "torch.nn.utils.rnn.PackedSequence.")  # fmt: skip
+_ON_HOST = ("torch.is_deterministic", "torch.export.", "torch.onnx.", "torch.fx.", "torch.fft.fftfreq",
+            "torch.fft.rfftfreq", "torch.sparse.check_sparse_tensor_invariants", "torch.utils.get_cpp_backtrace",
+            "torch.utils.backend_registration.", "torch.utils.mobile_optimizer.",
+            "torch.distributed.elastic.", "torch.distributed.fsdp.")  # fmt: skip
+"""Listed as unsupported, but they run no operator of their own."""
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -22,7 +27,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     name = file.name(node) or ""
     if not isinstance(node.ctx, ast.Load) or isinstance(parent, ast.Attribute):
         return
-    if not name.startswith("torch.") or name.startswith(_TOLD_ELSEWHERE):
+    if not name.startswith("torch.") or name.startswith((*_TOLD_ELSEWHERE, *_ON_HOST)):
         return
     if isinstance(parent, (ast.ClassDef, ast.arg)) or _is_annotation(node, parent):
         return

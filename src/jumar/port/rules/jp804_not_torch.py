@@ -73,8 +73,8 @@ def _called(node: ast.Call, file: PythonFile) -> Outcomes:
         name,
         Words(f"torch 2.13 has no {name}.", f"torch 2.13 中没有 {name}。"),
         Words(
-            "it was removed or renamed: look for its successor in torch's release notes",
-            "该接口已移除或更名，请查阅 torch 发布说明",
+            "it was removed or renamed, or is newer: look it up in torch's release notes",
+            "该接口已移除、更名或属于更新的版本，请查阅 torch 发布说明",
         ),
         severity=Severity.LIMIT,
         effort=Effort.MINUTES,
@@ -83,8 +83,9 @@ def _called(node: ast.Call, file: PythonFile) -> Outcomes:
 
 
 def _asked_first(name: str, file: PythonFile) -> bool:
-    member = name.rpartition(".")[2]
-    return f'"{member}"' in file.source.text or f"'{member}'" in file.source.text
+    """Whether the file asks for the name or for a module on the way to it: `hasattr(torch, "hip")`."""
+    text = file.source.text
+    return any(f'"{part}"' in text or f"'{part}'" in text for part in name.split(".")[1:])
 
 
 def _may_be_another(node: ast.expr, file: PythonFile) -> bool:

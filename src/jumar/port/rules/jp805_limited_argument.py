@@ -12,14 +12,17 @@ from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_TOLD = frozenset({"fp64", "complex64", "complex128", "bf16"})
-"""Types that code uses needlessly, or that only some operators do not support; others always fail."""
+_TOLD = frozenset({"fp64", "complex64", "complex128"})
+"""Types that many operators do not support. The list omits bf16 where the plug-in has it."""
 
 
 _NOT_COMPUTED = frozenset(
-    {"size", "dim", "numel", "nelement", "stride", "tolist", "item", "cpu", "detach", "data_ptr"}
-)
-"""Methods that only inspect a tensor or copy it back; the list has one type for them."""
+    {"size", "dim", "ndimension", "numel", "nelement", "stride", "tolist", "item", "cpu", "detach",
+     "data_ptr", "element_size", "is_contiguous", "is_complex", "is_floating_point", "is_pinned",
+     "get_device", "storage", "untyped_storage", "storage_offset", "backward", "retain_grad",
+     "register_hook", "copy_", "zero_", "fill_", "pin_memory", "share_memory_", "numpy"}
+)  # fmt: skip
+"""Members that inspect, copy or fill a tensor; the list has one type for them."""
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -30,10 +33,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield from _arguments(node, name, file)
         tensor = node.args[0] if node.args else None
     elif isinstance(node.func, ast.Attribute) and not name and not dtypes.is_conversion(node.func):
-        if node.func.attr in _NOT_COMPUTED:
-            return
         name, tensor = f"torch.Tensor.{node.func.attr}", node.func.value
     else:
+        return
+    member = name.rpartition(".")[2]
+    if member in _NOT_COMPUTED or member.endswith("_like") or member.startswith("new_"):
         return
     api = catalogue(file.options.torch, file.options.chip).api(name)
     if tensor is None or not api.dtypes or api.state is State.UNSUPPORTED:

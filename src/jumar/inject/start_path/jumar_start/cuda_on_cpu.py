@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, Tuple
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from jumar_start import cuda_names, simulation, sync_norm
+from jumar_start import cuda_names, scripted, simulation, sync_norm
 
 _CUDA = re.compile(r"cuda(:\d+)?")
 _KEYWORDS = ("device", "device_type", "map_location")
@@ -48,7 +48,7 @@ def _reads_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
                 kwargs[name] = _index(kwargs[name])
         return function(*[_cpu(arg) for arg in args], **kwargs)
 
-    return call
+    return scripted.as_before(call, function)
 
 
 def _made_there(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,7 +65,7 @@ def _made_there(function: Callable[..., Any]) -> Callable[..., Any]:
             _moved[made] = True
         return made
 
-    return call
+    return scripted.as_before(call, function)
 
 
 _tensor_to: Any = torch.Tensor.to
@@ -93,6 +93,9 @@ def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _copied(source: Any, result: Any, *, is_cuda: bool) -> Any:
     """The result of a move: another tensor, unless the source is already there."""
+    if torch.jit.is_tracing():
+        # A trace is checked against a second one, whose tensors are copies of unknown origin.
+        return result
     if result is source and not (is_cuda and source in _moved):
         result = source.clone()
     if is_cuda:
@@ -132,7 +135,7 @@ def _replace_functions() -> None:
     torch.Tensor.pin_memory = _itself
     torch.Tensor.record_stream = cuda_names.nothing
     torch.UntypedStorage.cuda = torch.TypedStorage.cuda = _itself
-    torch.load = _loads_on_cpu(torch.load)
+    torch.load = scripted.loading_on(_index, torch.load)
 
 
 def _readers() -> Iterator[Tuple[Any, str]]:
@@ -149,15 +152,6 @@ def _readers() -> Iterator[Tuple[Any, str]]:
     yield torch.random, "fork_rng"
 
 
-def _loads_on_cpu(load: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(load)
-    def call(file: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        there = "cpu" if map_location is None else _index(map_location)
-        return load(file, there, *args, **kwargs)
-
-    return call
-
-
 def _replace_autocast() -> None:
     """On cuda the default dtype is float16; on the CPU it would be bfloat16."""
     autocast = torch.amp.autocast_mode.autocast
@@ -171,7 +165,9 @@ def _replace_autocast() -> None:
 
     autocast.__init__ = init
     is_enabled = torch.is_autocast_enabled
-    torch.is_autocast_enabled = lambda device_type="cpu": is_enabled(device_type)
+    torch.is_autocast_enabled = scripted.as_before(
+        lambda device_type="cpu": is_enabled(device_type), is_enabled
+    )
     torch.get_autocast_gpu_dtype = lambda: torch.get_autocast_dtype("cpu")
 
 
@@ -271,6 +267,7 @@ def install() -> None:
     _replace_parallel()
     torch.Generator = _Generator
     torch.compile = _compile
+    scripted.install(_cpu)
     names = cuda_names.names()
     _replace_accelerator(names)
     for module in [torch.cuda, *_parts()]:

@@ -2,12 +2,14 @@
 every step, what each module returned, and the error that ended it. The script is not changed.
 
 Variables: JUMAR_PROOF (a folder for the notes, one file per process), JUMAR_PROOF_ROOT (where the
-script's own source is), JUMAR_PROOF_STEPS and JUMAR_PROOF_TIME_S (end with success after so many
-optimizer steps or seconds), JUMAR_PROOF_CPU (cuda means the CPU)."""
+script's own source is), JUMAR_PROOF_SOURCE (where that was copied from), JUMAR_PROOF_STEPS and JUMAR_PROOF_TIME_S (end with success after so many
+optimizer steps or seconds), JUMAR_PROOF_CPU (cuda means the CPU), JUMAR_PROOF_TESTS (record only how tests
+went)."""
 
 import atexit
 import contextlib
 import ctypes
+import functools
 import hashlib
 import json
 import os
@@ -32,6 +34,7 @@ class Wanted(NamedTuple):
     steps: int
     time_s: float
     on_cpu: bool
+    tests: bool
 
 
 def wanted(environ: Mapping[str, str]) -> Wanted:
@@ -42,12 +45,14 @@ def wanted(environ: Mapping[str, str]) -> Wanted:
         steps=int(environ.get("JUMAR_PROOF_STEPS", "0")),
         time_s=float(environ.get("JUMAR_PROOF_TIME_S", "0")),
         on_cpu=environ.get("JUMAR_PROOF_CPU") == "1",
+        tests=environ.get("JUMAR_PROOF_TESTS") == "1",
     )
 
 
 def install(environ: Mapping[str, str]) -> None:
     """Start as soon as torch is imported."""
     notes = Notes(wanted(environ))
+    _import_from_copy(environ["JUMAR_PROOF_SOURCE"], notes.wanted.root)
     notes.watch_errors()
     after_import("torch", lambda: _begin(notes))
 
@@ -58,7 +63,26 @@ def _begin(notes: "Notes") -> None:
 
         cuda_on_cpu.install()
     _seed()
-    Recorder(notes).install()
+    if not notes.wanted.tests:
+        Recorder(notes).install()
+
+
+def _import_from_copy(source: str, copy: str) -> None:
+    """A source that is installed in place, or on PYTHONPATH, would be run instead of its copy."""
+
+    def moved(path: str) -> str:
+        real = os.path.realpath(path) if path else ""
+        # The environment of the source may be inside it; that stays where it is.
+        if not _is_in(real, source) or _is_in(real, os.path.realpath(sys.prefix)):
+            return path
+        there = os.path.normpath(os.path.join(copy, os.path.relpath(real, source)))
+        return there if os.path.exists(there) else path
+
+    sys.path[:] = [moved(path) for path in sys.path]
+    for name, module in list(sys.modules.items()):
+        packages = getattr(module, "MAPPING", None)
+        if name.startswith("__editable__") and isinstance(packages, dict):
+            packages.update({package: moved(path) for package, path in packages.items()})
 
 
 def _seed() -> None:
@@ -70,6 +94,10 @@ def _seed() -> None:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(SEED)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return os.path.join(path, "").startswith(os.path.join(folder, ""))
 
 
 class Notes:
@@ -87,7 +115,8 @@ class Notes:
         if self._pid != os.getpid():
             # A forked child has notes of its own.
             self._pid = os.getpid()
-            path = os.path.join(self.wanted.folder, f"{self._pid}.jsonl")
+            # By the time: numbers of processes begin anew at some point.
+            path = os.path.join(self.wanted.folder, f"{time.time_ns()}-{self._pid}.jsonl")
             self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - open until the end
         line = {"rank": _rank(), "kind": kind, "what": what, "where": where, **more}
         self._file.write(json.dumps(line) + "\n")
@@ -153,6 +182,8 @@ class Recorder:
         self._depth = 0
         self._in_backward = False
         self._ended = False
+        self._has_optimizer = False
+        self._passes = 0
         self._roots: Any = weakref.WeakSet()
         self._names: Dict[int, str] = {}
 
@@ -163,6 +194,7 @@ class Recorder:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         self._watch_backward(torch)
+        self._watch_optimizers(torch.optim.Optimizer)
         register_optimizer_step_post_hook(self._after_step)
         module.register_module_forward_pre_hook(self._before_forward)
         # Called also when forward raises, so that the depth stays right.
@@ -175,6 +207,8 @@ class Recorder:
             # A pass inside a pass (checkpointing, a plug-in's internals) is not a new loss.
             if self._in_backward:
                 return run(tensors, *args, **kwargs)
+            if not self._has_optimizer:
+                self._after_own_update()
             for root in tensors if isinstance(tensors, (list, tuple)) else [tensors]:
                 if isinstance(root, torch.Tensor):
                     values, device = _figures(torch, root)[:1], str(root.device)
@@ -187,6 +221,38 @@ class Recorder:
                 self._in_backward = False
 
         torch.autograd.backward = backward
+
+    def _watch_optimizers(self, optimizer: Any) -> None:
+        begin = optimizer.__init__
+
+        @functools.wraps(begin)
+        def init(made: Any, *args: Any, **kwargs: Any) -> None:
+            self._has_optimizer = True
+            begin(made, *args, **kwargs)
+
+        optimizer.__init__ = init
+
+    def _after_own_update(self) -> None:
+        """A script that updates parameters itself has done so when the next pass begins."""
+        import torch
+
+        self._passes += 1
+        if self._passes == 1:
+            return
+        found = [
+            (name, _digest(torch, own), _figures(torch, own), str(own.device))
+            for root in self._roots
+            for name, own in root.named_parameters()
+        ]
+        if not found:
+            return
+        where = self._notes.here()
+        # The order of a set is not that of the other run.
+        for name, digest, values, _ in sorted(found):
+            self._notes.add("parameter", name, where, values=values, digest=digest)
+        self._steps += 1
+        self._notes.add("step", "own update", where, device=found[0][3])
+        self._end_if_enough()
 
     def _before_forward(self, module: Any, inputs: Any) -> None:
         is_new = self._depth == 0 and module not in self._roots
@@ -294,7 +360,11 @@ def _figures(torch: Any, tensor: Any) -> List[float]:
         wide = _plain(torch, tensor).to(torch.float64)
         if wide.is_sparse:
             wide = wide.to_dense()
-        return [float(wide.sum()), float(wide.norm())] if wide.numel() else [0.0, 0.0]
+        if not wide.numel():
+            return [0.0, 0.0, 0.0]
+        # The sum of one half, too: the other two stay the same when numbers change places.
+        half = wide.flatten()[: wide.numel() // 2]
+        return [float(wide.sum()), float(wide.norm()), float(half.sum())]
 
 
 def _digest(torch: Any, tensor: Any) -> str:

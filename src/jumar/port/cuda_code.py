@@ -1,0 +1,263 @@
+"""Whether a piece of code is for CUDA alone: it builds or calls what only NVIDIA's software offers.
+
+Compiled extensions, the card's generation, CUDA's version, NVML, graphs, CUDA-only packages, switches
+of cuDNN. The repository's own functions are followed as far as they can be found."""
+
+import ast
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from jumar.port import literals
+from jumar.port.context import PythonFile
+from jumar.port.npu_api import SAME_NAME, TENSOR_TYPES
+from jumar.port.packages import imported, package_of
+from jumar.port.project import OWN
+from jumar.port.records import Severity
+
+_SWITCHES = ("torch.backends.cudnn.", "torch.backends.cuda.")
+_BUILDERS = "torch.utils.cpp_extension."
+_VERSIONS = frozenset({"torch.version.cuda", "torch.version.hip"})
+_DESPITE_SAME_NAME = frozenset({"get_device_capability", "graph", "make_graphed_callables"})
+_TELLS_NOTHING = frozenset(
+    {
+        "is_available", "device_count", "current_device", "get_device_name", "is_initialized",
+        "get_device_properties", "is_bf16_supported", "init", "_is_compiled",
+    }
+)  # fmt: skip
+"""Functions of `torch.cuda` that code for CUDA alone calls as well."""
+_PORTED_PACKAGES = frozenset({"flash_attn", "xformers", "apex"})
+"""Their imports are replaced, so what uses them runs on NPUs."""
+_BUILD_OPTIONS = frozenset({"extra_cuda_cflags", "cuda_sources"})
+_HARMLESS = re.compile(
+    r"is_\w+_available|print|log|debug|info|warning|warn|error|exception|write|len|str|int|float|bool"
+    r"|tuple|list|dict|set|range|getattr|hasattr|isinstance|format|join|split|lower|upper|strip|append"
+    r"|get|getenv|items|keys|values|startswith|endswith|any|all|min|max|sum|sorted|zip|enumerate"
+    r"|[A-Z]\w*(?:Error|Exception|Warning)"
+)
+"""What code may call without doing any work."""
+_MOST_LINES = 40
+_MOST_HOPS = 3
+FunctionDef = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(slots=True)
+class Facts:
+    """What was seen in a piece of code."""
+
+    cuda: list[str] = field(default_factory=list[str])
+    """What only CUDA has."""
+    switches: bool = False
+    builds: bool = False
+    """Whether CUDA sources are compiled."""
+    kernels: bool = False
+    """Whether it runs something compiled or registered for CUDA alone."""
+    portable: bool = False
+    """Whether it also does what NPUs can do."""
+    unknown: bool = False
+    """Whether it calls what cannot be followed."""
+
+    @property
+    def only_cuda(self) -> bool:
+        """Whether nothing in the code is for NPUs."""
+        if self.portable or (self.unknown and not self.kernels):
+            return False
+        return bool(self.cuda) or self.switches
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """How names are read in the file at hand, or in another one of the repository."""
+
+    name: Callable[[ast.AST], str | None]
+    file: PythonFile
+    elsewhere: bool = False
+
+
+def facts(nodes: Iterable[ast.AST], file: PythonFile) -> Facts:
+    """What the code of some nodes does."""
+    found = Facts()
+    for node in nodes:
+        _read(node, _Reader(file.name, file), found, 0)
+    return found
+
+
+def _read(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> None:
+    """Read a statement or an expression, part by part."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        found.cuda += [n for n in imported(node) if _is_of_cuda(n)]
+        return
+    parts = [c for c in ast.iter_child_nodes(node) if isinstance(c, (ast.stmt, ast.ExceptHandler))]
+    if isinstance(node, (ast.With, ast.AsyncWith, ast.For, ast.While, ast.If, ast.Try, *_DEFINES)):
+        heads = [c for c in ast.iter_child_nodes(node) if c not in parts]
+        for part in (*heads, *parts):
+            _read(part, reader, found, hops)
+        return
+    if parts:
+        for part in parts:
+            _read(part, reader, found, hops)
+        return
+    _read_simple(node, reader, found, hops)
+
+
+_DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _read_simple(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> None:
+    """One statement without parts: what it is about excuses the calls that it makes."""
+    about: list[str] = []
+    calls: list[ast.Call] = []
+    for one in ast.walk(node):
+        if isinstance(one, (ast.Name, ast.Attribute)):
+            name = reader.name(one) or ""
+            if _is_of_cuda(name):
+                about.append(name)
+                found.builds |= name.startswith(_BUILDERS)
+            found.switches |= _is_switch(name, reader)
+            found.portable |= _is_portable(name)
+        elif isinstance(one, ast.Call):
+            calls.append(one)
+            found.portable |= getattr(one.func, "attr", "") == "cuda"
+        elif isinstance(one, (ast.Constant, ast.JoinedStr)):
+            _read_text(one, reader, found, about)
+        elif isinstance(one, ast.keyword) and one.arg in _BUILD_OPTIONS:
+            about.append(one.arg or "")
+            found.builds = True
+    is_switch = any(
+        _is_switch(reader.name(n) or "", reader)
+        for n in ast.walk(node)
+        if isinstance(n, ast.Attribute)
+    )
+    unknown = [call for call in calls if not _is_followed(call, reader, found, about, hops)]
+    if not about and not is_switch:
+        found.unknown |= any(not _is_harmless(call, reader) for call in unknown)
+    found.cuda += about
+
+
+def _read_text(
+    node: ast.Constant | ast.JoinedStr, reader: _Reader, found: Facts, about: list[str]
+) -> None:
+    text = node.value if isinstance(node, ast.Constant) else ""
+    if isinstance(text, str) and (text.endswith((".cu", ".cuh")) or text == "nvidia-smi"):
+        about.append(text)
+    if reader.elsewhere:
+        found.portable |= isinstance(text, str) and text.startswith("cuda")
+        return
+    literal = literals.literal(node, reader.file)
+    if literal is None:
+        return
+    role = literals.role(literal, reader.file)
+    found.portable |= role in (literals.device_roles.Role.OBJECT, literals.device_roles.Role.TEXT)
+    if role is None and isinstance(reader.file.parent(node), _HOLDS_A_VALUE):
+        # A value that stays CUDA's keeps its condition.
+        about.append(reader.file.text(node))
+
+
+_HOLDS_A_VALUE = (ast.Assign, ast.AnnAssign, ast.Return, ast.keyword, ast.IfExp)
+
+
+def _is_followed(
+    call: ast.Call, reader: _Reader, found: Facts, about: list[str], hops: int
+) -> bool:
+    """Whether a call leads to CUDA's own code, in a function of the repository or in triton."""
+    if isinstance(call.func, ast.Subscript) and _is_kernel(call.func.value, reader):
+        about.append("triton")
+        found.kernels = True
+        return True
+    called = _function_called(call.func, reader)
+    if called is None or hops >= _MOST_HOPS:
+        return False
+    function, its_reader = called
+    if _is_registered_for_cuda(function):
+        about.append(function.name)
+        found.kernels = True
+        return True
+    inner = Facts()
+    for statement in function.body:
+        _read(statement, its_reader, inner, hops + 1)
+    short = (function.end_lineno or function.lineno) - function.lineno <= _MOST_LINES
+    if inner.builds or (inner.cuda and inner.only_cuda and short):
+        about.append(function.name)
+        found.builds |= inner.builds
+        found.kernels |= inner.kernels
+        return True
+    return False
+
+
+def _is_harmless(call: ast.Call, reader: _Reader) -> bool:
+    method = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    name = reader.name(call.func) or ""
+    asks = name.startswith("torch.cuda.") and method in _TELLS_NOTHING
+    return asks or _HARMLESS.fullmatch(method) is not None
+
+
+def _is_registered_for_cuda(function: FunctionDef) -> bool:
+    """Whether this is `@custom_op("a::b", device_types="cuda")`."""
+    return any(
+        isinstance(decorator, ast.Call)
+        and any(
+            k.arg == "device_types" and "cuda" in ast.unparse(k.value) for k in decorator.keywords
+        )
+        for decorator in function.decorator_list
+    )
+
+
+def _is_kernel(node: ast.expr, reader: _Reader) -> bool:
+    """Whether this is the `kernel` of `kernel[grid](…)`, written in triton."""
+    called = _function_called(node, reader)
+    return called is not None and any(
+        (called[1].name(part) or "").startswith("triton.")
+        for decorator in called[0].decorator_list
+        for part in ast.walk(decorator)
+    )
+
+
+def _function_called(called: ast.expr, reader: _Reader) -> tuple[FunctionDef, _Reader] | None:
+    """The repository's function that an expression names, and how to read it."""
+    file = reader.file
+    if not reader.elsewhere and isinstance(called, ast.Name):
+        for bound in file.names.values(called.id, file.scope(called)):
+            if isinstance(bound, FunctionDef):
+                return bound, reader
+    name = reader.name(called) or ""
+    bound = file.project.definition(name)
+    if not isinstance(bound, FunctionDef):
+        return None
+    module = name[len(OWN) :].partition(OWN)[0]
+    return bound, _Reader(lambda node: file.project.name_in(module, node), file, elsewhere=True)
+
+
+def _is_switch(name: str, reader: _Reader) -> bool:
+    """Whether a name has no effect on NPUs, or stays CUDA's in portable code."""
+    activity = name == "torch.profiler.ProfilerActivity.CUDA" and not reader.file.options.npu_only
+    return activity or name.startswith(_SWITCHES)
+
+
+def _is_of_cuda(name: str) -> bool:
+    if name in _VERSIONS or name.startswith(_BUILDERS):
+        return True
+    if name.startswith("torch.cuda."):
+        member, _, rest = name.removeprefix("torch.cuda.").partition(".")
+        if member in ("nvtx", "amp") or member.startswith("_"):
+            return member == "nvtx" and rest not in ("", "range")
+        known = member in SAME_NAME or member in TENSOR_TYPES or member == "OutOfMemoryError"
+        return member in _DESPITE_SAME_NAME or not known
+    if not name or name.startswith(("torch.", OWN)):
+        return False
+    if not {"_C", "_ext"}.isdisjoint(name.split(".")):
+        return True
+    package = package_of(name)
+    known = None if package is None else package.facts()
+    return (
+        known is not None
+        and known.severity is Severity.WORK
+        and name.partition(".")[0] not in _PORTED_PACKAGES
+    )
+
+
+def _is_portable(name: str) -> bool:
+    if name.startswith("torch.cuda."):
+        member = name.removeprefix("torch.cuda.").partition(".")[0]
+        portable = SAME_NAME | TENSOR_TYPES | {"amp"}
+        return member in portable - _TELLS_NOTHING - _DESPITE_SAME_NAME
+    return name in ("torch.autocast", "torch.distributed.init_process_group")

@@ -1,0 +1,181 @@
+"""Checks for CUDA that guard code for CUDA alone: they stay, and NPUs take the other branch.
+
+`x.device.type == "cuda" and _init()` where `_init` compiles an extension, `if not
+torch.cuda.is_available(): return` above `get_device_capability()`, a value that stays CUDA's. The code
+behind a check is found through branches, early returns, and flags."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from jumar.port import literals
+from jumar.port.context import PythonFile
+from jumar.port.cuda_code import Facts, facts
+from jumar.port.cuda_questions import is_about_cuda
+from jumar.port.device_roles import Role
+from jumar.port.records import Guard
+
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_MOST_LINES = 40
+_MOST_HOPS = 3
+
+
+@dataclass(slots=True)
+class Guarded:
+    """What runs only if a check says yes."""
+
+    conditions: list[ast.AST] = field(default_factory=list[ast.AST])
+    """Parts of the same condition, evaluated after the check."""
+    code: list[ast.AST] = field(default_factory=list[ast.AST])
+
+
+def stays(question: ast.AST, file: PythonFile) -> bool:
+    """Whether a check guards code for CUDA alone."""
+    return question in kept(file)
+
+
+def kept(file: PythonFile) -> dict[ast.AST, Guard]:
+    """The checks of a file that stay checks for CUDA."""
+    if file.guards is None:
+        file.guards = {}
+        for question, asks_for_cuda in _questions(file):
+            guard = _guard(question, asks_for_cuda, file)
+            if guard is not None:
+                file.guards[question] = guard
+    return file.guards
+
+
+def left_alone(file: PythonFile) -> list[tuple[int, int]]:
+    """The spans of code behind checks that stay."""
+    return [span for guard in kept(file).values() if guard.reason for span in guard.spans]
+
+
+def _questions(file: PythonFile) -> Iterator[tuple[ast.AST, bool]]:
+    """The checks for a CUDA device, and whether each says yes where there is one."""
+    if "cuda" not in file.source.text:
+        return
+    for node in file.names.found.get(ast.Attribute, ()):
+        assert isinstance(node, ast.Attribute)
+        if not isinstance(node.ctx, ast.Load):
+            continue
+        if node.attr == "is_cuda" or file.name(node) == "torch.cuda.is_available":
+            yield node, True
+    for node in file.names.found.get(ast.Name, ()):
+        if file.name(node) == "torch.cuda.is_available":
+            yield node, True
+    for node in file.names.found.get(ast.Constant, ()):
+        holder = file.parent(node)
+        found = literals.literal(node, file) if isinstance(holder, ast.Compare) else None
+        if found is not None and literals.role(found, file) is Role.COMPARED:
+            assert isinstance(holder, ast.Compare)
+            yield node, not isinstance(holder.ops[0], (ast.NotEq, ast.NotIn))
+
+
+def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
+    asked = question
+    holder = file.parent(question)
+    if isinstance(holder, ast.Compare) or (
+        isinstance(holder, ast.Call) and holder.func is question
+    ):
+        asked = holder
+    elif not isinstance(question, ast.Attribute) or question.attr != "is_cuda":
+        return None
+    if isinstance(asked, ast.Call) and is_about_cuda(question, file):
+        # Such a check stays anyway, and what it is about is reported.
+        return None
+    guarded = Guarded()
+    _follow(asked, yes, file, guarded, 0)
+    if not guarded.conditions and not guarded.code:
+        return None
+    asked_too = facts(guarded.conditions, file)
+    behind = facts(guarded.code, file)
+    if not (asked_too.cuda or (behind.only_cuda and (behind.kernels or _is_short(guarded.code)))):
+        return None
+    spans = [file.span(node) for node in guarded.conditions]
+    if behind.only_cuda:
+        spans += [file.span(node) for node in guarded.code]
+    return Guard(_reason(asked_too, behind), tuple(spans))
+
+
+def _reason(asked_too: Facts, behind: Facts) -> str:
+    return next(iter((*asked_too.cuda, *behind.cuda)), "")
+
+
+def _is_short(code: list[ast.AST]) -> bool:
+    lines = [getattr(n, "end_lineno", 0) - getattr(n, "lineno", 0) + 1 for n in code]
+    return sum(lines) <= _MOST_LINES
+
+
+def _follow(asked: ast.AST, yes: bool, file: PythonFile, found: Guarded, hops: int) -> None:
+    """Collect what runs only if `asked` is true (`yes`), or false."""
+    holder = file.parent(asked)
+    while isinstance(holder, (ast.UnaryOp, ast.BoolOp)):
+        if isinstance(holder, ast.UnaryOp):
+            yes ^= isinstance(holder.op, ast.Not)
+        elif isinstance(holder.op, ast.And) is yes:
+            found.conditions += holder.values[_place(holder, asked) + 1 :]
+        else:
+            return
+        asked, holder = holder, file.parent(holder)
+    if isinstance(holder, (ast.If, ast.IfExp, ast.Assert)):
+        if holder.test is asked:
+            _branch(holder, yes, file, found)
+    elif hops < _MOST_HOPS:
+        _pass_on(holder, yes, file, found, hops)
+
+
+def _pass_on(
+    holder: ast.AST | None, yes: bool, file: PythonFile, found: Guarded, hops: int
+) -> None:
+    """The answer is kept in a variable, or returned."""
+    if isinstance(holder, ast.Return):
+        _answer(holder, yes, file, found, hops)
+    for target in holder.targets if isinstance(holder, ast.Assign) else ():
+        if isinstance(target, ast.Name):
+            _flag(target, yes, file, found, hops)
+
+
+def _place(holder: ast.BoolOp, asked: ast.AST) -> int:
+    return next(i for i, value in enumerate(holder.values) if value is asked)
+
+
+def _branch(
+    branch: ast.If | ast.IfExp | ast.Assert, yes: bool, file: PythonFile, found: Guarded
+) -> None:
+    if isinstance(branch, ast.IfExp):
+        found.code.append(branch.body if yes else branch.orelse)
+    elif isinstance(branch, ast.Assert):
+        found.code += _rest(branch, file) if yes else []
+    elif yes:
+        found.code += branch.body
+    else:
+        found.code += branch.orelse
+        if isinstance(branch.body[-1], _LEAVES):
+            found.code += _rest(branch, file)
+
+
+def _rest(statement: ast.stmt, file: PythonFile) -> list[ast.stmt]:
+    """What follows a statement in its function."""
+    function = file.enclosing_function(statement)
+    if function is None or statement not in function.body:
+        return []
+    return function.body[function.body.index(statement) + 1 :]
+
+
+def _flag(target: ast.Name, yes: bool, file: PythonFile, found: Guarded, hops: int) -> None:
+    """A variable that holds the answer."""
+    home = file.scope(target).find(target.id)
+    for use in file.names.found.get(ast.Name, ()):
+        assert isinstance(use, ast.Name)
+        read = use.id == target.id and isinstance(use.ctx, ast.Load)
+        if read and file.scope(use).find(use.id) is home:
+            _follow(use, yes, file, found, hops + 1)
+
+
+def _answer(answer: ast.Return, yes: bool, file: PythonFile, found: Guarded, hops: int) -> None:
+    """A function that returns the answer: what its callers in this file do with it."""
+    function = file.enclosing_function(answer)
+    for call in file.names.found.get(ast.Call, ()):
+        assert isinstance(call, ast.Call)
+        if isinstance(call.func, ast.Name) and file.function_named(call.func) is function:
+            _follow(call, yes, file, found, hops + 1)

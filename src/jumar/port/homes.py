@@ -1,0 +1,183 @@
+"""Where a helper module goes, and how a file imports it.
+
+A file in a package gets it inside that package, so that it is installed with it; a script gets it
+beside itself. The repository's own imports decide: a folder whose modules are imported without the
+package's name is where scripts start, even if it has an `__init__.py`."""
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from jumar.port import distribution_lists
+
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+(?P<dots>\.*)(?P<base>[\w.]*)[ \t]+import[ \t]+"
+    rb"(?P<names>\([^)]*\)|[^\r\n#;]*)|import[ \t]+(?P<modules>[^\r\n#;]*))",
+    re.MULTILINE,
+)
+_WORD = re.compile(rb"[\w.]+")
+_STARTS = re.compile(rb"^if[ \t]+__name__[ \t]*==|\.parse_args\(", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folders that get the helper, and the package that a file imports it from."""
+
+    folders: tuple[str, ...]
+    package: str = ""
+    """`pkg.sub`, or dots for a relative import; empty if the helper is a top-level module."""
+    is_unlisted: bool = False
+    """Whether the distribution lists single modules, so the helper must be added to the list."""
+
+    def module(self, helper: str) -> str:
+        """What stands between `from` and `import`."""
+        joint = "." if self.package and not self.package.endswith(".") else ""
+        return f"{self.package}{joint}{helper}"
+
+    def whole(self, helper: str, alias: str = "") -> str:
+        """A statement that imports the helper itself."""
+        named = f" as {alias}" if alias else ""
+        return (
+            f"from {self.package} import {helper}{named}"
+            if self.package
+            else f"import {helper}{named}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Import:
+    level: int
+    dotted: str
+
+
+class Homes:
+    """The homes of a repository's files; all imports are read when the first home is needed."""
+
+    def __init__(self, root: Path, files: frozenset[str]) -> None:
+        self._root = root
+        self._files = files
+        self._listed = distribution_lists.read(root, files)
+        self._imports = {path: tuple(_imports(self._bytes(path))) for path in sorted(files)}
+        self._imported: set[str] = set()
+        self.script_roots: set[str] = set()
+        """Packages in which scripts start, so that their modules are imported without its name."""
+        self._look_at_imports()
+
+    def of(self, path: str) -> Home:
+        """The home for one file."""
+        folder = str(PurePosixPath(path).parent)
+        if path not in self._files:
+            # A notebook, which runs in its own folder.
+            return self._beside(folder)
+        imports = self._imports[path]
+        chain = self._packages(path, is_relative=any(i.level for i in imports))
+        start = max((n for n, f in enumerate(chain) if f in self.script_roots), default=-1)
+        chain = chain[start + 1 :]
+        if not chain or (start < 0 and self._is_script(path)):
+            return self._beside(folder, is_unlisted=path in self._listed.modules)
+        name = self._package_name(path, chain[0])
+        return Home((chain[0],), name or "." * len(chain))
+
+    def _beside(self, folder: str, *, is_unlisted: bool = False) -> Home:
+        # A script in the top folder may import modules from folders that are not packages.
+        has_scripts = folder != "." and any("/" not in f for f in self._files)
+        return Home((folder, ".") if has_scripts else (folder,), is_unlisted=is_unlisted)
+
+    def _packages(self, path: str, *, is_relative: bool) -> list[str]:
+        """The folders of the package that holds a file, the outermost first."""
+        folder = PurePosixPath(path).parent
+        chain: list[str] = []
+        while str(folder) != "." and (
+            f"{folder}/__init__.py" in self._files
+            or str(folder) in self._listed.packages
+            or (is_relative and not chain)
+        ):
+            chain.insert(0, str(folder))
+            folder = folder.parent
+        return chain
+
+    def _is_script(self, path: str) -> bool:
+        """Whether a file of a package is started by its path: it knows no other file, and none it."""
+        if self._listed.is_distribution or path in self._imported:
+            return False
+        knows_others = any(self._target(i, path) for i in self._imports[path])
+        return not knows_others and _STARTS.search(self._bytes(path)) is not None
+
+    def _package_name(self, path: str, top: str) -> str:
+        """The name by which a file knows its package; empty if a relative import is right."""
+        if any(i.level for i in self._imports[path]):
+            return ""
+        for one in self._imports[path]:
+            found = self._target(one, path)
+            if found is not None and found.startswith(f"{top}/"):
+                base = PurePosixPath(_root_of(found, one.dotted))
+                return ".".join(PurePosixPath(top).relative_to(base).parts)
+        # An entry point may also be started by its path, where no relative import works.
+        is_entry = path not in self._imported and _STARTS.search(self._bytes(path)) is not None
+        return PurePosixPath(top).name if is_entry else ""
+
+    def _look_at_imports(self) -> None:
+        known_as_package: set[str] = set()
+        for path, imports in self._imports.items():
+            folder = str(PurePosixPath(path).parent)
+            for one in imports:
+                found = self._target(one, path)
+                if one.level:
+                    known_as_package.add(folder)
+                if found is None or found == path:
+                    continue
+                self._imported.add(found)
+                base = "" if one.level else _root_of(found, one.dotted)
+                if f"{base}/__init__.py" in self._files:
+                    self.script_roots.add(base)
+                elif base and folder.startswith(f"{base}/" if base != "." else ""):
+                    known_as_package.add(folder)
+        self.script_roots -= known_as_package
+
+    def _target(self, one: _Import, path: str) -> str | None:
+        """The file of the repository that an import reaches."""
+        folder = PurePosixPath(path).parent
+        if one.level:
+            above = (folder, *folder.parents)
+            return _at(above[min(one.level, len(above)) - 1], one.dotted, self._files)
+        if one.dotted.partition(".")[0] in sys.stdlib_module_names:
+            return None
+        bases = (folder, *folder.parents)
+        return next((f for base in bases if (f := _at(base, one.dotted, self._files))), None)
+
+    def _bytes(self, path: str) -> bytes:
+        try:
+            return (self._root / path).read_bytes()
+        except OSError:
+            # Reported when the file is ported; here it imports nothing.
+            return b""
+
+
+def _at(folder: PurePosixPath, dotted: str, files: frozenset[str]) -> str | None:
+    stem = str(folder / dotted.replace(".", "/"))
+    return next((f for f in (f"{stem}.py", f"{stem}/__init__.py") if f in files), None)
+
+
+def _root_of(found: str, dotted: str) -> str:
+    """The folder from which a dotted name leads to a file."""
+    place = PurePosixPath(found)
+    place = place.parent if place.name == "__init__.py" else place.with_suffix("")
+    return "/".join(place.parts[: len(place.parts) - len(dotted.split("."))]) or "."
+
+
+def _imports(data: bytes) -> Iterator[_Import]:
+    for match in _IMPORT.finditer(data):
+        for module in (match["modules"] or b"").split(b","):
+            first = _WORD.search(module)
+            if first is not None:
+                yield _Import(0, first[0].decode("utf-8", "replace"))
+        if match["modules"] is None:
+            level, base = len(match["dots"]), match["base"].decode("utf-8", "replace")
+            yield _Import(level, base)
+            for name in match["names"].strip(b"()").split(b","):
+                first = _WORD.search(name)
+                if first is not None:
+                    text = first[0].decode("utf-8", "replace")
+                    yield _Import(level, f"{base}.{text}" if base else text)

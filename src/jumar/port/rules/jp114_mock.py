@@ -1,0 +1,136 @@
+"""Tests that replace functions of `torch.cuda` replace what the ported code calls.
+
+`patch("torch.cuda.is_available", …)` gets a second one for `torch.accelerator`, because a check for
+CUDA itself still asks `torch.cuda`; where there is no room for two (a decorator that passes its mock
+on, `patch(…) as m`), the target changes. Functions of the accelerator's own module are replaced
+there. Mocks of other modules stay, and so do those of what only CUDA has."""
+
+import ast
+
+from jumar.port import edits
+from jumar.port.context import PythonFile
+from jumar.port.mocks import FOR_CUDA, Mock, mock
+from jumar.port.npu_api import ON_ACCELERATOR, SAME_NAME
+from jumar.port.prelude import DEVICE_MODULE, TORCH, TORCH_NPU
+from jumar.port.records import Piece, Proposal, Words
+from jumar.port.rules.base import Outcomes, Rule
+
+_AMP = {"amp.autocast": "autocast", "amp.GradScaler": "amp.GradScaler"}
+
+
+def check(node: ast.AST, file: PythonFile) -> Outcomes:
+    """Port one mock."""
+    if isinstance(node, ast.Assign):
+        yield from _assigned(node, file)
+        return
+    found = mock(node, file)
+    if found is None or found.member in FOR_CUDA:
+        return
+    if file.options.npu_only:
+        if found.by_name and (found.member in SAME_NAME or found.member in _AMP):
+            yield _retarget(found, f"torch.npu.{found.member}", file, TORCH_NPU)
+        return
+    neutral = ON_ACCELERATOR.get(found.member) if file.options.has_accelerator else None
+    if neutral is not None:
+        yield from _on_accelerator(found, neutral, file)
+    elif found.member in _AMP and found.by_name and file.options.has_accelerator:
+        yield _retarget(found, f"torch.{_AMP[found.member]}", file)
+    elif found.member in SAME_NAME and found.by_name:
+        name = f"{{{file.say.device_module}.__name__}}.{found.member}"
+        yield _retarget(found, name, file, DEVICE_MODULE, prefix="f")
+
+
+def _retarget(found: Mock, name: str, file: PythonFile, *needs: str, prefix: str = "") -> Proposal:
+    first = found.call.args[0]
+    quote = file.text(first)[-1]
+    return file.replace(first, f"{prefix}{quote}{name}{quote}", *needs)
+
+
+def _on_accelerator(found: Mock, neutral: str, file: PythonFile) -> Outcomes:
+    """One of the functions that `torch.accelerator` has as well."""
+    pieces = list(_target(found, neutral, file))
+    needs = () if found.by_name else (TORCH,)
+    place = _place_for_two(found, file)
+    if place is None:
+        yield file.change(found.call, *pieces, needs=needs)
+        return
+    whole, joint = place
+    start, end = file.span(whole)
+    moved = [Piece(p.start - start, p.end - start, p.text) for p in pieces]
+    second = edits.apply(file.source.text[start:end], moved)
+    if not file.source.text[end:].lstrip(", \t\r\n;@").startswith(second):
+        # The first one is written again, so that no other rule changes it.
+        text = f"{file.source.text[start:end]}{joint}{second}"
+        yield file.replace(whole, text, *needs)
+
+
+def _target(found: Mock, neutral: str, file: PythonFile) -> list[Piece]:
+    """The edits that make a mock replace the function of `torch.accelerator`."""
+    first = found.call.args[0]
+    quote = file.text(first)[-1]
+    if found.by_name:
+        return [Piece(*file.span(first), f"{quote}torch.accelerator.{neutral}{quote}")]
+    second = found.call.args[1]
+    quote = file.text(second)[-1]
+    return [
+        Piece(*file.span(first), f"{file.say.torch}.accelerator"),
+        Piece(*file.span(second), f"{quote}{neutral}{quote}"),
+    ]
+
+
+def _place_for_two(found: Mock, file: PythonFile) -> tuple[ast.expr, str] | None:
+    """The expression that can be there twice, and what goes between the two."""
+    call, holder = found.call, file.parent(found.call)
+    if isinstance(holder, ast.withitem):
+        return (call, ", ") if holder.optional_vars is None else None
+    whole: ast.expr = call
+    if isinstance(holder, ast.Call) and _enters(holder):
+        # `stack.enter_context(patch(…))`
+        whole, holder = holder, file.parent(holder)
+    start, _ = file.span(whole)
+    text = file.source.text
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    if isinstance(holder, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return (whole, f"{file.source.newline}{before}") if _passes_nothing(call) else None
+    if not isinstance(holder, ast.Expr):
+        return None
+    return whole, "; " if before.strip() else f"{file.source.newline}{before}"
+
+
+def _passes_nothing(call: ast.Call) -> bool:
+    """Whether a decorator is told the replacement, and so passes no mock to the test."""
+    given = len(call.args) - (2 if getattr(call.func, "attr", "") == "object" else 1)
+    return given > 0 or any(keyword.arg == "new" for keyword in call.keywords)
+
+
+def _enters(call: ast.Call) -> bool:
+    called = call.func
+    return isinstance(called, ast.Attribute) and called.attr in ("enter_context", "enterContext")
+
+
+def _assigned(node: ast.Assign, file: PythonFile) -> Outcomes:
+    """`torch.cuda.is_available = lambda: False`, unless the file keeps the original to restore it."""
+    target = node.targets[0]
+    head, _, member = (file.name(target) or "").rpartition(".")
+    neutral = ON_ACCELERATOR.get(member) if file.options.has_accelerator else None
+    replaces = isinstance(node.value, (ast.Lambda, ast.Call))
+    if head != "torch.cuda" or neutral is None or not replaces or len(node.targets) > 1:
+        return
+    kept = any(
+        isinstance(other.value, ast.Attribute) and file.name(other.value) == file.name(target)
+        for other in file.names.found[ast.Assign]
+        if isinstance(other, ast.Assign)
+    )
+    if not kept and not file.options.npu_only:
+        at = file.span(node.value)[0]
+        second = file.insert(at, f"{file.say.torch}.accelerator.{neutral} = ")
+        yield file.change(node, second, needs=(TORCH,))
+
+
+RULE = Rule(
+    "JP114",
+    Words("mock of torch.cuda", "torch.cuda 的 mock"),
+    (ast.Call, ast.Assign),
+    ("patch", "setattr", "mock", "torch.cuda."),
+    check,
+)

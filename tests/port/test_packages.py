@@ -1,0 +1,206 @@
+"""The table of packages, the versions that lists allow, and what is a repository's own."""
+
+import re
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from jumar.port import Options, port_tree
+from jumar.port.cuda_packages import PACKAGES, TABLE
+from jumar.port.packages import of_distribution, package_of
+from jumar.port.report.summary import make
+from jumar.port.versions import newest, version
+
+COLUMNS = [
+    "module",
+    "before",
+    "code",
+    "severity",
+    "effort",
+    "distributions",
+    "marks",
+    "only",
+    "source",
+    "checked",
+    "why_en",
+    "why_zh",
+    "advice_en",
+    "advice_zh",
+]
+OPTIONAL = {"before", "distributions", "marks", "only", "why_en", "why_zh"}
+
+
+def rows() -> list[dict[str, str]]:
+    header, *lines = (line.split("\t") for line in TABLE.read_text("utf-8").splitlines())
+    assert header == COLUMNS
+    return [dict(zip(header, line, strict=True)) for line in lines]
+
+
+def test_every_row_of_the_table_is_complete_and_in_two_languages() -> None:
+    for row in rows():
+        assert all(row[column] for column in COLUMNS if column not in OPTIONAL), row["module"]
+        assert bool(row["why_en"]) == bool(row["why_zh"]), row["module"]
+        assert not row["before"] or (version(row["before"]) and row["why_en"]), row["module"]
+        assert date(2026, 11, 15) <= date.fromisoformat(row["checked"])
+        owner, _, name = row["source"].partition("/")
+        # A repository's name, not an address.
+        assert re.fullmatch(r"[\w-]+", owner), row["source"]
+        assert re.fullmatch(r"[\w.-]+", name), row["source"]
+        assert row["advice_en"].isascii()
+        assert not row["advice_zh"].isascii()
+        assert set(row["marks"].split()) <= {"runs", "installs_anywhere", "guards_cuda"}
+
+
+def test_the_rows_of_a_package_are_in_order_and_found() -> None:
+    modules = [package.module for package in PACKAGES]
+    assert len(modules) == len(set(modules))
+    for package in PACKAGES:
+        limits = [limit for limit, _ in package.before]
+        assert limits == sorted(limits)
+        names = [f"{package.module}.{part}" for part in package.only] or [package.module]
+        assert all(package_of(name) is package for name in names)
+        assert all(of_distribution(name) is package for name in package.distributions)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "megatron",
+        "mindspeed",
+        "fla",
+        "flashinfer",
+        "grouped_gemm",
+        "deep_ep",
+        "tilelang",
+        "colossalai",
+        "horovod",
+        "transformer_engine",
+        "vllm",
+        "verl",
+        "trl",
+        "ray",
+        "torchao",
+    ],
+)
+def test_the_table_covers(module: str) -> None:
+    assert package_of(module) is not None
+
+
+@pytest.mark.parametrize(
+    ("requirement", "limit", "is_before"),
+    [
+        ("==0.7.0", "0.8", True),
+        ("==0.8", "0.8.0", False),
+        (">=0.7", "0.8", False),
+        (">=0.5,<0.8", "0.8", True),
+        ("<=0.8", "0.8", False),
+        ("~=0.7.1", "0.8", True),
+        ("~=0.7", "0.8", False),
+        ("==0.7.*", "0.8", True),
+        ("^0.7", "0.8", True),
+        ("^1.2", "1.9", False),
+        ("=0.7.1", "0.8", True),
+        ("!=0.7", "0.8", False),
+        ("", "0.8", False),
+    ],
+)
+def test_the_newest_allowed_version_decides(requirement: str, limit: str, is_before: bool) -> None:
+    found = newest(requirement)
+    assert (found is not None and found.is_before(version(limit))) == is_before
+
+
+def findings(root: Path) -> list[tuple[str, str, str]]:
+    results = port_tree(root, Options()).results
+    return [(r.path, f.subject, str(f.severity)) for r in results for f in r.findings]
+
+
+@pytest.mark.parametrize(
+    ("asked", "severity"),
+    [("liger-kernel==0.5.2", "work"), ("liger-kernel==0.7.0", "limit"), ("liger-kernel", "limit")],
+)
+def test_an_import_is_judged_by_the_version_that_a_list_pins(
+    tmp_path: Path, asked: str, severity: str
+) -> None:
+    (tmp_path / "requirements.txt").write_text(f"torch\n{asked}\n")
+    (tmp_path / "train.py").write_text("import torch\nimport liger_kernel\n")
+    assert findings(tmp_path) == [
+        ("requirements.txt", "liger-kernel", severity),
+        ("train.py", "liger_kernel", severity),
+    ]
+
+
+def test_packages_that_run_are_only_reported_in_old_versions(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\nimport ray, trl\n")
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["ray>=2", "trl==0.9"]\n')
+    assert findings(tmp_path) == []
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["ray[train]==2.7.1"]\n')
+    assert [(path, subject) for path, subject, _ in findings(tmp_path)] == [
+        ("pyproject.toml", "ray"),
+        ("train.py", "ray"),
+    ]
+
+
+IMPORT = "import torch\nfrom flash_attn import flash_attn_func\nimport flash_attn.losses\n"
+
+
+@pytest.mark.parametrize(
+    "package", ["flash_attn", "src/flash_attn", "third_party/flash-attention/flash_attn"]
+)
+def test_a_repository_does_not_need_its_own_package_or_its_copies(
+    tmp_path: Path, package: str
+) -> None:
+    (tmp_path / package).mkdir(parents=True)
+    (tmp_path / package / "__init__.py").write_text("from .f import flash_attn_func\n")
+    (tmp_path / package / "f.py").write_text("import torch\nfrom flash_attn import losses\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_it.py").write_text(IMPORT)
+    (tmp_path / "requirements.txt").write_text("flash-attn\n")
+    (tmp_path / "README.md").write_text("```bash\npip install flash-attn # cuda\n```\n")
+    result = port_tree(tmp_path, Options())
+    assert [f.subject for r in result.results for f in r.findings] == []
+    assert all(r.ported is None for r in result.results)
+
+
+def test_a_part_with_the_name_of_a_package_does_not_hide_the_package(tmp_path: Path) -> None:
+    for folder in ("mine", "mine/kernels", "mine/kernels/triton"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").write_text("")
+    (tmp_path / "mine/kernels/triton/a.py").write_text("import torch\nimport triton\n")
+    (tmp_path / "mine/kernels/norm.py").write_text("import torch\nimport triton\n")
+    assert {subject for _, subject, _ in findings(tmp_path)} == {"triton"}
+    assert len(findings(tmp_path)) == 2
+
+
+def test_a_script_finds_the_package_beside_it(tmp_path: Path) -> None:
+    for folder in ("ext", "ext/thunder", "ext/thunder/unsloth"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").write_text("")
+    (tmp_path / "ext/thunder/train.py").write_text(
+        "import sys\nimport torch\nsys.path.append('.')\nfrom unsloth.executor import x\n"
+    )
+    assert findings(tmp_path) == []
+
+
+def test_findings_are_grouped_by_decision_with_tests_apart(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "a.py").write_text("import torch\nimport xformers.components\n")
+    (tmp_path / "b.py").write_text("import torch\nfrom xformers import x\nimport cupy\n")
+    (tmp_path / "tests/test_a.py").write_text("import torch\nimport xformers.x\nimport pycuda\n")
+    (tmp_path / "requirements.txt").write_text("xformers\n")
+    report = make(port_tree(tmp_path, Options()), 0.1)
+    told = [(d.title.en, d.in_tests, len(d.places)) for d in report.decisions]
+    assert told == [("xformers", False, 4), ("cupy", False, 1), ("pycuda", True, 1)]
+    assert [p.in_tests for p in report.decisions[0].places] == [False, False, False, True]
+    assert report.work_outside_tests == 4
+    assert report.in_tests == 2
+
+
+def test_work_in_tests_alone_does_not_make_a_port_need_work(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_a.py").write_text("import torch\nimport pycuda\n")
+    (tmp_path / "test_b.py").write_text("import torch\nimport pytest\nimport pycuda\n")
+    assert make(port_tree(tmp_path, Options()), 0.1).work_outside_tests == 0
+    # An evaluation script of this name is no test.
+    (tmp_path / "test_net.py").write_text("import torch\nimport pycuda\n")
+    assert make(port_tree(tmp_path, Options()), 0.1).work_outside_tests == 1
