@@ -28,7 +28,9 @@ def check(
     _check_plain_arguments(tensors, head_num, layout, keep_prob)
     if any(tensor.dtype is not query.dtype for tensor in tensors) or query.dtype not in _DTYPES:
         names = ", ".join(f"{tensor.dtype}" for tensor in tensors)
-        _fail(f"The data type of query, key, value [{names}] are not equal or not supported.", "dtype")
+        _fail(
+            f"The data type of query, key, value [{names}] are not equal or not supported.", "dtype"
+        )
     _check_heads(query, head_num, layout)
     if mask is not None:
         _check_mask(mask, _sizes(query, tensors[1], head_num, layout, lengths), sparse_mode, layout)
@@ -50,8 +52,7 @@ def _check_plain_arguments(
         _refuse(f"The keep_prob value must be in range of (0, 1], but got {keep_prob}", "keep_prob")
     if layout not in _LAYOUTS:
         _refuse(
-            "The input_layout should be BSH/SBH/BNSD/BSND/TND(case-insensitive), "
-            f"but got {layout}",
+            f"The input_layout should be BSH/SBH/BNSD/BSND/TND(case-insensitive), but got {layout}",
             "layout",
         )
 
@@ -59,7 +60,9 @@ def _check_plain_arguments(
 def _check_heads(query: Tensor, head_num: int, layout: str) -> None:
     place = _HEADS_AT.get(layout)
     if place is not None and query.shape[place] != head_num:
-        _fail(f"head_num is [{head_num}], but got query dim{place} [{query.shape[place]}].", "heads")
+        _fail(
+            f"head_num is [{head_num}], but got query dim{place} [{query.shape[place]}].", "heads"
+        )
     elif place is None and query.shape[-1] % head_num:
         _fail(f"h1 [{query.shape[-1]}] should be a multiple of n1Size [{head_num}].", "heads")
 

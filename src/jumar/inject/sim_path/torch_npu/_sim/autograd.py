@@ -29,7 +29,7 @@ def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
     if cls is None:
         return _run_backward(outputs, *args, **kwargs)
     if SETTINGS.checks:
-        _check_gradients("", outputs, args[0])
+        _check_gradients(outputs, args[0])
     # The user's hooks run inside; `torch.autograd.grad` gets here with torch functions disabled.
     with _with_functions():
         if SETTINGS.checks and WATCH.wants_pass(cls.npu_index):
@@ -44,11 +44,11 @@ def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
     return grads
 
 
-def _check_gradients(source: str, outputs: Any, gradients: Any) -> None:
+def _check_gradients(outputs: Any, gradients: Any) -> None:
     """Refuse gradients on the host for tensors on a device."""
     for index, (output, gradient) in enumerate(zip(outputs, gradients)):
         if type(output) in device_tensor.TAGGED and device_tensor.is_on_host(gradient):
-            refuse.host_gradient(source, index, output.device)
+            refuse.host_gradient(index, output.device)
 
 
 def _run_pass(cls: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -59,15 +59,9 @@ def _run_pass(cls: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _apply_node(self: Any, *grads: Any) -> Any:
     cls = getattr(self, "_npu_class", None)
-    if cls is None:
-        return _node_apply(self, *grads)
-    results = _node_apply(self, *tag(grads, cls))
-    if SETTINGS.checks:
-        for index, result in enumerate(results if isinstance(results, tuple) else (results,)):
-            if device_tensor.is_on_host(result) and index in self._npu_inputs:
-                name = f"Function {type(self).__name__} returned an "
-                refuse.host_gradient(name, index, torch.device("npu", cls.npu_index))
-    return results
+    if cls is not None:
+        tag(grads, cls)
+    return _node_apply(self, *grads)
 
 
 def _get_saved(self: Any) -> Any:
@@ -99,9 +93,6 @@ def _apply_function(cls: Any, *args: Any, **kwargs: Any) -> Any:
         node = output.grad_fn
         if isinstance(node, _Node):
             node._npu_class = device_class
-            node._npu_inputs = {
-                place for place, arg in enumerate(args) if type(arg) in device_tensor.TAGGED
-            }
     return outputs
 
 

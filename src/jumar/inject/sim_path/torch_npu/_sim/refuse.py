@@ -43,12 +43,21 @@ def mixed_devices(first: str, second: str, function: Any) -> None:
     )
 
 
-def host_gradient(source: str, index: int, device: torch.device) -> None:
-    """A gradient on the host for a tensor on the device; `source` says which function made it."""
+def host_gradient(index: int, device: torch.device) -> None:
+    """A gradient on the host for a tensor on the device."""
     refuse(
         RuntimeError,
-        f"{source}invalid gradient at index {index} - expected device {device} but got cpu",
+        f"invalid gradient at index {index} - expected device {device} but got cpu",
         f"a gradient on the host for a tensor on {device.type}",
+    )
+
+
+def host_generator() -> None:
+    """Random numbers on the device from a generator of the host."""
+    refuse(
+        RuntimeError,
+        "Expected a 'npu' device type for generator but found 'cpu'",
+        "a generator of the host",
     )
 
 

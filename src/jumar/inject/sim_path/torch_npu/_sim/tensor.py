@@ -23,6 +23,7 @@ Parameter = torch.nn.Parameter
 without_functions = torch._C.DisableTorchFunctionSubclass
 _graph_task = torch._C._current_graph_task_id
 _transform_level = torch._C._functorch.maybe_current_level
+_HostGenerator = torch._C.Generator
 _CHECKS = SETTINGS.checks
 
 Handler = Callable[[Any, Tuple[Any, ...], Dict[str, Any]], Any]
@@ -212,6 +213,8 @@ def compute(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) 
             _scan(kwargs.values(), cls, signature, strangers)
             if "memory_format" in kwargs:
                 memory_formats.check_call(func, args, kwargs)
+            if type(kwargs.get("generator")) is _HostGenerator:
+                refuse.host_generator()
         if strangers and func not in MAY_MIX:
             _check_strangers(cls, func, strangers)
         if func in WAITS:

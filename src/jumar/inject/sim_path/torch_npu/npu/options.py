@@ -1,5 +1,6 @@
 """Switches of the real plug-in: stored and returned, without effect on the arithmetic here."""
 
+import warnings
 from typing import Any, Dict, List, cast
 
 import torch
@@ -107,6 +108,11 @@ def get_npu_overflow_flag() -> bool:
 
 def clear_npu_overflow_flag() -> None:
     """Forget an overflow."""
+    if SETTINGS.chip.has_infinity:
+        warnings.warn(
+            "When soc_version >= Ascend910B1, clear_npu_overflow_flag is useless. Please remove it.",
+            stacklevel=2,
+        )
 
 
 def set_aoe(dump_path: str) -> None:
