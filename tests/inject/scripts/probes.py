@@ -60,7 +60,7 @@ def outcome(code: str) -> tuple[str, str]:
         warnings.simplefilter("always")
         try:
             exec(code, names())
-        except Exception as error:
+        except (RuntimeError, TypeError, ValueError, AssertionError, AttributeError) as error:
             return "raises", f"{type(error).__name__}: {error}"
     told = [
         str(w.message) for w in caught if w.category is RuntimeWarning or "npu" in str(w.message)

@@ -123,8 +123,7 @@ def _acl_name(dtype: torch.dtype) -> str:
 
 
 def double_replaced() -> None:
-    """A cast to float64, which the plug-in turns into one to float32."""
-    RECORD.event("refused", "cast to float64")
+    """A cast to float64, which the plug-in turns into one to float32; not a refusal."""
     _warn("Device do not support double dtype now, dtype cast replace with float.")
 
 
