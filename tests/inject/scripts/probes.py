@@ -68,5 +68,6 @@ def outcome(code: str) -> tuple[str, str]:
     return ("warns", "\n".join(told)) if told else ("runs", "")
 
 
-rows = [line.split("\t") for line in Path(sys.argv[1]).read_text("utf-8").splitlines()]
-print(json.dumps([outcome(row[1]) for row in rows if not row[0].startswith("#")][1:]))
+lines = Path(sys.argv[1]).read_text("utf-8").splitlines()
+_, *rows = [line.split("\t") for line in lines if not line.startswith("#")]
+print(json.dumps([outcome(row[1]) for row in rows]))
