@@ -178,7 +178,10 @@ plain = torch.nn.functional.scaled_dot_product_attention(
 )
 assert torch.allclose(fused, plain, atol=1e-5)
 flat = query.transpose(1, 2).flatten(2)
-joined = torch_npu.npu_fusion_attention(flat, flat, flat, 4, "BSH", sparse_mode=2, scale=0.25)[0]
+compressed = torch.ones(2048, 2048, device="npu").triu(1).bool()
+joined = torch_npu.npu_fusion_attention(
+    *(flat, flat, flat, 4, "BSH"), atten_mask=compressed, sparse_mode=2, scale=0.25
+)[0]
 assert torch.allclose(joined, plain.transpose(1, 2).flatten(2), atol=1e-5)
 gamma = torch.rand(16, device="npu")
 assert torch.allclose(

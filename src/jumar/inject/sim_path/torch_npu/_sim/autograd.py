@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from torch_npu._sim import card
+from torch_npu._sim import card, refuse
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.tensor import RUNNING, Tensor, find_class, tag
@@ -28,6 +28,8 @@ def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
     cls = find_class(outputs)
     if cls is None:
         return _run_backward(outputs, *args, **kwargs)
+    if SETTINGS.checks:
+        _check_gradients(outputs, args[0])
     # The user's hooks run inside; `torch.autograd.grad` gets here with torch functions disabled.
     with _with_functions():
         if SETTINGS.checks and WATCH.wants_pass(cls.npu_index):
@@ -40,6 +42,13 @@ def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
             if grad is not None:
                 tag(grad, type(source) if type(source) in device_tensor.TAGGED else cls)
     return grads
+
+
+def _check_gradients(outputs: Any, gradients: Any) -> None:
+    """Refuse gradients on the host for tensors on a device."""
+    for index, (output, gradient) in enumerate(zip(outputs, gradients)):
+        if type(output) in device_tensor.TAGGED and device_tensor.is_on_host(gradient):
+            refuse.host_gradient(index, output.device)
 
 
 def _run_pass(cls: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:

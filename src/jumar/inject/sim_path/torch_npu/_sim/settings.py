@@ -3,7 +3,8 @@
 Variables: JUMAR_SIM_DEVICES, JUMAR_SIM_MODE (strict, warn, fast), JUMAR_SIM_BACKEND (cpu, cuda;
 wrapped: like cuda but computed by the CPU, for tests),
 JUMAR_SIM_MEMORY (bytes, or 32G), JUMAR_SIM_CHIP, JUMAR_SIM_RELEASE, JUMAR_SIM_REPORT,
-JUMAR_SIM_STEPS, JUMAR_SIM_TIME_S. ASCEND_RT_VISIBLE_DEVICES hides devices, as on a real machine."""
+JUMAR_SIM_STEPS, JUMAR_SIM_TIME_S. Two of the plug-in's own: ASCEND_RT_VISIBLE_DEVICES hides devices, and
+TORCH_NPU_FALLBACK_CPU_DISABLE=1 forbids to run operators without a kernel on the host."""
 
 import json
 import re
@@ -13,6 +14,7 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 DEFAULT_CHIP = "Ascend910B3"
+_ASCEND910B1 = 220
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
@@ -32,7 +34,12 @@ class Chip:
     vector_cores: int
     l2_cache: int
     lacks: FrozenSet[str]
-    """Names of the dtypes that the chip does not support."""
+    """Names of the dtypes that no kernel computes in."""
+
+    @property
+    def has_infinity(self) -> bool:
+        """Whether an overflow becomes infinity: from Ascend910B1 on."""
+        return self.soc_version >= _ASCEND910B1
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,8 @@ class Settings:
     chip: Chip
     operators: Operators
     autocast: Autocast
+    runs_on_host: bool
+    """Whether the host runs operators without a kernel."""
     report: Optional[Path]
     steps: int
     time_s: float
@@ -98,6 +107,7 @@ def load(environ: Mapping[str, str], torch_release: str) -> Settings:
         chip=chip,
         operators=_operators(environ.get("JUMAR_SIM_RELEASE") or torch_release),
         autocast=_autocast(),
+        runs_on_host=not _number(environ, "TORCH_NPU_FALLBACK_CPU_DISABLE", 0),
         report=Path(report) if report else None,
         steps=int(_number(environ, "JUMAR_SIM_STEPS", 0)),
         time_s=_number(environ, "JUMAR_SIM_TIME_S", 0),

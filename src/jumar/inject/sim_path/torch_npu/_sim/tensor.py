@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
 
 import torch
 
-from torch_npu._sim import card, memory, refuse
+from torch_npu._sim import card, memory, memory_formats, refuse
 from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.record import RECORD
 from torch_npu._sim.watch import WATCH
@@ -23,6 +23,7 @@ Parameter = torch.nn.Parameter
 without_functions = torch._C.DisableTorchFunctionSubclass
 _graph_task = torch._C._current_graph_task_id
 _transform_level = torch._C._functorch.maybe_current_level
+_HostGenerator = torch._C.Generator
 _CHECKS = SETTINGS.checks
 
 Handler = Callable[[Any, Tuple[Any, ...], Dict[str, Any]], Any]
@@ -30,6 +31,8 @@ HANDLERS: Dict[Any, Handler] = {}
 """Functions with special handling; filled by `methods`."""
 MAY_MIX: Set[Any] = set()
 """Functions that accept tensors of the host and of a device together."""
+TAKE_LENGTHS: Set[Any] = set()
+"""Functions that take the lengths of sequences on the host."""
 WAITS: Dict[Any, str] = {}
 """Functions whose result depends on data, so that the host waits for the device."""
 
@@ -114,6 +117,11 @@ def tag(value: Any, cls: Any) -> Any:
     return value
 
 
+def is_on_host(value: Any) -> bool:
+    """Whether it is a tensor of the host with dimensions, and not one of a device that lost its class."""
+    return type(value) in _PLAIN and value.dim() > 0 and memory.holder(value) < 0
+
+
 def untag(tensor: Any) -> Any:
     """Give a device tensor the class that it has on the host."""
     if type(tensor) in TAGGED:
@@ -159,6 +167,10 @@ def _scan_list(items: Any, cls: Any, signature: List[Any], strangers: List[Any])
             strangers.append(item)
 
 
+def _is_length(func: Any, tensor: Any) -> bool:
+    return func in TAKE_LENGTHS and tensor.dtype in (torch.int32, torch.int64)
+
+
 def _check_strangers(cls: Any, func: Any, strangers: List[Any]) -> None:
     """Refuse tensors of another device; a plain tensor on a device's storage only lost its class."""
     # Inside a backward pass or a transform of torch.func C++ hands over plain tensors of the device.
@@ -166,7 +178,7 @@ def _check_strangers(cls: Any, func: Any, strangers: List[Any]) -> None:
     for tensor in strangers:
         kind = type(tensor)
         if kind in _PLAIN:
-            if from_inside or tensor.dim() == 0:
+            if from_inside or tensor.dim() == 0 or _is_length(func, tensor):
                 continue
             held_by = memory.holder(tensor)
             if held_by >= 0:
@@ -199,6 +211,10 @@ def compute(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) 
         _scan(args, cls, signature, strangers)
         if kwargs:
             _scan(kwargs.values(), cls, signature, strangers)
+            if "memory_format" in kwargs:
+                memory_formats.check_call(func, args, kwargs)
+            if type(kwargs.get("generator")) is _HostGenerator:
+                refuse.host_generator()
         if strangers and func not in MAY_MIX:
             _check_strangers(cls, func, strangers)
         if func in WAITS:

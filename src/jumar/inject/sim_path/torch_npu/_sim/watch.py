@@ -5,12 +5,12 @@ function with new dtypes, the first passes after that, and passes that hold more
 before. Most of a long training loop runs without it."""
 
 import threading
-from typing import Any, Dict, FrozenSet, NamedTuple, Set, Tuple
+from typing import Any, Dict, FrozenSet, NamedTuple, Optional, Set, Tuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torch_npu._sim import memory, refuse
+from torch_npu._sim import dtypes, memory, refuse
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.record import RECORD
 
@@ -18,69 +18,6 @@ _PASSES_AFTER_NEWS = 3
 _CALLS_AFTER_NEWS = 3000
 _Tensor = torch.Tensor
 _without_functions = torch._C.DisableTorchFunctionSubclass
-# Moving and creating data works in any dtype; only computing with it does not.
-_ANY_DTYPE = frozenset(
-    [
-        "_scaled_dot_product_cudnn_attention",
-        "_scaled_dot_product_efficient_attention",
-        "_scaled_dot_product_flash_attention",
-        "_to_copy",
-        "arange",
-        "cat",
-        "clone",
-        "contiguous",
-        "copy_",
-        "detach",
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "eye",
-        "fill_",
-        "full",
-        "full_like",
-        "gather",
-        "index",
-        "index_put_",
-        "index_select",
-        "lift_fresh",
-        "new_empty",
-        "new_empty_strided",
-        "new_zeros",
-        "ones",
-        "ones_like",
-        "scalar_tensor",
-        "select_backward",
-        "slice_backward",
-        "stack",
-        "zero_",
-        "zeros",
-        "zeros_like",
-        "_local_scalar_dense",
-        "resize_",
-        "set_",
-        "embedding",
-        "linspace",
-        "_conj",
-        "masked_fill_",
-        "is_same_size",
-        "_reshape_alias",
-        "view_as_real",
-        "view_as_complex",
-        "repeat",
-        "flip",
-        "roll",
-        "constant_pad_nd",
-        "equal",
-        "item",
-        "record_stream",
-        "_fused_dropout",
-        "normal_",
-        "uniform_",
-        "bernoulli_",
-        "random_",
-        "randperm",
-    ]
-)
 
 
 _OWNERS = (torch, torch.Tensor, torch.linalg, torch.nn.functional)
@@ -104,7 +41,7 @@ _OTHER_GRADIENT = _functions("prod", "ormqr")
 class _Operator(NamedTuple):
     name: str
     missing: bool
-    any_dtype: bool
+    kernel: Optional[dtypes.Kernel]
     is_composite: bool
 
 
@@ -117,22 +54,14 @@ def _describe(function: Any) -> _Operator:
     full = SETTINGS.operators.host_only.get(full, full)
     table = SETTINGS.operators.without_kernel
     functional = full.replace(name, name.rstrip("_"), 1) if not name.startswith("__") else full
-    is_view = any(
-        r.alias_info is not None and not r.alias_info.is_write for r in function._schema.returns
-    )
     operator = _Operator(
         name=full,
         missing=full in table or functional in table,
-        any_dtype=is_view or name in _ANY_DTYPE or name.rstrip("_") in _ANY_DTYPE,
+        kernel=dtypes.kernel_of(full),
         is_composite=function._can_decompose(),
     )
     _operators[function] = operator
     return operator
-
-
-_LACKING: Set[torch.dtype] = {
-    getattr(torch, name) for name in SETTINGS.chip.lacks if hasattr(torch, name)
-}
 
 
 def _dispatch_keys() -> Tuple[Any, Any]:
@@ -159,10 +88,12 @@ class Watcher(TorchDispatchMode):
         with _without_functions():
             if operator.missing:
                 refuse.missing_operator(operator.name)
+            elif operator.kernel is not None:
+                dtypes.check(operator.name, operator.kernel, args)
             result = self._run(operator, func, args, kwargs or {})
             if not operator.name.startswith("_record_function"):
                 RECORD.operators[operator.name] += 1
-            self._look(result, operator)
+            self._look(result)
         return result
 
     def _run(self, operator: _Operator, func: Any, args: Tuple[Any, ...], kwargs: Any) -> Any:
@@ -171,17 +102,14 @@ class Watcher(TorchDispatchMode):
         with torch._C._ForceDispatchKeyGuard(*self.keys):
             return func(*args, **kwargs)
 
-    def _look(self, result: Any, operator: _Operator) -> None:
+    def _look(self, result: Any) -> None:
         if isinstance(result, _Tensor):
-            dtype = result.dtype
-            RECORD.dtypes[str(dtype)] += 1
-            if dtype in _LACKING and not operator.any_dtype:
-                refuse.missing_dtype(operator.name, dtype)
+            RECORD.dtypes[str(result.dtype)] += 1
             if result.device.type != "meta":
                 memory.hold(result, self.index)
         elif isinstance(result, (list, tuple)):
             for item in result:
-                self._look(item, operator)
+                self._look(item)
 
 
 class _Inside(threading.local):

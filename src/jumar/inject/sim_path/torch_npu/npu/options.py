@@ -1,9 +1,11 @@
 """Switches of the real plug-in: stored and returned, without effect on the arithmetic here."""
 
+import warnings
 from typing import Any, Dict, List, cast
 
 import torch
 
+from torch_npu._sim import refuse
 from torch_npu._sim.place import SETTINGS
 
 _values: Dict[str, Any] = {"mm_bmm_format_nd": True, "jit_compile": False, "sync_debug_mode": 0}
@@ -94,12 +96,23 @@ def set_autocast_dtype(dtype: torch.dtype) -> None:
 
 
 def get_npu_overflow_flag() -> bool:
-    """Whether a computation overflowed on chips without infinity."""
+    """Whether a computation overflowed on chips without infinity; here none ever does."""
+    if SETTINGS.checks and SETTINGS.chip.has_infinity:
+        refuse.refuse(
+            RuntimeError,
+            "Unsupported api when soc_version >= Ascend910B1, please use npu_check_overflow",
+            "get_npu_overflow_flag",
+        )
     return False
 
 
 def clear_npu_overflow_flag() -> None:
     """Forget an overflow."""
+    if SETTINGS.chip.has_infinity:
+        warnings.warn(
+            "When soc_version >= Ascend910B1, clear_npu_overflow_flag is useless. Please remove it.",
+            stacklevel=2,
+        )
 
 
 def set_aoe(dump_path: str) -> None:

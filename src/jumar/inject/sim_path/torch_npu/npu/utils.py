@@ -47,7 +47,7 @@ def _get_device_index(  # pyright: ignore[reportUnusedFunction]  # imported by c
 
 def is_support_inf_nan() -> bool:
     """Whether overflow gives infinity, as it does from the 910B on."""
-    return SETTINGS.chip.soc_version >= 220
+    return SETTINGS.chip.has_infinity
 
 
 def get_cann_version(module: str = "CANN") -> str:
