@@ -31,6 +31,11 @@ def test_what_code_in_the_field_calls_answers_as_a_real_npu(simulated: Run, tmp_
     assert "simulated NPUs run the model uncompiled" in done.stderr
 
 
+def test_every_public_name_of_the_plugin_answers(simulated: Run) -> None:
+    done = simulated("names.py")
+    assert done.stdout == "True []\n", done.stderr
+
+
 def test_what_public_training_code_does_works(simulated: Run) -> None:
     done = simulated("field.py")
     assert done.stdout == "all is well\n", done.stderr

@@ -7,6 +7,7 @@ import sys
 import torch
 
 from torch_npu._sim import (
+    absent,
     accelerator,
     autograd,
     card_choices,
@@ -29,6 +30,7 @@ from torch_npu._sim import (
 )
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import WRAPPED
+from torch_npu._sim.settings import DATA
 
 VERSION = torch.__version__.split("+")[0]
 _TOO_OLD = (
@@ -46,6 +48,9 @@ def install() -> None:
     except ImportError:
         raise ImportError(_TOO_OLD) from None
     module = sys.modules["torch_npu"]
+    absent.install()
+    # DeepSpeed and others read it unasked; on a real machine the toolkit sets it.
+    os.environ.setdefault("ASCEND_HOME_PATH", str(DATA / "toolkit"))
     torch.utils.rename_privateuse1_backend("npu")
     device_tensor.make_classes()
     methods.install()

@@ -1,4 +1,5 @@
-"""`torch.npu.FloatTensor` and the like: they make tensors and answer `isinstance`."""
+"""`torch.npu.FloatTensor` and the like: they make tensors and answer `isinstance`; `torch.npu.FloatStorage` and
+the like do the same for storages."""
 
 from typing import Any
 
@@ -37,3 +38,34 @@ ShortTensor = _make(torch.int16)
 IntTensor = _make(torch.int32)
 LongTensor = _make(torch.int64)
 BoolTensor = _make(torch.bool)
+
+
+class _StorageType(type):
+    dtype: torch.dtype
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return (
+            isinstance(instance, torch.TypedStorage)
+            and instance.dtype is cls.dtype
+            and instance.device.type == "npu"
+        )
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return torch.TypedStorage(*args, dtype=cls.dtype, device="npu", **kwargs)
+
+
+def _make_storage(dtype: torch.dtype) -> Any:
+    name = TYPE_NAMES[dtype].replace("Tensor", "Storage")
+    return _StorageType(name, (), {"dtype": dtype, "__module__": "torch.npu"})
+
+
+FloatStorage = _make_storage(torch.float32)
+DoubleStorage = _make_storage(torch.float64)
+HalfStorage = _make_storage(torch.float16)
+BFloat16Storage = _make_storage(torch.bfloat16)
+ByteStorage = _make_storage(torch.uint8)
+CharStorage = _make_storage(torch.int8)
+ShortStorage = _make_storage(torch.int16)
+IntStorage = _make_storage(torch.int32)
+LongStorage = _make_storage(torch.int64)
+BoolStorage = _make_storage(torch.bool)

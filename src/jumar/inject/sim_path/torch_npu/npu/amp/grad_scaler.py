@@ -4,6 +4,8 @@ from typing import Any
 
 import torch
 
+from torch_npu.npu import options
+
 __all__ = ["GradScaler"]
 
 
@@ -42,3 +44,13 @@ class GradScaler(torch.amp.GradScaler):
             super().update(new_scale)
         else:
             self._per_optimizer_states.clear()
+
+    @staticmethod
+    def get_npu_overflow_flag() -> bool:
+        """See torch.npu.get_npu_overflow_flag."""
+        return options.get_npu_overflow_flag()
+
+    @staticmethod
+    def clear_npu_overflow_flag() -> None:
+        """See torch.npu.clear_npu_overflow_flag."""
+        options.clear_npu_overflow_flag()
