@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 
+import jumar_sim_import
 import torch
 
 from torch_npu._sim import (
@@ -17,8 +18,10 @@ from torch_npu._sim import (
     distributed,
     factories,
     fast_paths,
+    flex_attention,
     generators,
     lazy,
+    lightning,
     methods,
     moves,
     opaque,
@@ -77,6 +80,7 @@ def install() -> None:
     fast_paths.install()
     lazy.install()
     wider.install()
+    jumar_sim_import.after_import({**flex_attention.ON_IMPORT, **lightning.ON_IMPORT})
     module.npu = npu
 
 
