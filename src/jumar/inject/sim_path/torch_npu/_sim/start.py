@@ -21,9 +21,11 @@ from torch_npu._sim import (
     flex_attention,
     generators,
     lazy,
+    libraries,
     lightning,
     methods,
     moves,
+    nested,
     opaque,
     optimizers,
     serialization,
@@ -72,6 +74,8 @@ def install() -> None:
     if WRAPPED:
         card_choices.install()
         card_recurrent.install()
+    else:
+        libraries.install()
     distributed.install()
     data_parallel.install()
     sync_batch_norm.install()
@@ -80,7 +84,7 @@ def install() -> None:
     fast_paths.install()
     lazy.install()
     wider.install()
-    jumar_sim_import.after_import({**flex_attention.ON_IMPORT, **lightning.ON_IMPORT})
+    jumar_sim_import.after_import({**flex_attention.ON_IMPORT, **lightning.ON_IMPORT, **nested.ON_IMPORT})
     module.npu = npu
 
 

@@ -44,14 +44,16 @@ class _StorageType(type):
     dtype: torch.dtype
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return (
-            isinstance(instance, torch.TypedStorage)
-            and instance.dtype is cls.dtype
-            and instance.device.type == "npu"
-        )
+        if not isinstance(instance, torch.TypedStorage) or instance.dtype is not cls.dtype:
+            return False
+        # `memory` marks the storages of devices; to torch they are the host's.
+        return "_npu" in vars(instance._untyped_storage)
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return torch.TypedStorage(*args, dtype=cls.dtype, device="npu", **kwargs)
+    def __call__(cls, content: Any = 0) -> Any:
+        """A storage with these values, or of this many elements."""
+        make = torch.empty if type(content) is int else torch.tensor
+        tensor: Any = make(content, dtype=cls.dtype)
+        return tensor.npu()._typed_storage()
 
 
 def _make_storage(dtype: torch.dtype) -> Any:
