@@ -94,7 +94,12 @@ assert graphs.NPUGraph is torch.npu.NPUGraph
 
 mstx = torch_npu.npu.mstx
 assert mstx is mstx_of_the_module and mstx.range_push("") == -1
-assert [mstx.range_push("a"), mstx.range_push("b"), mstx.range_pop(), mstx.range_pop()] == [0, 1, 1, 0]
+assert [mstx.range_push("a"), mstx.range_push("b"), mstx.range_pop(), mstx.range_pop()] == [
+    0,
+    1,
+    1,
+    0,
+]
 with torch.profiler.profile() as profiler:
     number = mstx.range_start("my range")
     torch.ones(2, device="npu").sum()

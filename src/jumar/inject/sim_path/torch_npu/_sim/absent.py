@@ -68,7 +68,7 @@ def _named(made: Any, path: str) -> Any:
 def _operator(path: str) -> NoReturn:
     name = path.rpartition(".")[2]
     raise AttributeError(
-        f"{path} is part of torch_npu, but is not simulated: on simulated NPUs this line cannot run. Take "
+        f"{path} is not simulated: torch_npu has it, but on simulated NPUs this line cannot run. Take "
         "the script's way without fused operators, or write it with torch's own operators where "
         f'hasattr(torch_npu, "{name}") is false. What is simulated is listed in torch_npu.ops.__all__'
     )

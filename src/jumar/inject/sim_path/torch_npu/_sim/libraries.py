@@ -22,7 +22,9 @@ def _chooser(name: str, kernels: Dict[str, _Kernel]) -> _Kernel:
         on_device = find_class(args) or find_class(tuple(kwargs.values()))
         kernel = kernels.get("npu" if on_device else "cpu")
         if kernel is None:
-            raise NotImplementedError(f"Could not run '{name}' with arguments from the 'CPU' backend.")
+            raise NotImplementedError(
+                f"Could not run '{name}' with arguments from the 'CPU' backend."
+            )
         return kernel(*args, **kwargs)
 
     return choose

@@ -88,6 +88,7 @@ MAY_MIX_NAMES = [
     "to",
     "_pack_padded_sequence",
     "_pad_packed_sequence",
+    "_nested_view_from_jagged",
     "lstm",
     "gru",
     "rnn_tanh",

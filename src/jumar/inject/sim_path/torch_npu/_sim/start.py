@@ -84,7 +84,9 @@ def install() -> None:
     fast_paths.install()
     lazy.install()
     wider.install()
-    jumar_sim_import.after_import({**flex_attention.ON_IMPORT, **lightning.ON_IMPORT, **nested.ON_IMPORT})
+    jumar_sim_import.after_import(
+        {**flex_attention.ON_IMPORT, **lightning.ON_IMPORT, **nested.ON_IMPORT}
+    )
     module.npu = npu
 
 
