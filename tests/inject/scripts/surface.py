@@ -192,7 +192,7 @@ assert torch.allclose(
 left, right = query.chunk(2, -1)
 assert torch.equal(torch_npu.npu_swiglu(query), torch.nn.functional.silu(left) * right)
 optimizer = torch_npu.optim.NpuFusedAdamW(layer.parameters(), 1e-3)
-optimizer.npu_fused_clip_grad_norm_(1.0)
+optimizer.clip_grad_norm_fused_(1.0)
 optimizer.step()
 assert torch.compile(layer)._orig_mod is layer
 

@@ -86,6 +86,7 @@ MAY_MIX_NAMES = [
     "__deepcopy__",
     "__reduce_ex__",
     "to",
+    "_nested_view_from_jagged",
     "_has_compatible_shallow_copy_type",
     "_foreach_copy_",
     "_make_dual",

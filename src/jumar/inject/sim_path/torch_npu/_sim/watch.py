@@ -75,6 +75,8 @@ def _has_other_result(call: Tuple[Any, ...]) -> bool:
 class Watcher(TorchDispatchMode):
     """Sees every operator that runs while it is on."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, index: int) -> None:
         super().__init__()
         self.index = index
@@ -84,6 +86,8 @@ class Watcher(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            return func(*args, **(kwargs or {}))
         operator = _operators.get(func) or _describe(func)
         with _without_functions():
             if operator.missing:
