@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch_npu._sim import collectives, dtensor, gentle_end, refuse
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.watch import WATCH
 
 
 def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
@@ -36,6 +37,19 @@ def _check_host_tensors(function: Any) -> Any:
     return checked
 
 
+def _tell_whether_it_syncs() -> None:
+    """Inside `no_sync` a backward pass of DDP does less, which nothing else shows."""
+    parallel: Any = torch.nn.parallel.DistributedDataParallel
+    forward = parallel.forward
+
+    @functools.wraps(forward)
+    def telling(self: Any, *args: Any, **kwargs: Any) -> Any:
+        WATCH.note(self.require_backward_grad_sync)
+        return forward(self, *args, **kwargs)
+
+    parallel.forward = telling
+
+
 def install() -> None:
     """Register `hccl`."""
     if not dist.is_available():
@@ -47,6 +61,7 @@ def install() -> None:
     if SETTINGS.checks:
         for name in ("all_reduce", "broadcast", "reduce"):
             setattr(dist, name, _check_host_tensors(getattr(dist, name)))
+        _tell_whether_it_syncs()
     dist.Backend.default_device_backend_map["npu"] = "hccl"
     for kind in (dist.ProcessGroup, dist.ProcessGroupGloo):
         kind.get_hccl_comm_name = collectives.comm_name

@@ -249,9 +249,8 @@ def _install_readers() -> None:
     for name in special_names.READ_ATTRIBUTES:
         if hasattr(Tensor, name) and hasattr(getattr(Tensor, name), "__get__"):
             HANDLERS[getattr(Tensor, name).__get__] = _read
-    for name in special_names.READ_METHODS:
-        if hasattr(Tensor, name):
-            HANDLERS[getattr(Tensor, name)] = _read
+    for _, function in _existing(special_names.READ_METHODS, (Tensor, torch)):
+        HANDLERS[function] = _read
     if WRAPPED:
         for name in special_names.OF_THE_STORAGE:
             HANDLERS[getattr(Tensor, name)] = _read_within
@@ -269,6 +268,7 @@ def install() -> None:
     _install_readers()
     grad: Any = Tensor.grad
     HANDLERS[grad.__get__] = _grad
+    HANDLERS[grad.__set__] = _read
     HANDLERS[Tensor.__getitem__] = _getitem
     HANDLERS[torch._VF._pack_padded_sequence] = _pack
     # Looked into by `autograd`, as a pass and not as a function.

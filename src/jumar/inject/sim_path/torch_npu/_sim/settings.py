@@ -3,7 +3,7 @@
 Variables: JUMAR_SIM_DEVICES, JUMAR_SIM_MODE (strict, warn, fast), JUMAR_SIM_BACKEND (cpu, cuda;
 wrapped: like cuda but computed by the CPU, for tests),
 JUMAR_SIM_MEMORY (bytes, or 32G), JUMAR_SIM_CHIP, JUMAR_SIM_RELEASE, JUMAR_SIM_REPORT,
-JUMAR_SIM_STEPS, JUMAR_SIM_TIME_S. ASCEND_RT_VISIBLE_DEVICES hides devices, as on a real machine."""
+JUMAR_SIM_WATCH (news, all), JUMAR_SIM_STEPS, JUMAR_SIM_TIME_S. ASCEND_RT_VISIBLE_DEVICES hides devices, as on a real machine."""
 
 import json
 import re
@@ -71,6 +71,7 @@ class Settings:
     operators: Operators
     autocast: Autocast
     report: Optional[Path]
+    watches_all: bool
     steps: int
     time_s: float
 
@@ -99,6 +100,7 @@ def load(environ: Mapping[str, str], torch_release: str) -> Settings:
         operators=_operators(environ.get("JUMAR_SIM_RELEASE") or torch_release),
         autocast=_autocast(),
         report=Path(report) if report else None,
+        watches_all=_choice(environ, "JUMAR_SIM_WATCH", "news", ("news", "all")) == "all",
         steps=int(_number(environ, "JUMAR_SIM_STEPS", 0)),
         time_s=_number(environ, "JUMAR_SIM_TIME_S", 0),
     )

@@ -9,13 +9,14 @@ What C++ creates without Python seeing it (gradients inside a backward pass) has
 it reaches Python; `autograd` does that, and `memory` knows the device of every storage."""
 
 import threading
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
 
 from torch_npu._sim import card, memory, refuse
 from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.record import RECORD
+from torch_npu._sim.signature import PLAIN, TAGGED, scan_call
 from torch_npu._sim.watch import WATCH
 
 Tensor = torch.Tensor
@@ -74,8 +75,6 @@ def _device_class(index: int) -> type:
 
 
 CLASSES: List[type] = []
-TAGGED: Set[type] = set()
-_PLAIN: FrozenSet[type] = frozenset((Tensor, Parameter))
 
 
 def make_classes() -> None:
@@ -134,38 +133,13 @@ def find_class(args: Any) -> Any:
     return None
 
 
-def _scan(args: Any, cls: Any, signature: List[Any], strangers: List[Any]) -> None:
-    """Collect the dtypes and strings of a call, and tensors that are not on the device of `cls`."""
-    for arg in args:
-        kind = type(arg)
-        if kind is cls:
-            signature.append(arg.dtype)
-        elif kind in _PLAIN or kind in TAGGED:
-            signature.append(arg.dtype)
-            strangers.append(arg)
-        elif kind is str or kind is bool or kind is torch.dtype:
-            signature.append(arg)
-        elif kind is list or kind is tuple:
-            _scan_list(arg, cls, signature, strangers)
-
-
-def _scan_list(items: Any, cls: Any, signature: List[Any], strangers: List[Any]) -> None:
-    if not items:
-        return
-    _scan(items[:1], cls, signature, strangers)
-    for item in items[1:]:
-        kind = type(item)
-        if kind is not cls and (kind in _PLAIN or kind in TAGGED):
-            strangers.append(item)
-
-
 def _check_strangers(cls: Any, func: Any, strangers: List[Any]) -> None:
     """Refuse tensors of another device; a plain tensor on a device's storage only lost its class."""
     # Inside a backward pass or a transform of torch.func C++ hands over plain tensors of the device.
     from_inside = _graph_task() != -1 or _transform_level() is not None
     for tensor in strangers:
         kind = type(tensor)
-        if kind in _PLAIN:
+        if kind in PLAIN:
             if from_inside or tensor.dim() == 0:
                 continue
             held_by = memory.holder(tensor)
@@ -194,24 +168,13 @@ def compute(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) 
             result = _call(cls, func, args, kwargs)
             return _tag_result(result, cls, args, kwargs)
         RECORD.calls += 1
-        signature: List[Any] = [func]
         strangers: List[Any] = []
-        _scan(args, cls, signature, strangers)
-        if kwargs:
-            _scan(kwargs.values(), cls, signature, strangers)
+        call, known = scan_call(func, args, kwargs, cls, strangers)
         if strangers and func not in MAY_MIX:
             _check_strangers(cls, func, strangers)
         if func in WAITS:
             RECORD.event("wait", WAITS[func])
-        call = tuple(signature)
-        if WATCH.wants(call):
-            try:
-                result = WATCH.run(cls.npu_index, _call, cls, func, args, kwargs)
-            except BaseException:
-                WATCH.forget(call)
-                raise
-        else:
-            result = _call(cls, func, args, kwargs)
+        result = WATCH.run(cls.npu_index, call, known, _call, cls, func, args, kwargs)
         if strangers and any(result is stranger for stranger in strangers):
             return result
         return _tag_result(result, cls, args, kwargs)
