@@ -267,6 +267,7 @@ def figures(make: Callable[[], Step]) -> dict[str, Any]:
             npu.reset_peak_memory_stats()
             step(number)
             memory.append((npu.max_memory_allocated(), npu.memory_allocated()))
+    assert not RECORD.misses_some, make.__name__
     return {"operators": operators, "on host": on_host, "dtypes": dtypes, "memory": memory}
 
 

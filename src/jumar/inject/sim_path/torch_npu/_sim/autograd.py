@@ -33,7 +33,7 @@ def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
     with _with_functions():
         run = functools.partial(_run_pass, cls, outputs, *args, **kwargs)
         grads: Any = (
-            WATCH.run_pass(cls.npu_index, outputs, _options(args, kwargs), run)
+            WATCH.run_pass(cls.npu_index, outputs, _options(cls.npu_index, args, kwargs), run)
             if SETTINGS.checks
             else run()
         )
@@ -45,8 +45,12 @@ def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
     return grads
 
 
-def _options(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> PassOptions:
-    _, keeps, builds, inputs, *rest = args
+def _options(index: int, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> PassOptions:
+    """What is asked for; the first gradient, a one that torch made on its own, is accounted for."""
+    first, keeps, builds, inputs, *rest = args
+    for grad in first:
+        if type(grad) is Tensor and grad.numel() == 1 and not WRAPPED:
+            device_tensor.memory.hold(grad, index)
     return PassOptions(bool(keeps), bool(builds), len(inputs), (*rest, *kwargs.values()))
 
 
