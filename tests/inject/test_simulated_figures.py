@@ -5,6 +5,10 @@ from pathlib import Path
 
 from tests.inject.conftest import Run
 
+from jumar.devices.generation import generation_of
+from jumar.inject.simulated import SIM_PATH
+from jumar.port.options import CHIPS
+
 
 def test_counts_and_memory_are_those_of_a_full_watch(simulated: Run) -> None:
     runs = [simulated("figures.py", JUMAR_SIM_WATCH=watch) for watch in ("news", "all")]
@@ -58,3 +62,36 @@ def test_what_cannot_be_watched_makes_the_figures_lower_bounds(
     assert json.loads((tmp_path / "report.json").read_text())["at_least"] is True
     assert "at least once  aten::fmax  script.py:3" in done.stderr
     assert "npu:0          at least " in done.stderr
+
+
+def test_chips_have_the_names_of_the_other_tables_and_less_memory_than_the_card(
+    simulated: Run,
+) -> None:
+    table = json.loads((SIM_PATH / "torch_npu" / "data" / "chips.json").read_text("utf-8"))
+    assert set(table["names"]) == set(CHIPS)
+    for name, chip in table["chips"].items():
+        assert generation_of(name) == chip["generation"], name
+    source = (
+        "import torch, torch_npu\n"
+        "chip = torch.npu.get_device_properties(0)\n"
+        "print(chip.name, round(chip.total_memory / 2**30, 2), torch.npu.mem_get_info()[1] == chip.total_memory)\n"
+    )
+    seen = [simulated(source, JUMAR_SIM_CHIP=chip).stdout for chip in ("a2", "a3", "950")]
+    assert seen == [
+        "Ascend910B3 60.97 True\n",
+        "Ascend910_9392 61.27 True\n",
+        "Ascend950PR 112.0 True\n",
+    ]
+
+
+def test_a_full_host_is_not_called_a_full_npu(simulated: Run) -> None:
+    source = (
+        "import torch, torch_npu\n"
+        "from torch_npu._sim import memory\n"
+        "memory._HOST_LIMIT = 64 << 20\n"
+        "torch.empty(128 << 20, dtype=torch.uint8, device='npu')\n"
+    )
+    done = simulated(source)
+    assert "OutOfMemoryError: The host of the simulated NPUs is out of memory." in done.stderr
+    assert "Tried to allocate 128.00 MiB" in done.stderr
+    assert "NPU out of memory" not in done.stderr

@@ -5,7 +5,8 @@ from typing import Any, Dict, List, Set, Tuple
 import torch
 
 _AccumulateGrad = torch._C._functions.AccumulateGrad
-_grad_of: Any = torch.Tensor.grad.__get__
+_grad: Any = torch.Tensor.grad
+_grad_of: Any = _grad.__get__
 
 
 class Graph:

@@ -26,6 +26,7 @@ class Chip:
     """The figures of one chip."""
 
     name: str
+    generation: str
     soc_version: int
     memory: int
     cube_cores: int
@@ -149,12 +150,13 @@ def _read(path: Path) -> Dict[str, Any]:
 
 
 def _chip(name: str) -> Chip:
-    chips = _read(DATA / "chips.json")
-    if name == "about" or name not in chips:
-        known = ", ".join(sorted(set(chips) - {"about"}))
+    table = _read(DATA / "chips.json")
+    name = table["names"].get(name.lower(), name)
+    if name not in table["chips"]:
+        known = ", ".join(sorted([*table["chips"], *table["names"]]))
         raise BadSetting(f"JUMAR_SIM_CHIP: {name!r} is unknown; known: {known}")
-    figures = dict(chips[name])
-    lacks = frozenset(figures.pop("lacks"))
+    figures = dict(table["chips"][name])
+    lacks = frozenset(table["lacks"][figures["generation"]])
     return Chip(name=name, lacks=lacks, **figures)
 
 

@@ -13,8 +13,10 @@ TAGGED: Set[type] = set()
 """The classes of device tensors; filled by `tensor`."""
 PLAIN: FrozenSet[type] = frozenset((Tensor, torch.nn.Parameter))
 _VALUES = frozenset(
-    (int, bool, str, type(None), type(Ellipsis))
-    + (torch.dtype, torch.device, torch.layout, torch.memory_format)
+    (
+        *(int, bool, str, type(None), type(Ellipsis)),
+        *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+    )
 )
 _LISTS = frozenset((list, tuple, torch.Size))
 _INDEXING = frozenset((Tensor.__getitem__, Tensor.__setitem__))

@@ -125,7 +125,11 @@ def _describe(function: Any) -> _Operator:
     operator = _Operator(
         name=full,
         missing=full in table or functional in table,
-        any_dtype=is_view or name in _ANY_DTYPE or name.rstrip("_") in _ANY_DTYPE,
+        # Which dtypes collectives take is a question of its own, see `hccl`.
+        any_dtype=is_view
+        or "c10d" in function.namespace
+        or name in _ANY_DTYPE
+        or name.rstrip("_") in _ANY_DTYPE,
         is_composite=function._can_decompose(),
     )
     _operators[function] = operator
