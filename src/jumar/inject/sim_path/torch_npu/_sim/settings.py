@@ -153,7 +153,7 @@ def _chip(name: str) -> Chip:
     table = _read(DATA / "chips.json")
     name = table["names"].get(name.lower(), name)
     if name not in table["chips"]:
-        known = ", ".join(sorted([*table["chips"], *table["names"]]))
+        known = ", ".join([*table["chips"], *table["names"]])
         raise BadSetting(f"JUMAR_SIM_CHIP: {name!r} is unknown; known: {known}")
     figures = dict(table["chips"][name])
     lacks = frozenset(table["lacks"][figures["generation"]])
