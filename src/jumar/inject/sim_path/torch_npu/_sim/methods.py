@@ -262,9 +262,8 @@ def _install_readers() -> None:
     for name in special_names.READ_ATTRIBUTES:
         if hasattr(Tensor, name) and hasattr(getattr(Tensor, name), "__get__"):
             HANDLERS[getattr(Tensor, name).__get__] = _read
-    for name in special_names.READ_METHODS:
-        if hasattr(Tensor, name):
-            HANDLERS[getattr(Tensor, name)] = _read
+    for _, function in _existing(special_names.READ_METHODS, (Tensor, torch)):
+        HANDLERS[function] = _read
     if WRAPPED:
         for name in special_names.OF_THE_STORAGE:
             HANDLERS[getattr(Tensor, name)] = _read_within

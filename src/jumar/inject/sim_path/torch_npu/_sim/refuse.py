@@ -139,6 +139,15 @@ def out_of_memory(index: int, asked: int, allocated: int, reserved: int, limit: 
     )
 
 
+def host_out_of_memory(asked: int, held: int, limit: int) -> NoReturn:
+    """The host, which holds the memory of the simulated devices, is full."""
+    raise torch.OutOfMemoryError(
+        f"The host of the simulated NPUs is out of memory. Tried to allocate {size(asked)}; all "
+        f"simulated NPUs together hold {size(held)}, and this machine can give them {size(limit)}. "
+        "A real NPU has memory of its own: this is a limit of this machine, not of the NPU."
+    )
+
+
 def size(nbytes: int) -> str:
     """Bytes as the real plug-in writes them."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
