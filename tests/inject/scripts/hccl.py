@@ -119,9 +119,7 @@ CASES: dict[str, Callable[[], Any]] = {
     ),
     "all_reduce complex64": lambda: dist.all_reduce(ones(2, dtype=torch.complex64)),
     "all_reduce AVG": lambda: dist.all_reduce(ones(2), op=Op.AVG),
-    "all_reduce channels_last": lambda: dist.all_reduce(
-        ones(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
-    ),
+    "all_reduce channels_last": lambda: dist.all_reduce(ones(2, 4, 5, 3).permute(0, 3, 1, 2)),
     "all_gather outputs turned": lambda: dist.all_gather(
         [turned() for _ in range(SIZE)], ones(4, 2)
     ),
