@@ -3,16 +3,21 @@
 import itertools
 import threading
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 import torch
 
-from torch_npu._sim import absent, place
+from torch_npu._sim import absent, place, refuse
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.record import RECORD
 from torch_npu.npu.devices import device_index
 
 _ids = itertools.count(1)
+
+
+def _refuse(message: str, what: str) -> None:
+    if SETTINGS.checks:
+        refuse.refuse(RuntimeError, message, what)
 
 
 class Stream:
@@ -22,10 +27,21 @@ class Stream:
         index = kwargs.get("device_index")
         self.device_index = device_index(device) if index is None else index
         self.device = torch.device("npu", self.device_index)
-        self.priority = priority
         self.stream_id: int = kwargs["stream_id"] if "stream_id" in kwargs else next(_ids)
         self.device_type = 20
         self._outer: Optional[Any] = None
+
+    @property
+    def priority(self) -> int:
+        """Taken when a stream is made, but not told."""
+        _refuse("NPU dose not support Stream.get_priority() currently.", "Stream.priority")
+        return 0
+
+    @staticmethod
+    def priority_range() -> Tuple[int, int]:
+        """The least and the greatest priority, which the plug-in does not tell either."""
+        _refuse("NPU does not support Stream.priority_range() currently.", "Stream.priority_range")
+        return 0, 0
 
     @property
     def npu_stream(self) -> int:
