@@ -65,11 +65,16 @@ def ranks(tmp_path: Path) -> Run:
     """Runs a script of this folder as several processes of one group."""
 
     def run(
-        count: int, script: str, device: str, *arguments: str
+        count: int,
+        script: str,
+        device: str,
+        *arguments: str,
+        mode: str = "warn",
+        **variables: str,
     ) -> "subprocess.CompletedProcess[str]":
-        environ = plain_environment()
+        environ = {**plain_environment(), **variables}
         if device == "npu":
-            environ = environment(environ, devices=4)
+            environ = environment(environ, devices=4, mode=mode)
         words = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         words += ["--nproc-per-node", str(count), str(SCRIPTS / script), device, *arguments]
         return _run(words, environ, tmp_path)

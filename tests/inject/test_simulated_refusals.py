@@ -26,21 +26,15 @@ REFUSED = {
         "__import__('numpy').asarray(x)",
         "TypeError: can't convert npu:0 device type tensor",
     ),
-    "missing operator": (
-        "torch.fmax(x, x).cpu()",
-        "NotImplementedError: CAUTION: The operator 'aten::fmax' is not currently supported on the NPU",
-    ),
-    "missing operator in backward": (
-        "torch.nn.functional.multilabel_margin_loss("
-        "x.requires_grad_(), torch.tensor([0, -1]).npu()).backward()",
-        "NotImplementedError: CAUTION: The operator 'aten::multilabel_margin_loss_backward'",
-    ),
     "float64": (
-        "torch.ones(2, dtype=torch.float64).npu() * 2",
-        "RuntimeError: call aclnnMul failed, detail:EZ1001: Tensor self not implemented for DT_DOUBLE",
+        "(torch.ones(2, 2, dtype=torch.float64).npu() @ torch.ones(2, 2, dtype=torch.float64).npu())",
+        "call aclnnMm failed, error code is 161002\n[ERROR] ERR00100 PTA call acl api failed.\n"
+        "AclNN_Parameter_Error(EZ1001): Tensor self not implemented for DT_DOUBLE, "
+        "should be in dtype support list [DT_BF16,DT_FLOAT,DT_FLOAT16].",
     ),
     "complex": (
-        "torch.ones(2, dtype=torch.complex64).npu().exp()",
+        "torch.ones(1, 2, dtype=torch.complex64).npu()"
+        " @ torch.ones(2, 1, dtype=torch.complex64).npu()",
         "not implemented for DT_COMPLEX64",
     ),
     "autocast of binary cross entropy": (

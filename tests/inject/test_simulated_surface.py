@@ -21,6 +21,9 @@ for _ in range(3):
     scaler.step(optimizer)
     scaler.update()
 assert model.weight.is_cuda and torch.ones(1, device="cuda:1").get_device() == 1
+torch.cuda.set_device(torch.device("cuda", 0))
+torch.cuda.synchronize("cuda:0")
+assert torch.cuda.memory_allocated(device="cuda:0") == torch.cuda.memory_allocated(0)
 print(model.weight.device, torch.cuda.device_count(), torch.cuda.max_memory_allocated() > 0)
 """
 
@@ -29,6 +32,16 @@ def test_what_code_in_the_field_calls_answers_as_a_real_npu(simulated: Run, tmp_
     done = simulated("surface.py", str(tmp_path))
     assert done.stdout == "all is well\n", done.stderr
     assert "simulated NPUs run the model uncompiled" in done.stderr
+
+
+def test_every_public_name_of_the_plugin_answers(simulated: Run) -> None:
+    done = simulated("names.py")
+    assert done.stdout == "True []\n", done.stderr
+
+
+def test_names_beside_the_operators_and_corners_of_torch_work(simulated: Run) -> None:
+    done = simulated("extras.py")
+    assert done.stdout == "all is well\n", done.stderr
 
 
 def test_what_public_training_code_does_works(simulated: Run) -> None:

@@ -16,6 +16,15 @@ def attend(q, k, v, scale, hidden=None):
 
 
 causal = torch.ones(5, 5).triu(1).bool()
+# The sparse modes take one mask for any length; without a mask they have no effect.
+compressed = torch.ones(2048, 2048).triu(1).bool()
+maskings = [
+    ({}, None),
+    ({"sparse_mode": 2}, None),
+    ({"atten_mask": causal}, causal),
+    ({"atten_mask": compressed, "sparse_mode": 2}, causal),
+    ({"atten_mask": compressed, "sparse_mode": 3}, causal),
+]
 to_layout = {
     "BNSD": lambda t: t,
     "BSND": lambda t: t.transpose(1, 2),
@@ -23,9 +32,9 @@ to_layout = {
     "SBH": lambda t: t.permute(2, 0, 1, 3).flatten(2),
 }
 for layout, put in to_layout.items():
-    for options in ({}, {"atten_mask": causal}, {"sparse_mode": 2}, {"sparse_mode": 3}):
+    for options, hidden in maskings:
         q, k, v = r(2, 4, 5, 8), r(2, 2, 5, 8), r(2, 2, 5, 8)
-        wanted = put(attend(q, k, v, 0.3, causal if options else None))
+        wanted = put(attend(q, k, v, 0.3, hidden))
         check(
             "npu_fusion_attention",
             lambda *a, w=wanted, **o: w,

@@ -38,6 +38,7 @@ def main():
     except RuntimeError as error:
         assert "derivative for npu::npu_mm_all_reduce_base" in str(error), error
     experts(rank, name)
+    uneven(rank)
     print(f"rank {rank} agrees")
     dist.destroy_process_group()
 
@@ -76,6 +77,18 @@ def experts(rank, name):
     of_rows = torch.repeat_interleave(torch.arange(4), counts[rank])
     wanted = [row @ weights[at] for row, at in zip(tokens[rank], of_rows, strict=False)]
     same(back, torch.stack(wanted))
+
+
+def uneven(rank):
+    """Rank 0 has one row, rank 1 has two."""
+    rows = torch.arange(6.0).view(3, 2)
+    parts = rows.split([1, 2])
+    whole = torch.zeros(3, 2).npu()
+    torch_npu.distributed.all_gather_into_tensor_uneven(whole, parts[rank].npu(), [1, 2])
+    same(whole, rows)
+    mine = torch.zeros_like(parts[rank]).npu()
+    torch_npu.distributed.reduce_scatter_tensor_uneven(mine, rows.npu(), [1, 2])
+    same(mine, 2 * parts[rank])
 
 
 def same(device, host):

@@ -4,11 +4,11 @@ A hook on the import of MindSpore wraps the functions that choose a device; this
 MindSpore itself. Communication over hccl has no CPU equivalent and is not changed."""
 
 import functools
-import importlib.abc
-import importlib.machinery
 import sys
 from types import ModuleType
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, Sequence
+
+import jumar_sim_import
 
 _NOTICE = (
     'jumar: device_target="Ascend" runs on the CPU here: MindSpore has no simulated NPUs, '
@@ -60,37 +60,6 @@ def _wrap(module: ModuleType) -> None:
             setattr(module, name, _without_ascend(function))
 
 
-class _Loader(importlib.abc.Loader):
-    """Loads like the real loader, then wraps."""
-
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[ModuleType]:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        _wrap(module)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds MindSpore as Python would, and wraps its loader with ours."""
-
-    def find_spec(
-        self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
-    ) -> Optional[importlib.machinery.ModuleSpec]:
-        if fullname not in _WRAPPED:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
-        return spec
-
-
 def install() -> None:
     """Watch for the import of MindSpore."""
-    sys.meta_path.insert(0, _Finder())
+    jumar_sim_import.after_import({name: _wrap for name in _WRAPPED})

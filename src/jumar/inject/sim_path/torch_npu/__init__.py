@@ -5,7 +5,6 @@ further down the path is imported instead."""
 
 import os
 import sys
-from typing import NoReturn
 
 
 # Defined first: if the script imports us before torch, torch asks for it during this import.
@@ -24,12 +23,13 @@ else:
 
     from torch_npu import npu, optim, profiler
     from torch_npu._sim import absent
+    from torch_npu._sim.formats import Format
     from torch_npu._sim.start import VERSION as __version__
+    from torch_npu.npu.utils import erase_stream
     from torch_npu.ops import *  # noqa: F403
 
     start.finish()
 
-    def __getattr__(name: str) -> NoReturn:
-        absent.refuse(name)
+    __getattr__ = absent.of_module("torch_npu")
 
-    __all__ = ["__version__", "npu", "optim", "profiler"]
+    __all__ = ["Format", "__version__", "erase_stream", "npu", "optim", "profiler"]

@@ -7,6 +7,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 import torch.nn.functional as F
 
+from torch_npu._sim import attention_checks
+from torch_npu._sim.place import SETTINGS
+
 Tensor = torch.Tensor
 Hide = Callable[[Tensor], Optional[Tensor]]
 """The mask of the scores that are not attended to."""
@@ -41,7 +44,9 @@ def join(tensor: Tensor, layout: str) -> Tensor:
 def hidden(
     scores: Tensor, atten_mask: Optional[Tensor], sparse_mode: int, pre: int, following: int
 ) -> Optional[Tensor]:
-    """True where a query does not attend."""
+    """True where a query does not attend; without a mask, the sparse mode has no effect."""
+    if atten_mask is None:
+        return None
     queries, keys = scores.shape[-2:]
     rows = torch.arange(queries, device=scores.device).unsqueeze(1)
     columns = torch.arange(keys, device=scores.device)
@@ -52,8 +57,6 @@ def hidden(
     if sparse_mode == 4:
         middle = rows + (keys - queries)
         return (columns > middle + following) | (columns < middle - pre)
-    if atten_mask is None:
-        return None
     mask = atten_mask.bool()
     if sparse_mode == 0 and (pre < keys or following < keys):
         mask = mask | (columns > rows + following) | (columns < rows - pre)
@@ -120,6 +123,48 @@ def npu_fusion_attention(
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """softmax(q · k · scale + pse, masked) · v; the maximum scores, the sums, and unused outputs."""
     refuse_unknown("npu_fusion_attention", {**kwargs, "prefix": prefix})
+    if SETTINGS.checks:
+        attention_checks.check(
+            (query, key, value),
+            head_num,
+            input_layout.upper(),
+            atten_mask,
+            keep_prob,
+            sparse_mode,
+            (actual_seq_qlen, actual_seq_kvlen),
+        )
+    return _fused(
+        query,
+        key,
+        value,
+        head_num,
+        input_layout.upper(),
+        pse=pse,
+        atten_mask=atten_mask,
+        scale=scale,
+        keep_prob=keep_prob,
+        pre_tockens=pre_tockens,
+        next_tockens=next_tockens,
+        sparse_mode=sparse_mode,
+        lengths=(actual_seq_qlen, actual_seq_kvlen),
+    )
+
+
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    head_num: int,
+    input_layout: str,
+    pse: Optional[Tensor] = None,
+    atten_mask: Optional[Tensor] = None,
+    scale: float = 1.0,
+    keep_prob: float = 1.0,
+    pre_tockens: int = 2147483647,
+    next_tockens: int = 2147483647,
+    sparse_mode: int = 0,
+    lengths: Tuple[Optional[List[int]], Optional[List[int]]] = (None, None),
+) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     if sparse_mode not in range(5) or (pse is not None and input_layout == "TND"):
         raise NotImplementedError(
             f"npu_fusion_attention: sparse_mode {sparse_mode} with layout {input_layout} is not simulated"
@@ -129,7 +174,7 @@ def npu_fusion_attention(
         return hidden(scores, atten_mask, sparse_mode, pre_tockens, next_tockens)
 
     if input_layout == "TND":
-        bounds = zip(_spans(actual_seq_qlen), _spans(actual_seq_kvlen))
+        bounds = zip(*map(_spans, lengths))
         parts = [
             _attend(
                 query[q].transpose(0, 1).unsqueeze(0),
@@ -194,7 +239,7 @@ def npu_prompt_flash_attention(
     refuse_unknown(
         "npu_prompt_flash_attention", {**kwargs, "actual_seq_lengths": actual_seq_lengths}
     )
-    return npu_fusion_attention(
+    return _fused(
         query,
         key,
         value,
@@ -226,7 +271,7 @@ def npu_incre_flash_attention(
 ) -> Tensor:
     """Attention of one new query over all keys so far."""
     refuse_unknown("npu_incre_flash_attention", kwargs)
-    return npu_fusion_attention(
+    return _fused(
         query,
         key,
         value,

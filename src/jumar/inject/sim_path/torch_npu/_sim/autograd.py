@@ -3,15 +3,16 @@
 The host's autograd computes gradients; here they get the class of their device when they are returned
 by `torch.autograd.grad`, or passed to a custom Function or a hook."""
 
-from typing import Any
+import functools
+from typing import Any, Dict, Tuple
 
 import torch
 
-from torch_npu._sim import card
+from torch_npu._sim import card, refuse
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.tensor import RUNNING, Tensor, find_class, tag
-from torch_npu._sim.watch import WATCH
+from torch_npu._sim.watch import WATCH, PassOptions
 
 _run_backward = torch.autograd._engine_run_backward
 _Node = torch.autograd.function.BackwardCFunction
@@ -28,18 +29,38 @@ def _backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
     cls = find_class(outputs)
     if cls is None:
         return _run_backward(outputs, *args, **kwargs)
+    if SETTINGS.checks:
+        _check_gradients(outputs, args[0])
     # The user's hooks run inside; `torch.autograd.grad` gets here with torch functions disabled.
     with _with_functions():
-        if SETTINGS.checks and WATCH.wants_pass(cls.npu_index):
-            grads: Any = WATCH.run(cls.npu_index, _run_pass, cls, outputs, *args, **kwargs)
-        else:
-            grads = _run_pass(cls, outputs, *args, **kwargs)
+        run = functools.partial(_run_pass, cls, outputs, *args, **kwargs)
+        grads: Any = (
+            WATCH.run_pass(cls.npu_index, outputs, _options(cls.npu_index, args, kwargs), run)
+            if SETTINGS.checks
+            else run()
+        )
     inputs: Any = args[3] if len(args) > 3 else ()
     if grads is not None:
         for grad, source in zip(grads, inputs):
             if grad is not None:
                 tag(grad, type(source) if type(source) in device_tensor.TAGGED else cls)
     return grads
+
+
+def _check_gradients(outputs: Any, gradients: Any) -> None:
+    """Refuse gradients on the host for tensors on a device."""
+    for index, (output, gradient) in enumerate(zip(outputs, gradients)):
+        if type(output) in device_tensor.TAGGED and device_tensor.is_on_host(gradient):
+            refuse.host_gradient(index, output.device)
+
+
+def _options(index: int, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> PassOptions:
+    """What is asked for; the first gradient, a one that torch made on its own, is accounted for."""
+    first, keeps, builds, inputs, *rest = args
+    for grad in first:
+        if type(grad) is Tensor and grad.numel() == 1 and not WRAPPED:
+            device_tensor.memory.hold(grad, index)
+    return PassOptions(bool(keeps), bool(builds), len(inputs), (*rest, *kwargs.values()))
 
 
 def _run_pass(cls: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:

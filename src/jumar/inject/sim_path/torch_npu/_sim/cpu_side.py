@@ -112,6 +112,7 @@ def _resize(self: Any, size: int) -> Any:
     return result
 
 
+@functools.lru_cache(maxsize=None)
 def _tell_not_compiled() -> None:
     logger.warning(
         "torch.compile: simulated NPUs run the model uncompiled; whether it compiles for an NPU was not tried"

@@ -9,31 +9,26 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torch_npu._sim import collectives, dtensor, gentle_end, refuse
-from torch_npu._sim import tensor as device_tensor
+from torch_npu._sim import collectives, dtensor, gentle_end, hccl
 from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.watch import WATCH
 
 
 def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
     return dist.ProcessGroupGloo(store, rank, size, timeout)
 
 
-def _check_host_tensors(function: Any) -> Any:
-    """hccl accepts only device tensors; a tensor on the host is an error there."""
+def _tell_whether_it_syncs() -> None:
+    """Inside `no_sync` a backward pass of DDP does less, which nothing else shows."""
+    parallel: Any = torch.nn.parallel.DistributedDataParallel
+    forward = parallel.forward
 
-    @functools.wraps(function)
-    def checked(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        group = kwargs.get("group")
-        plain = type(tensor) is torch.Tensor and tensor.device.type == "cpu"
-        if plain and dist.get_backend(group) == "hccl" and device_tensor.memory.holder(tensor) < 0:
-            refuse.refuse(
-                RuntimeError,
-                "No backend type associated with device type cpu",
-                f"{function.__name__} of a tensor on the host over hccl",
-            )
-        return function(tensor, *args, **kwargs)
+    @functools.wraps(forward)
+    def telling(self: Any, *args: Any, **kwargs: Any) -> Any:
+        WATCH.note(self.require_backward_grad_sync)
+        return forward(self, *args, **kwargs)
 
-    return checked
+    parallel.forward = telling
 
 
 def install() -> None:
@@ -45,8 +40,8 @@ def install() -> None:
     dist.Backend.register_backend("hccl", _create, devices=devices)
     dist.is_hccl_available = lambda: True
     if SETTINGS.checks:
-        for name in ("all_reduce", "broadcast", "reduce"):
-            setattr(dist, name, _check_host_tensors(getattr(dist, name)))
+        hccl.install()
+        _tell_whether_it_syncs()
     dist.Backend.default_device_backend_map["npu"] = "hccl"
     for kind in (dist.ProcessGroup, dist.ProcessGroupGloo):
         kind.get_hccl_comm_name = collectives.comm_name

@@ -12,7 +12,7 @@ import torch
 import torch.utils._device
 from torch.overrides import _get_current_function_mode_stack
 
-from torch_npu._sim import card, memory, place
+from torch_npu._sim import card, memory, memory_formats, place, refuse
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.kernels import register
 from torch_npu._sim.place import SETTINGS, WRAPPED
@@ -83,6 +83,10 @@ def _empty(
 ) -> Any:
     cls = _class_for(device)
     _expect(cls, math.prod(size), dtype)
+    if SETTINGS.checks:
+        memory_formats.check_empty(memory_format)
+        if pin_memory:
+            refuse.refuse(RuntimeError, "Only dense CPU tensors can be pinned", "pin_memory")
     made = torch.empty(
         size,
         dtype=dtype,

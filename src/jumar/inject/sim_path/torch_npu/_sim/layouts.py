@@ -5,6 +5,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 import torch.nn.functional as F
 
+from torch_npu._sim.formats import Format
+
 Tensor = torch.Tensor
 
 
@@ -16,9 +18,9 @@ def npu_format_cast(self: Tensor, acl_format: Any, *args: Any, **kwargs: Any) ->
 npu_format_cast_ = npu_format_cast
 
 
-def get_npu_format(self: Tensor) -> int:
-    """2, the plain format."""
-    return 2
+def get_npu_format(self: Tensor) -> Format:
+    """The plain format."""
+    return Format.ND
 
 
 def npu_dtype_cast(self: Tensor, dtype: torch.dtype, input_dtype: Optional[int] = None) -> Tensor:

@@ -4,13 +4,14 @@ Every storage on a device carries an `Allocation`, which lives exactly as long a
 freed memory needs no notification."""
 
 import os
-from typing import Any, List
+from typing import Any, Dict, List
 
 import torch
 
 from torch_npu._sim import refuse
 from torch_npu._sim.place import SETTINGS, WRAPPED
 
+_strided = torch.strided
 _BLOCK = 512
 _SEGMENT = 2 << 20
 _HOST_SHARE = 0.9
@@ -35,23 +36,33 @@ class Ledger:
         self.limit = limit
         self.fraction = 1.0
         self.allocated = self.peak = self.highest = 0
+        self.crest = 0
+        """The peak since `watch` last looked."""
         self.reserved = self.reserved_peak = 0
         self.allocations = self.frees = self.refusals = 0
 
     def add(self, nbytes: int) -> None:
         """Allocate `nbytes`, or raise the error of a full device."""
         total = self.allocated + nbytes
-        if total > self.limit * self.fraction or (
-            nbytes >= _SEGMENT and self._host_is_full(nbytes)
-        ):
-            self.refusals += 1
-            refuse.out_of_memory(self.index, nbytes, self.allocated, self.reserved, self.limit)
+        if total > self.peak or nbytes >= _SEGMENT:
+            self.reach(nbytes)
         self.allocated = total
         self.allocations += 1
+        if total > self.crest:
+            self.crest = total
+
+    def reach(self, nbytes: int) -> None:
+        """Note that `nbytes` more are held for a moment, or raise the error of a full device."""
+        total = self.allocated + nbytes
+        if total > self.limit * self.fraction:
+            self.refusals += 1
+            refuse.out_of_memory(self.index, nbytes, self.allocated, self.reserved, self.limit)
+        if nbytes >= _SEGMENT and self._host_is_full(nbytes):
+            self.refusals += 1
+            refuse.host_out_of_memory(nbytes, _all_held(), _HOST_LIMIT)
         if total > self.peak:
             self.peak = total
-            if total > self.highest:
-                self.highest = total
+            self.highest = max(self.highest, total)
             if total > self.reserved:
                 self.reserved = _round_up(total, _SEGMENT)
                 self.reserved_peak = max(self.reserved_peak, self.reserved)
@@ -74,20 +85,21 @@ class Ledger:
     def _host_is_full(nbytes: int) -> bool:
         if SETTINGS.backend == "cuda":
             return False
-        return sum(ledger.allocated for ledger in LEDGERS) + nbytes > _HOST_LIMIT
+        return _all_held() + nbytes > _HOST_LIMIT
 
 
 class Allocation:
     """One storage's share of a device's memory."""
 
-    __slots__ = ("ledger", "nbytes")
+    __slots__ = ("ledger", "nbytes", "serial")
 
     def __init__(self, ledger: Ledger, nbytes: int) -> None:
         self.nbytes = 0
         self.ledger = ledger
-        rounded = _round_up(nbytes, _BLOCK)
+        rounded = (nbytes + _BLOCK - 1) & -_BLOCK
         ledger.add(rounded)
         self.nbytes = rounded
+        self.serial = ledger.allocations
 
     def __del__(self) -> None:
         if self.nbytes:
@@ -98,11 +110,13 @@ _HOST_LIMIT = int(_host_memory() * _HOST_SHARE)
 LEDGERS: List[Ledger] = [Ledger(index, SETTINGS.memory) for index in range(SETTINGS.devices)]
 
 
+def _all_held() -> int:
+    return sum(ledger.allocated for ledger in LEDGERS)
+
+
 def expect(index: int, nbytes: int) -> None:
     """Raise if an allocation would not fit, before the host is asked for the memory."""
-    ledger = LEDGERS[index]
-    ledger.add(nbytes)
-    ledger.remove(nbytes)
+    LEDGERS[index].reach(nbytes)
 
 
 def _storage_of(tensor: Any) -> Any:
@@ -113,10 +127,10 @@ def _storage_of(tensor: Any) -> Any:
 
 def hold(tensor: Any, index: int) -> None:
     """Account for the storage of `tensor` once; called with torch functions disabled."""
-    if tensor.layout is not torch.strided:
+    if tensor.layout is not _strided:
         return
     try:
-        storage = _storage_of(tensor)
+        storage = _storage_of(tensor) if WRAPPED else tensor.untyped_storage()
     except NotImplementedError:  # wrappers of functorch have no storage of their own
         return
     marks = storage.__dict__
@@ -138,6 +152,24 @@ def holder(tensor: Any) -> int:
     except NotImplementedError:
         return -1
     return mark.ledger.index if mark is not None else -1
+
+
+def born_since(value: Any, serial: int) -> int:
+    """The bytes of the tensors in `value` that were allocated after the allocation `serial`."""
+    marks: Dict[int, Allocation] = {}
+    _collect_marks(value, marks)
+    return sum(mark.nbytes for mark in marks.values() if mark.serial > serial)
+
+
+def _collect_marks(value: Any, marks: Dict[int, Allocation]) -> None:
+    if isinstance(value, torch.Tensor):
+        if value.layout is torch.strided:
+            mark = _storage_of(value).__dict__.get("_npu")
+            if mark is not None:
+                marks[id(mark)] = mark
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            _collect_marks(item, marks)
 
 
 def move(tensor: Any, index: int) -> None:

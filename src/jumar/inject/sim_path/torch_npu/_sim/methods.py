@@ -16,6 +16,7 @@ from torch_npu._sim.record import RECORD
 from torch_npu._sim.tensor import (
     HANDLERS,
     MAY_MIX,
+    TAKE_LENGTHS,
     WAITS,
     NPUTensor,
     Tensor,
@@ -52,6 +53,18 @@ def _grad(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
     with without_functions():
         grad = func(*args)
         return grad if grad is None else tag(grad, type(args[0]))
+
+
+def _set_grad(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+    self, grad = args
+    if SETTINGS.checks and type(self) in device_tensor.TAGGED and device_tensor.is_on_host(grad):
+        refuse.refuse(
+            RuntimeError,
+            "assigned grad has data located on a different device",
+            "a gradient on the host for a tensor on npu",
+        )
+    with without_functions():
+        func(self, grad)
 
 
 def _getitem(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
@@ -249,9 +262,8 @@ def _install_readers() -> None:
     for name in special_names.READ_ATTRIBUTES:
         if hasattr(Tensor, name) and hasattr(getattr(Tensor, name), "__get__"):
             HANDLERS[getattr(Tensor, name).__get__] = _read
-    for name in special_names.READ_METHODS:
-        if hasattr(Tensor, name):
-            HANDLERS[getattr(Tensor, name)] = _read
+    for _, function in _existing(special_names.READ_METHODS, (Tensor, torch)):
+        HANDLERS[function] = _read
     if WRAPPED:
         for name in special_names.OF_THE_STORAGE:
             HANDLERS[getattr(Tensor, name)] = _read_within
@@ -269,16 +281,16 @@ def install() -> None:
     _install_readers()
     grad: Any = Tensor.grad
     HANDLERS[grad.__get__] = _grad
+    HANDLERS[grad.__set__] = _set_grad
     HANDLERS[Tensor.__getitem__] = _getitem
     HANDLERS[torch._VF._pack_padded_sequence] = _pack
     # Looked into by `autograd`, as a pass and not as a function.
     HANDLERS[torch.autograd.backward] = HANDLERS[torch.autograd.grad] = _read
     for name in special_names.SHAPE_OF_OTHER:
         HANDLERS[getattr(Tensor, name)] = _shape_of_other
-    for _, function in _existing(
-        special_names.MAY_MIX_NAMES, (Tensor, torch, torch._VF, torch.nn.functional)
-    ):
-        MAY_MIX.add(function)
+    owners = (Tensor, torch, torch._VF, torch.nn.functional)
+    MAY_MIX.update(function for _, function in _existing(special_names.MAY_MIX_NAMES, owners))
+    TAKE_LENGTHS.update(function for _, function in _existing(special_names.LENGTH_NAMES, owners))
     for name, function in _existing(special_names.WAIT_METHODS, (Tensor, torch)):
         WAITS[function] = name
     for name in ("item", "__bool__", "__int__", "__float__", "__index__", "__complex__"):

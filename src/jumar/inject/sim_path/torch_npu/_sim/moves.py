@@ -7,7 +7,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
 
-from torch_npu._sim import card, place, refuse
+from torch_npu._sim import card, memory_formats, place, refuse
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.record import RECORD
@@ -81,9 +81,11 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
     there = here if target.place is None else target.place
     there = None if there == _HOST else there
     with without_functions():
-        if there is not None and _loses_double(self, options):
+        if target.place is None and _loses_double(self, options):
             refuse.double_replaced()
             options["dtype"] = torch.float32
+        if SETTINGS.checks and memory_formats.is_other(options.get("memory_format")):
+            _check_format(self, here, there, options)
         if here != there:
             return _transfer(self, here, there, options)
         if there is None and target.place is not None:
@@ -93,9 +95,17 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _loses_double(self: Any, options: Dict[str, Any]) -> bool:
-    """The plug-in casts to float32 if float64 is requested and the chip does not have it."""
+    """A cast to float64 that names no device: the plug-in casts to float32 instead."""
     asked = options.get("dtype") is torch.float64 and self.dtype is not torch.float64
-    return asked and SETTINGS.strict and "float64" in SETTINGS.chip.lacks
+    return asked and SETTINGS.strict
+
+
+def _check_format(
+    self: Any, here: Optional[int], there: Optional[int], options: Dict[str, Any]
+) -> None:
+    changes = here != there or _torch_to(self, **options) is not self
+    arrives = here is None and there is not None
+    memory_formats.check_to(changes, arrives, options["memory_format"])
 
 
 def _transfer(self: Any, here: Optional[int], there: Optional[int], options: Dict[str, Any]) -> Any:
@@ -172,4 +182,7 @@ def install() -> None:
     device_tensor.HANDLERS[_torch_to] = lambda func, args, kwargs: to(*args, **kwargs)
     device_tensor.HANDLERS[Tensor.to] = lambda func, args, kwargs: to(*args, **kwargs)
     device_tensor.HANDLERS[_torch_copy] = lambda func, args, kwargs: copy_(*args, **kwargs)
+    device_tensor.HANDLERS[Tensor.double] = lambda func, args, kwargs: to(
+        *args, dtype=torch.float64, **kwargs
+    )
     device_tensor.HANDLERS[Tensor.cpu] = lambda func, args, kwargs: cpu(*args, **kwargs)

@@ -10,10 +10,11 @@ import torch
 import torch.autograd.functional
 import torch.func
 import torch.nested
+import torch.utils.dlpack
 from torch import _vmap_internals
 from torch.utils._pytree import tree_leaves, tree_map
 
-from torch_npu._sim.tensor import Tensor, find_class, tag
+from torch_npu._sim.tensor import TAGGED, Tensor, find_class, tag
 
 _TRANSFORMS = ("grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "vmap")
 _TRANSFORMED_CALLS = ("jvp", "vjp")
@@ -48,8 +49,20 @@ def _transform(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+_from_dlpack = torch.utils.dlpack.from_dlpack
+
+
+@functools.wraps(_from_dlpack)
+def _shared(ext_tensor: Any, **options: Any) -> Any:
+    """A device tensor taken over from another library, that is from torch itself, stays where it is."""
+    if type(ext_tensor) in TAGGED:
+        return ext_tensor.detach()
+    return _from_dlpack(ext_tensor, **options)
+
+
 def install() -> None:
     """Replace torch's own with these."""
+    torch.from_dlpack = torch.utils.dlpack.from_dlpack = _shared
     for name in _TRANSFORMS:
         setattr(torch.func, name, _transform(getattr(torch.func, name)))
     torch.vmap = torch.func.vmap

@@ -43,6 +43,10 @@ class Record:
         self.bytes_moved: Counter[str] = Counter()
         self.steps = 0
         self.calls = 0
+        self.findings = 0
+        """Refusals and operators without a kernel, each time."""
+        self.misses_some = False
+        """Whether something ran that could not be watched, so that the figures are lower bounds."""
 
     @property
     def used(self) -> bool:
@@ -51,6 +55,7 @@ class Record:
 
     def event(self, kind: str, what: str, nbytes: int = 0) -> bool:
         """Count one; true the first time it happens at this line."""
+        self.findings += kind == "refused"
         event = Event(kind, what, user_line())
         first = event not in self.events
         if first and len(self.events) >= _MOST_PLACES:
@@ -61,6 +66,7 @@ class Record:
 
     def host_operator(self, name: str) -> bool:
         """Count an operator that the NPU has no kernel for; true the first time."""
+        self.findings += 1
         self.host_operators[name] += 1
         first = name not in self.host_places
         if first:

@@ -3,23 +3,17 @@
 Out of memory and a bad device index are errors in every mode; they are raised where they occur."""
 
 import warnings
-from typing import Any, NoReturn, Optional, Type
+from typing import TYPE_CHECKING, Any, NoReturn, Optional, Type
 
 import torch
 
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.record import RECORD, user_line
 
-_ACL_NAMES = {
-    "float64": "DT_DOUBLE",
-    "complex32": "DT_COMPLEX32",
-    "complex64": "DT_COMPLEX64",
-    "complex128": "DT_COMPLEX128",
-    "bfloat16": "DT_BFLOAT16",
-    "uint16": "DT_UINT16",
-    "uint32": "DT_UINT32",
-    "uint64": "DT_UINT64",
-}
+if TYPE_CHECKING:
+    from torch_npu._sim.dtypes import Kernel
+
+_ACL_NAMES = {"float32": "DT_FLOAT", "float64": "DT_DOUBLE", "bfloat16": "DT_BF16"}
 
 
 def refuse(error: Type[Exception], message: str, what: str) -> None:
@@ -49,6 +43,24 @@ def mixed_devices(first: str, second: str, function: Any) -> None:
     )
 
 
+def host_gradient(index: int, device: torch.device) -> None:
+    """A gradient on the host for a tensor on the device."""
+    refuse(
+        RuntimeError,
+        f"invalid gradient at index {index} - expected device {device} but got cpu",
+        f"a gradient on the host for a tensor on {device.type}",
+    )
+
+
+def host_generator() -> None:
+    """Random numbers on the device from a generator of the host."""
+    refuse(
+        RuntimeError,
+        "Expected a 'npu' device type for generator but found 'cpu'",
+        "a generator of the host",
+    )
+
+
 def to_numpy(device: torch.device) -> None:
     """`.numpy()` of a tensor on the device."""
     refuse(
@@ -60,35 +72,58 @@ def to_numpy(device: torch.device) -> None:
 
 
 def missing_operator(name: str) -> None:
-    """An operator without a kernel: the real plug-in warns and uses the host; strict mode stops."""
-    message = (
-        f"CAUTION: The operator 'aten::{name}' is not currently supported on the NPU backend and "
-        "will fall back to run on the CPU. This may have performance implications. "
-        "(function npu_cpu_fallback)"
-    )
+    """An operator without a kernel: the plug-in warns and runs it on the host, unless told not to."""
     first = RECORD.host_operator(name)
-    if SETTINGS.strict:
-        raise NotImplementedError(message)
-    if first:
-        _warn(message)
+    if not SETTINGS.runs_on_host:
+        refuse(
+            RuntimeError,
+            f"The operator 'aten::{name}' would execute its main computation on CPU through "
+            "dispatcher backend fallback because no kernel is registered for the NPU PrivateUse1 "
+            "backend, but CPU fallback is disabled by TORCH_NPU_FALLBACK_CPU_DISABLE=1.",
+            f"{name} on the CPU",
+        )
+    elif first:
+        _warn(
+            f"CAUTION: The operator 'aten::{name}' is not currently supported on the NPU backend and "
+            "will fall back to run on the CPU. This may have performance implications. "
+            "(function npu_cpu_fallback)"
+        )
 
 
-def missing_dtype(operator: str, dtype: torch.dtype) -> None:
-    """A computation in a dtype that the chip does not support."""
-    short = str(dtype).replace("torch.", "")
-    acl = _ACL_NAMES.get(short, short.upper())
-    kernel = "".join(part.capitalize() for part in operator.split(".")[0].split("_"))
+def failed_kernel(operator: str, kernel: str, detail: str, what: str) -> None:
+    """A kernel that does not accept its arguments."""
     refuse(
         RuntimeError,
-        f"call aclnn{kernel} failed, detail:EZ1001: Tensor self not implemented for {acl}, "
-        f"should be in dtype support list of {SETTINGS.chip.name}.",
-        f"{operator} in {short}",
+        f"{operator}: NPU function error: call {kernel} failed, error code is 161002\n"
+        "[ERROR] ERR00100 PTA call acl api failed.\n"
+        f"AclNN_Parameter_Error(EZ1001): {detail}",
+        what,
     )
+
+
+def missing_dtype(operator: str, kernel: "Kernel", dtype: torch.dtype) -> None:
+    """A computation in a dtype that its kernel does not support."""
+    supported = ",".join(sorted(_acl_name(each) for each in kernel.dtypes))
+    failed_kernel(
+        operator.partition(".")[0],
+        kernel.name,
+        f"Tensor {kernel.argument} not implemented for {_acl_name(dtype)}, "
+        f"should be in dtype support list [{supported}].",
+        f"{operator} in {_short(dtype)}",
+    )
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).replace("torch.", "")
+
+
+def _acl_name(dtype: torch.dtype) -> str:
+    short = _short(dtype)
+    return _ACL_NAMES.get(short, f"DT_{short.upper()}")
 
 
 def double_replaced() -> None:
-    """A cast to float64, which the plug-in turns into one to float32."""
-    RECORD.event("refused", "cast to float64")
+    """A cast to float64, which the plug-in turns into one to float32; not a refusal."""
     _warn("Device do not support double dtype now, dtype cast replace with float.")
 
 
@@ -101,6 +136,15 @@ def out_of_memory(index: int, asked: int, allocated: int, reserved: int, limit: 
         f"{size(free)} free; {size(reserved)} reserved in total by PyTorch)."
         "If reserved memory is >> allocated memory try setting max_split_size_mb to avoid "
         "fragmentation."
+    )
+
+
+def host_out_of_memory(asked: int, held: int, limit: int) -> NoReturn:
+    """The host, which holds the memory of the simulated devices, is full."""
+    raise torch.OutOfMemoryError(
+        f"The host of the simulated NPUs is out of memory. Tried to allocate {size(asked)}; all "
+        f"simulated NPUs together hold {size(held)}, and this machine can give them {size(limit)}. "
+        "A real NPU has memory of its own: this is a limit of this machine, not of the NPU."
     )
 
 

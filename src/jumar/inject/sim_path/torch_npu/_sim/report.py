@@ -11,6 +11,7 @@ from torch_npu._sim.memory import LEDGERS
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.record import RECORD
 from torch_npu._sim.refuse import size
+from torch_npu._sim.watch import WATCH
 
 _SHOWN = 12
 _TITLES = {
@@ -24,6 +25,7 @@ _TITLES = {
 
 def as_dict() -> Dict[str, Any]:
     """The report as plain data."""
+    WATCH.count()
     return {
         "format": 1,
         "mode": SETTINGS.mode,
@@ -34,6 +36,7 @@ def as_dict() -> Dict[str, Any]:
         "rank": int(os.environ.get("RANK", "0")),
         "steps": RECORD.steps,
         "calls": RECORD.calls,
+        "at_least": RECORD.misses_some,
         "operators": dict(RECORD.operators.most_common()),
         "host_operators": [
             {"name": name, "count": count, "file": place.file, "line": place.line}
@@ -82,6 +85,7 @@ def _times(count: int) -> str:
 
 def as_text(report: Dict[str, Any]) -> str:
     """The report for people."""
+    bound = "at least " if report["at_least"] else ""
     lines = [
         f"== trial on simulated NPUs: {report['chip']}, torch_npu {report['release']}, "
         f"mode {report['mode']}, {report['steps']} optimizer steps"
@@ -89,7 +93,7 @@ def as_text(report: Dict[str, Any]) -> str:
     lines += _section(
         "no NPU kernel, falls back to the CPU",
         [
-            (_times(row["count"]), f"aten::{row['name']}  {_where(row)}")
+            (bound + _times(row["count"]), f"aten::{row['name']}  {_where(row)}")
             for row in report["host_operators"]
         ],
     )
@@ -103,7 +107,7 @@ def as_text(report: Dict[str, Any]) -> str:
     lines += _section(
         "peak memory",
         [
-            (f"npu:{row['device']}", f"{size(row['peak'])} of {size(row['limit'])}")
+            (f"npu:{row['device']}", f"{bound}{size(row['peak'])} of {size(row['limit'])}")
             for row in report["memory"]
         ],
     )

@@ -3,7 +3,9 @@
 Variables: JUMAR_SIM_DEVICES, JUMAR_SIM_MODE (strict, warn, fast), JUMAR_SIM_BACKEND (cpu, cuda;
 wrapped: like cuda but computed by the CPU, for tests),
 JUMAR_SIM_MEMORY (bytes, or 32G), JUMAR_SIM_CHIP, JUMAR_SIM_RELEASE, JUMAR_SIM_REPORT,
-JUMAR_SIM_STEPS, JUMAR_SIM_TIME_S. ASCEND_RT_VISIBLE_DEVICES hides devices, as on a real machine."""
+JUMAR_SIM_WATCH (news, all), JUMAR_SIM_STEPS, JUMAR_SIM_TIME_S. Two of the plug-in's own:
+ASCEND_RT_VISIBLE_DEVICES hides devices, and TORCH_NPU_FALLBACK_CPU_DISABLE=1 forbids running operators
+without a kernel on the host."""
 
 import json
 import re
@@ -13,6 +15,7 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 DEFAULT_CHIP = "Ascend910B3"
+_ASCEND910B1 = 220
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
@@ -26,13 +29,19 @@ class Chip:
     """The figures of one chip."""
 
     name: str
+    generation: str
     soc_version: int
     memory: int
     cube_cores: int
     vector_cores: int
     l2_cache: int
     lacks: FrozenSet[str]
-    """Names of the dtypes that the chip does not support."""
+    """Names of the dtypes that no kernel computes in."""
+
+    @property
+    def has_infinity(self) -> bool:
+        """Whether an overflow becomes infinity: from Ascend910B1 on."""
+        return self.soc_version >= _ASCEND910B1
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,10 @@ class Settings:
     chip: Chip
     operators: Operators
     autocast: Autocast
+    runs_on_host: bool
+    """Whether the host runs operators without a kernel."""
     report: Optional[Path]
+    watches_all: bool
     steps: int
     time_s: float
 
@@ -98,7 +110,9 @@ def load(environ: Mapping[str, str], torch_release: str) -> Settings:
         chip=chip,
         operators=_operators(environ.get("JUMAR_SIM_RELEASE") or torch_release),
         autocast=_autocast(),
+        runs_on_host=not _number(environ, "TORCH_NPU_FALLBACK_CPU_DISABLE", 0),
         report=Path(report) if report else None,
+        watches_all=_choice(environ, "JUMAR_SIM_WATCH", "news", ("news", "all")) == "all",
         steps=int(_number(environ, "JUMAR_SIM_STEPS", 0)),
         time_s=_number(environ, "JUMAR_SIM_TIME_S", 0),
     )
@@ -147,12 +161,13 @@ def _read(path: Path) -> Dict[str, Any]:
 
 
 def _chip(name: str) -> Chip:
-    chips = _read(DATA / "chips.json")
-    if name == "about" or name not in chips:
-        known = ", ".join(sorted(set(chips) - {"about"}))
+    table = _read(DATA / "chips.json")
+    name = table["names"].get(name.lower(), name)
+    if name not in table["chips"]:
+        known = ", ".join([*table["chips"], *table["names"]])
         raise BadSetting(f"JUMAR_SIM_CHIP: {name!r} is unknown; known: {known}")
-    figures = dict(chips[name])
-    lacks = frozenset(figures.pop("lacks"))
+    figures = dict(table["chips"][name])
+    lacks = frozenset(table["lacks"][figures["generation"]])
     return Chip(name=name, lacks=lacks, **figures)
 
 

@@ -1,7 +1,7 @@
 """Names of tensor functions and attributes that are not simply run on a device.
 
-Those that only read metadata, that access the storage, that take host tensors beside device tensors,
-that make the host wait, and that take the shape of another tensor."""
+Those that only read metadata, that access the storage, that take host tensors beside device tensors
+(any, or only the lengths of sequences), that make the host wait, and that take the shape of another tensor."""
 
 READ_ATTRIBUTES = [
     "shape",
@@ -86,13 +86,7 @@ MAY_MIX_NAMES = [
     "__deepcopy__",
     "__reduce_ex__",
     "to",
-    "_pack_padded_sequence",
-    "_pad_packed_sequence",
-    "lstm",
-    "gru",
-    "rnn_tanh",
-    "rnn_relu",
-    "ctc_loss",
+    "_nested_view_from_jagged",
     "_has_compatible_shallow_copy_type",
     "_foreach_copy_",
     "_make_dual",
@@ -101,6 +95,15 @@ MAY_MIX_NAMES = [
     "result_type",
     "can_cast",
     "is_set_to",
+]
+LENGTH_NAMES = [
+    "_pack_padded_sequence",
+    "_pad_packed_sequence",
+    "lstm",
+    "gru",
+    "rnn_tanh",
+    "rnn_relu",
+    "ctc_loss",
 ]
 WAIT_METHODS = [
     "nonzero",

@@ -4,9 +4,11 @@ import importlib
 import os
 import sys
 
+import jumar_sim_import
 import torch
 
 from torch_npu._sim import (
+    absent,
     accelerator,
     autograd,
     card_choices,
@@ -16,10 +18,14 @@ from torch_npu._sim import (
     distributed,
     factories,
     fast_paths,
+    flex_attention,
     generators,
     lazy,
+    libraries,
+    lightning,
     methods,
     moves,
+    nested,
     opaque,
     optimizers,
     serialization,
@@ -29,6 +35,7 @@ from torch_npu._sim import (
 )
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import WRAPPED
+from torch_npu._sim.settings import DATA
 
 VERSION = torch.__version__.split("+")[0]
 _TOO_OLD = (
@@ -46,6 +53,9 @@ def install() -> None:
     except ImportError:
         raise ImportError(_TOO_OLD) from None
     module = sys.modules["torch_npu"]
+    absent.install()
+    # DeepSpeed and others read it unasked; on a real machine the toolkit sets it.
+    os.environ.setdefault("ASCEND_HOME_PATH", str(DATA / "toolkit"))
     torch.utils.rename_privateuse1_backend("npu")
     device_tensor.make_classes()
     methods.install()
@@ -64,6 +74,8 @@ def install() -> None:
     if WRAPPED:
         card_choices.install()
         card_recurrent.install()
+    else:
+        libraries.install()
     distributed.install()
     data_parallel.install()
     sync_batch_norm.install()
@@ -72,6 +84,9 @@ def install() -> None:
     fast_paths.install()
     lazy.install()
     wider.install()
+    jumar_sim_import.after_import(
+        {**flex_attention.ON_IMPORT, **lightning.ON_IMPORT, **nested.ON_IMPORT}
+    )
     module.npu = npu
 
 

@@ -9,13 +9,14 @@ What C++ creates without Python seeing it (gradients inside a backward pass) has
 it reaches Python; `autograd` does that, and `memory` knows the device of every storage."""
 
 import threading
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
 
-from torch_npu._sim import card, memory, refuse
+from torch_npu._sim import card, memory, memory_formats, refuse
 from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.record import RECORD
+from torch_npu._sim.signature import PLAIN, TAGGED, scan_call
 from torch_npu._sim.watch import WATCH
 
 Tensor = torch.Tensor
@@ -23,6 +24,7 @@ Parameter = torch.nn.Parameter
 without_functions = torch._C.DisableTorchFunctionSubclass
 _graph_task = torch._C._current_graph_task_id
 _transform_level = torch._C._functorch.maybe_current_level
+_HostGenerator = torch._C.Generator
 _CHECKS = SETTINGS.checks
 
 Handler = Callable[[Any, Tuple[Any, ...], Dict[str, Any]], Any]
@@ -30,6 +32,8 @@ HANDLERS: Dict[Any, Handler] = {}
 """Functions with special handling; filled by `methods`."""
 MAY_MIX: Set[Any] = set()
 """Functions that accept tensors of the host and of a device together."""
+TAKE_LENGTHS: Set[Any] = set()
+"""Functions that take the lengths of sequences on the host."""
 WAITS: Dict[Any, str] = {}
 """Functions whose result depends on data, so that the host waits for the device."""
 
@@ -74,8 +78,6 @@ def _device_class(index: int) -> type:
 
 
 CLASSES: List[type] = []
-TAGGED: Set[type] = set()
-_PLAIN: FrozenSet[type] = frozenset((Tensor, Parameter))
 
 
 def make_classes() -> None:
@@ -114,6 +116,11 @@ def tag(value: Any, cls: Any) -> Any:
     return value
 
 
+def is_on_host(value: Any) -> bool:
+    """Whether it is a tensor of the host with dimensions, and not one of a device that lost its class."""
+    return type(value) in PLAIN and value.dim() > 0 and memory.holder(value) < 0
+
+
 def untag(tensor: Any) -> Any:
     """Give a device tensor the class that it has on the host."""
     if type(tensor) in TAGGED:
@@ -134,29 +141,8 @@ def find_class(args: Any) -> Any:
     return None
 
 
-def _scan(args: Any, cls: Any, signature: List[Any], strangers: List[Any]) -> None:
-    """Collect the dtypes and strings of a call, and tensors that are not on the device of `cls`."""
-    for arg in args:
-        kind = type(arg)
-        if kind is cls:
-            signature.append(arg.dtype)
-        elif kind in _PLAIN or kind in TAGGED:
-            signature.append(arg.dtype)
-            strangers.append(arg)
-        elif kind is str or kind is bool or kind is torch.dtype:
-            signature.append(arg)
-        elif kind is list or kind is tuple:
-            _scan_list(arg, cls, signature, strangers)
-
-
-def _scan_list(items: Any, cls: Any, signature: List[Any], strangers: List[Any]) -> None:
-    if not items:
-        return
-    _scan(items[:1], cls, signature, strangers)
-    for item in items[1:]:
-        kind = type(item)
-        if kind is not cls and (kind in _PLAIN or kind in TAGGED):
-            strangers.append(item)
+def _is_length(func: Any, tensor: Any) -> bool:
+    return func in TAKE_LENGTHS and tensor.dtype in (torch.int32, torch.int64)
 
 
 def _check_strangers(cls: Any, func: Any, strangers: List[Any]) -> None:
@@ -165,8 +151,8 @@ def _check_strangers(cls: Any, func: Any, strangers: List[Any]) -> None:
     from_inside = _graph_task() != -1 or _transform_level() is not None
     for tensor in strangers:
         kind = type(tensor)
-        if kind in _PLAIN:
-            if from_inside or tensor.dim() == 0:
+        if kind in PLAIN:
+            if from_inside or tensor.dim() == 0 or _is_length(func, tensor):
                 continue
             held_by = memory.holder(tensor)
             if held_by >= 0:
@@ -194,24 +180,18 @@ def compute(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) 
             result = _call(cls, func, args, kwargs)
             return _tag_result(result, cls, args, kwargs)
         RECORD.calls += 1
-        signature: List[Any] = [func]
         strangers: List[Any] = []
-        _scan(args, cls, signature, strangers)
+        call, known = scan_call(func, args, kwargs, cls, strangers)
         if kwargs:
-            _scan(kwargs.values(), cls, signature, strangers)
+            if "memory_format" in kwargs:
+                memory_formats.check_call(func, args, kwargs)
+            if type(kwargs.get("generator")) is _HostGenerator:
+                refuse.host_generator()
         if strangers and func not in MAY_MIX:
             _check_strangers(cls, func, strangers)
         if func in WAITS:
             RECORD.event("wait", WAITS[func])
-        call = tuple(signature)
-        if WATCH.wants(call):
-            try:
-                result = WATCH.run(cls.npu_index, _call, cls, func, args, kwargs)
-            except BaseException:
-                WATCH.forget(call)
-                raise
-        else:
-            result = _call(cls, func, args, kwargs)
+        result = WATCH.run(cls.npu_index, call, known, _call, cls, func, args, kwargs)
         if strangers and any(result is stranger for stranger in strangers):
             return result
         return _tag_result(result, cls, args, kwargs)

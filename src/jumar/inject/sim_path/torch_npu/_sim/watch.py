@@ -1,86 +1,24 @@
 """Inspects the operators below torch's functions: for refusals, memory and the report.
 
-This costs several microseconds per operator, so it is done only while there is something new: each new
-function with new dtypes, the first passes after that, and passes that hold more memory than any
-before. Most of a long training loop runs without it."""
+This costs several microseconds per operator, so it is done only while there is something new: calls
+and backward passes that are known to do the same as before are replayed from their profile, which
+gives the same figures. Most of a long training loop runs without it. JUMAR_SIM_WATCH=all inspects
+everything."""
 
 import threading
-from typing import Any, Dict, FrozenSet, NamedTuple, Set, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torch_npu._sim import memory, refuse
-from torch_npu._sim.place import SETTINGS
+from torch_npu._sim import dtypes, memory, refuse, signature
+from torch_npu._sim.graph import Graph, next_number, saved_since
+from torch_npu._sim.place import SETTINGS, WRAPPED
+from torch_npu._sim.profiles import Profile, Profiles, Run
 from torch_npu._sim.record import RECORD
 
-_PASSES_AFTER_NEWS = 3
-_CALLS_AFTER_NEWS = 3000
 _Tensor = torch.Tensor
 _without_functions = torch._C.DisableTorchFunctionSubclass
-# Moving and creating data works in any dtype; only computing with it does not.
-_ANY_DTYPE = frozenset(
-    [
-        "_scaled_dot_product_cudnn_attention",
-        "_scaled_dot_product_efficient_attention",
-        "_scaled_dot_product_flash_attention",
-        "_to_copy",
-        "arange",
-        "cat",
-        "clone",
-        "contiguous",
-        "copy_",
-        "detach",
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "eye",
-        "fill_",
-        "full",
-        "full_like",
-        "gather",
-        "index",
-        "index_put_",
-        "index_select",
-        "lift_fresh",
-        "new_empty",
-        "new_empty_strided",
-        "new_zeros",
-        "ones",
-        "ones_like",
-        "scalar_tensor",
-        "select_backward",
-        "slice_backward",
-        "stack",
-        "zero_",
-        "zeros",
-        "zeros_like",
-        "_local_scalar_dense",
-        "resize_",
-        "set_",
-        "embedding",
-        "linspace",
-        "_conj",
-        "masked_fill_",
-        "is_same_size",
-        "_reshape_alias",
-        "view_as_real",
-        "view_as_complex",
-        "repeat",
-        "flip",
-        "roll",
-        "constant_pad_nd",
-        "equal",
-        "item",
-        "record_stream",
-        "_fused_dropout",
-        "normal_",
-        "uniform_",
-        "bernoulli_",
-        "random_",
-        "randperm",
-    ]
-)
 
 
 _OWNERS = (torch, torch.Tensor, torch.linalg, torch.nn.functional)
@@ -99,12 +37,13 @@ _OTHER_RESULT = _functions("lstsq", "svdvals", "eigvalsh", "cond", "matrix_norm"
 }
 _NORMS = frozenset((torch.norm, torch.Tensor.norm))
 _OTHER_GRADIENT = _functions("prod", "ormqr")
+_SPECIAL = _OTHER_RESULT | _NORMS | _OTHER_GRADIENT
 
 
 class _Operator(NamedTuple):
     name: str
     missing: bool
-    any_dtype: bool
+    kernel: Optional[dtypes.Kernel]
     is_composite: bool
 
 
@@ -117,52 +56,53 @@ def _describe(function: Any) -> _Operator:
     full = SETTINGS.operators.host_only.get(full, full)
     table = SETTINGS.operators.without_kernel
     functional = full.replace(name, name.rstrip("_"), 1) if not name.startswith("__") else full
-    is_view = any(
-        r.alias_info is not None and not r.alias_info.is_write for r in function._schema.returns
-    )
     operator = _Operator(
         name=full,
         missing=full in table or functional in table,
-        any_dtype=is_view or name in _ANY_DTYPE or name.rstrip("_") in _ANY_DTYPE,
+        # Which dtypes collectives take is a question of its own, see `hccl`.
+        kernel=dtypes.kernel_of(full) if function.namespace == "aten" else None,
         is_composite=function._can_decompose(),
     )
     _operators[function] = operator
     return operator
 
 
-_LACKING: Set[torch.dtype] = {
-    getattr(torch, name) for name in SETTINGS.chip.lacks if hasattr(torch, name)
-}
-
-
 def _dispatch_keys() -> Tuple[Any, Any]:
     return torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
 
 
-def _has_other_result(call: Tuple[Any, ...]) -> bool:
+def _has_other_result(call: List[Any]) -> bool:
     return call[0] in _OTHER_RESULT or (call[0] in _NORMS and "nuc" in call)
 
 
 class Watcher(TorchDispatchMode):
     """Sees every operator that runs while it is on."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, index: int) -> None:
         super().__init__()
         self.index = index
+        self.trace: List[Any] = []
         # Torch passes composite operators here, which must then run as they would have.
         self.keys = _dispatch_keys() if torch.is_inference_mode_enabled() else None
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            return func(*args, **(kwargs or {}))
         operator = _operators.get(func) or _describe(func)
         with _without_functions():
             if operator.missing:
                 refuse.missing_operator(operator.name)
+            elif operator.kernel is not None:
+                dtypes.check(operator.name, operator.kernel, args)
             result = self._run(operator, func, args, kwargs or {})
             if not operator.name.startswith("_record_function"):
                 RECORD.operators[operator.name] += 1
-            self._look(result, operator)
+                self.trace.append(operator.name)
+            self._look(result)
         return result
 
     def _run(self, operator: _Operator, func: Any, args: Tuple[Any, ...], kwargs: Any) -> Any:
@@ -171,78 +111,207 @@ class Watcher(TorchDispatchMode):
         with torch._C._ForceDispatchKeyGuard(*self.keys):
             return func(*args, **kwargs)
 
-    def _look(self, result: Any, operator: _Operator) -> None:
+    def _look(self, result: Any) -> None:
         if isinstance(result, _Tensor):
             dtype = result.dtype
             RECORD.dtypes[str(dtype)] += 1
-            if dtype in _LACKING and not operator.any_dtype:
-                refuse.missing_dtype(operator.name, dtype)
+            self.trace.append(dtype)
             if result.device.type != "meta":
                 memory.hold(result, self.index)
         elif isinstance(result, (list, tuple)):
             for item in result:
-                self._look(item, operator)
+                self._look(item)
 
 
 class _Inside(threading.local):
     depth = 0
+    nested = False
+    """Whether what is watched has called torch's functions from Python."""
+
+
+class PassOptions(NamedTuple):
+    """What a backward pass is asked for."""
+
+    keeps_graph: bool
+    builds_graph: bool
+    inputs: int
+    others: Tuple[Any, ...]
 
 
 class Watch:
-    """Decides when to look."""
+    """Decides when to look, and replays what it knows."""
 
     def __init__(self) -> None:
-        self.passes_left = _PASSES_AFTER_NEWS
-        self.calls_left = _CALLS_AFTER_NEWS
-        self.seen: Set[Any] = set()
-        self.most_held = 0
-        self.skips_pass = False
+        self._calls, self._passes = Profiles(), Profiles()
         self._inside = _Inside()
+        self._tape = 0
+        """Stands for all calls since the last pass."""
+        self._tapes_before = (0, 0)
+        self._skips_pass = False
 
-    def wants(self, call: Tuple[Any, ...]) -> bool:
-        """Whether to look into this call: a function and the dtypes it is called with."""
+    def note(self, what: Any) -> None:
+        """Something that may decide how the next pass goes."""
+        self._tape = hash((self._tape, what))
+
+    def run(
+        self, index: int, call: List[Any], known: bool, function: Callable[..., Any], *args: Any
+    ) -> Any:
+        """Run a call of torch's on device `index`, looking if need be."""
+        inside = self._inside
+        if inside.depth:
+            inside.nested = True
+            return function(*args)
+        if call[0] in _SPECIAL and self._must_not_look(call):
+            return function(*args)
+        profile = self._find(call) if known else None
+        if profile is None:
+            self.note(call[0])
+        elif profile.is_steady and not SETTINGS.watches_all:
+            profile.times += 1
+            ledger = memory.LEDGERS[index]
+            if ledger.allocated + profile.peak > ledger.peak and not WRAPPED:
+                ledger.reach(profile.peak)
+            if profile.keeps:
+                return _keep(index, function, args)
+            return function(*args)
+        number = next_number()
+        with _Look(index, inside) as look:
+            result = function(*args)
+        if profile is not None:
+            look.teach(profile, result, number)
+        return result
+
+    def run_pass(
+        self, index: int, outputs: Any, options: PassOptions, function: Callable[[], Any]
+    ) -> Any:
+        """Run a backward pass, looking if need be."""
+        inside = self._inside
+        if inside.depth:
+            inside.nested = True
+            return function()
+        with _without_functions():
+            graph = Graph(outputs)
+        key = (graph.key, options, self._tape, self._tapes_before)
+        self._tapes_before = (self._tape, self._tapes_before[0])
+        self._tape = 0
+        if self._skips_pass and not SETTINGS.strict:
+            self._skips_pass = False
+            RECORD.misses_some = True
+            return function()
+        profile = self._passes.of(key)
+        if profile.is_steady and not SETTINGS.watches_all:
+            return _replay_pass(profile, index, graph, function)
+        with _Look(index, inside) as look:
+            result = function()
+        # What a new graph keeps is nowhere to be found.
+        profile.learn(look.run, may_replay=look.may_replay and not options.builds_graph)
+        return result
+
+    def _find(self, call: List[Any]) -> Optional[Profile]:
+        """The profile of a call, None while modes are on that may do anything."""
+        state = signature.state()
+        if state is None:
+            return None
+        call.append(state)
+        profile = self._calls.of(tuple(call))
+        self._tape = hash((self._tape, profile.number))
+        return profile
+
+    def count(self) -> None:
+        """Count the operators of what was replayed so far."""
+        self._calls.count()
+        self._passes.count()
+
+    def _must_not_look(self, call: List[Any]) -> bool:
         if call[0] in _OTHER_GRADIENT:
-            self.skips_pass = True
-        if not SETTINGS.strict and _has_other_result(call):
+            self._skips_pass = True
+        if SETTINGS.strict or not _has_other_result(call):
             return False
-        if call not in self.seen:
-            self.seen.add(call)
-            self._news()
-        elif self.passes_left <= 0 or self.calls_left <= 0:
-            return False
-        self.calls_left -= 1
-        return not self._inside.depth
-
-    def forget(self, call: Tuple[Any, ...]) -> None:
-        """A call that was refused is news again the next time."""
-        self.seen.discard(call)
-
-    def wants_pass(self, index: int) -> bool:
-        """Whether to look into the backward pass that begins now."""
-        if self.skips_pass and not SETTINGS.strict:
-            self.skips_pass = False
-            return False
-        held = memory.LEDGERS[index].allocated
-        if held > self.most_held * 1.01:
-            self.most_held = held
-            self._news()
-        if self.passes_left <= 0 or self._inside.depth:
-            return False
-        self.passes_left -= 1
+        RECORD.misses_some = True
         return True
 
-    def run(self, index: int, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call `function` and look."""
-        self._inside.depth += 1
-        try:
-            with Watcher(index):
-                return function(*args, **kwargs)
-        finally:
-            self._inside.depth -= 1
 
-    def _news(self) -> None:
-        self.passes_left = max(self.passes_left, _PASSES_AFTER_NEWS)
-        self.calls_left = _CALLS_AFTER_NEWS
+class _Look:
+    """Looks at what is run inside a `with` block."""
+
+    run: Run
+
+    def __init__(self, index: int, inside: _Inside) -> None:
+        self._watcher = Watcher(index)
+        self._ledger = memory.LEDGERS[index]
+        self._inside = inside
+
+    def __enter__(self) -> "_Look":
+        self._inside.depth, self._inside.nested = 1, False
+        self._findings = RECORD.findings
+        ledger = self._ledger
+        self.serial, self._held = ledger.allocations, ledger.allocated
+        ledger.crest = ledger.allocated
+        self._watcher.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._watcher.__exit__(*exception)
+        self._inside.depth = 0
+        ledger = self._ledger
+        self.run = Run(
+            self._watcher.trace,
+            ledger.crest - self._held,
+            ledger.allocated - self._held,
+            ledger.allocations - self.serial,
+        )
+
+    def teach(self, profile: Profile, result: Any, number: int) -> None:
+        """Tell the profile of a call what was seen; its graph has nodes from `number` on."""
+        hidden = 0 if WRAPPED else self.run.held - memory.born_since(result, self.serial)
+        if hidden > 0:
+            with _without_functions():
+                everything = [result, *saved_since(result, number)]
+            # What nothing in the graph keeps (a cache of autocast) cannot be found again.
+            hidden = self.run.held - memory.born_since(everything, self.serial)
+            profile.keeps = True
+        profile.learn(self.run, may_replay=self.may_replay and hidden <= 0)
+
+    @property
+    def may_replay(self) -> bool:
+        """Whether nothing was found, which would have to be told again, and no Python was called."""
+        return RECORD.findings == self._findings and not self._inside.nested
+
+
+def _keep(index: int, function: Callable[..., Any], args: Any) -> Any:
+    number = next_number()
+    result = function(*args)
+    for tensor in _flat(saved_since(result, number)):
+        memory.hold(tensor, index)
+    return result
+
+
+def _flat(values: Any) -> List[Any]:
+    tensors: List[Any] = []
+    for value in values:
+        if isinstance(value, _Tensor):
+            tensors.append(value)
+        elif isinstance(value, (tuple, list)):
+            tensors += _flat(value)
+    return tensors
+
+
+def _replay_pass(profile: Profile, index: int, graph: Graph, function: Callable[[], Any]) -> Any:
+    ledger = memory.LEDGERS[index]
+    profile.times += 1
+    if WRAPPED or profile.run is None:
+        return function()
+    ledger.reach(profile.peak)
+    held = ledger.allocated
+    result = function()
+    with _without_functions():
+        for grad in _flat((graph.grads(), result)):
+            memory.hold(grad, index)
+    if ledger.allocated - held != profile.run.held:
+        # Something was kept or freed that was not before.
+        RECORD.misses_some = RECORD.misses_some or ledger.allocated - held < profile.run.held
+        profile.close()
+    return result
 
 
 WATCH = Watch()

@@ -68,6 +68,29 @@ _METHODS = [
     "pin_memory",
     "type",
 ]
+_OF_DEVICES = [
+    "caching_allocator_alloc",
+    "can_device_access_peer",
+    "current_stream",
+    "default_stream",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
+    "reset_peak_memory_stats",
+    "set_device",
+    "set_per_process_memory_fraction",
+    "synchronize",
+    "utilization",
+]
 _KEYWORDS = ("device", "device_type", "map_location", "device_id", "output_device")
 _TAKES_INDEX = ("to", "to_empty")
 
@@ -171,6 +194,7 @@ def _places() -> List[Tuple[Any, List[str]]]:
     return [
         (torch, _FUNCTIONS),
         (torch.Tensor, _METHODS),
+        (torch_npu.npu, _OF_DEVICES),
         (torch.nn.Module, list(_TAKES_INDEX)),
         (torch.fft, ["fftfreq", "rfftfreq"]),
         (torch.nn.parallel.DistributedDataParallel, ["__init__"]),

@@ -1,7 +1,9 @@
 """Which devices there are, which one is current, and what they are."""
 
+import os
+import re
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 import torch
 
@@ -130,9 +132,12 @@ def get_device_properties(device_name: Any = None) -> DeviceProperties:
     )
 
 
-def get_device_capability(device: Any = None) -> None:
-    """None: an NPU has no compute capability, and code that indexes it fails here as there."""
+def get_device_capability(device: Any = None) -> Optional[Tuple[int, int]]:
+    """What TORCH_NPU_DEVICE_CAPABILITY says, such as 8.0. Without it None: an NPU has no compute capability,
+    and code that indexes it fails here as there."""
     _index(device)
+    set_by_user = re.fullmatch(r"(\d+)\.(\d+)", os.environ.get("TORCH_NPU_DEVICE_CAPABILITY", ""))
+    return None if set_by_user is None else (int(set_by_user[1]), int(set_by_user[2]))
 
 
 def get_soc_version() -> int:

@@ -1,7 +1,10 @@
 """The memory figures of a device, by the names of the real plug-in."""
 
-from typing import Any, Dict, List, Tuple
+import contextlib
+import itertools
+from typing import Any, Dict, Generator, List, Tuple
 
+from torch_npu._sim import absent
 from torch_npu._sim.memory import LEDGERS, Ledger
 from torch_npu._sim.refuse import size
 from torch_npu.npu.devices import device_index
@@ -19,6 +22,11 @@ __all__ = [
     "memory_summary",
     "reset_peak_memory_stats",
 ]
+
+__getattr__ = absent.of_module(__name__)
+
+_HOST_PARTS = ("current", "peak", "allocated", "freed")
+_pools = itertools.count(1)
 
 
 def _ledger(device: Any) -> Ledger:
@@ -97,16 +105,20 @@ def memory_stats(device: Any = None) -> Dict[str, int]:
     return figures
 
 
-def memory_stats_as_nested_dict(device: Any = None) -> Dict[str, Any]:
-    """All figures, by the parts of their names."""
+def _nested(figures: Dict[str, int]) -> Dict[str, Any]:
     nested: Dict[str, Any] = {}
-    for name, value in memory_stats(device).items():
+    for name, value in figures.items():
         *path, last = name.split(".")
         inner = nested
         for part in path:
             inner = inner.setdefault(part, {})
         inner[last] = value
     return nested
+
+
+def memory_stats_as_nested_dict(device: Any = None) -> Dict[str, Any]:
+    """All figures, by the parts of their names."""
+    return _nested(memory_stats(device))
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
@@ -156,3 +168,47 @@ def empty_virt_addr_cache() -> None:
 
 def host_empty_cache() -> None:
     """Free pinned memory."""
+
+
+def host_memory_stats() -> Dict[str, int]:
+    """The figures of pinned memory; here it is ordinary memory, and none of it is kept."""
+    figures = {"num_host_alloc": 0, "num_host_free": 0}
+    for kind in ("allocations", "allocated_bytes", "active_requests", "active_bytes"):
+        figures.update((f"{kind}.{part}", 0) for part in _HOST_PARTS)
+    return figures
+
+
+def host_memory_stats_as_nested_dict() -> Dict[str, Any]:
+    """The same figures, by the parts of their names."""
+    return _nested(host_memory_stats())
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Measure peaks of pinned memory from now on."""
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    """Count pinned memory from now on."""
+
+
+class MemPool:
+    """A part of the memory; here all of it is one."""
+
+    def __init__(self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False):
+        self.allocator = allocator
+        self.id = (0, next(_pools))
+
+    def use_count(self) -> int:
+        """How many hold it."""
+        return 1
+
+    def snapshot(self) -> List[Any]:
+        """Its blocks."""
+        return memory_snapshot(self.id)
+
+
+@contextlib.contextmanager
+def use_mem_pool(pool: MemPool, device: Any = None) -> Generator[None, None, None]:
+    """Take memory from a pool inside a `with` block."""
+    _ledger(device)
+    yield

@@ -1,20 +1,35 @@
 """Switches of the real plug-in: stored and returned, without effect on the arithmetic here."""
 
-from typing import Any, Dict, List, cast
+import warnings
+from enum import IntEnum
+from typing import Any, Dict, List, Optional, cast
 
 import torch
 
+from torch_npu._sim import refuse
 from torch_npu._sim.place import SETTINGS
 
 _values: Dict[str, Any] = {"mm_bmm_format_nd": True, "jit_compile": False, "sync_debug_mode": 0}
 _MODES = {"default": 0, "warn": 1, "error": 2}
 
 
-class _Switch:
-    """An object whose one attribute is a switch."""
+class CubeMathType(IntEnum):
+    """In which precision matrices are multiplied."""
 
-    def __init__(self) -> None:
-        self.allow_hf32 = True
+    KEEP_DTYPE = 0
+    ALLOW_FP32_DOWN_PRECISION = 1
+    USE_FP16 = 2
+    USE_HF32 = 3
+    FORCE_GRP_ACC_FOR_FP32 = 4
+    USE_FP32_ADD = 4
+
+
+class _Switch:
+    """An object whose attributes are switches."""
+
+    def __init__(self, allow_hf32: bool) -> None:
+        self.allow_hf32 = allow_hf32
+        self.cube_math_type: Optional[CubeMathType] = None
 
 
 class _Config:
@@ -22,8 +37,8 @@ class _Config:
 
 
 config = _Config()
-matmul = _Switch()
-conv = _Switch()
+matmul = _Switch(allow_hf32=False)
+conv = _Switch(allow_hf32=True)
 
 
 def set_option(option: Any) -> None:
@@ -94,12 +109,23 @@ def set_autocast_dtype(dtype: torch.dtype) -> None:
 
 
 def get_npu_overflow_flag() -> bool:
-    """Whether a computation overflowed on chips without infinity."""
+    """Whether a computation overflowed on chips without infinity; here none ever does."""
+    if SETTINGS.checks and SETTINGS.chip.has_infinity:
+        refuse.refuse(
+            RuntimeError,
+            "Unsupported api when soc_version >= Ascend910B1, please use npu_check_overflow",
+            "get_npu_overflow_flag",
+        )
     return False
 
 
 def clear_npu_overflow_flag() -> None:
     """Forget an overflow."""
+    if SETTINGS.chip.has_infinity:
+        warnings.warn(
+            "When soc_version >= Ascend910B1, clear_npu_overflow_flag is useless. Please remove it.",
+            stacklevel=2,
+        )
 
 
 def set_aoe(dump_path: str) -> None:
@@ -124,3 +150,17 @@ def set_deterministic_level(level: int) -> None:
 
 def ipc_collect() -> None:
     """Free memory shared with other processes."""
+
+
+def set_op_timeout_ms(timeout: int) -> None:
+    """How long an operator may take; these always end."""
+
+
+def use_compatible_impl(is_enable: bool) -> None:
+    """Whether operators follow torch's own rules where the chip's differ; these always do."""
+    _values["compatible_impl"] = is_enable
+
+
+def are_compatible_impl_enabled() -> bool:
+    """The switch above."""
+    return _values.get("compatible_impl", False)

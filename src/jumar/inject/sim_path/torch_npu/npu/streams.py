@@ -1,18 +1,23 @@
-"""Streams, events and graphs: all work is done at once and in order, so these only record it."""
+"""Streams and events: all work is done at once and in order, so these only record it."""
 
 import itertools
 import threading
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 import torch
 
-from torch_npu._sim import place
+from torch_npu._sim import absent, place, refuse
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.record import RECORD
 from torch_npu.npu.devices import device_index
 
 _ids = itertools.count(1)
+
+
+def _refuse(message: str, what: str) -> None:
+    if SETTINGS.checks:
+        refuse.refuse(RuntimeError, message, what)
 
 
 class Stream:
@@ -22,10 +27,21 @@ class Stream:
         index = kwargs.get("device_index")
         self.device_index = device_index(device) if index is None else index
         self.device = torch.device("npu", self.device_index)
-        self.priority = priority
         self.stream_id: int = kwargs["stream_id"] if "stream_id" in kwargs else next(_ids)
         self.device_type = 20
         self._outer: Optional[Any] = None
+
+    @property
+    def priority(self) -> int:
+        """Taken when a stream is made, but not told."""
+        _refuse("NPU dose not support Stream.get_priority() currently.", "Stream.priority")
+        return 0
+
+    @staticmethod
+    def priority_range() -> Tuple[int, int]:
+        """The least and the greatest priority, which the plug-in does not tell either."""
+        _refuse("NPU does not support Stream.priority_range() currently.", "Stream.priority_range")
+        return 0, 0
 
     @property
     def npu_stream(self) -> int:
@@ -121,6 +137,21 @@ class Event:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
         return (end_event._time - self._time) * 1e3
 
+    def recorded_time(self) -> int:
+        """Microseconds at which it was recorded, on the clock of the process."""
+        if self._time is None:
+            raise RuntimeError("The event must be recorded before reading its time.")
+        return int(self._time * 1e6)
+
+    def ipc_handle(self) -> bytes:
+        """A handle for other processes."""
+        absent.refuse("torch_npu.npu.Event.ipc_handle")
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> "Event":
+        """An event of another process."""
+        absent.refuse("torch_npu.npu.Event.from_ipc_handle")
+
     def synchronize(self) -> None:
         """Wait until it has passed."""
         if SETTINGS.checks:
@@ -188,42 +219,3 @@ class StreamContext:
 def stream(stream: Optional[Stream]) -> StreamContext:
     """Select a stream inside a `with` block."""
     return StreamContext(stream)
-
-
-class NPUGraph:
-    """A captured graph. Here the captured code has simply run; a replay would need the real one."""
-
-    def capture_begin(self, *args: Any, **kwargs: Any) -> None:
-        """Begin to capture."""
-        raise NotImplementedError("simulated NPUs cannot capture graphs; run without NPUGraph")
-
-    def __getattr__(self, name: str) -> Any:
-        raise NotImplementedError(f"simulated NPUs cannot capture graphs (NPUGraph.{name})")
-
-
-class graph:
-    """Captures inside a `with` block."""
-
-    def __init__(self, npu_graph: NPUGraph, *args: Any, **kwargs: Any) -> None:
-        self.npu_graph = npu_graph
-
-    def __enter__(self) -> None:
-        self.npu_graph.capture_begin()
-
-    def __exit__(self, *exception: Any) -> None:
-        """Nothing was begun."""
-
-
-def graph_pool_handle() -> Any:
-    """A handle that nothing uses."""
-    return (0, next(_ids))
-
-
-def is_current_stream_capturing() -> bool:
-    """Whether a graph is being captured."""
-    return False
-
-
-def make_graphed_callables(callables: Any, *args: Any, **kwargs: Any) -> Any:
-    """The callables as they are."""
-    return callables

@@ -42,3 +42,12 @@ class GradScaler(torch.amp.GradScaler):
             super().update(new_scale)
         else:
             self._per_optimizer_states.clear()
+
+    @staticmethod
+    def get_npu_overflow_flag() -> bool:
+        """Whether the chip's status shows an overflow; asked of every chip, here it never does."""
+        return False
+
+    @staticmethod
+    def clear_npu_overflow_flag() -> None:
+        """Clear the chip's status."""
