@@ -14,6 +14,9 @@ from tests.port.test_seeds import AFTER, BEFORE
 from tests.rows.conftest import LIMIT_S, Machine, Shell, new_bucket, write
 from tests.store.served import Served
 
+from jumar.devices.smi_info import read_info
+from jumar.devices.smi_reports import read_board
+
 CLASSES, OF_EACH = 6, 40
 PLAIN = str.maketrans("“”", '""')
 # The tutorial's entry script, shortened; its lines with pip are for packages that are there.
@@ -212,6 +215,20 @@ def test_row_12_the_entry_script_runs_as_it_stands(entry_job: EntryJob) -> None:
     assert "vgg16-397923af.pth" in entry_job.log.partition("> cd ")[0]
     assert "--config=configs/train_config.py --data_url=" in entry_job.log
     assert entry_job.log.endswith("Done\n")
+
+
+def test_row_14_npu_smi_inside_the_job(jumar: Jumar) -> None:
+    words = ("run", "--follow", "--device", "sim:2", "--", "sh", "-c")
+    info = read_info(jumar(*words, "npu-smi info").stdout)
+    assert [(chip.npu_id, chip.name, chip.health) for chip in info.chips] == [
+        (0, "910B3", "OK"),
+        (1, "910B3", "OK"),
+    ]
+    asked = "npu-smi info -l && npu-smi info -m && npu-smi info -t board -i 1"
+    told = jumar(*words, asked).stdout
+    assert "Total Count                    : 2" in told
+    assert read_board(told[told.rindex("\tNPU ID  ") :]).npu_id == 1
+    assert "no simulated NPU 7" in jumar(*words, "npu-smi info -t board -i 7", rc=None).stdout
 
 
 def test_row_15_the_code_folder_is_copied_to_obs(entry_job: EntryJob, jumar: Jumar) -> None:

@@ -20,6 +20,7 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_
 _PACKAGE = os.path.abspath(__file__)[: -len("launch/ranks/environment.py")]
 _INJECT = os.path.join(_PACKAGE, "inject")
 _SIM_PATH = os.path.join(_INJECT, "sim_path")
+_SIM_TOOLS = os.path.join(_INJECT, "sim_tools")
 _START_PATH = os.path.join(_INJECT, "start_path")
 _MOXING_PATH = os.path.join(_INJECT, "moxing_path")
 
@@ -129,12 +130,16 @@ def _with_python(environment: Mapping[str, str]) -> str:
 
 
 def _simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:
-    """PYTHONPATH on which `import torch_npu` finds the simulated plug-in first.
+    """PYTHONPATH on which `import torch_npu` finds the simulated plug-in first, and PATH on which
+    `npu-smi` is that of the simulated cards.
 
     Where the launcher travels alone, as one file, there is none to find."""
     if not os.path.isdir(_SIM_PATH):
         return {}
-    return {"PYTHONPATH": os.pathsep.join([_SIM_PATH, *_python_path(environ)])}
+    return {
+        "PYTHONPATH": os.pathsep.join([_SIM_PATH, *_python_path(environ)]),
+        "PATH": os.pathsep.join([_SIM_TOOLS, environ.get("PATH", os.defpath)]),
+    }
 
 
 def _auto_port(environ: Mapping[str, str]) -> Dict[str, str]:
