@@ -6,7 +6,7 @@ in portable code it stays, since GPUs need it, and is reported. Values under oth
 
 import re
 
-from jumar.port.device_roles import is_device_name
+from jumar.port.device_names import is_device_name
 from jumar.port.environment import COUNTERPARTS
 from jumar.port.files import features
 from jumar.port.files.lines import LineEdits, command, names_cuda, numbered, rewrite, still_cuda
