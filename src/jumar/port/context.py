@@ -17,9 +17,6 @@ from jumar.port.source import Source
 # Before 3.12, the parser guesses where the parts of an f-string are.
 _EXACT_IN_F_STRINGS = sys.version_info >= (3, 12)
 
-
-OLD_ASYNC = "Async"
-"""How the tree spells an argument called `async`, which no longer parses."""
 _READ_SETTINGS = frozenset({"mmcv", "mmengine"})
 """Packages that settings written in Python may import."""
 _TORCH = re.compile(r"\btorch\.\w|\.cuda\(")

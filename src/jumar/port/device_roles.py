@@ -5,60 +5,29 @@ import re
 from enum import Enum, auto
 
 from jumar.port.context import PythonFile
+from jumar.port.device_names import (
+    NAMED_DEVICE,
+    OBJECT_ARGUMENTS,
+    OTHER_DEVICES,
+    TEXT_ARGUMENTS,
+    is_device_name,
+)
 from jumar.port.labels import PLATFORMS, beside, is_label, name_called
 
-_NAMED_DEVICE = re.compile(r"device|(?:^|_)dev$|^map_location$|^accelerator_type$", re.IGNORECASE)
-_NOT_DEVICE = re.compile(
-    r"visible|device_(?:count|num|order|maps|ids?|list|index|module|platform|backend|vendor)|num_device",
-    re.IGNORECASE,
-)
 _TOLD_DEVICE = re.compile(r"\bdevice\b", re.IGNORECASE)
 _OPTION_MAKERS = ("add_argument", "option", "add_option", "Option", "Argument", "Field", "field")
-_LOGGERS = frozenset(
-    [
-        "print",
-        "debug",
-        "info",
-        "warning",
-        "warn",
-        "error",
-        "exception",
-        "critical",
-        "log",
-        "write",
-        "format_help",
-    ]
-)
+_TAKE_PROSE = frozenset(
+    {
+        "print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "write",
+        "format_help", "replace", "split", "strip", "lstrip", "rstrip", "find", "index", "count",
+        "startswith", "endswith", "match", "get",
+    }
+)  # fmt: skip
+"""Functions and methods whose arguments are texts of any kind."""
 _FOREIGN = frozenset({"ctranslate2", "faster_whisper", "jax", "onnxruntime", "tensorflow", "tvm"})
 """Packages with their own devices; none of them knows torch's NPU names."""
 _ALLOWED = re.compile(r"allowed|supported|valid|known|choices|available|options", re.IGNORECASE)
 _OF_A_VENDOR = re.compile(r"nvidia|amd|rocm", re.IGNORECASE)
-OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "npu", "meta", "hpu", "mlu", "tpu"})
-
-TEXT_ARGUMENTS = {
-    "torch.device": 0,
-    "torch.autocast": 0,
-    "torch.amp.autocast": 0,
-    "torch.amp.autocast_mode.autocast": 0,
-    "torch.amp.GradScaler": 0,
-    "torch.GradScaler": 0,
-    "torch.is_autocast_enabled": 0,
-    "torch.set_autocast_enabled": 0,
-    "torch.get_autocast_dtype": 0,
-    "torch.set_autocast_dtype": 0,
-    "torch.distributed.init_device_mesh": 0,
-    "torch.distributed.device_mesh.init_device_mesh": 0,
-    "torch.distributed.DeviceMesh": 0,
-    "torch.distributed.device_mesh.DeviceMesh": 0,
-}
-OBJECT_ARGUMENTS = {
-    "torch.load": 1,
-    "torch.Generator": 0,
-    "torch.Stream": 0,
-    "torch.Event": 0,
-    "torch.set_default_device": 0,
-    "torch.distributed.get_default_backend_for_device": 0,
-}
 
 
 class Role(Enum):
@@ -71,11 +40,6 @@ class Role(Enum):
     COMPARED = auto()
     CHOICE = auto()
     """one of the values that are allowed"""
-
-
-def is_device_name(name: str) -> bool:
-    """Whether a variable, parameter or key of this name holds a device."""
-    return bool(_NAMED_DEVICE.search(name)) and not _NOT_DEVICE.search(name)
 
 
 def role(node: ast.expr, file: PythonFile, *, certain: bool) -> Role | None:
@@ -353,7 +317,7 @@ def _in_named_list(
                  if isinstance(t, (ast.Name, ast.Attribute))), "")  # fmt: skip
     if not isinstance(holder, ast.Set) and not _ALLOWED.search(name):
         return Role.TEXT
-    return Role.CHOICE if _NAMED_DEVICE.search(name) else None
+    return Role.CHOICE if NAMED_DEVICE.search(name) else None
 
 
 def _types_device(literal: ast.Subscript, file: PythonFile) -> bool:
@@ -410,18 +374,7 @@ def _call_yields_device(node: ast.Call, file: PythonFile) -> bool:
 
 def _is_prose(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> bool:
     if isinstance(parent, ast.Call):
-        called = name_called(parent)
-        of_text = called in (
-            "replace",
-            "split",
-            "strip",
-            "lstrip",
-            "rstrip",
-            "find",
-            "index",
-            "count",
-        )
-        return called in _LOGGERS or of_text or called in ("startswith", "endswith", "match", "get")
+        return name_called(parent) in _TAKE_PROSE
     if isinstance(parent, ast.Dict):
         return node in parent.keys
     return isinstance(

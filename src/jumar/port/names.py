@@ -14,8 +14,12 @@ Bound = str | ast.AST | None
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_LEAVES = frozenset({ast.Load, ast.Store, ast.Del, int, str, type(None)})
-"""Values in a node without children to visit."""
+_OPERATORS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+_LEAVES = frozenset(
+    {ast.Load, ast.Store, ast.Del, int, str, type(None), bool, float}
+    | {kind for operators in _OPERATORS for kind in operators.__subclasses__()}
+)
+"""Values in a node without children to visit, and that rules never look for."""
 MAX_HOPS = 20
 _AMP = frozenset({"autocast", "custom_bwd", "custom_fwd", "GradScaler"})
 OFFERED = {"torch.cuda": SAME_NAME | TENSOR_TYPES, "torch.cuda.amp": _AMP, "torch.amp": _AMP}
@@ -83,8 +87,7 @@ class Names:
     def qualified(self, node: ast.AST, scope: Scope | None = None, hops: int = 0) -> str | None:
         """The dotted name that an expression refers to, such as `torch.cuda.amp`."""
         attributes: list[str] = []
-        while node.__class__ is ast.Attribute:
-            assert isinstance(node, ast.Attribute)
+        while isinstance(node, ast.Attribute):
             attributes.append(node.attr)
             node = node.value
         if not isinstance(node, ast.Name) or hops > MAX_HOPS or not self.may_lead(node.id):
@@ -174,7 +177,7 @@ def collect(tree: ast.Module, package: str, wanted: frozenset[type[ast.AST]]) ->
             if kind in _LEAVES:
                 continue
             for child in value if kind is list else (value,):
-                if not isinstance(child, ast.AST):
+                if child.__class__ in _LEAVES or not isinstance(child, ast.AST):
                     continue
                 parents[child] = node
                 if inner is scope:

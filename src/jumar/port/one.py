@@ -9,13 +9,12 @@ from jumar.port.files import config, docker, document, features, notebook, requi
 from jumar.port.files.lines import LineEdits
 from jumar.port.options import Options
 from jumar.port.packages import of_distribution
-from jumar.port.project import Project
+from jumar.port.project import MAX_PYTHON_BYTES, Project
 from jumar.port.python import TRACES, PortedText, port_text
 from jumar.port.records import Effort, FileResult, Finding, Kind, Severity, Words
 from jumar.port.scan import CANNOT_BE_READ, NOT_A_PLAIN_FILE, FileKind, Found
 from jumar.port.source import Source, Undecodable, read
 
-MAX_PYTHON_BYTES = 4_000_000
 MAX_TEXT_BYTES = 1_000_000
 MAX_NOTEBOOK_BYTES = 64_000_000
 """Most of a large notebook is pictures."""

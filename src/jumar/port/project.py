@@ -5,19 +5,23 @@ Modules are parsed only when a name is followed into them, and only their top le
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from jumar.port.homes import Home, Homes
+from jumar.port.homes import Home, Homes, at, folder_of, tops, upwards
 from jumar.port.names import Bound, import_base
 from jumar.port.own_modules import OwnModules
+from jumar.port.parsing import parse
 from jumar.port.source import Undecodable, read
 from jumar.port.versions import Newest
 
 OWN = "::"
 """Marks a name that is defined in the repository itself: `::utils/net.py::Net`."""
-MAX_FOLLOWED_BYTES = 2_000_000
+MAX_PYTHON_BYTES = 4_000_000
+"""Larger files are neither ported nor followed."""
 MAX_KEPT_TREES = 60
 """Trees kept until their file is ported; more would cost too much memory."""
+_MAX_KEPT_BYTES = 4_000_000
+"""Python text whose surfaces are kept; their definitions take about 30 times as much memory."""
 
 
 @dataclass(slots=True)
@@ -34,12 +38,7 @@ class Project:
     def __init__(self, root: Path, paths: Iterable[str]) -> None:
         self._root = root
         self._files = frozenset(paths)
-        self._folders = {
-            str(folder) for path in self._files for folder in PurePosixPath(path).parents
-        }
-        self._tops = {PurePosixPath(path).stem for path in self._files} | {
-            PurePosixPath(folder).name for folder in self._folders
-        }
+        self._tops = tops(self._files)
         self.cuda_classes: frozenset[str] = frozenset()
         """Classes of the repository that define a `cuda` method themselves; see `look_around`."""
         self._homes: Homes | None = None
@@ -48,6 +47,7 @@ class Project:
         """The newest versions that requirement lists allow, by top-level module; see `pins.py`."""
         self._surfaces: dict[str, Surface] = {}
         self._trees: dict[str, tuple[str, ast.Module]] = {}
+        self._kept_bytes = 0
         self._found: dict[tuple[str, str], str | None] = {}
 
     def look_around(self) -> None:
@@ -67,22 +67,31 @@ class Project:
         kept = self._trees.pop(path, None)
         return kept[1] if kept is not None and kept[0] == text else None
 
-    def learn(self, path: str, tree: ast.Module) -> None:
+    def learn(self, path: str, text: str, tree: ast.Module) -> None:
         """Remember what a module provides while its tree is available."""
         if path in self._files and path not in self._surfaces:
-            surface = self._surfaces[path] = Surface()
-            _top_level(tree.body, surface, self.package_of(path))
+            self._surfaces[path] = self._surface_of(path, text, tree)
+
+    def make_room(self) -> bool:
+        """Forget what modules provide if that takes much memory; it can be read again."""
+        is_full = self._kept_bytes > _MAX_KEPT_BYTES
+        if is_full:
+            self._surfaces.clear()
+            self._trees.clear()
+            self._kept_bytes = 0
+        return is_full
 
     def package_of(self, path: str) -> str:
         """Dotted package of a file, counted from the root of the repository."""
-        folder = PurePosixPath(path).parent
-        return "" if str(folder) == "." else ".".join(folder.parts)
+        folder = folder_of(path)
+        return "" if folder == "." else folder.replace("/", ".")
 
     def home(self, path: str) -> Home:
         """Where a helper module goes that a file imports."""
-        return self._own_homes().of(path)
+        return self.find_homes().of(path)
 
-    def _own_homes(self) -> Homes:
+    def find_homes(self) -> Homes:
+        """Read all imports of the repository, unless this has been done."""
         if self._homes is None:
             self._homes = Homes(self._root, self._files)
         return self._homes
@@ -134,7 +143,7 @@ class Project:
 
     def _split(self, dotted: str, path: str) -> tuple[str | None, list[str]]:
         parts = dotted.split(".")
-        folder = str(PurePosixPath(path).parent)
+        folder = folder_of(path)
         for size in range(len(parts), 0, -1):
             module = self._find("/".join(parts[:size]), folder)
             if module is not None:
@@ -148,38 +157,40 @@ class Project:
         return self._found[key]
 
     def _search(self, stem: str, folder: str) -> str | None:
-        home = PurePosixPath(folder)
-        for base in (home, *home.parents):
-            prefix = "" if str(base) == "." else f"{base}/"
-            for candidate in (f"{prefix}{stem}.py", f"{prefix}{stem}/__init__.py"):
-                if candidate in self._files and self._starts_imports(str(base)):
-                    return candidate
+        for base in upwards(folder):
+            found = at(base, stem, self._files)
+            if found is not None and self._starts_imports(base):
+                return found
         return None
 
     def _starts_imports(self, folder: str) -> bool:
         """Whether plain imports start in a folder: in a package, `import ray` is not its `ray.py`."""
         is_package = f"{folder}/__init__.py" in self._files
-        return not is_package or folder in self._own_homes().script_roots
+        return not is_package or folder in self.find_homes().script_roots
 
     def _surface(self, path: str) -> Surface:
         if path not in self._surfaces:
-            self._surfaces[path] = Surface()
             self._surfaces[path] = self._read(path)
         return self._surfaces[path]
 
     def _read(self, path: str) -> Surface:
-        surface = Surface()
         try:
             data = (self._root / path).read_bytes()
-            if len(data) <= MAX_FOLLOWED_BYTES:
-                text = read(data, python=True).text
-                tree = ast.parse(text)
-                _top_level(tree.body, surface, self.package_of(path))
-                if len(self._trees) < MAX_KEPT_TREES:
-                    self._trees[path] = text, tree
+            if len(data) > MAX_PYTHON_BYTES:
+                return Surface()
+            text = read(data, python=True).text
+            tree = parse(text)
         except (OSError, Undecodable, SyntaxError, ValueError, RecursionError, MemoryError):
             # Such a file is reported when it is ported; here it just provides no names.
-            return surface
+            return Surface()
+        if tree.clean and len(self._trees) < MAX_KEPT_TREES:
+            self._trees[path] = text, tree.module
+        return self._surface_of(path, text, tree.module)
+
+    def _surface_of(self, path: str, text: str, tree: ast.Module) -> Surface:
+        surface = Surface()
+        _top_level(tree.body, surface, self.package_of(path))
+        self._kept_bytes += len(text)
         return surface
 
 

@@ -2,16 +2,17 @@
 
 import ast
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from jumar.port import branches, edits, guards, helpers, prelude, scripted, suppress
-from jumar.port.context import OLD_ASYNC, PythonFile, Unplaced
+from jumar.port.context import PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
 from jumar.port.options import Options
+from jumar.port.parsing import ASYNC, OLD_ASYNC, TYPOGRAPHIC, Parsed, parse, sound
 from jumar.port.project import Project
 from jumar.port.records import (
     ApiUse,
@@ -36,10 +37,6 @@ TRACES = re.compile(
     rb"gpus_per_node|num_gpus|use_gpu|get_gpu_ids|MULTI_GPU|DataParallel|[\"']GPU[\"']"
 )
 """A Python file without any of these is never parsed."""
-_TYPOGRAPHIC = "“”‘’"
-_QUOTES = str.maketrans(_TYPOGRAPHIC, "\"\"''")
-_ASYNC = re.compile(r"\basync(?=\s*=[^=])")
-"""An argument's name in code for torch 0.3; a keyword since Python 3.7."""
 _NEVER_REACHED = frozenset({"JP203", "JP701", "JP705", "JP706", "JP707"})
 """What is not worth a report where only CUDA gets: the check above is reported instead (JP709)."""
 _ALWAYS = frozenset({ast.Attribute, ast.ImportFrom, ast.Import})
@@ -76,42 +73,17 @@ def port_text(
         tree = Parsed(known, text, clean=True) if known is not None else parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return _unreadable(source, error, options)
-    remarks = [_typographic(source)] if any(char in text for char in _TYPOGRAPHIC) else []
+    remarks = [_typographic(source)] if any(char in text for char in TYPOGRAPHIC) else []
     remarks = [] if tree.clean else remarks
-    project.learn(path, tree.module)
+    project.learn(path, tree.text, tree.module)
     rules = _rules_for(text, options)
     read = source if tree.clean else Source(tree.text, "utf-8")
     file = _open(read, tree.module, path, options, project, rules)
     ported = _port(file, text, rules, remarks)
-    if tree.clean or _ASYNC.search(ported.text) is None or not options.wants("JP001"):
+    if tree.clean or ASYNC.search(ported.text) is None or not options.wants("JP001"):
         return ported
     left = finding(Source(ported.text, "utf-8"), "JP001", _old_word(ported.text))
     return replace(ported, findings=(*ported.findings, left))
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A tree, and whether the text was parsed without repairs."""
-
-    module: ast.Module
-    text: str
-    """The text that was parsed, with the same length as the original."""
-    clean: bool
-
-
-def parse(text: str) -> Parsed:
-    """Parse a text; typographic quotes from word processors are read as plain ones, and
-    arguments called `async` as `Async`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        try:
-            return Parsed(ast.parse(text), text, clean=True)
-        except SyntaxError:
-            mended = _ASYNC.sub(OLD_ASYNC, text.translate(_QUOTES))
-            if mended == text:
-                raise
-            return Parsed(ast.parse(mended), mended, clean=False)
 
 
 def _open(
@@ -129,11 +101,16 @@ def _open(
 
 
 def _rules_for(text: str, options: Options) -> tuple[Rule, ...]:
-    return tuple(
-        rule
-        for rule in (*RULES, *own_rules(options))
-        if options.wants(rule.code) and any(trace in text for trace in rule.traces)
-    )
+    rules, traces = _wanted_rules(options)
+    absent = {trace for trace in traces if trace not in text}
+    return tuple(rule for rule in rules if not absent.issuperset(rule.traces))
+
+
+@cache
+def _wanted_rules(options: Options) -> tuple[tuple[Rule, ...], frozenset[str]]:
+    """The rules that a run uses and their traces, each once: searching a long text takes time."""
+    rules = tuple(rule for rule in (*RULES, *own_rules(options)) if options.wants(rule.code))
+    return rules, frozenset(trace for rule in rules for trace in rule.traces)
 
 
 def _port(
@@ -217,22 +194,15 @@ def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Propo
         for kind in (ast.Attribute, ast.Name)
     }
     for rule in rules:
+        code, check = rule.code, rule.check
+        nodes = torch_names if rule.torch_names_only else file.names.found
         for kind in rule.nodes:
-            nodes = torch_names if rule.torch_names_only else file.names.found
             for node in nodes[kind]:
                 try:
-                    yield from ((rule.code, outcome) for outcome in rule.check(node, file))
+                    for outcome in check(node, file):
+                        yield code, outcome
                 except Unplaced:
                     yield "JP004", _unplaced(file, node)
-
-
-def sound(after: str) -> bool:
-    """Whether the result parses as well as the original."""
-    try:
-        parse(after)
-    except (SyntaxError, ValueError):
-        return False
-    return True
 
 
 def finding(source: Source, code: str, remark: Remark) -> Finding:
@@ -294,7 +264,7 @@ def _unreadable(source: Source, error: Exception, options: Options) -> PortedTex
 
 
 def _old_word(text: str) -> Remark:
-    match = _ASYNC.search(text)
+    match = ASYNC.search(text)
     start = match.start() if match else 0
     return Remark(
         start,
@@ -309,7 +279,7 @@ def _old_word(text: str) -> Remark:
 
 
 def _typographic(source: Source) -> tuple[str, Remark]:
-    start = next(i for i, char in enumerate(source.text) if char in _TYPOGRAPHIC)
+    start = next(i for i, char in enumerate(source.text) if char in TYPOGRAPHIC)
     return "JP002", Remark(
         start,
         start + 1,

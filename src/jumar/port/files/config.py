@@ -6,7 +6,7 @@ in portable code it stays, since GPUs need it, and is reported. Values under oth
 
 import re
 
-from jumar.port.device_roles import is_device_name
+from jumar.port.device_names import is_device_name
 from jumar.port.environment import COUNTERPARTS
 from jumar.port.files import features
 from jumar.port.files.lines import LineEdits, command, names_cuda, numbered, rewrite, still_cuda
@@ -54,14 +54,14 @@ def port(
             still_cuda(line, number + 1, CODE, edits, Severity.WORK)
     for number, line in lines:
         for pattern, (subject, why, advice) in _ASKED.items():
-            if pattern.search(line):
+            if pattern.match(line):
                 edits.find(CODE, number + 1, line, subject, why, advice, severity=Severity.WORK)
     features.report(lines, CODE, edits)
     return ported, edits
 
 
 _ASKED = {
-    re.compile(r"^\s*-?\s*[\"']?nvidia\.com/gpu[\w.-]*[\"']?\s*:"): (
+    re.compile(r"\s*-?\s*[\"']?nvidia\.com/gpu[\w.-]*[\"']?\s*:"): (
         "nvidia.com/gpu",
         Words("This requests GPUs from Kubernetes.", "此处向 Kubernetes 申请 GPU。"),
         Words(
@@ -69,7 +69,7 @@ _ASKED = {
             "请按设备插件的资源名申请 NPU，例如 huawei.com/Ascend910",
         ),
     ),
-    re.compile(r"^\s*-?\s*(?:driver|runtime)\s*:\s*[\"']?nvidia\b"): (
+    re.compile(r"\s*-?\s*(?:driver|runtime)\s*:\s*[\"']?nvidia\b"): (
         "nvidia",
         Words("This passes NVIDIA cards to a container.", "此处为容器挂载 NVIDIA 卡。"),
         Words(
@@ -77,11 +77,11 @@ _ASKED = {
             "请使用 Ascend Docker Runtime 与 ASCEND_VISIBLE_DEVICES",
         ),
     ),
-    re.compile(r"^\s*_target_\s*:\s*[\"']?(?:pytorch_)?lightning\.(?:\w+\.)*Trainer\b"): (
+    re.compile(r"\s*_target_\s*:\s*[\"']?(?:pytorch_)?lightning\.(?:\w+\.)*Trainer\b"): (
         "lightning.Trainer",
         *ACCELERATOR_WORDS,
     ),
-    re.compile(r"^\s*accelerator\s*:\s*[\"']?(?:gpu|cuda)\b"): (
+    re.compile(r"\s*accelerator\s*:\s*[\"']?(?:gpu|cuda)\b"): (
         "accelerator: gpu",
         *ACCELERATOR_WORDS,
     ),

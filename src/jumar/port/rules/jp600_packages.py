@@ -52,8 +52,12 @@ def _gives_up(handler: ast.ExceptHandler) -> bool:
 
 def is_foreign(dotted: str, file: PythonFile) -> bool:
     """Whether a name is imported from outside the repository."""
-    is_script = "__main__" in file.source.text or "sys.path" in file.source.text
-    return not file.project.own_modules.has(dotted, file.path, is_script=is_script)
+    key = "is_foreign", dotted
+    if key not in file.answers:
+        is_script = "__main__" in file.source.text or "sys.path" in file.source.text
+        own = file.project.own_modules.has(dotted, file.path, is_script=is_script)
+        file.answers[key] = not own
+    return file.answers[key]
 
 
 def _remark(node: ast.AST, package: Package, file: PythonFile) -> Outcomes:
