@@ -125,9 +125,7 @@ def _operator(node: ast.Compare, file: PythonFile) -> tuple[int, int]:
     return match.span() if match else between
 
 
-def _contained(
-    found: literals.Literal, node: ast.Compare, pair: str, file: PythonFile
-) -> Proposal:
+def _contained(found: literals.Literal, node: ast.Compare, pair: str, file: PythonFile) -> Proposal:
     start, end = file.span(node)
     negated = isinstance(node.ops[0], ast.NotIn)
     other = node.comparators[0]
