@@ -1,7 +1,8 @@
 """`torch.cuda.synchronize()` and similar calls use the accelerator, or `torch.npu`.
 
 Portable code uses `torch.accelerator` if it has a function with the same meaning, and the
-accelerator's own module for the rest; on machines without NPUs that is `torch.cuda`, so nothing
+accelerator's own module for the rest and for checks that are true on NVIDIA GPUs and NPUs only
+(`exact_checks.py`); on machines without NPUs that is `torch.cuda`, so nothing
 changes there. Names that the plug-in does not have stay and are reported (JP203). Checks for CUDA
 itself stay (`cuda_questions.py`)."""
 
@@ -10,6 +11,7 @@ import ast
 from jumar.port import guards
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import QUESTIONS, is_about_cuda
+from jumar.port.exact_checks import is_exact
 from jumar.port.mocks import keeps_target, mock
 from jumar.port.npu_api import ON_ACCELERATOR, POSITIONAL_ONLY, RENAMED, SAME_NAME, TENSOR_TYPES
 from jumar.port.prelude import DEVICE_MODULE, TORCH, TORCH_NPU
@@ -108,7 +110,8 @@ def _npu_only(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> 
 
 
 def _portable(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> Proposal:
-    neutral = ON_ACCELERATOR.get(member)
+    exact = member == "is_available" and is_exact(node, file)
+    neutral = None if exact else ON_ACCELERATOR.get(member)
     if neutral is not None and file.options.has_accelerator and _fits(node, member, file):
         torch = _torch_here(node, file)
         if torch is not None:
