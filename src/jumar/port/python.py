@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jumar.port import branches, edits, guards, helpers, prelude, scripted, suppress
+from jumar.port import branches, edits, frameworks, guards, helpers, prelude, scripted, suppress
 from jumar.port.context import OLD_ASYNC, PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
@@ -85,6 +85,8 @@ def port_text(
     rules = _rules_for(text, options)
     read = source if tree.clean else Source(tree.text, "utf-8")
     file = _open(read, tree.module, path, options, project, rules)
+    other = frameworks.is_of_another(file)
+    rules = tuple(rule for rule in rules if frameworks.applies(rule.code, is_other=other))
     ported = _port(file, text, rules, remarks)
     if tree.clean or _ASYNC.search(ported.text) is None or not options.wants("JP001"):
         return ported
