@@ -19,7 +19,7 @@ _FOR_ALL = ("JP5", "JP6", "JP9")
 
 
 def applies(code: str, *, is_other: bool) -> bool:
-    """Whether a rule has anything to say in a file of torch, or of another framework."""
+    """Whether a rule applies: in a file of another framework few do."""
     return not is_other or code.startswith(_FOR_ALL)
 
 

@@ -7,7 +7,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jumar.port import branches, edits, frameworks, guards, helpers, prelude, scripted, suppress
+from jumar.port import (
+    branches,
+    edits,
+    frameworks,
+    guards,
+    helpers,
+    prelude,
+    replaced_functions,
+    scripted,
+    suppress,
+)
 from jumar.port.context import OLD_ASYNC, PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
@@ -85,7 +95,10 @@ def port_text(
     rules = _rules_for(text, options)
     read = source if tree.clean else Source(tree.text, "utf-8")
     file = _open(read, tree.module, path, options, project, rules)
-    other = frameworks.is_of_another(file)
+    replaces = replaced_functions.report(file)
+    if replaces is not None and options.wants("JP203"):
+        remarks.append(("JP203", replaces))
+    other = replaces is not None or frameworks.is_of_another(file)
     rules = tuple(rule for rule in rules if frameworks.applies(rule.code, is_other=other))
     ported = _port(file, text, rules, remarks)
     if tree.clean or _ASYNC.search(ported.text) is None or not options.wants("JP001"):
@@ -150,7 +163,7 @@ def _port(
     file.replaced = frozenset(_replaced(file, rules))
     for_cuda = guards.reported(file)
     known = [
-        *branches.left_alone(file), *scripted.left_alone(file), *guards.left_alone(file)
+        *branches.left_alone(file), *scripted.left_alone(file), *replaced_functions.left_alone(file), *guards.left_alone(file)
     ]  # fmt: skip
     for code, outcome in _ask(file, rules):
         if suppress.silences(silenced, code, source, outcome):
