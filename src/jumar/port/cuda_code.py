@@ -178,7 +178,9 @@ def _is_followed(
         about.append("triton")
         found.kernels = True
         return True
-    if _calls_kernel(call, reader):
+    kernel = _kernel_called(call, reader)
+    if kernel:
+        about.append(kernel)
         found.kernels = True
         return True
     called = _function_called(call.func, reader)
@@ -209,12 +211,26 @@ def _asks_for_generation(node: ast.Name | ast.Attribute, reader: _Reader) -> boo
     return isinstance(asked, ast.Call) and reader.name(asked.func) == PROPERTIES
 
 
-def _calls_kernel(call: ast.Call, reader: _Reader) -> bool:
-    """Whether a call runs what is compiled for CUDA: `_C.run(x)`, `FusedFunction.apply(x)`."""
-    name = reader.name(call.func)
-    root, _, last = name.rpartition(".")
+def _kernel_called(call: ast.Call, reader: _Reader) -> str:
+    """What is compiled for CUDA and run by a call: `_C.run(x)`, `FusedFunction.apply(x)`."""
+    name = reader.name(call.func) or _kept_in_self(call.func, reader)
     compiled = not _COMPILED.isdisjoint(name.split(".")) or name.partition(".")[0] in _REPLACEABLE
-    return (compiled or (last == "apply" and bool(root))) and _is_of_cuda(name, reader)
+    runs = compiled or name.endswith(".apply")
+    return name if runs and _is_of_cuda(name, reader) else ""
+
+
+def _kept_in_self(called: ast.expr, reader: _Reader) -> str:
+    """The name behind `self.function.apply`, where the class sets `self.function`."""
+    holder = called.value if isinstance(called, ast.Attribute) else None
+    if reader.elsewhere or not isinstance(holder, ast.Attribute):
+        return ""
+    owner = reader.file.enclosing_class(called)
+    wanted = ast.unparse(holder)
+    for node in ast.walk(owner) if owner is not None and wanted.startswith("self.") else ():
+        if isinstance(node, ast.Assign) and any(ast.unparse(t) == wanted for t in node.targets):
+            value = reader.name(node.value)
+            return f"{value}.{getattr(called, 'attr', '')}" if value else ""
+    return ""
 
 
 def _is_harmless(call: ast.Call, reader: _Reader) -> bool:
