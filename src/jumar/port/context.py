@@ -40,6 +40,8 @@ class PythonFile:
     """How this file writes torch and the prelude's names."""
     answers: dict[tuple[str, str], bool] = field(default_factory=dict[tuple[str, str], bool])
     """Questions about the whole file that several nodes ask, with their answers."""
+    replaced: frozenset[str] = frozenset()
+    """Names of CUDA-only packages whose imports this port replaces."""
     guards: dict[ast.AST, Guard] | None = None
     """The checks for CUDA that stay, once they are known (`guards.py`)."""
     _is_configuration: bool | None = None

@@ -4,7 +4,7 @@ One walk over the tree records every binding, every parent and the nodes that ru
 is executed; a name that cannot be resolved is None, and rules leave it alone."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from jumar.port.npu_api import SAME_NAME, TENSOR_TYPES
@@ -143,13 +143,16 @@ class Names:
 
     def knows(self, package: str) -> bool:
         """Whether anything in the module refers to a package or a part of it."""
-        dotted = f"{package}."
+        if any(f"{value}.".startswith(f"{package}.") for value in self.imported()):
+            return True
+        return any(self.external(f"{module}.{package}") == package for module in self.stars)
+
+    def imported(self) -> Iterator[str]:
+        """The dotted names that are imported anywhere in the module."""
+        yield from self.stars
         for scope in self.scopes.values():
             for bound in scope.names.values():
-                for value in bound:
-                    if isinstance(value, str) and (value == package or value.startswith(dotted)):
-                        return True
-        return any(self.external(f"{module}.{package}") == package for module in self.stars)
+                yield from (value for value in bound if isinstance(value, str))
 
     def values(self, name: str, scope: Scope) -> list[Bound]:
         """Everything that a name was ever bound to in the scope that holds it."""

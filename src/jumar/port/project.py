@@ -131,6 +131,12 @@ class Project:
         module, _, name = qualified[len(OWN) :].partition(OWN)
         return self._surface(module).names.get(name) if name else None
 
+    def imports(self, module: str) -> frozenset[str]:
+        """The top-level packages that a module of the repository imports."""
+        surface = self._surface(module)
+        bound = (*surface.stars, *(b for b in surface.names.values() if isinstance(b, str)))
+        return frozenset(dotted.partition(".")[0] for dotted in bound)
+
     def name_in(self, module: str, node: ast.AST) -> str | None:
         """The dotted name that an expression refers to at the top level of another module."""
         surface = self._surface(module)

@@ -7,11 +7,22 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from jumar.port import branches, edits, guards, helpers, prelude, scripted, suppress
+from jumar.port import (
+    branches,
+    edits,
+    frameworks,
+    guards,
+    helpers,
+    prelude,
+    replaced_functions,
+    scripted,
+    suppress,
+)
 from jumar.port.context import PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
 from jumar.port.options import Options
+from jumar.port.packages import imported
 from jumar.port.parsing import ASYNC, OLD_ASYNC, TYPOGRAPHIC, Parsed, parse, sound
 from jumar.port.project import Project
 from jumar.port.records import (
@@ -39,6 +50,8 @@ TRACES = re.compile(
 """A Python file without any of these is never parsed."""
 _NEVER_REACHED = frozenset({"JP203", "JP701", "JP705", "JP706", "JP707"})
 """What is not worth a report where only CUDA gets: the check above is reported instead (JP709)."""
+_REPLACING = frozenset({"JP303", "JP631"})
+"""Rules that replace the imports of CUDA-only packages."""
 _ALWAYS = frozenset({ast.Attribute, ast.ImportFrom, ast.Import})
 
 
@@ -79,6 +92,11 @@ def port_text(
     rules = _rules_for(text, options)
     read = source if tree.clean else Source(tree.text, "utf-8")
     file = _open(read, tree.module, path, options, project, rules)
+    replaces = replaced_functions.report(file)
+    if replaces is not None and options.wants("JP203"):
+        remarks.append(("JP203", replaces))
+    other = replaces is not None or frameworks.is_of_another(file)
+    rules = tuple(rule for rule in rules if frameworks.applies(rule.code, is_other=other))
     ported = _port(file, text, rules, remarks)
     if tree.clean or ASYNC.search(ported.text) is None or not options.wants("JP001"):
         return ported
@@ -119,8 +137,11 @@ def _port(
     source, options = file.source, file.options
     proposals: list[tuple[str, Proposal]] = []
     silenced = suppress.lines(source.text)
-    for_cuda = guards.left_alone(file)
-    known = [*branches.left_alone(file), *scripted.left_alone(file), *for_cuda]
+    file.replaced = frozenset(_replaced(file, rules))
+    for_cuda = guards.reported(file)
+    known = [
+        *branches.left_alone(file), *scripted.left_alone(file), *replaced_functions.left_alone(file), *guards.left_alone(file)
+    ]  # fmt: skip
     for code, outcome in _ask(file, rules):
         if suppress.silences(silenced, code, source, outcome):
             continue
@@ -141,12 +162,12 @@ def _port(
     needs = [(need, a.proposal.start) for a in accepted for need in a.proposal.needs]
     added = list(prelude.pieces(needs, file.tree, file.names, source, options, lambda: file.home))
     text = edits.apply(original, [*pieces, *(piece for piece, _ in added)])
-    imported = sorted(_helpers(needs, added, options))
+    helped = sorted(_helpers(needs, added, options))
     if text != original and not sound(text):
-        accepted, added, imported, text = [], [], [], original
+        accepted, added, helped, text = [], [], [], original
         remarks.append(_would_not_parse(source))
-    if imported and file.home.is_unlisted:
-        remarks.append(_unlisted(imported))
+    if helped and file.home.is_unlisted:
+        remarks.append(_unlisted(helped))
     changes = [_change(source, one) for one in accepted]
     changes += [_insertion(source, piece) for piece, _ in added]
     found = (finding(source, code, remark) for code, remark in remarks)
@@ -156,8 +177,17 @@ def _port(
         tuple(sorted({_once(f): f for f in found}.values(), key=lambda f: (f.line, f.code))),
         torch_uses(file),
         top_packages(file),
-        tuple(imported),
+        tuple(helped),
     )
+
+
+def _replaced(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[str]:
+    """The names of CUDA-only packages that will come from torch or a helper module."""
+    for rule in rules:
+        for kind in (ast.Import, ast.ImportFrom) if rule.code in _REPLACING else ():
+            for node in file.names.found[kind]:
+                if any(isinstance(outcome, Proposal) for outcome in rule.check(node, file)):
+                    yield from imported(node)
 
 
 def _within(outcome: Proposal | Remark, spans: list[tuple[int, int]]) -> bool:
