@@ -28,8 +28,9 @@ def package_of(dotted: str) -> Package | None:
     """The record that an imported name falls under."""
     root = dotted.partition(".")[0]
     for known in _BY_ROOT.get(root, ()):
-        if dotted == known.module or dotted.startswith(f"{known.module}."):
-            return known if not known.only or _has_part(dotted, known.only) else None
+        is_inside = dotted == known.module or dotted.startswith(f"{known.module}.")
+        if is_inside and (not known.only or _has_part(dotted, known.only)):
+            return known
     return _named_for_cuda(root) if _NAMED_FOR_CUDA.search(root) else None
 
 
@@ -68,5 +69,7 @@ def _has_part(dotted: str, parts: tuple[str, ...]) -> bool:
 _BY_ROOT: dict[str, list[Package]] = {}
 for _one in PACKAGES:
     _BY_ROOT.setdefault(_one.module.partition(".")[0], []).append(_one)
+ROOTS = tuple(_BY_ROOT)
+"""The top-level packages in the table."""
 BY_DISTRIBUTION = {plain(name): one for one in PACKAGES for name in one.distributions}
 """The rows of the table by the names in requirement lists."""

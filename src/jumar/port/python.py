@@ -12,6 +12,7 @@ from jumar.port.context import OLD_ASYNC, PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
 from jumar.port.options import Options
+from jumar.port.packages import ROOTS
 from jumar.port.project import Project
 from jumar.port.records import (
     ApiUse,
@@ -33,7 +34,8 @@ from jumar.port.source import Source
 TRACES = re.compile(
     rb"torch|cuda|CUDA|nccl|NCCL|mindspore|tensorflow|nvidia|pynvml|cupy|triton|apex|deepspeed|"
     rb"flash[-_]att|xformers|bitsandbytes|BitsAndBytes|load_in_|faiss|lightning|detectron2|"
-    rb"gpus_per_node|num_gpus|use_gpu|get_gpu_ids|MULTI_GPU|DataParallel|[\"']GPU[\"']"
+    rb"gpus_per_node|num_gpus|use_gpu|get_gpu_ids|MULTI_GPU|DataParallel|[\"']GPU[\"']|"
+    rb"\b(?:import|from)[ \t]+(?:" + "|".join(ROOTS).encode() + rb")\b"
 )
 """A Python file without any of these is never parsed."""
 _TYPOGRAPHIC = "“”‘’"
@@ -193,14 +195,22 @@ def _once(one: Finding) -> tuple[str, int, str]:
 
 
 def _once_a_package(remarks: Iterable[tuple[str, Remark]]) -> list[tuple[str, Remark]]:
-    """A package is reported where it is first imported; other imports add nothing new."""
-    first: dict[tuple[str, str], int] = {}
+    """A package is reported where it is first imported without a way around it."""
     remarks = list(remarks)
+    first: dict[tuple[str, str], tuple[bool, int]] = {}
     for code, remark in remarks:
         if code.startswith(IMPORTED):
-            key = code, remark.subject
-            first[key] = min(remark.start, first.get(key, remark.start))
-    return [(code, r) for code, r in remarks if first.get((code, r.subject), r.start) == r.start]
+            key, place = (code, remark.subject), _importance(remark)
+            first[key] = min(place, first.get(key, place))
+    return [
+        (code, r)
+        for code, r in remarks
+        if first.get((code, r.subject), _importance(r)) == _importance(r)
+    ]
+
+
+def _importance(remark: Remark) -> tuple[bool, int]:
+    return remark.severity is Severity.INFO, remark.start
 
 
 def _helpers(
