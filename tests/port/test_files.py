@@ -442,11 +442,31 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("apt-get install -y nvidia-docker2", ""),
         ("    --gres=gpu:${GPUS_PER_NODE} \\", "--gres=gpu"),
         ("cmd=nvidia-docker", "docker --gpus"),
-        ("conda install pytorch cudatoolkit=10.2 -c pytorch", "install"),
-        ("pip install torch==2.1.0+cu118", "install"),
+        ("conda install pytorch cudatoolkit=10.2 -c pytorch", "torch"),
+        ("pip install torch==2.1.0+cu118", "torch"),
         ("pip install torch", ""),
-        ("pip3 install .[dali] --extra-index-url https://x.nvidia.com/compute", "install"),
-        ("conda install -c nvidia/label/cuda-11.4.0 cuda-nvcc", "install"),
+        ("pip3 install .[dali] --extra-index-url https://x.nvidia.com/compute", "CUDA build"),
+        ("conda install -c nvidia/label/cuda-11.4.0 cuda-nvcc", "cuda-nvcc"),
+        ("conda install nvidia/label/cuda-12.1::cuda-nvcc", "cuda-nvcc"),
+        ("conda create -n x pytorch pytorch-cuda=12.1 -c pytorch -c nvidia", "torch"),
+        ("pip install xformers --index-url https://x/whl/cu124", "xformers"),
+        ("pip install https://x/y/mamba_ssm-2.2+cu12torch2.3-cp310-linux.whl", "mamba-ssm"),
+        ("uv pip install onnxruntime-gpu", "onnxruntime-gpu"),
+        ("pip install paddlepaddle-gpu==3.0", "paddlepaddle-gpu"),
+        ("pip install -U git+https://x.com/Dao-AILab/flash-attention.git@v2", "flash_attn"),
+        ("pip install git+https://x.com/state-spaces/mamba", "mamba_ssm"),
+        ("pip install git+https://x.com/Ascend/apex", ""),
+        ("pip install git+https://x.com/pytorch/pytorch", ""),
+        ("pip install git+https://x.com/me/mine.git", ""),
+        ("docker container run -it --gpus all image", "docker --gpus"),
+        ("docker run -it \\\n  --gpus all \\\n  image", "docker --gpus"),
+        ("pip install \\\n  einops \\\n  flash-attn", "flash-attn"),
+        ("apptainer exec --nv image.sif python train.py", "apptainer --nv"),
+        ("singularity run --bind /data image.sif python train.py", ""),
+        ("nsys profile -t nvtx python train.py", "nsys"),
+        ("trtexec --onnx=model.onnx", "trtexec"),
+        ("lightning run model --accelerator=cuda --devices=2 t.py", "accelerator: gpu"),
+        ("lightning run model --accelerator=cpu t.py", ""),
         ("conda install -c nvidia-fans numpy", ""),
         ("GPUS_PER_NODE=$SLURM_GPUS_ON_NODE", "SLURM_GPUS"),
         ("torchrun --nproc_per_node=${SLURM_GPUS_PER_NODE} train.py", "SLURM_GPUS"),
@@ -460,9 +480,9 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("pip install -r xformers.txt; cd triton", ""),
         ("pip install -r triton/runner/requirements.txt", ""),
         ("# pip install xformers", ""),
-        ("pip install 'colbert-ai[torch,faiss-gpu]'", "install"),
+        ("pip install 'colbert-ai[torch,faiss-gpu]'", "faiss-gpu"),
         ("pip install faiss-cpu", ""),
-        ("pip install torch --index-url https://x/whl/nightly/cu126", "install"),
+        ("pip install torch --index-url https://x/whl/nightly/cu126", "torch"),
         ("  --optim paged_adamw_32bit \\", "bitsandbytes: optim"),
         ("  --optim adamw_torch \\", ""),
         ("python t.py --load_in_4bit --lr 1", "bitsandbytes: load_in"),
@@ -530,6 +550,83 @@ def test_commands_of_a_notebook_ask_for_cards_too() -> None:
     text = _book("import torch\n!nvidia-smi -L")
     _, ported = notebook.port(text, ANY, "n.ipynb", Project(Path(), []))
     assert [(f.line, f.subject) for f in ported.findings] == [(2, "nvidia-smi")]
+
+
+def test_each_install_gets_the_advice_of_its_package() -> None:
+    advice = {
+        "pip install onnxruntime-gpu": "install onnxruntime-cann",
+        "pip install faiss-gpu": "install faiss-cpu",
+        "pip install torch==2.1+cu121 torchvision": "install the CPU build of torch and the matching torch_npu",
+        "conda install cuda-toolkit": "remove it: CANN takes the place of CUDA's libraries",
+    }
+    for line, expected in advice.items():
+        _, edits = shell.port(f"{line}\n", ANY)
+        assert [f.advice.en for f in edits.findings] == [expected]
+
+
+def test_fences_quotes_and_spans_of_documents_are_read() -> None:
+    text = (
+        "```powershell\n$env:CUDA_VISIBLE_DEVICES=0\npip install flash-attn\n```\n"
+        "> ```bash\n> pip install xformers\n> ```\n"
+        "First run `pip install apex` once; `apex` is a package.\n"
+    )
+    ported, edits = document.port(text, ANY)
+    assert ported == text
+    assert [(f.line, f.subject) for f in edits.findings] == [
+        (3, "flash-attn"),
+        (6, "xformers"),
+        (8, "apex"),
+    ]
+
+
+def test_images_and_their_settings_are_told(tmp_path: Path) -> None:
+    files = {
+        "Dockerfile": "FROM python:3.11\nENV NVIDIA_VISIBLE_DEVICES=all\nRUN pip install \\\n  flash-attn\n",
+        "image.def": "Bootstrap: docker\nFrom: nvcr.io/nvidia/pytorch:24.01-py3\n",
+        "cog.yaml": 'build:\n  gpu: true\n  cuda: "11.8"\n',
+        "compose.yaml": "services:\n  a:\n    environment:\n      - NVIDIA_VISIBLE_DEVICES=all\n",
+        "pyproject-gpu.toml": '[project]\ndependencies = ["flash-attn"]\n',
+        "requirements.txt": "git+https://x.com/Dao-AILab/flash-attention.git\nonnxruntime-gpu==1.18\n",
+        "other.yaml": "gpu: true\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    told = {
+        r.path: [(f.line, f.subject) for f in r.findings]
+        for r in port_tree(tmp_path, Options()).results
+    }
+    assert told == {
+        "Dockerfile": [(2, "NVIDIA_VISIBLE_DEVICES"), (3, "flash-attn")],
+        "image.def": [(2, "nvcr.io/nvidia/pytorch:24.01-py3")],
+        "cog.yaml": [(2, "gpu"), (3, "cuda")],
+        "compose.yaml": [(4, "NVIDIA_VISIBLE_DEVICES")],
+        "pyproject-gpu.toml": [(2, "flash-attn")],
+        "requirements.txt": [(1, "flash_attn"), (2, "onnxruntime-gpu")],
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("x = 1\n", [("a.yaml", "backend: nccl", "info")]),
+        ("config['backend'] = 'gloo'\n", [("a.yaml", "backend: nccl", "info")]),
+        ("start(config['backend'])\n", [("a.yaml", "backend: nccl", "work")]),
+        (
+            "import lightning\nstart(args.backend)\n",
+            [("a.yaml", "accelerator: gpu", "work"), ("a.yaml", "backend: nccl", "work")],
+        ),
+    ],
+)
+def test_a_setting_is_judged_by_the_code_that_reads_it(
+    tmp_path: Path, code: str, expected: list[tuple[str, str, str]]
+) -> None:
+    (tmp_path / "train.py").write_text(code)
+    (tmp_path / "a.yaml").write_text("accelerator: cuda\nbackend: nccl\n")
+    assert [
+        (r.path, f.subject, str(f.severity))
+        for r in port_tree(tmp_path, Options()).results
+        for f in r.findings
+    ] == expected
 
 
 def test_lists_of_conda_are_known_by_their_names() -> None:

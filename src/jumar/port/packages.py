@@ -39,6 +39,11 @@ def of_distribution(name: str) -> Package | None:
     return BY_DISTRIBUTION.get(plain(base_name(name)))
 
 
+def of_source(repository: str) -> Package | None:
+    """The record of what a repository (`owner/name`) builds."""
+    return _BY_SOURCE.get(repository.lower())
+
+
 def base_name(name: str) -> str:
     """A distribution's name without the CUDA version that some have (`cupy-cuda12x`)."""
     return _CUDA_SUFFIX.sub("", name)
@@ -73,3 +78,10 @@ ROOTS = tuple(_BY_ROOT)
 """The top-level packages in the table."""
 BY_DISTRIBUTION = {plain(name): one for one in PACKAGES for name in one.distributions}
 """The rows of the table by the names in requirement lists."""
+_PARTLY = frozenset({"pytorch/pytorch"})
+"""Repositories that also build what is not tied to CUDA."""
+_BY_SOURCE = {
+    one.source.lower(): one
+    for one in sorted(PACKAGES, key=lambda p: (bool(p.distributions), -len(p.module)))
+    if one.source not in _PARTLY
+}
