@@ -400,12 +400,15 @@ def test_cells_with_magic_are_code_shell_or_told() -> None:
         "%%writefile net.py\ny.cuda()",
         "pip install cuda-thing\n",
     ]
-    assert [f.source for f in result.findings] == ["%%writefile net.py", "pip install cuda-thing"]
+    assert [f.source for f in result.findings] == [
+        "cell 5, line 1: %%writefile net.py",
+        "cell 6, line 1: pip install cuda-thing",
+    ]
     portable, result = notebook.port(text, ANY, "n.ipynb", Project(Path(), []))
     assert "%env CUDA_VISIBLE_DEVICES=1\n%env ASCEND_RT_VISIBLE_DEVICES=1\n" in [
         "".join(c["source"][:2]) for c in json.loads(portable)["cells"]
     ]
-    assert "%run t.py --device cuda" in [f.source for f in result.findings]
+    assert "cell 4, line 2: %run t.py --device cuda" in [f.source for f in result.findings]
     assert _port_book(portable, ANY) == portable
 
 
@@ -549,7 +552,9 @@ def test_documents_quote_commands_and_ask_for_cards() -> None:
 def test_commands_of_a_notebook_ask_for_cards_too() -> None:
     text = _book("import torch\n!nvidia-smi -L")
     _, ported = notebook.port(text, ANY, "n.ipynb", Project(Path(), []))
-    assert [(f.line, f.subject) for f in ported.findings] == [(2, "nvidia-smi")]
+    assert [(f.subject, f.source) for f in ported.findings] == [
+        ("nvidia-smi", "cell 2, line 2: !nvidia-smi -L")
+    ]
 
 
 def test_each_install_gets_the_advice_of_its_package() -> None:
@@ -633,3 +638,57 @@ def test_lists_of_conda_are_known_by_their_names() -> None:
     names = ("environment.yml", "docker/env.yaml", "conda.yml", "settings.yml")
     kinds = [kind_of(name) for name in names]
     assert kinds == [FileKind.REQUIREMENTS] * 3 + [FileKind.CONFIG]
+
+
+def test_places_in_a_notebook_are_those_of_the_file_and_name_the_cell() -> None:
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# CUDA\n"]},
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": ["import torch\n", "x = 1"]},
+        {
+            "cell_type": "code",
+            "metadata": {},
+            "outputs": [],
+            "source": ["import cupy\n", "\n", "!nvidia-smi\n", "m = m.cuda()"],
+        },
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": ["CUDA Version: 12.1 |"]},
+    ]
+    text = json.dumps({"cells": cells, "nbformat": 4}, indent=1)
+    _, ported = notebook.port(text, ANY, "n.ipynb", Project(Path(), []))
+    lines = text.split("\n")
+    places = {f.subject: (f.source.partition(":")[0], lines[f.line - 1]) for f in ported.findings}
+    assert places["cupy"][0] == "cell 3, line 1"
+    assert "import cupy" in places["cupy"][1]
+    assert places["nvidia-smi"][0] == "cell 3, line 3"
+    assert "!nvidia-smi" in places["nvidia-smi"][1]
+    assert places["notebook"][0] == "cell 4, line 1"
+    assert "CUDA Version" in places["notebook"][1]
+    assert {str(f.severity) for f in ported.findings if f.subject == "notebook"} == {"info"}
+    assert any(
+        "m = m.cuda()" in lines[c.line - 1] for c in ported.changes if c.before == "m.cuda()"
+    )
+
+
+def test_a_text_for_a_newer_python_is_told_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jumar.port.python._NEW_SYNTAX", (9, 0))
+    found = port_text('import torch\nx = f"{torch.cuda(}"\n').findings
+    assert [f.advice.en for f in found] == [
+        "the file was copied unchanged; run jumar port with Python 9.0 or later"
+    ]
+    found = port_text("import torch\nprint torch.cuda\n").findings
+    assert "Python 2" in found[0].advice.en
+
+
+def test_what_the_repository_adds_to_cuda_and_support_for_xpus(tmp_path: Path) -> None:
+    (tmp_path / "ipex").mkdir()
+    (tmp_path / "ipex/hijacks.py").write_text("import torch\nimport cupy\n")
+    (tmp_path / "add.py").write_text("import torch\ntorch.cuda.my_name = 1\n")
+    (tmp_path / "use.py").write_text("import torch\ntorch.cuda.my_name\ntorch.cuda.cudart()\n")
+    told = [
+        (r.path, f.subject, str(f.severity))
+        for r in port_tree(tmp_path, Options()).results
+        for f in r.findings
+    ]
+    assert told == [
+        ("ipex/hijacks.py", "cupy", "info"),
+        ("use.py", "torch.cuda.cudart", "work"),
+    ]

@@ -280,3 +280,37 @@ def test_a_file_without_torch_is_read_for_every_package_of_the_table(tmp_path: P
     (tmp_path / "text.py").write_text("from faster_whisper import WhisperModel\n")
     (tmp_path / "own.py").write_text("import arrays\nfrom flask import x\n")
     assert {subject for _, subject, _ in findings(tmp_path)} == {"tensorrt", "faster_whisper"}
+
+
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        ({"requirements.txt": "numpy\ntorch==1.13.1\n"}, ("requirements.txt", 2, "--torch 1.13")),
+        ({"requirements.txt": "torch>=1.13\n"}, None),
+        ({"requirements.txt": "torch\n"}, None),
+        ({"requirements.txt": "torch>=2.0,<2.5\n"}, ("requirements.txt", 1, "--torch 2.4")),
+        ({"requirements.txt": "torch==2.1\n", "setup.cfg": "x = torch>=2\n"}, None),
+        ({"Dockerfile": "FROM pytorch/pytorch:2.4.1-cuda12\n"}, ("Dockerfile", 1, "--torch 2.4")),
+        ({"environment.yml": "dependencies:\n  - pytorch=1.12\n"}, ("environment.yml", 2, "1.12")),
+        ({"requirements.txt": "torchvision==0.15\n"}, None),
+    ],
+)
+def test_a_pin_that_is_too_old_for_the_port_is_told_once(
+    tmp_path: Path, files: dict[str, str], line: tuple[str, int, str] | None
+) -> None:
+    (tmp_path / "train.py").write_text("import torch\nm = net.cuda()\nd = torch.device('cuda')\n")
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    told = [
+        (r.path, f.line, f.advice.en)
+        for r in port_tree(tmp_path, Options()).results
+        for f in r.findings
+        if f.subject == "torch" and "torch.accelerator" in f.why.en
+    ]
+    if line is None:
+        assert told == []
+    else:
+        assert [one[:2] for one in told] == [line[:2]]
+        assert line[2] in told[0][2]
+    older = port_tree(tmp_path, Options(torch=(1, 13))).results
+    assert not any("torch.accelerator" in f.why.en for r in older for f in r.findings)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -40,10 +41,13 @@ TRACES = re.compile(
 """A Python file without any of these is never parsed."""
 _TYPOGRAPHIC = "“”‘’"
 _QUOTES = str.maketrans(_TYPOGRAPHIC, "\"\"''")
+_NEW_SYNTAX = (3, 12)
+_GENERIC = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+\w+\[|\s*type\s+\w+(?:\[.*\])?\s*=")
 _ASYNC = re.compile(r"\basync(?=\s*=[^=])")
 """An argument's name in code for torch 0.3; a keyword since Python 3.7."""
 _NEVER_REACHED = frozenset({"JP203", "JP701", "JP705", "JP706", "JP707"})
 """What is not worth a report where only CUDA gets: the check above is reported instead (JP709)."""
+_FEATURE = "JP632"
 _ALWAYS = frozenset({ast.Attribute, ast.ImportFrom, ast.Import})
 
 
@@ -145,14 +149,15 @@ def _port(
     proposals: list[tuple[str, Proposal]] = []
     silenced = suppress.lines(source.text)
     for_cuda = guards.left_alone(file)
-    known = [*branches.left_alone(file), *scripted.left_alone(file), *for_cuda]
+    beside_npus = branches.left_alone(file)
+    known = [*beside_npus, *scripted.left_alone(file), *for_cuda]
     for code, outcome in _ask(file, rules):
         if suppress.silences(silenced, code, source, outcome):
             continue
         if isinstance(outcome, Proposal):
             if not _within(outcome, known):
                 proposals.append((code, outcome))
-        elif code not in _NEVER_REACHED or not _within(outcome, for_cuda):
+        elif not _is_never_reached(code, outcome, for_cuda, beside_npus):
             remarks.append((code, outcome))
     accepted = edits.accept(proposals)
     # Once an import is replaced, its package needs no report.
@@ -174,6 +179,8 @@ def _port(
         remarks.append(_unlisted(imported))
     changes = [_change(source, one) for one in accepted]
     changes += [_insertion(source, piece) for piece, _ in added]
+    if _is_for_xpus(file):
+        remarks = [(c, replace(r, severity=Severity.INFO, effort=Effort.NONE)) for c, r in remarks]
     found = (finding(source, code, remark) for code, remark in remarks)
     return PortedText(
         text,
@@ -183,6 +190,23 @@ def _port(
         top_packages(file),
         tuple(imported),
     )
+
+
+def _is_for_xpus(file: PythonFile) -> bool:
+    """Whether a module is part of support for Intel's cards, which nothing else imports."""
+    return any(part in ("ipex", "xpu") for part in Path(file.path).with_suffix("").parts)
+
+
+def _is_never_reached(
+    code: str,
+    outcome: Remark,
+    for_cuda: list[tuple[int, int]],
+    beside_npus: list[tuple[int, int]],
+) -> bool:
+    """Whether NPUs never get to the place of a remark."""
+    if code in _NEVER_REACHED and _within(outcome, for_cuda):
+        return True
+    return code in (*_NEVER_REACHED, _FEATURE) and _within(outcome, beside_npus)
 
 
 def _within(outcome: Proposal | Remark, spans: list[tuple[int, int]]) -> bool:
@@ -293,14 +317,36 @@ def _unreadable(source: Source, error: Exception, options: Options) -> PortedTex
         Effort.MINUTES,
         Kind.FILE,
         "syntax",
-        Words(f"Python 3 cannot parse this file: {why}", f"Python 3 无法解析该文件：{why}"),
-        Words(
-            "The file was copied unchanged; fix it, or ignore this if it is a template or Python 2.",
-            "文件已原样复制；请修正语法，若是模板或 Python 2 代码可忽略。",
-        ),
+        *_words_of_unreadable(why, source.line_text(line)),
     )
     wanted = options.wants("JP001")
     return PortedText(source.text, findings=(finding(source, "JP001", remark),) if wanted else ())
+
+
+def _words_of_unreadable(why: str, line: str) -> tuple[Words, Words]:
+    here = "{}.{}".format(*sys.version_info)
+    if sys.version_info < _NEW_SYNTAX and (why.startswith("f-string") or _GENERIC.match(line)):
+        newer = "{}.{}".format(*_NEW_SYNTAX)
+        return (
+            Words(
+                f"Python {here} cannot parse this file: {why}. "
+                f"Quotes nested in f-strings and type parameters need Python {newer}.",
+                f"Python {here} 无法解析该文件：{why}。f-string 内嵌套引号与类型参数需要 Python {newer}。",
+            ),
+            Words(
+                f"the file was copied unchanged; run jumar port with Python {newer} or later",
+                f"文件已原样复制；请用 Python {newer} 及以上版本运行 jumar port",
+            ),
+        )
+    return (
+        Words(
+            f"Python {here} cannot parse this file: {why}", f"Python {here} 无法解析该文件：{why}"
+        ),
+        Words(
+            "the file was copied unchanged; fix it, or ignore this if it is a template or Python 2",
+            "文件已原样复制；请修正语法，若是模板或 Python 2 代码可忽略",
+        ),
+    )
 
 
 def _old_word(text: str) -> Remark:

@@ -51,6 +51,8 @@ def is_hint(node: ast.AST, file: PythonFile) -> bool:
 def _report(node: ast.AST, member: str, file: PythonFile) -> Outcomes:
     if member in SAME_NAME or member in TENSOR_TYPES or member in _ELSEWHERE:
         return
+    if member in file.project.set_on_cuda:
+        return
     if member.startswith(_NOT_API) or (member in RENAMED and file.options.npu_only):
         return
     yield file.remark(

@@ -77,6 +77,13 @@ _SUBMITIT = (
 _FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
 OPTIMISERS = r"paged_\w*adamw?_\d+bit|adamw_bnb_8bit|adamw_8bit|lion_8bit|paged_lion\w*"
 """Names of transformers' optimizers that come from bitsandbytes."""
+_GPUS_OF_SUBMITIT = frozenset({"gpus_per_node", "slurm_gpus_per_node", "slurm_gpus_per_task"})
+_XFORMERS = frozenset(
+    {
+        "enable_xformers_memory_efficient_attention",
+        "set_use_memory_efficient_attention_xformers",
+    }
+)
 _SWITCHES = frozenset({"load_in_8bit", "load_in_4bit"})
 FLASH_NAME = "flash_attention_2"
 
@@ -87,12 +94,22 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield from _call(node, file)
     elif isinstance(node, ast.keyword):
         yield from _keyword(node, file)
+    elif _asks_submitit(node, file):
+        yield _remark(node, "gpus_per_node", _SUBMITIT, file, Severity.LIMIT)
     elif isinstance(node, ast.Constant) and node.value == "CUDAExecutionProvider":
         yield _remark(node, "CUDAExecutionProvider", _ONNX, file, Severity.LIMIT)
     elif _calls_smi(node, file):
         yield _remark(node, "nvidia-smi", _SMI, file, Severity.LIMIT)
     elif _names_optimizer(node) and not _is_compared(node, file):
         yield _remark(node, f"{BITSANDBYTES}: {node.value}", OPTIMISER, file)
+
+
+def _asks_submitit(node: ast.AST, file: PythonFile) -> bool:
+    """Whether a string is a key of arguments for submitit: `{"gpus_per_node": 8}`."""
+    if not isinstance(node, ast.Constant) or node.value not in _GPUS_OF_SUBMITIT:
+        return False
+    holder = file.parent(node)
+    return "submitit" in file.source.text and isinstance(holder, ast.Dict) and node in holder.keys
 
 
 def _calls_smi(node: ast.AST, file: PythonFile) -> bool:
@@ -128,8 +145,20 @@ def _call(node: ast.Call, file: PythonFile) -> Outcomes:
         yield _remark(node.func, f"{BITSANDBYTES}: {name}", QUANTISED, file, Severity.LIMIT)
     elif _FAISS_GPU.fullmatch(name):
         yield _remark(node.func, name, _FAISS, file)
-    elif method == "enable_xformers_memory_efficient_attention":
+    elif method in _XFORMERS and _turns_on(node) and not _is_own_method(node.func, file):
         yield _remark(node.func, method, _DIFFUSERS, file)
+
+
+def _turns_on(node: ast.Call) -> bool:
+    return not (node.args and isinstance(node.args[0], ast.Constant) and not node.args[0].value)
+
+
+def _is_own_method(called: ast.expr, file: PythonFile) -> bool:
+    """Whether a class of the repository has the method itself; what it does is reported there."""
+    owner = file.own_class(called.value) if isinstance(called, ast.Attribute) else None
+    return owner is not None and any(
+        isinstance(f, ast.FunctionDef) and f.name == getattr(called, "attr", "") for f in owner.body
+    )
 
 
 def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
@@ -181,6 +210,7 @@ RULE = Rule(
         "flash_attention_2",
         "faiss",
         "enable_xformers",
+        "memory_efficient_attention_xformers",
         "CUDAExecutionProvider",
         "nvidia-smi",
         "_8bit",
