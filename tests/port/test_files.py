@@ -641,7 +641,7 @@ def test_lists_of_conda_are_known_by_their_names() -> None:
 
 
 def test_places_in_a_notebook_are_those_of_the_file_and_name_the_cell() -> None:
-    cells = [
+    cells: list[dict[str, object]] = [
         {"cell_type": "markdown", "metadata": {}, "source": ["# CUDA\n"]},
         {"cell_type": "code", "metadata": {}, "outputs": [], "source": ["import torch\n", "x = 1"]},
         {

@@ -13,7 +13,14 @@ _ASKS_FOR_PACKAGE = re.compile(
     r"^(?!not\b).*(?:is_(?!cuda|gpu)[a-z0-9_]+_available|find_spec|[A-Z0-9]_AVAILABLE\b)"
 )
 _FORGIVEN = frozenset(
-    {"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "OSError"}
+    {
+        "ImportError",
+        "ModuleNotFoundError",
+        "PackageNotFoundError",
+        "Exception",
+        "BaseException",
+        "OSError",
+    }
 )
 _BINDS = (
     ast.Assign,

@@ -48,7 +48,7 @@ _ASYNC = re.compile(r"\basync(?=\s*=[^=])")
 _NEVER_REACHED = frozenset({"JP203", "JP701", "JP705", "JP706", "JP707"})
 """What is not worth a report where only CUDA gets: the check above is reported instead (JP709)."""
 _FEATURE = "JP632"
-_ALWAYS = frozenset({ast.Attribute, ast.ImportFrom, ast.Import})
+_ALWAYS = frozenset({ast.Call, ast.Attribute, ast.ImportFrom, ast.Import})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,16 @@ from collections.abc import Iterable
 
 from jumar.port.context import PythonFile
 from jumar.port.cuda_packages import PACKAGES, Package
-from jumar.port.optional_imports import runs_without
-from jumar.port.packages import NAMED_FOR_CUDA, imported, package_of
+from jumar.port.optional_imports import is_guarded, runs_without
+from jumar.port.packages import NAMED_FOR_CUDA, imported, of_distribution, package_of
 from jumar.port.project import OWN
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 IMPORTED = ("JP60", "JP61", "JP62")
 """The prefixes of these rules' codes."""
+_VERSIONS = frozenset({"importlib.metadata.version", "importlib.metadata.distribution"})
+"""Functions that ask for an installed distribution, and fail without it."""
 
 
 def is_foreign(dotted: str, file: PythonFile) -> bool:
@@ -68,11 +70,31 @@ def _uses(dotted: str, file: PythonFile) -> Iterable[ast.AST]:
                 yield node
 
 
+def _loaded_by_name(node: ast.AST, file: PythonFile) -> Iterable[tuple[ast.Call, Package]]:
+    """`importlib.import_module("flash_attn")`, `importlib.metadata.version("flash-attn")`."""
+    if not any(name.partition(".")[0] == "importlib" for name in imported(node)):
+        return
+    for call in file.names.found.get(ast.Call, ()):
+        assert isinstance(call, ast.Call)
+        name = file.name(call.func) or ""
+        given = call.args[0] if call.args and name.startswith("importlib.") else None
+        if not isinstance(given, ast.Constant) or not isinstance(given.value, str):
+            continue
+        is_module = name == "importlib.import_module"
+        package = package_of(given.value) if is_module else of_distribution(given.value)
+        is_loaded = is_module or name in _VERSIONS
+        if is_loaded and package is not None and is_foreign(package.module, file):
+            yield call, package
+
+
 def _rule(code: str) -> Rule:
     mine = [p for p in PACKAGES if p.code == code]
     roots = {p.module.partition(".")[0] for p in mine}
 
     def only(node: ast.AST, file: PythonFile) -> Outcomes:
+        for call, package in _loaded_by_name(node, file):
+            if package.code == code:
+                yield from _remark(call, package, file, optional=is_guarded(call, file))
         told: set[Package] = set()
         for dotted in imported(node):
             if dotted.partition(".")[0] not in roots or not is_foreign(dotted, file):
@@ -87,12 +109,15 @@ def _rule(code: str) -> Rule:
         code,
         Words(f"package: {names}", f"第三方包：{names}"),
         (ast.Import, ast.ImportFrom),
-        tuple(sorted(roots)),
+        tuple(sorted(roots | {name for p in mine for name in p.distributions})),
         only,
     )
 
 
 def _named_for_cuda(node: ast.AST, file: PythonFile) -> Outcomes:
+    for call, package in _loaded_by_name(node, file):
+        if package.code == NAMED_FOR_CUDA:
+            yield from _remark(call, package, file, optional=is_guarded(call, file))
     for dotted in imported(node):
         package = package_of(dotted)
         is_own = (file.project.follow(dotted, file.path) or OWN).startswith(OWN)

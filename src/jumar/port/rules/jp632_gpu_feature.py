@@ -11,6 +11,7 @@ from typing import TypeGuard
 from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
+from jumar.port.rules.jp703_compile import COMPILED
 
 BITSANDBYTES = "bitsandbytes"
 QUANTISED = (
@@ -173,14 +174,26 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
     elif node.arg == "attn_implementation":
         if isinstance(node.value, ast.Constant) and node.value.value == FLASH_NAME:
             yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
-    elif node.arg == "gpus_per_node" and not is_off:
-        if isinstance(call, ast.Call) and file.text(call.func).endswith(".update_parameters"):
+    elif node.arg == "gpus_per_node" and not is_off and isinstance(call, ast.Call):
+        if file.text(call.func).endswith(".update_parameters"):
             yield _remark(node, "gpus_per_node", _SUBMITIT, file, Severity.LIMIT)
     elif node.arg == "gpu" and not is_off and isinstance(call, ast.Call):
         if (file.name(call.func) or "").startswith("faiss."):
             yield _remark(node, "faiss: gpu", _FAISS, file, Severity.LIMIT)
+    elif node.arg == "dynamo_backend" and _compiles(node, call, file):
+        yield _remark(node, "dynamo_backend", COMPILED, file, Severity.LIMIT)
     elif node.arg == "use_flash_attention_2" and not is_off:
         yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
+
+
+def _compiles(node: ast.keyword, call: ast.AST | None, file: PythonFile) -> bool:
+    """Whether accelerate is told to compile with torch's default backend."""
+    said = node.value.value if isinstance(node.value, ast.Constant) else "inductor"
+    return (
+        isinstance(call, ast.Call)
+        and (file.name(call.func) or "").startswith("accelerate.")
+        and str(said).lower() == "inductor"
+    )
 
 
 def _is_own_call(call: ast.Call, file: PythonFile) -> bool:
@@ -217,6 +230,8 @@ RULE = Rule(
         "_32bit",
         "paged_lion",
         "gpus_per_node",
+        "slurm_gpus",
+        "dynamo_backend",
     ),
     check,
 )
