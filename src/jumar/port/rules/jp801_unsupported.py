@@ -38,7 +38,10 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if _only_asked(node, file):
         return
     if _FLOAT8.fullmatch(name) and file.options.chip != _WITH_FLOAT8:
-        if not isinstance(parent, (ast.Compare, ast.Dict, ast.List, ast.Tuple, ast.Set)):
+        # A variable that holds the type was reported where it got it.
+        is_asked = isinstance(parent, ast.Call) and file.name(parent.func) == "torch.finfo"
+        is_listed = isinstance(parent, (ast.Compare, ast.Dict, ast.List, ast.Tuple, ast.Set))
+        if isinstance(node, ast.Attribute) and not is_asked and not is_listed:
             yield _float8(node, name, file)
         return
     yield from report(node, name, file)
