@@ -3,6 +3,7 @@
 Modules are parsed only when a name is followed into them, and only their top level is read."""
 
 import ast
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,15 @@ MAX_KEPT_TREES = 60
 _MAX_KEPT_BYTES = 4_000_000
 """Python text whose surfaces are kept; their definitions take about 30 times as much memory."""
 
+_LIGHTNING = re.compile(
+    rb"\b(?:import|from)[ \t]+(?:pytorch_)?lightning|[\"'](?:pytorch_)?lightning\."
+)
+_SET_ON_CUDA = re.compile(
+    rb"\btorch\.cuda\.(\w+)[ \t]*=[^=]|\bsetattr\(\s*torch\.cuda\s*,\s*[\"'](\w+)"
+)
+_BACKEND = re.compile(rb"(?:[\"'.]|--)([A-Za-z_-]*backend)\b(?!\(|[\"']\]\s*=[^=])")
+"""A setting by its name in a string or as an attribute, unless it is only written."""
+
 
 @dataclass(slots=True)
 class Surface:
@@ -41,6 +51,12 @@ class Project:
         self._tops = tops(self._files)
         self.cuda_classes: frozenset[str] = frozenset()
         """Classes of the repository that define a `cuda` method themselves; see `look_around`."""
+        self.uses_lightning = True
+        """Whether a module imports Lightning; see `look_around`."""
+        self.backends_read: frozenset[str] | None = None
+        """Names of settings for a backend that modules read; see `look_around`."""
+        self.set_on_cuda: frozenset[str] = frozenset()
+        """Names that the repository itself adds to `torch.cuda`; see `look_around`."""
         self._homes: Homes | None = None
         self.own_modules = OwnModules(self._files)
         self.pins: dict[str, Newest] = {}
@@ -53,14 +69,22 @@ class Project:
     def look_around(self) -> None:
         """Record what rules must know about all files before the first one is ported."""
         found: set[str] = set()
+        backends: set[str] = set()
+        added: set[str] = set()
+        self.uses_lightning = False
         for path in self._files:
             try:
                 data = (self._root / path).read_bytes()
+                self.uses_lightning = self.uses_lightning or _LIGHTNING.search(data) is not None
+                backends |= {m[1].decode().replace("-", "_") for m in _BACKEND.finditer(data)}
+                added |= {(m[1] or m[2]).decode() for m in _SET_ON_CUDA.finditer(data)}
                 if b"def cuda(" in data:
                     found |= _definers_of_cuda(ast.parse(data))
             except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
         self.cuda_classes = frozenset(found)
+        self.backends_read = frozenset(backends)
+        self.set_on_cuda = frozenset(added)
 
     def take_tree(self, path: str, text: str) -> ast.Module | None:
         """The tree of a module that was parsed earlier; each is handed out once."""

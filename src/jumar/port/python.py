@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,7 +23,7 @@ from jumar.port.context import PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
 from jumar.port.options import Options
-from jumar.port.packages import imported
+from jumar.port.packages import ROOTS, imported
 from jumar.port.parsing import ASYNC, OLD_ASYNC, TYPOGRAPHIC, Parsed, parse, sound
 from jumar.port.project import Project
 from jumar.port.records import (
@@ -45,14 +46,18 @@ from jumar.port.source import Source
 TRACES = re.compile(
     rb"torch|cuda|CUDA|nccl|NCCL|mindspore|tensorflow|nvidia|pynvml|cupy|triton|apex|deepspeed|"
     rb"flash[-_]att|xformers|bitsandbytes|BitsAndBytes|load_in_|faiss|lightning|detectron2|"
-    rb"gpus_per_node|num_gpus|use_gpu|get_gpu_ids|MULTI_GPU|DataParallel|[\"']GPU[\"']"
+    rb"gpus_per_node|num_gpus|use_gpu|get_gpu_ids|MULTI_GPU|DataParallel|[\"']GPU[\"']|"
+    rb"\b(?:import|from)[ \t]+(?:" + "|".join(ROOTS).encode() + rb")\b"
 )
 """A Python file without any of these is never parsed."""
 _NEVER_REACHED = frozenset({"JP203", "JP701", "JP705", "JP706", "JP707"})
 """What is not worth a report where only CUDA gets: the check above is reported instead (JP709)."""
 _REPLACING = frozenset({"JP303", "JP631"})
 """Rules that replace the imports of CUDA-only packages."""
-_ALWAYS = frozenset({ast.Attribute, ast.ImportFrom, ast.Import})
+_NEW_SYNTAX = (3, 12)
+_GENERIC = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+\w+\[|\s*type\s+\w+(?:\[.*\])?\s*=")
+_FEATURE = "JP632"
+_ALWAYS = frozenset({ast.Call, ast.Attribute, ast.ImportFrom, ast.Import})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +144,20 @@ def _port(
     silenced = suppress.lines(source.text)
     file.replaced = frozenset(_replaced(file, rules))
     for_cuda = guards.reported(file)
+    beside_npus = branches.left_alone(file)
     known = [
-        *branches.left_alone(file), *scripted.left_alone(file), *replaced_functions.left_alone(file), *guards.left_alone(file)
-    ]  # fmt: skip
+        *beside_npus,
+        *scripted.left_alone(file),
+        *replaced_functions.left_alone(file),
+        *guards.left_alone(file),
+    ]
     for code, outcome in _ask(file, rules):
         if suppress.silences(silenced, code, source, outcome):
             continue
         if isinstance(outcome, Proposal):
             if not _within(outcome, known):
                 proposals.append((code, outcome))
-        elif code not in _NEVER_REACHED or not _within(outcome, for_cuda):
+        elif not _is_never_reached(code, outcome, for_cuda, beside_npus):
             remarks.append((code, outcome))
     accepted = edits.accept(proposals)
     # Once an import is replaced, its package needs no report.
@@ -170,6 +179,8 @@ def _port(
         remarks.append(_unlisted(helped))
     changes = [_change(source, one) for one in accepted]
     changes += [_insertion(source, piece) for piece, _ in added]
+    if _is_for_xpus(file):
+        remarks = [(c, replace(r, severity=Severity.INFO, effort=Effort.NONE)) for c, r in remarks]
     found = (finding(source, code, remark) for code, remark in remarks)
     return PortedText(
         text,
@@ -190,6 +201,23 @@ def _replaced(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[str]:
                     yield from imported(node)
 
 
+def _is_for_xpus(file: PythonFile) -> bool:
+    """Whether a module is part of support for Intel's cards, which nothing else imports."""
+    return any(part in ("ipex", "xpu") for part in Path(file.path).with_suffix("").parts)
+
+
+def _is_never_reached(
+    code: str,
+    outcome: Remark,
+    for_cuda: list[tuple[int, int]],
+    beside_npus: list[tuple[int, int]],
+) -> bool:
+    """Whether NPUs never get to the place of a remark."""
+    if code in _NEVER_REACHED and _within(outcome, for_cuda):
+        return True
+    return code in (*_NEVER_REACHED, _FEATURE) and _within(outcome, beside_npus)
+
+
 def _within(outcome: Proposal | Remark, spans: list[tuple[int, int]]) -> bool:
     return any(start <= outcome.start and outcome.end <= end for start, end in spans)
 
@@ -200,14 +228,22 @@ def _once(one: Finding) -> tuple[str, int, str]:
 
 
 def _once_a_package(remarks: Iterable[tuple[str, Remark]]) -> list[tuple[str, Remark]]:
-    """A package is reported where it is first imported; other imports add nothing new."""
-    first: dict[tuple[str, str], int] = {}
+    """A package is reported where it is first imported without a way around it."""
     remarks = list(remarks)
+    first: dict[tuple[str, str], tuple[bool, int]] = {}
     for code, remark in remarks:
         if code.startswith(IMPORTED):
-            key = code, remark.subject
-            first[key] = min(remark.start, first.get(key, remark.start))
-    return [(code, r) for code, r in remarks if first.get((code, r.subject), r.start) == r.start]
+            key, place = (code, remark.subject), _importance(remark)
+            first[key] = min(place, first.get(key, place))
+    return [
+        (code, r)
+        for code, r in remarks
+        if first.get((code, r.subject), _importance(r)) == _importance(r)
+    ]
+
+
+def _importance(remark: Remark) -> tuple[bool, int]:
+    return remark.severity is Severity.INFO, remark.start
 
 
 def _helpers(
@@ -283,14 +319,36 @@ def _unreadable(source: Source, error: Exception, options: Options) -> PortedTex
         Effort.MINUTES,
         Kind.FILE,
         "syntax",
-        Words(f"Python 3 cannot parse this file: {why}", f"Python 3 无法解析该文件：{why}"),
-        Words(
-            "The file was copied unchanged; fix it, or ignore this if it is a template or Python 2.",
-            "文件已原样复制；请修正语法，若是模板或 Python 2 代码可忽略。",
-        ),
+        *_words_of_unreadable(why, source.line_text(line)),
     )
     wanted = options.wants("JP001")
     return PortedText(source.text, findings=(finding(source, "JP001", remark),) if wanted else ())
+
+
+def _words_of_unreadable(why: str, line: str) -> tuple[Words, Words]:
+    here = "{}.{}".format(*sys.version_info)
+    if sys.version_info < _NEW_SYNTAX and (why.startswith("f-string") or _GENERIC.match(line)):
+        newer = "{}.{}".format(*_NEW_SYNTAX)
+        return (
+            Words(
+                f"Python {here} cannot parse this file: {why}. "
+                f"Quotes nested in f-strings and type parameters need Python {newer}.",
+                f"Python {here} 无法解析该文件：{why}。f-string 内嵌套引号与类型参数需要 Python {newer}。",
+            ),
+            Words(
+                f"the file was copied unchanged; run jumar port with Python {newer} or later",
+                f"文件已原样复制；请用 Python {newer} 及以上版本运行 jumar port",
+            ),
+        )
+    return (
+        Words(
+            f"Python {here} cannot parse this file: {why}", f"Python {here} 无法解析该文件：{why}"
+        ),
+        Words(
+            "the file was copied unchanged; fix it, or ignore this if it is a template or Python 2",
+            "文件已原样复制；请修正语法，若是模板或 Python 2 代码可忽略",
+        ),
+    )
 
 
 def _old_word(text: str) -> Remark:

@@ -4,6 +4,7 @@
 `CUDAGraph`, whose name differs between the two."""
 
 import ast
+import re
 
 from jumar.port.context import PythonFile
 from jumar.port.npu_api import HISTORY, HISTORY_ARGUMENTS, RENAMED, SAME_NAME, TENSOR_TYPES, way_out
@@ -12,6 +13,8 @@ from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp206_nvtx_range import is_plain_range
 
 _ELSEWHERE = frozenset({"amp", "OutOfMemoryError", "DoubleTensor", "*"})
+_OF_OBJECTS = {"cuda_stream": "npu_stream", "_share_cuda_": "_share_npu_"}
+"""Members of streams and storages by CUDA's names, and the plug-in's."""
 _NOT_API = ("_", "__")
 
 
@@ -31,13 +34,17 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _attribute(node: ast.Attribute, file: PythonFile) -> Outcomes:
+    if not isinstance(node.ctx, ast.Load):
+        return
     head, _, member = (file.name(node) or "").rpartition(".")
     if head == "torch.cuda.memory" and member == HISTORY and is_old_history(file.parent(node)):
         yield _history(node, file)
-    elif head == "torch.cuda" and isinstance(node.ctx, ast.Load) and not is_hint(node, file):
+    elif head == "torch.cuda" and not is_hint(node, file):
         used = file.parent(node)
         if used is None or not is_plain_range(file.parent(used), file):
             yield from _report(node, member, file)
+    elif node.attr in _OF_OBJECTS:
+        yield from _of_object(node, file)
 
 
 def is_old_history(call: ast.AST | None) -> bool:
@@ -67,6 +74,28 @@ def _history(node: ast.Attribute, file: PythonFile) -> Remark:
     )
 
 
+def _of_object(node: ast.Attribute, file: PythonFile) -> Outcomes:
+    """A member of a stream or a storage, unless the file sets such a name itself."""
+    call = file.parent(node)
+    is_called = isinstance(call, ast.Call) and call.func is node
+    if is_called is not node.attr.endswith("_") or re.search(
+        rf"\.{node.attr}\s*=[^=]|def {node.attr}\b", file.source.text
+    ):
+        return
+    other = _OF_OBJECTS[node.attr]
+    yield file.remark(
+        node,
+        node.attr,
+        Words(
+            f"On NPUs, {node.attr} is called {other}.", f"NPU 上与 {node.attr} 对应的是 {other}。"
+        ),
+        Words(f"use {other} on NPUs", f"在 NPU 上请使用 {other}"),
+        severity=Severity.WORK,
+        effort=Effort.MINUTES,
+        kind=Kind.UNSUPPORTED,
+    )
+
+
 def is_hint(node: ast.AST, file: PythonFile) -> bool:
     """Whether a name is part of a type annotation, where every torch has it."""
     child = node
@@ -83,6 +112,8 @@ def is_hint(node: ast.AST, file: PythonFile) -> bool:
 
 def _report(node: ast.AST, member: str, file: PythonFile) -> Outcomes:
     if member in SAME_NAME or member in TENSOR_TYPES or member in _ELSEWHERE:
+        return
+    if member in file.project.set_on_cuda:
         return
     if member.startswith(_NOT_API) or (member in RENAMED and file.options.npu_only):
         return
