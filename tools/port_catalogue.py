@@ -91,12 +91,19 @@ def states(table: Path) -> None:
     sys.stdout.write("\n".join(sorted(rows)) + "\n")
 
 
+DEPRECATED = {"torch": {"has_cuda", "has_cudnn", "has_mkldnn", "has_mps", "set_vital"}}
+"""Names that `dir` does not list: the module's `__getattr__` still has them."""
+
+
 def names() -> None:
     """Print, a module a line, its public functions and classes, then what else it holds."""
     for dotted in MODULES:
         module = importlib.import_module(dotted)
-        public = sorted(n for n in dir(module) if not n.startswith("_"))
-        called = [n for n in public if _is_api(getattr(module, n, None))]
+        public = sorted(
+            {n for n in dir(module) if not n.startswith("_")} | DEPRECATED.get(dotted, set())
+        )
+        listed = set(dir(module))
+        called = [n for n in public if n in listed and _is_api(getattr(module, n, None))]
         other = [n for n in public if n not in set(called)]
         sys.stdout.write(f"{dotted}\t{' '.join(called)}\t{' '.join(other)}\n")
 

@@ -70,6 +70,17 @@ def test_porting_twice_is_porting_once(line: str) -> None:
         assert port_text(once, Options(mode=mode)).text == once
 
 
+@pytest.mark.parametrize("mode", Mode)
+def test_a_port_that_is_ported_again_still_reports_the_cards_generation(mode: Mode) -> None:
+    asks = [case for case in (read(line) for line, _ in lines()) if "JP701" in case.npu_findings]
+    assert len(asks) > 5
+    for case in asks:
+        once = port_text(HEAD + case.before + "\n", Options(mode=mode))
+        again = port_text(once.text, Options(mode=mode))
+        codes = [[f.code for f in result.findings] for result in (once, again)]
+        assert codes[0].count("JP701") == codes[1].count("JP701"), once.text
+
+
 def test_the_corpus_is_large_and_half_of_it_is_left_alone() -> None:
     every = [read(line) for line, _ in lines()]
     untouched = [c for c in every if c.before == c.portable == c.npu]

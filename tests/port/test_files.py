@@ -400,12 +400,15 @@ def test_cells_with_magic_are_code_shell_or_told() -> None:
         "%%writefile net.py\ny.cuda()",
         "pip install cuda-thing\n",
     ]
-    assert [f.source for f in result.findings] == ["%%writefile net.py", "pip install cuda-thing"]
+    assert [f.source for f in result.findings] == [
+        "cell 5, line 1: %%writefile net.py",
+        "cell 6, line 1: pip install cuda-thing",
+    ]
     portable, result = notebook.port(text, ANY, "n.ipynb", Project(Path(), []))
     assert "%env CUDA_VISIBLE_DEVICES=1\n%env ASCEND_RT_VISIBLE_DEVICES=1\n" in [
         "".join(c["source"][:2]) for c in json.loads(portable)["cells"]
     ]
-    assert "%run t.py --device cuda" in [f.source for f in result.findings]
+    assert "cell 4, line 2: %run t.py --device cuda" in [f.source for f in result.findings]
     assert _port_book(portable, ANY) == portable
 
 
@@ -442,11 +445,31 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("apt-get install -y nvidia-docker2", ""),
         ("    --gres=gpu:${GPUS_PER_NODE} \\", "--gres=gpu"),
         ("cmd=nvidia-docker", "docker --gpus"),
-        ("conda install pytorch cudatoolkit=10.2 -c pytorch", "install"),
-        ("pip install torch==2.1.0+cu118", "install"),
+        ("conda install pytorch cudatoolkit=10.2 -c pytorch", "torch"),
+        ("pip install torch==2.1.0+cu118", "torch"),
         ("pip install torch", ""),
-        ("pip3 install .[dali] --extra-index-url https://x.nvidia.com/compute", "install"),
-        ("conda install -c nvidia/label/cuda-11.4.0 cuda-nvcc", "install"),
+        ("pip3 install .[dali] --extra-index-url https://x.nvidia.com/compute", "CUDA build"),
+        ("conda install -c nvidia/label/cuda-11.4.0 cuda-nvcc", "cuda-nvcc"),
+        ("conda install nvidia/label/cuda-12.1::cuda-nvcc", "cuda-nvcc"),
+        ("conda create -n x pytorch pytorch-cuda=12.1 -c pytorch -c nvidia", "torch"),
+        ("pip install xformers --index-url https://x/whl/cu124", "xformers"),
+        ("pip install https://x/y/mamba_ssm-2.2+cu12torch2.3-cp310-linux.whl", "mamba-ssm"),
+        ("uv pip install onnxruntime-gpu", "onnxruntime-gpu"),
+        ("pip install paddlepaddle-gpu==3.0", "paddlepaddle-gpu"),
+        ("pip install -U git+https://x.com/Dao-AILab/flash-attention.git@v2", "flash_attn"),
+        ("pip install git+https://x.com/state-spaces/mamba", "mamba_ssm"),
+        ("pip install git+https://x.com/Ascend/apex", ""),
+        ("pip install git+https://x.com/pytorch/pytorch", ""),
+        ("pip install git+https://x.com/me/mine.git", ""),
+        ("docker container run -it --gpus all image", "docker --gpus"),
+        ("docker run -it \\\n  --gpus all \\\n  image", "docker --gpus"),
+        ("pip install \\\n  einops \\\n  flash-attn", "flash-attn"),
+        ("apptainer exec --nv image.sif python train.py", "apptainer --nv"),
+        ("singularity run --bind /data image.sif python train.py", ""),
+        ("nsys profile -t nvtx python train.py", "nsys"),
+        ("trtexec --onnx=model.onnx", "trtexec"),
+        ("lightning run model --accelerator=cuda --devices=2 t.py", "accelerator: gpu"),
+        ("lightning run model --accelerator=cpu t.py", ""),
         ("conda install -c nvidia-fans numpy", ""),
         ("GPUS_PER_NODE=$SLURM_GPUS_ON_NODE", "SLURM_GPUS"),
         ("torchrun --nproc_per_node=${SLURM_GPUS_PER_NODE} train.py", "SLURM_GPUS"),
@@ -460,9 +483,9 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("pip install -r xformers.txt; cd triton", ""),
         ("pip install -r triton/runner/requirements.txt", ""),
         ("# pip install xformers", ""),
-        ("pip install 'colbert-ai[torch,faiss-gpu]'", "install"),
+        ("pip install 'colbert-ai[torch,faiss-gpu]'", "faiss-gpu"),
         ("pip install faiss-cpu", ""),
-        ("pip install torch --index-url https://x/whl/nightly/cu126", "install"),
+        ("pip install torch --index-url https://x/whl/nightly/cu126", "torch"),
         ("  --optim paged_adamw_32bit \\", "bitsandbytes: optim"),
         ("  --optim adamw_torch \\", ""),
         ("python t.py --load_in_4bit --lr 1", "bitsandbytes: load_in"),
@@ -529,10 +552,143 @@ def test_documents_quote_commands_and_ask_for_cards() -> None:
 def test_commands_of_a_notebook_ask_for_cards_too() -> None:
     text = _book("import torch\n!nvidia-smi -L")
     _, ported = notebook.port(text, ANY, "n.ipynb", Project(Path(), []))
-    assert [(f.line, f.subject) for f in ported.findings] == [(2, "nvidia-smi")]
+    assert [(f.subject, f.source) for f in ported.findings] == [
+        ("nvidia-smi", "cell 2, line 2: !nvidia-smi -L")
+    ]
+
+
+def test_each_install_gets_the_advice_of_its_package() -> None:
+    advice = {
+        "pip install onnxruntime-gpu": "install onnxruntime-cann",
+        "pip install faiss-gpu": "install faiss-cpu",
+        "pip install torch==2.1+cu121 torchvision": "install the CPU build of torch and the matching torch_npu",
+        "conda install cuda-toolkit": "remove it: CANN takes the place of CUDA's libraries",
+    }
+    for line, expected in advice.items():
+        _, edits = shell.port(f"{line}\n", ANY)
+        assert [f.advice.en for f in edits.findings] == [expected]
+
+
+def test_fences_quotes_and_spans_of_documents_are_read() -> None:
+    text = (
+        "```powershell\n$env:CUDA_VISIBLE_DEVICES=0\npip install flash-attn\n```\n"
+        "> ```bash\n> pip install xformers\n> ```\n"
+        "First run `pip install apex` once; `apex` is a package.\n"
+    )
+    ported, edits = document.port(text, ANY)
+    assert ported == text
+    assert [(f.line, f.subject) for f in edits.findings] == [
+        (3, "flash-attn"),
+        (6, "xformers"),
+        (8, "apex"),
+    ]
+
+
+def test_images_and_their_settings_are_told(tmp_path: Path) -> None:
+    files = {
+        "Dockerfile": "FROM python:3.11\nENV NVIDIA_VISIBLE_DEVICES=all\nRUN pip install \\\n  flash-attn\n",
+        "image.def": "Bootstrap: docker\nFrom: nvcr.io/nvidia/pytorch:24.01-py3\n",
+        "cog.yaml": 'build:\n  gpu: true\n  cuda: "11.8"\n',
+        "compose.yaml": "services:\n  a:\n    environment:\n      - NVIDIA_VISIBLE_DEVICES=all\n",
+        "pyproject-gpu.toml": '[project]\ndependencies = ["flash-attn"]\n',
+        "requirements.txt": "git+https://x.com/Dao-AILab/flash-attention.git\nonnxruntime-gpu==1.18\n",
+        "other.yaml": "gpu: true\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    told = {
+        r.path: [(f.line, f.subject) for f in r.findings]
+        for r in port_tree(tmp_path, Options()).results
+    }
+    assert told == {
+        "Dockerfile": [(2, "NVIDIA_VISIBLE_DEVICES"), (3, "flash-attn")],
+        "image.def": [(2, "nvcr.io/nvidia/pytorch:24.01-py3")],
+        "cog.yaml": [(2, "gpu"), (3, "cuda")],
+        "compose.yaml": [(4, "NVIDIA_VISIBLE_DEVICES")],
+        "pyproject-gpu.toml": [(2, "flash-attn")],
+        "requirements.txt": [(1, "flash_attn"), (2, "onnxruntime-gpu")],
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("x = 1\n", [("a.yaml", "backend: nccl", "info")]),
+        ("config['backend'] = 'gloo'\n", [("a.yaml", "backend: nccl", "info")]),
+        ("start(config['backend'])\n", [("a.yaml", "backend: nccl", "work")]),
+        (
+            "import lightning\nstart(args.backend)\n",
+            [("a.yaml", "accelerator: gpu", "work"), ("a.yaml", "backend: nccl", "work")],
+        ),
+    ],
+)
+def test_a_setting_is_judged_by_the_code_that_reads_it(
+    tmp_path: Path, code: str, expected: list[tuple[str, str, str]]
+) -> None:
+    (tmp_path / "train.py").write_text(code)
+    (tmp_path / "a.yaml").write_text("accelerator: cuda\nbackend: nccl\n")
+    assert [
+        (r.path, f.subject, str(f.severity))
+        for r in port_tree(tmp_path, Options()).results
+        for f in r.findings
+    ] == expected
 
 
 def test_lists_of_conda_are_known_by_their_names() -> None:
     names = ("environment.yml", "docker/env.yaml", "conda.yml", "settings.yml")
     kinds = [kind_of(name) for name in names]
     assert kinds == [FileKind.REQUIREMENTS] * 3 + [FileKind.CONFIG]
+
+
+def test_places_in_a_notebook_are_those_of_the_file_and_name_the_cell() -> None:
+    cells: list[dict[str, object]] = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# CUDA\n"]},
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": ["import torch\n", "x = 1"]},
+        {
+            "cell_type": "code",
+            "metadata": {},
+            "outputs": [],
+            "source": ["import cupy\n", "\n", "!nvidia-smi\n", "m = m.cuda()"],
+        },
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": ["CUDA Version: 12.1 |"]},
+    ]
+    text = json.dumps({"cells": cells, "nbformat": 4}, indent=1)
+    _, ported = notebook.port(text, ANY, "n.ipynb", Project(Path(), []))
+    lines = text.split("\n")
+    places = {f.subject: (f.source.partition(":")[0], lines[f.line - 1]) for f in ported.findings}
+    assert places["cupy"][0] == "cell 3, line 1"
+    assert "import cupy" in places["cupy"][1]
+    assert places["nvidia-smi"][0] == "cell 3, line 3"
+    assert "!nvidia-smi" in places["nvidia-smi"][1]
+    assert places["notebook"][0] == "cell 4, line 1"
+    assert "CUDA Version" in places["notebook"][1]
+    assert {str(f.severity) for f in ported.findings if f.subject == "notebook"} == {"info"}
+    assert any(
+        "m = m.cuda()" in lines[c.line - 1] for c in ported.changes if c.before == "m.cuda()"
+    )
+
+
+def test_a_text_for_a_newer_python_is_told_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jumar.port.python._NEW_SYNTAX", (9, 0))
+    found = port_text('import torch\nx = f"{torch.cuda(}"\n').findings
+    assert [f.advice.en for f in found] == [
+        "the file was copied unchanged; run jumar port with Python 9.0 or later"
+    ]
+    found = port_text("import torch\nprint torch.cuda\n").findings
+    assert "Python 2" in found[0].advice.en
+
+
+def test_what_the_repository_adds_to_cuda_and_support_for_xpus(tmp_path: Path) -> None:
+    (tmp_path / "ipex").mkdir()
+    (tmp_path / "ipex/hijacks.py").write_text("import torch\nimport cupy\n")
+    (tmp_path / "add.py").write_text("import torch\ntorch.cuda.my_name = 1\n")
+    (tmp_path / "use.py").write_text("import torch\ntorch.cuda.my_name\ntorch.cuda.cudart()\n")
+    told = [
+        (r.path, f.subject, str(f.severity))
+        for r in port_tree(tmp_path, Options()).results
+        for f in r.findings
+    ]
+    assert told == [
+        ("ipex/hijacks.py", "cupy", "info"),
+        ("use.py", "torch.cuda.cudart", "work"),
+    ]

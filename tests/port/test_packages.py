@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jumar.port import Options, port_tree
+from jumar.port import Options, port_text, port_tree
 from jumar.port.cuda_packages import PACKAGES, TABLE
 from jumar.port.packages import of_distribution, package_of
 from jumar.port.report.summary import make
@@ -204,3 +204,113 @@ def test_work_in_tests_alone_does_not_make_a_port_need_work(tmp_path: Path) -> N
     # An evaluation script of this name is no test.
     (tmp_path / "test_net.py").write_text("import torch\nimport pycuda\n")
     assert make(port_tree(tmp_path, Options()), 0.1).work_outside_tests == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "import bitsandbytes as bnb\nbnb.optim.AdamW8bit(p)\n",
+            [(3, "work", "bitsandbytes.optim")],
+        ),
+        (
+            "import bitsandbytes\nbitsandbytes.adam.Adam8bit(p)\n",
+            [(3, "work", "bitsandbytes.adam")],
+        ),
+        (
+            "import bitsandbytes as bnb\nbnb.nn.Linear8bitLt(8, 8)\n",
+            [(3, "limit", "bitsandbytes.nn")],
+        ),
+        ("import bitsandbytes as bnb\n", [(2, "limit", "bitsandbytes")]),
+        (
+            "import bitsandbytes as bnb\nbnb.nn.Linear4bit(8, 8)\nbnb.optim.Lion8bit(p)\n",
+            [(3, "limit", "bitsandbytes.nn"), (4, "work", "bitsandbytes.optim")],
+        ),
+        (
+            "try:\n    from apex.contrib import x\nexcept ImportError:\n    x = None\n"
+            "from apex.normalization import MixedFusedLayerNorm\n",
+            [(6, "limit", "apex")],
+        ),
+        (
+            "from flash_attn.layers.rotary import apply_rotary_emb\n"
+            "from flash_attn.ops.triton.layer_norm import RMSNorm\n",
+            [
+                (2, "work", "flash_attn.layers.rotary"),
+                (3, "work", "flash_attn.ops.triton.layer_norm"),
+            ],
+        ),
+        (
+            "import xformers.profiler\nfrom xformers.ops import SwiGLU\n",
+            [(2, "work", "xformers.profiler"), (3, "work", "xformers.ops")],
+        ),
+    ],
+)
+def test_what_a_file_uses_of_a_package_decides(
+    text: str, expected: list[tuple[int, str, str]]
+) -> None:
+    found = port_text(f"import torch\n{text}").findings
+    assert [(f.line, str(f.severity), f.subject) for f in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("handler", "rest", "severity"),
+    [
+        ("print('install it')", "scan(x)", "work"),
+        ("pass", "def f(x):\n    return scan(x)", "work"),
+        ("raise", "scan(x)", "work"),
+        ("scan = None", "scan(x)", "info"),
+        ("from mine import scan", "scan(x)", "info"),
+        ("pass", "if 'scan' in globals():\n    scan(x)", "info"),
+        ("print('slower')", "run(x)", "info"),
+        ("HAS_SCAN = False", "if HAS_SCAN:\n    scan(x)", "info"),
+    ],
+)
+def test_a_script_runs_without_a_package_only_if_it_has_another_way(
+    handler: str, rest: str, severity: str
+) -> None:
+    text = (
+        "import torch\ntry:\n    from mamba_ssm.ops import scan\n"
+        f"except ModuleNotFoundError:\n    {handler}\n{rest}\n"
+    )
+    assert [str(f.severity) for f in port_text(text).findings] == [severity]
+
+
+def test_a_file_without_torch_is_read_for_every_package_of_the_table(tmp_path: Path) -> None:
+    (tmp_path / "engine.py").write_text("import tensorrt as trt\n")
+    (tmp_path / "text.py").write_text("from faster_whisper import WhisperModel\n")
+    (tmp_path / "own.py").write_text("import arrays\nfrom flask import x\n")
+    assert {subject for _, subject, _ in findings(tmp_path)} == {"tensorrt", "faster_whisper"}
+
+
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        ({"requirements.txt": "numpy\ntorch==1.13.1\n"}, ("requirements.txt", 2, "--torch 1.13")),
+        ({"requirements.txt": "torch>=1.13\n"}, None),
+        ({"requirements.txt": "torch\n"}, None),
+        ({"requirements.txt": "torch>=2.0,<2.5\n"}, ("requirements.txt", 1, "--torch 2.4")),
+        ({"requirements.txt": "torch==2.1\n", "setup.cfg": "x = torch>=2\n"}, None),
+        ({"Dockerfile": "FROM pytorch/pytorch:2.4.1-cuda12\n"}, ("Dockerfile", 1, "--torch 2.4")),
+        ({"environment.yml": "dependencies:\n  - pytorch=1.12\n"}, ("environment.yml", 2, "1.12")),
+        ({"requirements.txt": "torchvision==0.15\n"}, None),
+    ],
+)
+def test_a_pin_that_is_too_old_for_the_port_is_told_once(
+    tmp_path: Path, files: dict[str, str], line: tuple[str, int, str] | None
+) -> None:
+    (tmp_path / "train.py").write_text("import torch\nm = net.cuda()\nd = torch.device('cuda')\n")
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    told = [
+        (r.path, f.line, f.advice.en)
+        for r in port_tree(tmp_path, Options()).results
+        for f in r.findings
+        if f.subject == "torch" and "torch.accelerator" in f.why.en
+    ]
+    if line is None:
+        assert told == []
+    else:
+        assert [one[:2] for one in told] == [line[:2]]
+        assert line[2] in told[0][2]
+    older = port_tree(tmp_path, Options(torch=(1, 13))).results
+    assert not any("torch.accelerator" in f.why.en for r in older for f in r.findings)

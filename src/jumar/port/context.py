@@ -17,9 +17,6 @@ from jumar.port.source import Source
 # Before 3.12, the parser guesses where the parts of an f-string are.
 _EXACT_IN_F_STRINGS = sys.version_info >= (3, 12)
 
-
-OLD_ASYNC = "Async"
-"""How the tree spells an argument called `async`, which no longer parses."""
 _READ_SETTINGS = frozenset({"mmcv", "mmengine"})
 """Packages that settings written in Python may import."""
 _TORCH = re.compile(r"\btorch\.\w|\.cuda\(")
@@ -43,6 +40,8 @@ class PythonFile:
     """How this file writes torch and the prelude's names."""
     answers: dict[tuple[str, str], bool] = field(default_factory=dict[tuple[str, str], bool])
     """Questions about the whole file that several nodes ask, with their answers."""
+    replaced: frozenset[str] = frozenset()
+    """Names of CUDA-only packages whose imports this port replaces."""
     guards: dict[ast.AST, Guard] | None = None
     """The checks for CUDA that stay, once they are known (`guards.py`)."""
     _is_configuration: bool | None = None

@@ -10,6 +10,13 @@ from dataclasses import dataclass, field
 
 from jumar.port import literals
 from jumar.port.context import PythonFile
+from jumar.port.cuda_questions import (
+    NONE_ON_NPUS,
+    PROPERTIES,
+    asked_property,
+    before_port,
+    cuda_function,
+)
 from jumar.port.npu_api import SAME_NAME, TENSOR_TYPES
 from jumar.port.packages import imported, package_of
 from jumar.port.project import OWN
@@ -26,8 +33,15 @@ _TELLS_NOTHING = frozenset(
     }
 )  # fmt: skip
 """Functions of `torch.cuda` that code for CUDA alone calls as well."""
-_PORTED_PACKAGES = frozenset({"flash_attn", "xformers", "apex"})
-"""Their imports are replaced, so what uses them runs on NPUs."""
+_REPLACEABLE = frozenset({"flash_attn", "xformers", "apex"})
+"""Packages whose imports are replaced where possible; what uses them then runs on NPUs."""
+_APEX_KERNELS = re.compile(r"apex\.(?:contrib\.|.*(?:Function|FN)(?:\.|$))")
+"""Parts of apex that call its compiled extensions; its optimizers and amp have a build for NPUs."""
+_CUDA_TEXTS = re.compile(
+    r".*\.cuh?|nvidia-smi|(?:CUDA|Tensorrt|NvTensorRTRTX)ExecutionProvider|\w+_(?:nvenc|cuvid)"
+)
+"""Texts that name a source file, a program or a provider of NVIDIA's."""
+_COMPILED = frozenset({"_C", "_ext"})
 _BUILD_OPTIONS = frozenset({"extra_cuda_cflags", "cuda_sources"})
 _HARMLESS = re.compile(
     r"is_\w+_available|print|log|debug|info|warning|warn|error|exception|write|len|str|int|float|bool"
@@ -69,7 +83,7 @@ class Facts:
 class _Reader:
     """How names are read in the file at hand, or in another one of the repository."""
 
-    name: Callable[[ast.AST], str | None]
+    name: Callable[[ast.AST], str]
     file: PythonFile
     elsewhere: bool = False
 
@@ -78,14 +92,14 @@ def facts(nodes: Iterable[ast.AST], file: PythonFile) -> Facts:
     """What the code of some nodes does."""
     found = Facts()
     for node in nodes:
-        _read(node, _Reader(file.name, file), found, 0)
+        _read(node, _Reader(lambda one: cuda_function(one, file), file), found, 0)
     return found
 
 
 def _read(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> None:
     """Read a statement or an expression, part by part."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        found.cuda += [n for n in imported(node) if _is_of_cuda(n)]
+        found.cuda += [n for n in imported(node) if _is_of_cuda(n, reader)]
         return
     parts = [c for c in ast.iter_child_nodes(node) if isinstance(c, (ast.stmt, ast.ExceptHandler))]
     if isinstance(node, (ast.With, ast.AsyncWith, ast.For, ast.While, ast.If, ast.Try, *_DEFINES)):
@@ -109,10 +123,12 @@ def _read_simple(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> Non
     calls: list[ast.Call] = []
     for one in ast.walk(node):
         if isinstance(one, (ast.Name, ast.Attribute)):
-            name = reader.name(one) or ""
-            if _is_of_cuda(name):
+            name = reader.name(one)
+            if _is_of_cuda(name, reader):
                 about.append(name)
                 found.builds |= name.startswith(_BUILDERS)
+            elif _asks_for_generation(one, reader):
+                about.append(f"get_device_properties().{getattr(one, 'attr', '')}")
             found.switches |= _is_switch(name, reader)
             found.portable |= _is_portable(name)
         elif isinstance(one, ast.Call):
@@ -124,9 +140,7 @@ def _read_simple(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> Non
             about.append(one.arg or "")
             found.builds = True
     is_switch = any(
-        _is_switch(reader.name(n) or "", reader)
-        for n in ast.walk(node)
-        if isinstance(n, ast.Attribute)
+        _is_switch(reader.name(n), reader) for n in ast.walk(node) if isinstance(n, ast.Attribute)
     )
     unknown = [call for call in calls if not _is_followed(call, reader, found, about, hops)]
     if not about and not is_switch:
@@ -138,7 +152,7 @@ def _read_text(
     node: ast.Constant | ast.JoinedStr, reader: _Reader, found: Facts, about: list[str]
 ) -> None:
     text = node.value if isinstance(node, ast.Constant) else ""
-    if isinstance(text, str) and (text.endswith((".cu", ".cuh")) or text == "nvidia-smi"):
+    if isinstance(text, str) and _CUDA_TEXTS.fullmatch(text):
         about.append(text)
     if reader.elsewhere:
         found.portable |= isinstance(text, str) and text.startswith("cuda")
@@ -164,6 +178,11 @@ def _is_followed(
         about.append("triton")
         found.kernels = True
         return True
+    kernel = _kernel_called(call, reader)
+    if kernel:
+        about.append(kernel)
+        found.kernels = True
+        return True
     called = _function_called(call.func, reader)
     if called is None or hops >= _MOST_HOPS:
         return False
@@ -184,9 +203,39 @@ def _is_followed(
     return False
 
 
+def _asks_for_generation(node: ast.Name | ast.Attribute, reader: _Reader) -> bool:
+    """Whether this is `get_device_properties(0).major`; other files' variables are not followed."""
+    if not reader.elsewhere:
+        return asked_property(node, reader.file) in NONE_ON_NPUS
+    asked = node.value if isinstance(node, ast.Attribute) and node.attr in NONE_ON_NPUS else None
+    return isinstance(asked, ast.Call) and reader.name(asked.func) == PROPERTIES
+
+
+def _kernel_called(call: ast.Call, reader: _Reader) -> str:
+    """What is compiled for CUDA and run by a call: `_C.run(x)`, `FusedFunction.apply(x)`."""
+    name = reader.name(call.func) or _kept_in_self(call.func, reader)
+    compiled = not _COMPILED.isdisjoint(name.split(".")) or name.partition(".")[0] in _REPLACEABLE
+    runs = compiled or name.endswith(".apply")
+    return name if runs and _is_of_cuda(name, reader) else ""
+
+
+def _kept_in_self(called: ast.expr, reader: _Reader) -> str:
+    """The name behind `self.function.apply`, where the class sets `self.function`."""
+    holder = called.value if isinstance(called, ast.Attribute) else None
+    if reader.elsewhere or not isinstance(holder, ast.Attribute):
+        return ""
+    owner = reader.file.enclosing_class(called)
+    wanted = ast.unparse(holder)
+    for node in ast.walk(owner) if owner is not None and wanted.startswith("self.") else ():
+        if isinstance(node, ast.Assign) and any(ast.unparse(t) == wanted for t in node.targets):
+            value = reader.name(node.value)
+            return f"{value}.{getattr(called, 'attr', '')}" if value else ""
+    return ""
+
+
 def _is_harmless(call: ast.Call, reader: _Reader) -> bool:
     method = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    name = reader.name(call.func) or ""
+    name = reader.name(call.func)
     asks = name.startswith("torch.cuda.") and method in _TELLS_NOTHING
     return asks or _HARMLESS.fullmatch(method) is not None
 
@@ -206,7 +255,7 @@ def _is_kernel(node: ast.expr, reader: _Reader) -> bool:
     """Whether this is the `kernel` of `kernel[grid](…)`, written in triton."""
     called = _function_called(node, reader)
     return called is not None and any(
-        (called[1].name(part) or "").startswith("triton.")
+        called[1].name(part).startswith("triton.")
         for decorator in called[0].decorator_list
         for part in ast.walk(decorator)
     )
@@ -219,12 +268,14 @@ def _function_called(called: ast.expr, reader: _Reader) -> tuple[FunctionDef, _R
         for bound in file.names.values(called.id, file.scope(called)):
             if isinstance(bound, FunctionDef):
                 return bound, reader
-    name = reader.name(called) or ""
+    name = reader.name(called)
     bound = file.project.definition(name)
     if not isinstance(bound, FunctionDef):
         return None
     module = name[len(OWN) :].partition(OWN)[0]
-    return bound, _Reader(lambda node: file.project.name_in(module, node), file, elsewhere=True)
+    return bound, _Reader(
+        lambda node: before_port(node, file.project.name_in(module, node)), file, elsewhere=True
+    )
 
 
 def _is_switch(name: str, reader: _Reader) -> bool:
@@ -233,7 +284,7 @@ def _is_switch(name: str, reader: _Reader) -> bool:
     return activity or name.startswith(_SWITCHES)
 
 
-def _is_of_cuda(name: str) -> bool:
+def _is_of_cuda(name: str, reader: _Reader) -> bool:
     if name in _VERSIONS or name.startswith(_BUILDERS):
         return True
     if name.startswith("torch.cuda."):
@@ -244,15 +295,19 @@ def _is_of_cuda(name: str) -> bool:
         return member in _DESPITE_SAME_NAME or not known
     if not name or name.startswith(("torch.", OWN)):
         return False
-    if not {"_C", "_ext"}.isdisjoint(name.split(".")):
+    if not _COMPILED.isdisjoint(name.split(".")):
         return True
+    if name.partition(".")[0] in _REPLACEABLE and _is_replaced(name, reader):
+        return False
     package = package_of(name)
     known = None if package is None else package.facts()
-    return (
-        known is not None
-        and known.severity is Severity.WORK
-        and name.partition(".")[0] not in _PORTED_PACKAGES
-    )
+    needs_work = known is not None and known.severity is Severity.WORK
+    return needs_work or _APEX_KERNELS.match(name) is not None
+
+
+def _is_replaced(name: str, reader: _Reader) -> bool:
+    """Whether a name no longer comes from its package; elsewhere in the repository it may."""
+    return reader.elsewhere or any(f"{name}.".startswith(f"{n}.") for n in reader.file.replaced)
 
 
 def _is_portable(name: str) -> bool:

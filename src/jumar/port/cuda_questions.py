@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from jumar.port.context import PythonFile
 from jumar.port.cuda_packages import Package
 from jumar.port.packages import NAMED_FOR_CUDA, imported, package_of
+from jumar.port.prelude import DEVICE_MODULE
 
 _BUILDS = re.compile(r"\b(?:CUDAExtension|create_extension|BuildExtension)\b")
 _GPU_NAMED = re.compile(r"cuda|gpu", re.IGNORECASE)
@@ -20,6 +21,13 @@ _COMPILERS = frozenset(
 )
 _PACKAGE_QUESTION = re.compile(r"is_(?P<module>[a-z0-9_]+?)(?:_\d+)?_available")
 CAPABILITY = "torch.cuda.get_device_capability"
+PROPERTIES = "torch.cuda.get_device_properties"
+NONE_ON_NPUS = frozenset(
+    {"major", "minor", "warp_size", "gcnArchName", "regs_per_multiprocessor",
+     "max_threads_per_multi_processor"}
+)  # fmt: skip
+"""Members of a device's properties that are None for an NPU."""
+_DEVICE_MODULES = frozenset({DEVICE_MODULE, f"{DEVICE_MODULE}_"})
 QUESTIONS = frozenset({"is_available", "get_device_capability"})
 """The functions of `torch.cuda` that may be such a check."""
 _SHORT_NAMES = {"bnb": "bitsandbytes"}
@@ -46,6 +54,32 @@ def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
 def asked_with_package(node: ast.AST, file: PythonFile) -> bool:
     """Whether the same condition also checks for a package without an NPU counterpart."""
     return any(_asks_for_package(part, file) for part in _asked_together(node, file))
+
+
+def asked_property(node: ast.AST, file: PythonFile) -> str:
+    """The member of a device's properties that an expression reads, directly or from a variable."""
+    if not isinstance(node, ast.Attribute):
+        return ""
+    owner: object = node.value
+    if isinstance(owner, ast.Name):
+        bound = file.names.values(owner.id, file.scope(owner))
+        owner = next((b for b in bound if isinstance(b, ast.Call)), None)
+    asked = isinstance(owner, ast.Call) and cuda_function(owner.func, file) == PROPERTIES
+    return node.attr if asked else ""
+
+
+def cuda_function(node: ast.AST, file: PythonFile) -> str:
+    """The dotted name of an expression, with the functions of `torch.cuda` that it had before."""
+    return before_port(node, file.name(node))
+
+
+def before_port(node: ast.AST, name: str | None) -> str:
+    """What an expression with this name was called before the code was ported, if it was."""
+    if name is not None and name.startswith("torch.npu."):
+        return name.replace("npu", "cuda", 1)
+    if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in _DEVICE_MODULES:
+        return f"torch.cuda.{node.attr}"
+    return name or ""
 
 
 def asks_for_generation(node: ast.AST, file: PythonFile) -> bool:

@@ -5,60 +5,30 @@ import re
 from enum import Enum, auto
 
 from jumar.port.context import PythonFile
+from jumar.port.device_names import (
+    NAMED_DEVICE,
+    OBJECT_ARGUMENTS,
+    OTHER_DEVICES,
+    TEXT_ARGUMENTS,
+    is_device_name,
+)
 from jumar.port.labels import PLATFORMS, beside, is_label, name_called
 
-_NAMED_DEVICE = re.compile(r"device|(?:^|_)dev$|^map_location$|^accelerator_type$", re.IGNORECASE)
-_NOT_DEVICE = re.compile(
-    r"visible|device_(?:count|num|order|maps|ids?|list|index|module|platform|backend|vendor)|num_device",
-    re.IGNORECASE,
-)
 _TOLD_DEVICE = re.compile(r"\bdevice\b", re.IGNORECASE)
 _OPTION_MAKERS = ("add_argument", "option", "add_option", "Option", "Argument", "Field", "field")
-_LOGGERS = frozenset(
-    [
-        "print",
-        "debug",
-        "info",
-        "warning",
-        "warn",
-        "error",
-        "exception",
-        "critical",
-        "log",
-        "write",
-        "format_help",
-    ]
-)
+_TAKE_PROSE = frozenset(
+    {
+        "print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "write",
+        "format_help", "replace", "split", "strip", "lstrip", "rstrip", "find", "index", "count",
+        "startswith", "endswith", "match", "get",
+    }
+)  # fmt: skip
+"""Functions and methods whose arguments are texts of any kind."""
 _FOREIGN = frozenset({"ctranslate2", "faster_whisper", "jax", "onnxruntime", "tensorflow", "tvm"})
 """Packages with their own devices; none of them knows torch's NPU names."""
+_LOOKUPS = frozenset({"get", "getenv", "pop", "setdefault", "getattr"})
 _ALLOWED = re.compile(r"allowed|supported|valid|known|choices|available|options", re.IGNORECASE)
 _OF_A_VENDOR = re.compile(r"nvidia|amd|rocm", re.IGNORECASE)
-OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "npu", "meta", "hpu", "mlu", "tpu"})
-
-TEXT_ARGUMENTS = {
-    "torch.device": 0,
-    "torch.autocast": 0,
-    "torch.amp.autocast": 0,
-    "torch.amp.autocast_mode.autocast": 0,
-    "torch.amp.GradScaler": 0,
-    "torch.GradScaler": 0,
-    "torch.is_autocast_enabled": 0,
-    "torch.set_autocast_enabled": 0,
-    "torch.get_autocast_dtype": 0,
-    "torch.set_autocast_dtype": 0,
-    "torch.distributed.init_device_mesh": 0,
-    "torch.distributed.device_mesh.init_device_mesh": 0,
-    "torch.distributed.DeviceMesh": 0,
-    "torch.distributed.device_mesh.DeviceMesh": 0,
-}
-OBJECT_ARGUMENTS = {
-    "torch.load": 1,
-    "torch.Generator": 0,
-    "torch.Stream": 0,
-    "torch.Event": 0,
-    "torch.set_default_device": 0,
-    "torch.distributed.get_default_backend_for_device": 0,
-}
 
 
 class Role(Enum):
@@ -71,11 +41,6 @@ class Role(Enum):
     COMPARED = auto()
     CHOICE = auto()
     """one of the values that are allowed"""
-
-
-def is_device_name(name: str) -> bool:
-    """Whether a variable, parameter or key of this name holds a device."""
-    return bool(_NAMED_DEVICE.search(name)) and not _NOT_DEVICE.search(name)
 
 
 def role(node: ast.expr, file: PythonFile, *, certain: bool) -> Role | None:
@@ -140,7 +105,7 @@ def _method_argument(
 ) -> Role | None:
     if method.attr in ("to", "cuda", "to_empty") and call.args[0] is node:
         return Role.OBJECT
-    if method.attr == "startswith" and is_device(method.value, file):
+    if method.attr == "startswith" and _holds_device(method.value, file):
         return Role.COMPARED
     if method.attr in ("assertEqual", "assertEquals"):
         others = (other for other in call.args[:2] if other is not node)
@@ -160,9 +125,17 @@ def _chosen(called: ast.expr, file: PythonFile) -> str:
 
 def _is_fallback(call: ast.Call, position: int) -> bool:
     """Whether an argument is the default of `get("device", …)`."""
-    called = name_called(call)
-    key = 1 if called == "getattr" else 0
-    if called not in ("get", "getenv", "pop", "setdefault", "getattr") or position != key + 1:
+    return position == _place_of_key(call) + 1 and _looks_up_device(call)
+
+
+def _place_of_key(call: ast.Call) -> int:
+    return 1 if name_called(call) == "getattr" else 0
+
+
+def _looks_up_device(call: ast.Call) -> bool:
+    """Whether this is `config.get("device")`, `os.getenv("DEVICE", "cuda")` or the like."""
+    key = _place_of_key(call)
+    if name_called(call) not in _LOOKUPS or len(call.args) <= key:
         return False
     named = call.args[key]
     return isinstance(named, ast.Constant) and is_device_name(str(named.value))
@@ -294,14 +267,33 @@ def _matched(pattern: ast.MatchValue, file: PythonFile) -> bool:
     holder = file.parent(pattern)
     holder = file.parent(holder) if isinstance(holder, ast.MatchOr) else holder
     match = file.parent(holder) if isinstance(holder, ast.match_case) else None
-    return isinstance(match, ast.Match) and is_device(match.subject, file)
+    return isinstance(match, ast.Match) and _holds_device(match.subject, file)
 
 
 def _compared(node: ast.expr, compare: ast.Compare | ast.MatchValue, file: PythonFile) -> bool:
     if isinstance(compare, ast.MatchValue):
         return _matched(compare, file)
     others = [o for o in (compare.left, *compare.comparators) if o is not node]
-    return any(is_device(other, file) for other in others) and not _tells_vendor(compare, file)
+    return any(_holds_device(o, file) for o in others) and not _tells_vendor(compare, file)
+
+
+def _holds_device(node: ast.expr, file: PythonFile) -> bool:
+    """Whether a value is a device by its name, or a variable whose value is ported as one."""
+    if is_device(node, file) or not isinstance(node, ast.Name):
+        return is_device(node, file)
+    bound = file.names.values(node.id, file.scope(node))
+    return any(
+        _looks_up_device(value) if isinstance(value, ast.Call) else _chooses_device(value)
+        for value in bound
+    ) or (any(map(_names_cuda, bound)) and _flows(node, file))
+
+
+def _chooses_device(value: object) -> bool:
+    return isinstance(value, (ast.IfExp, ast.BoolOp)) and _beside_cpu(value)
+
+
+def _names_cuda(value: object) -> bool:
+    return isinstance(value, ast.Constant) and str(value.value).startswith("cuda")
 
 
 def _tells_vendor(compare: ast.Compare, file: PythonFile) -> bool:
@@ -353,7 +345,7 @@ def _in_named_list(
                  if isinstance(t, (ast.Name, ast.Attribute))), "")  # fmt: skip
     if not isinstance(holder, ast.Set) and not _ALLOWED.search(name):
         return Role.TEXT
-    return Role.CHOICE if _NAMED_DEVICE.search(name) else None
+    return Role.CHOICE if NAMED_DEVICE.search(name) else None
 
 
 def _types_device(literal: ast.Subscript, file: PythonFile) -> bool:
@@ -404,24 +396,14 @@ def _call_yields_device(node: ast.Call, file: PythonFile) -> bool:
     if isinstance(node.func, ast.Attribute):
         if node.func.attr in ("lower", "strip", "split", "upper"):
             return is_device(node.func.value, file)
-        return node.func.attr in ("get_device", "device")
-    return file.name(node.func) == "torch.device"
+        if node.func.attr in ("get_device", "device"):
+            return True
+    return file.name(node.func) == "torch.device" or _looks_up_device(node)
 
 
 def _is_prose(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> bool:
     if isinstance(parent, ast.Call):
-        called = name_called(parent)
-        of_text = called in (
-            "replace",
-            "split",
-            "strip",
-            "lstrip",
-            "rstrip",
-            "find",
-            "index",
-            "count",
-        )
-        return called in _LOGGERS or of_text or called in ("startswith", "endswith", "match", "get")
+        return name_called(parent) in _TAKE_PROSE
     if isinstance(parent, ast.Dict):
         return node in parent.keys
     return isinstance(

@@ -3,20 +3,28 @@
 import re
 from dataclasses import dataclass, replace
 
-from jumar.port.packages import base_name, of_distribution
+from jumar.port.cuda_packages import Package
+from jumar.port.packages import base_name, of_distribution, of_source, plain
 from jumar.port.records import Effort, Severity, Words
 from jumar.port.versions import newest
 
 CODE = "JP506"
-_NAME = re.compile(r"^\s*-?\s*[\"']?(?P<name>[A-Za-z0-9][\w.-]*)")
-_CUDA_BUILD = re.compile(
-    r"\+cu\d+|/whl/(?:\w+/)?cu\d+|^\s*-?\s*(?:nvidia-[\w-]+-cu\d+|cudatoolkit|pytorch-cuda)\b"
+_NAME = re.compile(r"^\s*-?\s*[\"']?(?:[\w./-]+::)?(?P<name>[A-Za-z0-9][\w.-]*)(?!\w*:)")
+_WHEEL = re.compile(r"/(?P<name>[A-Za-z0-9_.]+?)-\d[^/\s]*\.whl\b")
+_REPOSITORY = re.compile(
+    r"://[\w.@-]+/(?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?(?=[@#/\s\"']|$)"
 )
-_GPU_BUILD = re.compile(
-    r"^\s*-?\s*[\"']?(?P<name>(?:onnxruntime|tensorflow|faiss|paddlepaddle|mindspore|dgl)-(?:gpu|cu\d+))"
+_ADDRESS = re.compile(r"^\s*(?:-e\s+|-\s*)?[\"']?(?:git\+)?(?:https?|ssh|git)://")
+_CUDA_BUILD = re.compile(r"\+cu\d+|/whl/(?:\w+/)?cu\d+")
+_CUDA_LIBRARY = re.compile(
+    r"nvidia-[\w-]+-cu\d+|cuda-?toolkit|pytorch-cuda|cuda(?:-(?:nvcc|cudart|runtime|libraries|compiler|cccl)"
+    r"(?:-dev)?)?|cudnn|nccl"
 )
+_TORCH = frozenset({"torch", "torchvision", "torchaudio", "pytorch"})
 _MARKER = re.compile(r"[;@#]")
 """What follows the versions: a condition, an address, a comment."""
+_VENDOR = "Ascend"
+"""The owner of the builds for NPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,32 +37,93 @@ class Tied:
     severity: Severity
     effort: Effort
 
+    @property
+    def is_library(self) -> bool:
+        """Whether this is one of CUDA's own libraries."""
+        return self.advice is _LIBRARY
+
     def when_optional(self) -> "Tied":
         """The same for an optional requirement."""
         return replace(self, severity=Severity.INFO, effort=Effort.NONE)
 
 
+def _cuda_build(subject: str, advice: Words) -> Tied:
+    why = Words("This asks for a CUDA build.", "该依赖指定了 CUDA 版本。")
+    return Tied(subject, why, advice, Severity.LIMIT, Effort.MINUTES)
+
+
+TORCH_BUILD = _cuda_build(
+    "torch",
+    Words(
+        "install the CPU build of torch and the matching torch_npu",
+        "请安装 CPU 版 torch 及与之匹配的 torch_npu",
+    ),
+)
+OTHER_BUILD = _cuda_build(
+    "CUDA build", Words("install a build without CUDA", "请安装不含 CUDA 的版本")
+)
+_LIBRARY = Words(
+    "remove it: CANN takes the place of CUDA's libraries", "请删除：NPU 上由 CANN 代替 CUDA 库"
+)
+_GPU_BUILDS = {
+    "onnxruntime": Words("install onnxruntime-cann", "请安装 onnxruntime-cann"),
+    "faiss": Words("install faiss-cpu", "请安装 faiss-cpu"),
+    "paddlepaddle": Words(
+        "install paddlepaddle and paddle-custom-npu", "请安装 paddlepaddle 与 paddle-custom-npu"
+    ),
+    "tensorflow": Words(
+        "install the CPU build of tensorflow and Ascend's adapter for it",
+        "请安装 CPU 版 tensorflow 与昇腾 TF Adapter",
+    ),
+    "mindspore": Words("install mindspore, which supports NPUs", "请安装支持 NPU 的 mindspore"),
+}
+"""Packages whose build for GPUs is a distribution of its own, `-gpu`."""
+
+
 def tied(requirement: str) -> Tied | None:
     """What to report about one requirement; None for most."""
-    match = _NAME.match(requirement)
-    name = match["name"].lower() if match else ""
-    package = of_distribution(name)
+    name, versions = _named(requirement)
+    package = of_distribution(name) or _of_repository(requirement)
     if package is not None:
-        versions = _MARKER.split(requirement[match.end() :] if match else "")[0]
         facts = package.facts(newest(versions))
         if facts is None:
             return None
-        found = Tied(base_name(name), facts.why, facts.advice, facts.severity, facts.effort)
+        subject = base_name(name) if of_distribution(name) else package.module.partition(".")[0]
+        found = Tied(subject, facts.why, facts.advice, facts.severity, facts.effort)
         return found.when_optional() if package.installs_anywhere else found
-    if _CUDA_BUILD.search(requirement) or _GPU_BUILD.match(requirement):
-        return Tied(
-            name or requirement.strip(),
-            Words("This asks for a CUDA build.", "该依赖指定了 CUDA 版本。"),
-            Words(
-                "install the CPU build with torch_npu, or remove the line",
-                "请安装 CPU 版本并配合 torch_npu，或删除该行",
-            ),
-            Severity.LIMIT,
-            Effort.MINUTES,
+    build = re.sub(r"-(?:gpu|cu\d+)$", "", name)
+    if build != name and build in _GPU_BUILDS:
+        return _cuda_build(name, _GPU_BUILDS[build])
+    if _CUDA_LIBRARY.fullmatch(name):
+        return _cuda_build(name, _LIBRARY)
+    if _CUDA_BUILD.search(requirement):
+        # A line of its own may only name an index of wheels.
+        is_for_torch = name in _TORCH or name in ("", "index-url", "extra-index-url", "find-links")
+        return replace(
+            TORCH_BUILD if is_for_torch else OTHER_BUILD, subject=name or requirement.strip()
         )
     return None
+
+
+def is_torch(requirement: str) -> bool:
+    """Whether a requirement asks for torch itself or the packages that are built with it."""
+    return _named(requirement)[0] in _TORCH
+
+
+def _named(requirement: str) -> tuple[str, str]:
+    """The distribution that a requirement asks for, and its versions."""
+    if _ADDRESS.match(requirement):
+        wheel = _WHEEL.search(requirement)
+        return (plain(wheel["name"]), "") if wheel is not None else ("", "")
+    match = _NAME.match(requirement)
+    if match is None:
+        return "", ""
+    return match["name"].lower(), _MARKER.split(requirement[match.end() :])[0]
+
+
+def _of_repository(requirement: str) -> Package | None:
+    """The package that a requirement takes from its repository: `git+https://…/flash-attention`."""
+    found = _REPOSITORY.search(requirement) if _ADDRESS.match(requirement) else None
+    if found is None or found["owner"] == _VENDOR:
+        return None
+    return of_distribution(found["name"]) or of_source(f"{found['owner']}/{found['name']}")

@@ -47,6 +47,11 @@ def kept(file: PythonFile) -> dict[ast.AST, Guard]:
 
 def left_alone(file: PythonFile) -> list[tuple[int, int]]:
     """The spans of code behind checks that stay."""
+    return [span for guard in kept(file).values() for span in guard.spans]
+
+
+def reported(file: PythonFile) -> list[tuple[int, int]]:
+    """Those of them whose check is reported, which covers what is behind it."""
     return [span for guard in kept(file).values() if guard.reason for span in guard.spans]
 
 
@@ -71,20 +76,34 @@ def _questions(file: PythonFile) -> Iterator[tuple[ast.AST, bool]]:
             yield node, not isinstance(holder.ops[0], (ast.NotEq, ast.NotIn))
 
 
-def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
-    asked = question
+def behind(question: ast.AST, file: PythonFile) -> list[ast.AST]:
+    """What runs only if a check for CUDA says yes."""
+    guarded = _behind(question, True, file)
+    return [*guarded.conditions, *guarded.code]
+
+
+def leaves(branch: ast.If) -> bool:
+    """Whether nothing after a branch runs once it is taken."""
+    return isinstance(branch.body[-1], _LEAVES)
+
+
+def _behind(question: ast.AST, yes: bool, file: PythonFile) -> Guarded:
+    guarded = Guarded()
     holder = file.parent(question)
     if isinstance(holder, ast.Compare) or (
         isinstance(holder, ast.Call) and holder.func is question
     ):
-        asked = holder
-    elif not isinstance(question, ast.Attribute) or question.attr != "is_cuda":
-        return None
-    if isinstance(asked, ast.Call) and is_about_cuda(question, file):
+        _follow(holder, yes, file, guarded, 0)
+    elif isinstance(question, ast.Attribute) and question.attr == "is_cuda":
+        _follow(question, yes, file, guarded, 0)
+    return guarded
+
+
+def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
+    if isinstance(file.parent(question), ast.Call) and is_about_cuda(question, file):
         # Such a check stays anyway, and what it is about is reported.
         return None
-    guarded = Guarded()
-    _follow(asked, yes, file, guarded, 0)
+    guarded = _behind(question, yes, file)
     if not guarded.conditions and not guarded.code:
         return None
     asked_too = facts(guarded.conditions, file)
@@ -150,7 +169,7 @@ def _branch(
         found.code += branch.body
     else:
         found.code += branch.orelse
-        if isinstance(branch.body[-1], _LEAVES):
+        if leaves(branch):
             found.code += _rest(branch, file)
 
 

@@ -6,8 +6,9 @@ package's name is where scripts start, even if it has an `__init__.py`."""
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from jumar.port import distribution_lists
@@ -58,6 +59,7 @@ class Homes:
     def __init__(self, root: Path, files: frozenset[str]) -> None:
         self._root = root
         self._files = files
+        self._tops = tops(files)
         self._listed = distribution_lists.read(root, files)
         self._imports = {path: tuple(_imports(self._bytes(path))) for path in sorted(files)}
         self._imported: set[str] = set()
@@ -67,7 +69,7 @@ class Homes:
 
     def of(self, path: str) -> Home:
         """The home for one file."""
-        folder = str(PurePosixPath(path).parent)
+        folder = folder_of(path)
         if path not in self._files:
             # A notebook, which runs in its own folder.
             return self._beside(folder)
@@ -87,15 +89,15 @@ class Homes:
 
     def _packages(self, path: str, *, is_relative: bool) -> list[str]:
         """The folders of the package that holds a file, the outermost first."""
-        folder = PurePosixPath(path).parent
+        folder = folder_of(path)
         chain: list[str] = []
-        while str(folder) != "." and (
+        while folder != "." and (
             f"{folder}/__init__.py" in self._files
-            or str(folder) in self._listed.packages
+            or folder in self._listed.packages
             or (is_relative and not chain)
         ):
-            chain.insert(0, str(folder))
-            folder = folder.parent
+            chain.insert(0, folder)
+            folder = folder_of(folder)
         return chain
 
     def _is_script(self, path: str) -> bool:
@@ -121,7 +123,7 @@ class Homes:
     def _look_at_imports(self) -> None:
         known_as_package: set[str] = set()
         for path, imports in self._imports.items():
-            folder = str(PurePosixPath(path).parent)
+            folder = folder_of(path)
             for one in imports:
                 found = self._target(one, path)
                 if one.level:
@@ -138,14 +140,14 @@ class Homes:
 
     def _target(self, one: _Import, path: str) -> str | None:
         """The file of the repository that an import reaches."""
-        folder = PurePosixPath(path).parent
+        stem = one.dotted.replace(".", "/")
+        above = upwards(folder_of(path))
         if one.level:
-            above = (folder, *folder.parents)
-            return _at(above[min(one.level, len(above)) - 1], one.dotted, self._files)
-        if one.dotted.partition(".")[0] in sys.stdlib_module_names:
+            return at(above[min(one.level, len(above)) - 1], stem, self._files)
+        top = stem.partition("/")[0]
+        if top in sys.stdlib_module_names or top not in self._tops:
             return None
-        bases = (folder, *folder.parents)
-        return next((f for base in bases if (f := _at(base, one.dotted, self._files))), None)
+        return next((f for base in above if (f := at(base, stem, self._files))), None)
 
     def _bytes(self, path: str) -> bytes:
         try:
@@ -155,16 +157,36 @@ class Homes:
             return b""
 
 
-def _at(folder: PurePosixPath, dotted: str, files: frozenset[str]) -> str | None:
-    stem = str(folder / dotted.replace(".", "/"))
-    return next((f for f in (f"{stem}.py", f"{stem}/__init__.py") if f in files), None)
+def tops(files: Iterable[str]) -> frozenset[str]:
+    """What an import of one of the repository's own modules can start with."""
+    return frozenset(part for path in files for part in path.removesuffix(".py").split("/"))
+
+
+def folder_of(path: str) -> str:
+    """The folder that holds a file or folder of the repository."""
+    return path.rpartition("/")[0] or "."
+
+
+@cache
+def upwards(folder: str) -> tuple[str, ...]:
+    """A folder and those that contain it, up to the repository's own."""
+    return (folder,) if folder == "." else (folder, *upwards(folder_of(folder)))
+
+
+def at(folder: str, stem: str, files: frozenset[str]) -> str | None:
+    """The file of a module below a folder; of the folder itself if the stem is empty."""
+    if folder != ".":
+        stem = f"{folder}/{stem}" if stem else folder
+    for found in (f"{stem}.py", f"{stem}/__init__.py"):
+        if found in files:
+            return found
+    return None
 
 
 def _root_of(found: str, dotted: str) -> str:
     """The folder from which a dotted name leads to a file."""
-    place = PurePosixPath(found)
-    place = place.parent if place.name == "__init__.py" else place.with_suffix("")
-    return "/".join(place.parts[: len(place.parts) - len(dotted.split("."))]) or "."
+    parts = found.removesuffix(".py").removesuffix("/__init__").split("/")
+    return "/".join(parts[: len(parts) - len(dotted.split("."))]) or "."
 
 
 def _imports(data: bytes) -> Iterator[_Import]:

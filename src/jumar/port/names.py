@@ -4,7 +4,7 @@ One walk over the tree records every binding, every parent and the nodes that ru
 is executed; a name that cannot be resolved is None, and rules leave it alone."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from jumar.port.npu_api import SAME_NAME, TENSOR_TYPES
@@ -14,8 +14,12 @@ Bound = str | ast.AST | None
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_LEAVES = frozenset({ast.Load, ast.Store, ast.Del, int, str, type(None)})
-"""Values in a node without children to visit."""
+_OPERATORS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+_LEAVES = frozenset(
+    {ast.Load, ast.Store, ast.Del, int, str, type(None), bool, float}
+    | {kind for operators in _OPERATORS for kind in operators.__subclasses__()}
+)
+"""Values in a node without children to visit, and that rules never look for."""
 MAX_HOPS = 20
 _AMP = frozenset({"autocast", "custom_bwd", "custom_fwd", "GradScaler"})
 OFFERED = {"torch.cuda": SAME_NAME | TENSOR_TYPES, "torch.cuda.amp": _AMP, "torch.amp": _AMP}
@@ -83,8 +87,7 @@ class Names:
     def qualified(self, node: ast.AST, scope: Scope | None = None, hops: int = 0) -> str | None:
         """The dotted name that an expression refers to, such as `torch.cuda.amp`."""
         attributes: list[str] = []
-        while node.__class__ is ast.Attribute:
-            assert isinstance(node, ast.Attribute)
+        while isinstance(node, ast.Attribute):
             attributes.append(node.attr)
             node = node.value
         if not isinstance(node, ast.Name) or hops > MAX_HOPS or not self.may_lead(node.id):
@@ -140,13 +143,16 @@ class Names:
 
     def knows(self, package: str) -> bool:
         """Whether anything in the module refers to a package or a part of it."""
-        dotted = f"{package}."
+        if any(f"{value}.".startswith(f"{package}.") for value in self.imported()):
+            return True
+        return any(self.external(f"{module}.{package}") == package for module in self.stars)
+
+    def imported(self) -> Iterator[str]:
+        """The dotted names that are imported anywhere in the module."""
+        yield from self.stars
         for scope in self.scopes.values():
             for bound in scope.names.values():
-                for value in bound:
-                    if isinstance(value, str) and (value == package or value.startswith(dotted)):
-                        return True
-        return any(self.external(f"{module}.{package}") == package for module in self.stars)
+                yield from (value for value in bound if isinstance(value, str))
 
     def values(self, name: str, scope: Scope) -> list[Bound]:
         """Everything that a name was ever bound to in the scope that holds it."""
@@ -174,7 +180,7 @@ def collect(tree: ast.Module, package: str, wanted: frozenset[type[ast.AST]]) ->
             if kind in _LEAVES:
                 continue
             for child in value if kind is list else (value,):
-                if not isinstance(child, ast.AST):
+                if child.__class__ in _LEAVES or not isinstance(child, ast.AST):
                     continue
                 parents[child] = node
                 if inner is scope:

@@ -99,6 +99,10 @@ ON_ACCELERATOR = {
 
 POSITIONAL_ONLY = frozenset({"set_device", "synchronize"})
 
+HISTORY = "_record_memory_history"
+"""Recording memory: `torch.cuda.memory` also takes older arguments, which the plug-in does not."""
+HISTORY_ARGUMENTS = frozenset({"enabled", "context", "stacks", "max_entries", "device"})
+
 _NO_COUNTERPART = Words(
     "remove the call, or guard it so that it runs on NVIDIA cards only",
     "请删除该调用，或加判断使其仅在 NVIDIA 卡上执行",

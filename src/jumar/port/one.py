@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from jumar.port import distributions
@@ -9,19 +10,19 @@ from jumar.port.files import config, docker, document, features, notebook, requi
 from jumar.port.files.lines import LineEdits
 from jumar.port.options import Options
 from jumar.port.packages import of_distribution
-from jumar.port.project import Project
+from jumar.port.project import MAX_PYTHON_BYTES, Project
 from jumar.port.python import TRACES, PortedText, port_text
 from jumar.port.records import Effort, FileResult, Finding, Kind, Severity, Words
 from jumar.port.scan import CANNOT_BE_READ, NOT_A_PLAIN_FILE, FileKind, Found
 from jumar.port.source import Source, Undecodable, read
 
-MAX_PYTHON_BYTES = 4_000_000
 MAX_TEXT_BYTES = 1_000_000
 MAX_NOTEBOOK_BYTES = 64_000_000
 """Most of a large notebook is pictures."""
 _LIMITS = {FileKind.CONFIG: MAX_TEXT_BYTES, FileKind.NOTEBOOK: MAX_NOTEBOOK_BYTES}
 _YAML = frozenset({".yml", ".yaml"})
-_MANIFESTS = {"pyproject.toml": requirements.of_project, "setup.cfg": requirements.of_setup}
+_PROJECT_FILE = re.compile(r"pyproject[\w.-]*\.toml")
+_COG = frozenset({"cog.yaml", "cog.yml"})
 _BUILD_SERVERS = re.compile(
     r"\.(?:github|circleci|buildkite|gitlab|travis|woodpecker|drone|gitlab-ci|ci)(?:/|\.ya?ml$)"
     r"|(?:azure-pipelines|appveyor|buildspec|cloudbuild)[\w-]*\.ya?ml$"
@@ -29,7 +30,10 @@ _BUILD_SERVERS = re.compile(
 _IN_CHINESE = {CANNOT_BE_READ: "无法读取", NOT_A_PLAIN_FILE: "不是普通文件"}
 _WIDE_TRACES = re.compile(rb"t\0o\0r\0c\0h|c\0u\0d\0a")
 """The same in UTF-16, which is reported instead of read."""
-_PLAIN_TRACES = re.compile(rb"cuda|CUDA|nccl|NCCL|nvidia|gpu|GPU|lightning|" + features.TRACES)
+_PLAIN_TRACES = re.compile(
+    rb"cuda|CUDA|nccl|NCCL|[Nn]vidia|NVIDIA|gpu|GPU|lightning|install\s|nsys|trtexec|--nv\b|"
+    + features.TRACES
+)
 
 
 def port_file(root: Path, found: Found, options: Options, project: Project) -> FileResult | None:
@@ -65,9 +69,17 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
 def _is_worth_reading(found: Found, data: bytes) -> bool:
     if found.kind in (FileKind.PYTHON, FileKind.NOTEBOOK):
         return TRACES.search(data) is not None or _WIDE_TRACES.search(data) is not None
-    if found.kind is FileKind.REQUIREMENTS or os.path.basename(found.path) in _MANIFESTS:
+    if found.kind is FileKind.REQUIREMENTS or _declared(found) is not None:
         return True
     return _PLAIN_TRACES.search(data) is not None
+
+
+def _declared(found: Found) -> Callable[[str], LineEdits] | None:
+    """What reads the requirements that a packaging file declares."""
+    name = os.path.basename(found.path)
+    if name == "setup.cfg":
+        return requirements.of_setup
+    return requirements.of_project if _PROJECT_FILE.fullmatch(name) else None
 
 
 def _python(found: Found, source: Source, options: Options, project: Project) -> FileResult | None:
@@ -125,10 +137,15 @@ def _plain(found: Found, source: Source, options: Options, project: Project) -> 
     if kind is FileKind.SHELL and options.wants(shell.CODE):
         text, edits = shell.port(text, options)
     elif kind is FileKind.CONFIG and options.wants(config.CODE):
-        text, edits = config.port(
-            text, options, suffix, is_for_builds=_BUILD_SERVERS.match(found.path) is not None
+        around = config.Surroundings(
+            _BUILD_SERVERS.match(found.path) is not None,
+            project.uses_lightning,
+            project.backends_read,
         )
-        declared = _MANIFESTS.get(os.path.basename(found.path))
+        text, edits = config.port(text, options, suffix, around)
+        if os.path.basename(found.path) in _COG and options.wants(docker.CODE):
+            edits.findings += docker.of_cog(source.text).findings
+        declared = _declared(found)
         if declared is not None and options.wants(distributions.CODE):
             edits.findings += declared(source.text).findings
     elif kind is FileKind.DOCUMENT and options.wants(document.CODE):

@@ -28,14 +28,20 @@ def package_of(dotted: str) -> Package | None:
     """The record that an imported name falls under."""
     root = dotted.partition(".")[0]
     for known in _BY_ROOT.get(root, ()):
-        if dotted == known.module or dotted.startswith(f"{known.module}."):
-            return known if not known.only or _has_part(dotted, known.only) else None
+        is_inside = dotted == known.module or dotted.startswith(f"{known.module}.")
+        if is_inside and (not known.only or _has_part(dotted, known.only)):
+            return known
     return _named_for_cuda(root) if _NAMED_FOR_CUDA.search(root) else None
 
 
 def of_distribution(name: str) -> Package | None:
     """The record of what a requirement installs, by the distribution's name."""
     return BY_DISTRIBUTION.get(plain(base_name(name)))
+
+
+def of_source(repository: str) -> Package | None:
+    """The record of what a repository (`owner/name`) builds."""
+    return _BY_SOURCE.get(repository.lower())
 
 
 def base_name(name: str) -> str:
@@ -68,5 +74,14 @@ def _has_part(dotted: str, parts: tuple[str, ...]) -> bool:
 _BY_ROOT: dict[str, list[Package]] = {}
 for _one in PACKAGES:
     _BY_ROOT.setdefault(_one.module.partition(".")[0], []).append(_one)
+ROOTS = tuple(_BY_ROOT)
+"""The top-level packages in the table."""
 BY_DISTRIBUTION = {plain(name): one for one in PACKAGES for name in one.distributions}
 """The rows of the table by the names in requirement lists."""
+_PARTLY = frozenset({"pytorch/pytorch"})
+"""Repositories that also build what is not tied to CUDA."""
+_BY_SOURCE = {
+    one.source.lower(): one
+    for one in sorted(PACKAGES, key=lambda p: (bool(p.distributions), -len(p.module)))
+    if one.source not in _PARTLY
+}

@@ -3,21 +3,35 @@
 Modules are parsed only when a name is followed into them, and only their top level is read."""
 
 import ast
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from jumar.port.homes import Home, Homes
+from jumar.port.homes import Home, Homes, at, folder_of, tops, upwards
 from jumar.port.names import Bound, import_base
 from jumar.port.own_modules import OwnModules
+from jumar.port.parsing import parse
 from jumar.port.source import Undecodable, read
 from jumar.port.versions import Newest
 
 OWN = "::"
 """Marks a name that is defined in the repository itself: `::utils/net.py::Net`."""
-MAX_FOLLOWED_BYTES = 2_000_000
+MAX_PYTHON_BYTES = 4_000_000
+"""Larger files are neither ported nor followed."""
 MAX_KEPT_TREES = 60
 """Trees kept until their file is ported; more would cost too much memory."""
+_MAX_KEPT_BYTES = 4_000_000
+"""Python text whose surfaces are kept; their definitions take about 30 times as much memory."""
+
+_LIGHTNING = re.compile(
+    rb"\b(?:import|from)[ \t]+(?:pytorch_)?lightning|[\"'](?:pytorch_)?lightning\."
+)
+_SET_ON_CUDA = re.compile(
+    rb"\btorch\.cuda\.(\w+)[ \t]*=[^=]|\bsetattr\(\s*torch\.cuda\s*,\s*[\"'](\w+)"
+)
+_BACKEND = re.compile(rb"(?:[\"'.]|--)([A-Za-z_-]*backend)\b(?!\(|[\"']\]\s*=[^=])")
+"""A setting by its name in a string or as an attribute, unless it is only written."""
 
 
 @dataclass(slots=True)
@@ -34,55 +48,74 @@ class Project:
     def __init__(self, root: Path, paths: Iterable[str]) -> None:
         self._root = root
         self._files = frozenset(paths)
-        self._folders = {
-            str(folder) for path in self._files for folder in PurePosixPath(path).parents
-        }
-        self._tops = {PurePosixPath(path).stem for path in self._files} | {
-            PurePosixPath(folder).name for folder in self._folders
-        }
+        self._tops = tops(self._files)
         self.cuda_classes: frozenset[str] = frozenset()
         """Classes of the repository that define a `cuda` method themselves; see `look_around`."""
+        self.uses_lightning = True
+        """Whether a module imports Lightning; see `look_around`."""
+        self.backends_read: frozenset[str] | None = None
+        """Names of settings for a backend that modules read; see `look_around`."""
+        self.set_on_cuda: frozenset[str] = frozenset()
+        """Names that the repository itself adds to `torch.cuda`; see `look_around`."""
         self._homes: Homes | None = None
         self.own_modules = OwnModules(self._files)
         self.pins: dict[str, Newest] = {}
         """The newest versions that requirement lists allow, by top-level module; see `pins.py`."""
         self._surfaces: dict[str, Surface] = {}
         self._trees: dict[str, tuple[str, ast.Module]] = {}
+        self._kept_bytes = 0
         self._found: dict[tuple[str, str], str | None] = {}
 
     def look_around(self) -> None:
         """Record what rules must know about all files before the first one is ported."""
         found: set[str] = set()
+        backends: set[str] = set()
+        added: set[str] = set()
+        self.uses_lightning = False
         for path in self._files:
             try:
                 data = (self._root / path).read_bytes()
+                self.uses_lightning = self.uses_lightning or _LIGHTNING.search(data) is not None
+                backends |= {m[1].decode().replace("-", "_") for m in _BACKEND.finditer(data)}
+                added |= {(m[1] or m[2]).decode() for m in _SET_ON_CUDA.finditer(data)}
                 if b"def cuda(" in data:
                     found |= _definers_of_cuda(ast.parse(data))
             except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
         self.cuda_classes = frozenset(found)
+        self.backends_read = frozenset(backends)
+        self.set_on_cuda = frozenset(added)
 
     def take_tree(self, path: str, text: str) -> ast.Module | None:
         """The tree of a module that was parsed earlier; each is handed out once."""
         kept = self._trees.pop(path, None)
         return kept[1] if kept is not None and kept[0] == text else None
 
-    def learn(self, path: str, tree: ast.Module) -> None:
+    def learn(self, path: str, text: str, tree: ast.Module) -> None:
         """Remember what a module provides while its tree is available."""
         if path in self._files and path not in self._surfaces:
-            surface = self._surfaces[path] = Surface()
-            _top_level(tree.body, surface, self.package_of(path))
+            self._surfaces[path] = self._surface_of(path, text, tree)
+
+    def make_room(self) -> bool:
+        """Forget what modules provide if that takes much memory; it can be read again."""
+        is_full = self._kept_bytes > _MAX_KEPT_BYTES
+        if is_full:
+            self._surfaces.clear()
+            self._trees.clear()
+            self._kept_bytes = 0
+        return is_full
 
     def package_of(self, path: str) -> str:
         """Dotted package of a file, counted from the root of the repository."""
-        folder = PurePosixPath(path).parent
-        return "" if str(folder) == "." else ".".join(folder.parts)
+        folder = folder_of(path)
+        return "" if folder == "." else folder.replace("/", ".")
 
     def home(self, path: str) -> Home:
         """Where a helper module goes that a file imports."""
-        return self._own_homes().of(path)
+        return self.find_homes().of(path)
 
-    def _own_homes(self) -> Homes:
+    def find_homes(self) -> Homes:
+        """Read all imports of the repository, unless this has been done."""
         if self._homes is None:
             self._homes = Homes(self._root, self._files)
         return self._homes
@@ -122,6 +155,12 @@ class Project:
         module, _, name = qualified[len(OWN) :].partition(OWN)
         return self._surface(module).names.get(name) if name else None
 
+    def imports(self, module: str) -> frozenset[str]:
+        """The top-level packages that a module of the repository imports."""
+        surface = self._surface(module)
+        bound = (*surface.stars, *(b for b in surface.names.values() if isinstance(b, str)))
+        return frozenset(dotted.partition(".")[0] for dotted in bound)
+
     def name_in(self, module: str, node: ast.AST) -> str | None:
         """The dotted name that an expression refers to at the top level of another module."""
         surface = self._surface(module)
@@ -134,7 +173,7 @@ class Project:
 
     def _split(self, dotted: str, path: str) -> tuple[str | None, list[str]]:
         parts = dotted.split(".")
-        folder = str(PurePosixPath(path).parent)
+        folder = folder_of(path)
         for size in range(len(parts), 0, -1):
             module = self._find("/".join(parts[:size]), folder)
             if module is not None:
@@ -148,38 +187,40 @@ class Project:
         return self._found[key]
 
     def _search(self, stem: str, folder: str) -> str | None:
-        home = PurePosixPath(folder)
-        for base in (home, *home.parents):
-            prefix = "" if str(base) == "." else f"{base}/"
-            for candidate in (f"{prefix}{stem}.py", f"{prefix}{stem}/__init__.py"):
-                if candidate in self._files and self._starts_imports(str(base)):
-                    return candidate
+        for base in upwards(folder):
+            found = at(base, stem, self._files)
+            if found is not None and self._starts_imports(base):
+                return found
         return None
 
     def _starts_imports(self, folder: str) -> bool:
         """Whether plain imports start in a folder: in a package, `import ray` is not its `ray.py`."""
         is_package = f"{folder}/__init__.py" in self._files
-        return not is_package or folder in self._own_homes().script_roots
+        return not is_package or folder in self.find_homes().script_roots
 
     def _surface(self, path: str) -> Surface:
         if path not in self._surfaces:
-            self._surfaces[path] = Surface()
             self._surfaces[path] = self._read(path)
         return self._surfaces[path]
 
     def _read(self, path: str) -> Surface:
-        surface = Surface()
         try:
             data = (self._root / path).read_bytes()
-            if len(data) <= MAX_FOLLOWED_BYTES:
-                text = read(data, python=True).text
-                tree = ast.parse(text)
-                _top_level(tree.body, surface, self.package_of(path))
-                if len(self._trees) < MAX_KEPT_TREES:
-                    self._trees[path] = text, tree
+            if len(data) > MAX_PYTHON_BYTES:
+                return Surface()
+            text = read(data, python=True).text
+            tree = parse(text)
         except (OSError, Undecodable, SyntaxError, ValueError, RecursionError, MemoryError):
             # Such a file is reported when it is ported; here it just provides no names.
-            return surface
+            return Surface()
+        if tree.clean and len(self._trees) < MAX_KEPT_TREES:
+            self._trees[path] = text, tree.module
+        return self._surface_of(path, text, tree.module)
+
+    def _surface_of(self, path: str, text: str, tree: ast.Module) -> Surface:
+        surface = Surface()
+        _top_level(tree.body, surface, self.package_of(path))
+        self._kept_bytes += len(text)
         return surface
 
 

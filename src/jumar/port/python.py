@@ -2,16 +2,29 @@
 
 import ast
 import re
-import warnings
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
-from jumar.port import branches, edits, guards, helpers, prelude, scripted, suppress
-from jumar.port.context import OLD_ASYNC, PythonFile, Unplaced
+from jumar.port import (
+    branches,
+    edits,
+    frameworks,
+    guards,
+    helpers,
+    prelude,
+    replaced_functions,
+    scripted,
+    suppress,
+)
+from jumar.port.context import PythonFile, Unplaced
 from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
 from jumar.port.options import Options
+from jumar.port.packages import ROOTS, imported
+from jumar.port.parsing import ASYNC, OLD_ASYNC, TYPOGRAPHIC, Parsed, parse, sound
 from jumar.port.project import Project
 from jumar.port.records import (
     ApiUse,
@@ -33,16 +46,18 @@ from jumar.port.source import Source
 TRACES = re.compile(
     rb"torch|cuda|CUDA|nccl|NCCL|mindspore|tensorflow|nvidia|pynvml|cupy|triton|apex|deepspeed|"
     rb"flash[-_]att|xformers|bitsandbytes|BitsAndBytes|load_in_|faiss|lightning|detectron2|"
-    rb"gpus_per_node|num_gpus|use_gpu|get_gpu_ids|MULTI_GPU|DataParallel|[\"']GPU[\"']"
+    rb"gpus_per_node|num_gpus|use_gpu|get_gpu_ids|MULTI_GPU|DataParallel|[\"']GPU[\"']|"
+    rb"\b(?:import|from)[ \t]+(?:" + "|".join(ROOTS).encode() + rb")\b"
 )
 """A Python file without any of these is never parsed."""
-_TYPOGRAPHIC = "“”‘’"
-_QUOTES = str.maketrans(_TYPOGRAPHIC, "\"\"''")
-_ASYNC = re.compile(r"\basync(?=\s*=[^=])")
-"""An argument's name in code for torch 0.3; a keyword since Python 3.7."""
 _NEVER_REACHED = frozenset({"JP203", "JP701", "JP705", "JP706", "JP707"})
 """What is not worth a report where only CUDA gets: the check above is reported instead (JP709)."""
-_ALWAYS = frozenset({ast.Attribute, ast.ImportFrom, ast.Import})
+_REPLACING = frozenset({"JP303", "JP631"})
+"""Rules that replace the imports of CUDA-only packages."""
+_NEW_SYNTAX = (3, 12)
+_GENERIC = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+\w+\[|\s*type\s+\w+(?:\[.*\])?\s*=")
+_FEATURE = "JP632"
+_ALWAYS = frozenset({ast.Call, ast.Attribute, ast.ImportFrom, ast.Import})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,42 +91,22 @@ def port_text(
         tree = Parsed(known, text, clean=True) if known is not None else parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return _unreadable(source, error, options)
-    remarks = [_typographic(source)] if any(char in text for char in _TYPOGRAPHIC) else []
+    remarks = [_typographic(source)] if any(char in text for char in TYPOGRAPHIC) else []
     remarks = [] if tree.clean else remarks
-    project.learn(path, tree.module)
+    project.learn(path, tree.text, tree.module)
     rules = _rules_for(text, options)
     read = source if tree.clean else Source(tree.text, "utf-8")
     file = _open(read, tree.module, path, options, project, rules)
+    replaces = replaced_functions.report(file)
+    if replaces is not None and options.wants("JP203"):
+        remarks.append(("JP203", replaces))
+    other = replaces is not None or frameworks.is_of_another(file)
+    rules = tuple(rule for rule in rules if frameworks.applies(rule.code, is_other=other))
     ported = _port(file, text, rules, remarks)
-    if tree.clean or _ASYNC.search(ported.text) is None or not options.wants("JP001"):
+    if tree.clean or ASYNC.search(ported.text) is None or not options.wants("JP001"):
         return ported
     left = finding(Source(ported.text, "utf-8"), "JP001", _old_word(ported.text))
     return replace(ported, findings=(*ported.findings, left))
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A tree, and whether the text was parsed without repairs."""
-
-    module: ast.Module
-    text: str
-    """The text that was parsed, with the same length as the original."""
-    clean: bool
-
-
-def parse(text: str) -> Parsed:
-    """Parse a text; typographic quotes from word processors are read as plain ones, and
-    arguments called `async` as `Async`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        try:
-            return Parsed(ast.parse(text), text, clean=True)
-        except SyntaxError:
-            mended = _ASYNC.sub(OLD_ASYNC, text.translate(_QUOTES))
-            if mended == text:
-                raise
-            return Parsed(ast.parse(mended), mended, clean=False)
 
 
 def _open(
@@ -129,11 +124,16 @@ def _open(
 
 
 def _rules_for(text: str, options: Options) -> tuple[Rule, ...]:
-    return tuple(
-        rule
-        for rule in (*RULES, *own_rules(options))
-        if options.wants(rule.code) and any(trace in text for trace in rule.traces)
-    )
+    rules, traces = _wanted_rules(options)
+    absent = {trace for trace in traces if trace not in text}
+    return tuple(rule for rule in rules if not absent.issuperset(rule.traces))
+
+
+@cache
+def _wanted_rules(options: Options) -> tuple[tuple[Rule, ...], frozenset[str]]:
+    """The rules that a run uses and their traces, each once: searching a long text takes time."""
+    rules = tuple(rule for rule in (*RULES, *own_rules(options)) if options.wants(rule.code))
+    return rules, frozenset(trace for rule in rules for trace in rule.traces)
 
 
 def _port(
@@ -142,15 +142,22 @@ def _port(
     source, options = file.source, file.options
     proposals: list[tuple[str, Proposal]] = []
     silenced = suppress.lines(source.text)
-    for_cuda = guards.left_alone(file)
-    known = [*branches.left_alone(file), *scripted.left_alone(file), *for_cuda]
+    file.replaced = frozenset(_replaced(file, rules))
+    for_cuda = guards.reported(file)
+    beside_npus = branches.left_alone(file)
+    known = [
+        *beside_npus,
+        *scripted.left_alone(file),
+        *replaced_functions.left_alone(file),
+        *guards.left_alone(file),
+    ]
     for code, outcome in _ask(file, rules):
         if suppress.silences(silenced, code, source, outcome):
             continue
         if isinstance(outcome, Proposal):
             if not _within(outcome, known):
                 proposals.append((code, outcome))
-        elif code not in _NEVER_REACHED or not _within(outcome, for_cuda):
+        elif not _is_never_reached(code, outcome, for_cuda, beside_npus):
             remarks.append((code, outcome))
     accepted = edits.accept(proposals)
     # Once an import is replaced, its package needs no report.
@@ -164,14 +171,16 @@ def _port(
     needs = [(need, a.proposal.start) for a in accepted for need in a.proposal.needs]
     added = list(prelude.pieces(needs, file.tree, file.names, source, options, lambda: file.home))
     text = edits.apply(original, [*pieces, *(piece for piece, _ in added)])
-    imported = sorted(_helpers(needs, added, options))
+    helped = sorted(_helpers(needs, added, options))
     if text != original and not sound(text):
-        accepted, added, imported, text = [], [], [], original
+        accepted, added, helped, text = [], [], [], original
         remarks.append(_would_not_parse(source))
-    if imported and file.home.is_unlisted:
-        remarks.append(_unlisted(imported))
+    if helped and file.home.is_unlisted:
+        remarks.append(_unlisted(helped))
     changes = [_change(source, one) for one in accepted]
     changes += [_insertion(source, piece) for piece, _ in added]
+    if _is_for_xpus(file):
+        remarks = [(c, replace(r, severity=Severity.INFO, effort=Effort.NONE)) for c, r in remarks]
     found = (finding(source, code, remark) for code, remark in remarks)
     return PortedText(
         text,
@@ -179,8 +188,34 @@ def _port(
         tuple(sorted({_once(f): f for f in found}.values(), key=lambda f: (f.line, f.code))),
         torch_uses(file),
         top_packages(file),
-        tuple(imported),
+        tuple(helped),
     )
+
+
+def _replaced(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[str]:
+    """The names of CUDA-only packages that will come from torch or a helper module."""
+    for rule in rules:
+        for kind in (ast.Import, ast.ImportFrom) if rule.code in _REPLACING else ():
+            for node in file.names.found[kind]:
+                if any(isinstance(outcome, Proposal) for outcome in rule.check(node, file)):
+                    yield from imported(node)
+
+
+def _is_for_xpus(file: PythonFile) -> bool:
+    """Whether a module is part of support for Intel's cards, which nothing else imports."""
+    return any(part in ("ipex", "xpu") for part in Path(file.path).with_suffix("").parts)
+
+
+def _is_never_reached(
+    code: str,
+    outcome: Remark,
+    for_cuda: list[tuple[int, int]],
+    beside_npus: list[tuple[int, int]],
+) -> bool:
+    """Whether NPUs never get to the place of a remark."""
+    if code in _NEVER_REACHED and _within(outcome, for_cuda):
+        return True
+    return code in (*_NEVER_REACHED, _FEATURE) and _within(outcome, beside_npus)
 
 
 def _within(outcome: Proposal | Remark, spans: list[tuple[int, int]]) -> bool:
@@ -193,14 +228,22 @@ def _once(one: Finding) -> tuple[str, int, str]:
 
 
 def _once_a_package(remarks: Iterable[tuple[str, Remark]]) -> list[tuple[str, Remark]]:
-    """A package is reported where it is first imported; other imports add nothing new."""
-    first: dict[tuple[str, str], int] = {}
+    """A package is reported where it is first imported without a way around it."""
     remarks = list(remarks)
+    first: dict[tuple[str, str], tuple[bool, int]] = {}
     for code, remark in remarks:
         if code.startswith(IMPORTED):
-            key = code, remark.subject
-            first[key] = min(remark.start, first.get(key, remark.start))
-    return [(code, r) for code, r in remarks if first.get((code, r.subject), r.start) == r.start]
+            key, place = (code, remark.subject), _importance(remark)
+            first[key] = min(place, first.get(key, place))
+    return [
+        (code, r)
+        for code, r in remarks
+        if first.get((code, r.subject), _importance(r)) == _importance(r)
+    ]
+
+
+def _importance(remark: Remark) -> tuple[bool, int]:
+    return remark.severity is Severity.INFO, remark.start
 
 
 def _helpers(
@@ -217,22 +260,15 @@ def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Propo
         for kind in (ast.Attribute, ast.Name)
     }
     for rule in rules:
+        code, check = rule.code, rule.check
+        nodes = torch_names if rule.torch_names_only else file.names.found
         for kind in rule.nodes:
-            nodes = torch_names if rule.torch_names_only else file.names.found
             for node in nodes[kind]:
                 try:
-                    yield from ((rule.code, outcome) for outcome in rule.check(node, file))
+                    for outcome in check(node, file):
+                        yield code, outcome
                 except Unplaced:
                     yield "JP004", _unplaced(file, node)
-
-
-def sound(after: str) -> bool:
-    """Whether the result parses as well as the original."""
-    try:
-        parse(after)
-    except (SyntaxError, ValueError):
-        return False
-    return True
 
 
 def finding(source: Source, code: str, remark: Remark) -> Finding:
@@ -283,18 +319,40 @@ def _unreadable(source: Source, error: Exception, options: Options) -> PortedTex
         Effort.MINUTES,
         Kind.FILE,
         "syntax",
-        Words(f"Python 3 cannot parse this file: {why}", f"Python 3 无法解析该文件：{why}"),
-        Words(
-            "The file was copied unchanged; fix it, or ignore this if it is a template or Python 2.",
-            "文件已原样复制；请修正语法，若是模板或 Python 2 代码可忽略。",
-        ),
+        *_words_of_unreadable(why, source.line_text(line)),
     )
     wanted = options.wants("JP001")
     return PortedText(source.text, findings=(finding(source, "JP001", remark),) if wanted else ())
 
 
+def _words_of_unreadable(why: str, line: str) -> tuple[Words, Words]:
+    here = "{}.{}".format(*sys.version_info)
+    if sys.version_info < _NEW_SYNTAX and (why.startswith("f-string") or _GENERIC.match(line)):
+        newer = "{}.{}".format(*_NEW_SYNTAX)
+        return (
+            Words(
+                f"Python {here} cannot parse this file: {why}. "
+                f"Quotes nested in f-strings and type parameters need Python {newer}.",
+                f"Python {here} 无法解析该文件：{why}。f-string 内嵌套引号与类型参数需要 Python {newer}。",
+            ),
+            Words(
+                f"the file was copied unchanged; run jumar port with Python {newer} or later",
+                f"文件已原样复制；请用 Python {newer} 及以上版本运行 jumar port",
+            ),
+        )
+    return (
+        Words(
+            f"Python {here} cannot parse this file: {why}", f"Python {here} 无法解析该文件：{why}"
+        ),
+        Words(
+            "the file was copied unchanged; fix it, or ignore this if it is a template or Python 2",
+            "文件已原样复制；请修正语法，若是模板或 Python 2 代码可忽略",
+        ),
+    )
+
+
 def _old_word(text: str) -> Remark:
-    match = _ASYNC.search(text)
+    match = ASYNC.search(text)
     start = match.start() if match else 0
     return Remark(
         start,
@@ -309,7 +367,7 @@ def _old_word(text: str) -> Remark:
 
 
 def _typographic(source: Source) -> tuple[str, Remark]:
-    start = next(i for i, char in enumerate(source.text) if char in _TYPOGRAPHIC)
+    start = next(i for i, char in enumerate(source.text) if char in TYPOGRAPHIC)
     return "JP002", Remark(
         start,
         start + 1,

@@ -58,6 +58,7 @@ _SUFFIXES = {
     ".cfg": FileKind.CONFIG,
     ".md": FileKind.DOCUMENT,
     ".rst": FileKind.DOCUMENT,
+    ".def": FileKind.DOCKER,
     ".cu": FileKind.CUDA,
     ".cuh": FileKind.CUDA,
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from jumar.port import helpers, pins, submodules
+from jumar.port import helpers, old_torch, pins, submodules
 from jumar.port.one import port_file
 from jumar.port.options import Options
 from jumar.port.project import Project
@@ -63,6 +63,7 @@ def port_tree(
         results = _in_this_process(root, work, options, project, tell)
     else:
         results = _in_processes(root, work, options, project, tell, count)
+    results = old_torch.tell(root, files, results, options)
     results += submodules.missing(root, (f.path for f in files), options)
     return TreeResult(root, options, tuple(files), tuple(sorted(results, key=lambda r: r.path)))
 
@@ -108,15 +109,15 @@ def _in_processes(
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
     stop = context.Event()
+    # Workers get a copy of the project once and keep what they learn; its homes are found before.
+    project.find_homes()
+    given = _Worker(root, options, project, stop)
     with ProcessPoolExecutor(
-        count, mp_context=context, initializer=_prepare_worker, initargs=(stop,)
+        count, mp_context=context, initializer=_prepare_worker, initargs=(given,)
     ) as pool:
         # A worker interrupted before it ignores the signal may die holding a lock that others wait for.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        tasks = {
-            pool.submit(_port_chunk, root, chunk, options, project): len(chunk)
-            for chunk in _chunks(work)
-        }
+        tasks = {pool.submit(_port_chunk, chunk): len(chunk) for chunk in _chunks(work)}
         try:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             for task in as_completed(tasks):
@@ -135,28 +136,39 @@ class _Stop(Protocol):
     def is_set(self) -> bool: ...
 
 
-_stops: list[_Stop] = []
-"""In a worker: the signal that the parent has given up."""
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    """What a worker process needs for every chunk."""
+
+    root: Path
+    options: Options
+    project: Project
+    stop: _Stop
+    """Set when the parent has given up."""
 
 
-def _prepare_worker(stop: _Stop) -> None:
+_worker: list[_Worker] = []
+"""In a worker process: its only entry is what the parent gave it."""
+
+
+def _prepare_worker(given: _Worker) -> None:
     """Ctrl-C reaches the whole group; only the parent decides what it means."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _stops.append(stop)
+    _worker.append(given)
+    gc.disable()
 
 
-def _port_chunk(
-    root: Path, chunk: list[Found], options: Options, project: Project
-) -> list[FileResult]:
+def _port_chunk(chunk: list[Found]) -> list[FileResult]:
+    (mine,) = _worker
     results: list[FileResult] = []
-    with _PausedCollection():
-        for found in chunk:
-            if any(stop.is_set() for stop in _stops):
-                break
-            result = port_file(root, found, options, project)
-            if result is not None:
-                results.append(result)
-    gc.collect()
+    for found in chunk:
+        if mine.stop.is_set():
+            break
+        result = port_file(mine.root, found, mine.options, mine.project)
+        if result is not None:
+            results.append(result)
+    if mine.project.make_room():
+        gc.collect()
     return results
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from jumar.port.adapt import wrapped
 from jumar.port.adapt.script import Adapted, Script, has_import, imports
-from jumar.port.python import sound
+from jumar.port.parsing import sound
 from jumar.port.records import Words
 from jumar.port.rules.jp404_data_parallel import CODE as DATA_PARALLEL
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from jumar.port.edits import apply
-from jumar.port.python import finding, parse
+from jumar.port.parsing import parse
+from jumar.port.python import finding
 from jumar.port.records import (
     Change,
     Effort,

@@ -5,10 +5,12 @@ in portable code it stays, since GPUs need it, and is reported. Values under oth
 `name: cuda`), commands that are not training commands and the tables of build servers stay."""
 
 import re
+from dataclasses import dataclass
 
-from jumar.port.device_roles import is_device_name
+from jumar.port.device_names import is_device_name
 from jumar.port.environment import COUNTERPARTS
 from jumar.port.files import features
+from jumar.port.files.docker import CARDS_WORDS
 from jumar.port.files.lines import LineEdits, command, names_cuda, numbered, rewrite, still_cuda
 from jumar.port.options import Options
 from jumar.port.records import Severity, Words
@@ -30,10 +32,23 @@ _AROUND = " \t{,[-"
 _COMMENT = re.compile(r"^\s*(?:#|//|;)")
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is known about a configuration file from elsewhere."""
+
+    is_for_builds: bool = False
+    """A build server's file: `device: cuda` names a job there, not a device."""
+    uses_lightning: bool = True
+    backends_read: frozenset[str] | None = None
+    """The settings for a backend that some code reads; None if that is not known."""
+
+
 def port(
-    text: str, options: Options, suffix: str, *, is_for_builds: bool = False
+    text: str, options: Options, suffix: str, known_as: Surroundings | None = None
 ) -> tuple[str, LineEdits]:
-    """Port a configuration file; `device: cuda` of a build server's file names a job, not a device."""
+    """Port a configuration file."""
+    around = known_as or Surroundings()
+    is_for_builds = around.is_for_builds
     edits = LineEdits()
     lines = [(n, line) for n, line in numbered(text) if not _COMMENT.match(line)]
     known = any(target in text for target in COUNTERPARTS.values())
@@ -49,19 +64,29 @@ def port(
     for number, line in lines if not options.npu_only and not is_for_builds else ():
         for match in filter(_is_device, _ENTRY.finditer(line)):
             told, on_npu = match[0].strip(_AROUND), _renamed(match).strip(_AROUND)
-            names_cuda(line, number + 1, CODE, edits, told, on_npu, Severity.WORK)
+            severity = Severity.WORK if _is_read(match, around) else Severity.INFO
+            names_cuda(line, number + 1, CODE, edits, told, on_npu, severity)
         if _LAUNCH.search(line):
             still_cuda(line, number + 1, CODE, edits, Severity.WORK)
-    for number, line in lines:
-        for pattern, (subject, why, advice) in _ASKED.items():
-            if pattern.search(line):
-                edits.find(CODE, number + 1, line, subject, why, advice, severity=Severity.WORK)
+    _tell_of_tools(lines, around, edits)
     features.report(lines, CODE, edits)
     return ported, edits
 
 
+def _tell_of_tools(lines: list[tuple[int, str]], around: Surroundings, edits: LineEdits) -> None:
+    """Report what other tools read from the file: cards for containers, accelerators."""
+    for number, line in lines:
+        for pattern, (subject, why, advice) in _ASKED.items():
+            if pattern.match(line):
+                edits.find(CODE, number + 1, line, subject, why, advice, severity=Severity.WORK)
+        if around.uses_lightning and _LIGHTNING.search(line):
+            edits.find(
+                CODE, number + 1, line, "accelerator: gpu", *ACCELERATOR_WORDS, Severity.WORK
+            )
+
+
 _ASKED = {
-    re.compile(r"^\s*-?\s*[\"']?nvidia\.com/gpu[\w.-]*[\"']?\s*:"): (
+    re.compile(r"\s*-?\s*[\"']?nvidia\.com/gpu[\w.-]*[\"']?\s*:"): (
         "nvidia.com/gpu",
         Words("This requests GPUs from Kubernetes.", "此处向 Kubernetes 申请 GPU。"),
         Words(
@@ -69,23 +94,23 @@ _ASKED = {
             "请按设备插件的资源名申请 NPU，例如 huawei.com/Ascend910",
         ),
     ),
-    re.compile(r"^\s*-?\s*(?:driver|runtime)\s*:\s*[\"']?nvidia\b"): (
-        "nvidia",
-        Words("This passes NVIDIA cards to a container.", "此处为容器挂载 NVIDIA 卡。"),
-        Words(
-            "use Ascend Docker Runtime with ASCEND_VISIBLE_DEVICES",
-            "请使用 Ascend Docker Runtime 与 ASCEND_VISIBLE_DEVICES",
-        ),
+    re.compile(r"\s*-?\s*(?:driver|runtime)\s*:\s*[\"']?nvidia\b"): ("nvidia", *CARDS_WORDS),
+    re.compile(r"\s*-?\s*[\"']?NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES)[\"']?\s*[:=]"): (
+        "NVIDIA_VISIBLE_DEVICES",
+        *CARDS_WORDS,
     ),
-    re.compile(r"^\s*_target_\s*:\s*[\"']?(?:pytorch_)?lightning\.(?:\w+\.)*Trainer\b"): (
+    re.compile(r"\s*_target_\s*:\s*[\"']?(?:pytorch_)?lightning\.(?:\w+\.)*Trainer\b"): (
         "lightning.Trainer",
         *ACCELERATOR_WORDS,
     ),
-    re.compile(r"^\s*accelerator\s*:\s*[\"']?(?:gpu|cuda)\b"): (
-        "accelerator: gpu",
-        *ACCELERATOR_WORDS,
-    ),
 }
+_LIGHTNING = re.compile(r"^\s*accelerator\s*:\s*[\"']?(?:gpu|cuda)\b")
+
+
+def _is_read(match: re.Match[str], around: Surroundings) -> bool:
+    """Whether some code may read the setting."""
+    key = match["key"].rpartition(".")[2].replace("-", "_")
+    return match["value"] != "nccl" or around.backends_read is None or key in around.backends_read
 
 
 def _is_device(match: re.Match[str]) -> bool:

@@ -1,7 +1,7 @@
 """Commands in README and other documents, in fenced blocks of shell commands.
 
-Elsewhere, only a line that sets `CUDA_VISIBLE_DEVICES` is surely a command. Prose, Python examples
-and output stay. Options such as `--device cuda` also stay if the code is portable: a reader with a
+Elsewhere, only a line that sets `CUDA_VISIBLE_DEVICES` is surely a command; commands in code spans are
+only reported. Prose, Python examples and output stay. Options such as `--device cuda` also stay if the code is portable: a reader with a
 GPU needs them; they are listed, with what to write for an NPU."""
 
 import re
@@ -12,10 +12,14 @@ from jumar.port.options import Options
 from jumar.port.records import Severity
 
 CODE = "JP505"
-_FENCE = re.compile(r"^\s*(?P<fence>```+|~~~+)\s*\{?\.?(?P<kind>[\w+-]*)")
+_QUOTES = re.compile(r"^\s*(?:>\s*)+")
+_FENCE = re.compile(r"^[\s>]*(?P<fence>```+|~~~+)\s*\{?\.?(?P<kind>[\w+-]*)")
 _SHELLS = frozenset(
     {"", "bash", "sh", "shell", "console", "zsh", "shell-session", "bashrc", "commandline"}
 )
+_WINDOWS = frozenset({"powershell", "pwsh", "ps1", "bat", "batch", "cmd", "dos"})
+"""Shells whose commands are reported but not changed: they set variables in another way."""
+_SPAN = re.compile(r"(?<!`)`(?P<command>[^`\n]+\s[^`\n]+)`(?!`)")
 _COMMAND = re.compile(
     r"^\s*(?:[$>%]\s+)?(?:[A-Z_]+=\S+\s+)*(?:python3?|torchrun|accelerate|deepspeed|bash|sh|nohup|export|"
     r"CUDA_VISIBLE_DEVICES=|-{1,2}\w|srun|horovodrun|mpirun)"
@@ -32,22 +36,25 @@ def port(text: str, options: Options) -> tuple[str, LineEdits]:
     inside: list[tuple[int, str]] = []
     shown: list[tuple[int, str]] = []
     prose: list[tuple[int, str]] = []
-    fence, is_shell = "", False
+    spans: list[tuple[int, str]] = []
+    fence, kind = "", ""
     for number, line in numbered(text):
         match = _FENCE.match(line)
         if match and not fence:
-            fence, is_shell = match["fence"], match["kind"].lower() in _SHELLS
-        elif match and line.strip().startswith(fence):
+            fence, kind = match["fence"], match["kind"].lower()
+        elif match and match["fence"].startswith(fence):
             fence = ""
-        elif fence and is_shell:
-            shown.append((number, line))
-            if _COMMAND.match(line):
+        elif fence and kind in _SHELLS | _WINDOWS:
+            shown.append((number, _QUOTES.sub("", line)))
+            if kind in _SHELLS and _COMMAND.match(line):
                 inside.append((number, line))
         elif not fence:
             prose.append((number, line))
+            spans += ((number, m["command"]) for m in _SPAN.finditer(line))
             if _QUOTED.match(line):
                 inside.append((number, line))
     surroundings(shown, CODE, edits, Severity.INFO)
+    surroundings(spans, CODE, edits, Severity.INFO)
     ported = rewrite(text, inside, lambda _, line: command(line, options), CODE, edits)
     remaining = split_lines(ported)
     for number, _ in (*shown, *prose):

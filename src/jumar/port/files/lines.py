@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from jumar.port.device_roles import is_device_name
+from jumar.port.device_names import is_device_name
 from jumar.port.environment import (
     COMMAND_IN_TEXT,
     COUNTERPARTS,

@@ -13,8 +13,9 @@ from jumar.port.environment import COUNTERPARTS
 from jumar.port.files.lines import LineEdits, asked, command, numbered, still_cuda
 from jumar.port.files.shell import surroundings
 from jumar.port.options import Options
+from jumar.port.parsing import parse
 from jumar.port.project import Project
-from jumar.port.python import PortedText, parse, port_text
+from jumar.port.python import PortedText, port_text
 from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
 
 CODE = "JP504"
@@ -28,6 +29,9 @@ _VARIABLE = re.compile(
     rf"(?P<head>\s*%(?:set_)?env\s+)(?P<name>{'|'.join(COUNTERPARTS)})(?P<value>[ =].*?)(?P<end>\s*)$"
 )
 _CUDA = re.compile(r"cuda|nvidia", re.IGNORECASE)
+_LOOKS_LIKE_CODE = re.compile(
+    r"\.cuda\b|[\"']cuda|\b(?:import|def|with|torch)\b|\w\s*=\s*[\w\"'(\[]|\w\(|[A-Z_]+=\S",
+)
 _SOURCE = re.compile(r"(?<!\\)\"source\"\s*:\s*")
 _LIST = re.compile(r"\[(?P<lead>\s*)\".*\"(?P<tail>\s*)\]", re.DOTALL)
 
@@ -36,6 +40,8 @@ _LIST = re.compile(r"\[(?P<lead>\s*)\".*\"(?P<tail>\s*)\]", re.DOTALL)
 class _Cell:
     """One code cell: where its source stands in the file, and what became of its lines."""
 
+    number: int
+    """Its place among all cells of the notebook, from 1."""
     start: int
     end: int
     is_list: bool
@@ -51,19 +57,28 @@ def port(text: str, options: Options, path: str, project: Project) -> tuple[str,
     """Port a notebook; returns its new text and what was done."""
     try:
         book = cast("dict[str, Any]", json.loads(text))
-        sources = [c["source"] for c in book["cells"] if c["cell_type"] == "code"]
+        sources = [
+            (number, c["source"])
+            for number, c in enumerate(book["cells"], start=1)
+            if c["cell_type"] == "code"
+        ]
         cells = list(_cells(text, sources, options))
     except (ValueError, KeyError, TypeError):
         return text, PortedText(text, findings=(_unreadable(),))
     joined = _SEAM.join(f"{cell.hidden}\n" for cell in cells)
     ported = port_text(joined, options, path=path, project=project)
+    where = _places(text, cells)
     parts = ported.text.split(_SEAM)
     if len(parts) != len(cells):
         parts = [cell.hidden for cell in cells]
+    found = (*ported.findings, *_hidden_findings(joined), *_unported(cells))
     ported = replace(
         ported,
-        changes=(*ported.changes, *_command_changes(cells)),
-        findings=(*ported.findings, *_hidden_findings(joined), *_unported(cells)),
+        changes=(
+            *(_placed_change(change, where) for change in ported.changes),
+            *_command_changes(text, cells),
+        ),
+        findings=tuple(_placed(one, where) for one in found),
     )
     if not ported.changes and not ported.findings and any(_CUDA.search(c.source) for c in cells):
         ported = replace(ported, findings=(_nothing_to_do(),))
@@ -77,10 +92,75 @@ def port(text: str, options: Options, path: str, project: Project) -> tuple[str,
     return "".join((*written, text[done:])), ported
 
 
-def _cells(text: str, sources: list[Any], options: Options) -> Iterator[_Cell]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A line of a cell: its number in the file, and how people find it in the notebook."""
+
+    in_file: int
+    cell: int
+    in_cell: int
+
+
+def _places(text: str, cells: list[_Cell]) -> list[_Place]:
+    """The place of each line of the joined program."""
+    places: list[_Place] = []
+    for cell, own in zip(cells, (_lines_in_file(text, c) for c in cells), strict=True):
+        here = [
+            _Place(in_file, cell.number, in_cell)
+            for in_cell, (in_file, (_, after)) in enumerate(
+                zip(own, cell.lines, strict=True), start=1
+            )
+            for _ in range(max(1, len(_lines(after))))
+        ]
+        last = here[-1] if here else _Place(own[0] if own else 1, cell.number, 1)
+        # The joined program ends each cell with a line of its own, and a seam.
+        wanted = cell.hidden.count("\n") + 2
+        places += (here + [last] * wanted)[:wanted]
+    return places
+
+
+def _lines_in_file(text: str, cell: _Cell) -> list[int]:
+    """The file's own line numbers of a cell's lines."""
+    first = text.count("\n", 0, cell.start) + 1
+    if not cell.is_list:
+        return [first] * len(cell.lines)
+    numbers: list[int] = []
+    decoder, at, number, counted = json.JSONDecoder(), cell.start + 1, first, cell.start
+    for element in json.loads(text[cell.start : cell.end]):
+        at = text.index('"', at)
+        number += text.count("\n", counted, at)
+        counted = at
+        _, at = decoder.raw_decode(text, at)
+        numbers += [number] * len(_lines(element))
+    # A list may break a line in two.
+    return (numbers + [number] * len(cell.lines))[: len(cell.lines)]
+
+
+def _placed(one: Finding, where: list[_Place]) -> Finding:
+    if not where:
+        return one
+    first, last = (where[min(n, len(where)) - 1] for n in (one.line, one.end_line))
+    return replace(
+        one,
+        line=first.in_file,
+        end_line=last.in_file,
+        # Columns of the cell's text are not those of its JSON.
+        column=1,
+        source=f"cell {first.cell}, line {first.in_cell}: {one.source}"[:200],
+    )
+
+
+def _placed_change(change: Change, where: list[_Place]) -> Change:
+    if not where:
+        return change
+    first, last = (where[min(n, len(where)) - 1] for n in (change.line, change.end_line))
+    return replace(change, line=first.in_file, end_line=last.in_file)
+
+
+def _cells(text: str, sources: list[tuple[int, Any]], options: Options) -> Iterator[_Cell]:
     decoder = json.JSONDecoder()
     at = 0
-    for source in sources:
+    for number, source in sources:
         while True:
             match = _SOURCE.search(text, at)
             if match is None:
@@ -95,6 +175,7 @@ def _cells(text: str, sources: list[Any], options: Options) -> Iterator[_Cell]:
         hidden = _hide("".join(after for _, after in lines))
         is_code = _parses(hidden)
         yield _Cell(
+            number,
             match.end(),
             at,
             isinstance(source, list),
@@ -163,11 +244,11 @@ def _show(ported: str) -> str:
     return ported.replace(f"pass {_MAGIC}", "").replace(_MAGIC, "")
 
 
-def _command_changes(cells: list[_Cell]) -> list[Change]:
+def _command_changes(text: str, cells: list[_Cell]) -> list[Change]:
     return [
         Change(CODE, number, number, before.strip(), after.strip(), "MODIFY")
         for cell in cells
-        for number, (before, after) in enumerate(cell.lines, start=1)
+        for number, (before, after) in zip(_lines_in_file(text, cell), cell.lines, strict=True)
         if before != after
     ]
 
@@ -189,7 +270,9 @@ def _unported(cells: list[_Cell]) -> Iterator[Finding]:
         is_shell = _SHELL_CELL.match(cell.source) is not None
         if _CUDA.search(cell.source) and (not cell.is_code or (is_other and not is_shell)):
             first = cell.source.strip().partition("\n")[0]
-            yield replace(_not_code(), line=line, end_line=line, source=first[:200])
+            is_output = not is_other and not _LOOKS_LIKE_CODE.search(cell.source)
+            found = _output() if is_output else _not_code()
+            yield replace(found, line=line, end_line=line, source=first[:200])
         line += cell.hidden.count("\n") + 2
 
 
@@ -225,6 +308,18 @@ def _not_code() -> Finding:
             "该单元提到 CUDA，但不是可解析的 Python，未迁移。",
         ),
         Words("port this cell by hand", "请手工迁移该单元"),
+    )
+
+
+def _output() -> Finding:
+    return _finding(
+        Severity.INFO,
+        Words(
+            "This code cell mentions CUDA and is not Python: it seems to be pasted output.",
+            "该代码单元提到 CUDA，但不是 Python，似乎是粘贴的输出。",
+        ),
+        Words("nothing to do, unless it is code", "若不是代码则无需处理"),
+        Effort.NONE,
     )
 
 

@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
-from jumar.port.distributions import Tied, tied
 from jumar.port.environment import SLURM_GPUS, SLURM_GPUS_WORDS
-from jumar.port.files import features
+from jumar.port.files import features, installs
 from jumar.port.files.lines import (
     LineEdits,
     asked,
@@ -25,9 +24,12 @@ from jumar.port.files.lines import (
 from jumar.port.files.words import kept_literally
 from jumar.port.options import Options
 from jumar.port.records import Severity, Words
+from jumar.port.rules.jp111_lightning import ACCELERATOR_WORDS
 
 CODE = "JP502"
-_SMI = re.compile(r"(?:^\s*!?\s*|[;&|(`]\s*|\bwatch\s+(?:-\S+\s+)*)nvidia-smi\b")
+_START = r"(?:^\s*[!$>]?\s*|[;&|(`]\s*|\bwatch\s+(?:-\S+\s+)*)"
+"""Where a command starts in a line."""
+_SMI = re.compile(rf"{_START}nvidia-smi\b")
 _GRES = re.compile(
     r"^#SBATCH\s.*--(?:gres|gpus)\S*[= ]\S*(?:gpu|\d)"
     r"|(?<!\S)--gres[= ]gpu\b|\b(?:srun|sbatch|salloc)\b.*\s--gpus[\w-]*[= ]\d"
@@ -38,15 +40,13 @@ _LSF = re.compile(r"\bbsub\b.*\s-gpu\s")
 _MODULE = re.compile(r"^\s*(?:module|ml)\s+(?:load|add)\s.*\b(?:cuda|cudnn|nccl)\b", re.IGNORECASE)
 _CONTAINER = re.compile(
     r"\bnvidia-docker\s+run\b|=[\"']?nvidia-docker\b"
-    r"|\bdocker\s+run\b.*--(?:gpus|runtime[= ]nvidia)\b"
+    r"|\b(?:docker|podman)\s+(?:container\s+)?(?:run|create)\b.*--(?:gpus|runtime[= ]nvidia)\b"
 )
-_INSTALL = re.compile(
-    r"\b(?:conda|mamba|pip3?)\s.*\binstall\b.*"
-    r"(?:\bcuda-?toolkit\b|\bpytorch-cuda\b|\+cu\d+|/whl/(?:\w+/)?cu\d+|\bnvidia\.com/"
-    r"|\s-c\s+[\"']?nvidia(?![\w-])|\b(?:faiss|onnxruntime|tensorflow|paddlepaddle)-gpu\b)"
-)
+_APPTAINER = re.compile(r"\b(?:apptainer|singularity)\s.*\s--nv(?:ccli)?\b")
+_TRACER = re.compile(rf"{_START}(?:nsys\s+(?:profile|launch|start)|ncu)\s")
+_ENGINE = re.compile(rf"{_START}trtexec\s")
+_LIGHTNING = re.compile(r"\b(?:lightning|fabric)\s+run\b.*\s--accelerator[= ][\"']?(?:cuda|gpu)\b")
 _RAY = re.compile(r"\bray\s+start\b.*\s--num-gpus\b(?![= ]0\b)")
-_PIP = re.compile(r"\bpip3?\s+install\s(?P<what>[^|;&#]*)")
 _PROSE = re.compile(r"^\s*(?:#|echo\b|printf\b)")
 
 
@@ -85,24 +85,32 @@ def surroundings(
 ) -> None:
     """What a script asks of its machine: cards, tools, containers, installations, kernels."""
     asked = [(n, s) for n, s in lines if not _PROSE.match(s) or s.startswith("#SBATCH")]
-    for number, line in asked:
+    commands = list(_whole_commands(asked))
+    for number, line in commands:
         for pattern, (subject, why, advice) in _ASKED.items():
             if pattern.search(line):
                 edits.find(code, number + 1, line, subject, why, advice, severity)
-        if not _INSTALL.search(line):
-            for known in _installed(line):
-                edits.find(code, number + 1, line, known.subject, known.why, known.advice, severity)
+    installs.report(commands, code, edits, severity)
     features.report(asked, code, edits, severity)
 
 
-def _installed(line: str) -> Iterator[Tied]:
-    """Packages tied to CUDA that a line installs with pip."""
-    match = _PIP.search(line)
-    for word in match["what"].split() if match else ():
-        # A path is a file or a folder, such as a list after `-r`.
-        known = tied(word.strip("\"'")) if "/" not in word else None
-        if known is not None:
-            yield known
+def _whole_commands(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Lines that a backslash continues are one, with the number of the first."""
+    first, last, whole = 0, -1, ""
+    for number, line in lines:
+        if not whole or number != last + 1:
+            if whole:
+                yield first, whole
+            first, whole = number, ""
+        last = number
+        bare = line.rstrip()
+        if bare.endswith("\\"):
+            whole += f"{bare[:-1]} "
+            continue
+        yield first, whole + line
+        whole = ""
+    if whole:
+        yield first, whole
 
 
 _ASKED = {
@@ -152,12 +160,28 @@ _ASKED = {
             "在 NPU 上请去掉该选项，ray 会自动将 NPU 计为资源 NPU",
         ),
     ),
-    _INSTALL: (
-        "install",
-        Words("This installs a CUDA build.", "此处安装 CUDA 版本。"),
+    _APPTAINER: (
+        "apptainer --nv",
+        Words("This passes NVIDIA cards to a container.", "此处为容器挂载 NVIDIA 卡。"),
         Words(
-            "install the CPU build of torch and the matching torch_npu",
-            "请安装 CPU 版 torch 及与之匹配的 torch_npu",
+            "without --nv, bind the NPUs and their driver: --bind /dev/davinci0,/dev/davinci_manager,"
+            "/dev/devmm_svm,/dev/hisi_hdc,/usr/local/Ascend/driver",
+            "请去掉 --nv，并挂载 NPU 与驱动：--bind /dev/davinci0,/dev/davinci_manager,"
+            "/dev/devmm_svm,/dev/hisi_hdc,/usr/local/Ascend/driver",
         ),
     ),
+    _TRACER: (
+        "nsys",
+        Words("This profiler only sees NVIDIA cards.", "该性能分析工具只支持 NVIDIA 卡。"),
+        Words(
+            "on NPUs use msprof, or torch_npu.profiler",
+            "在 NPU 上请使用 msprof 或 torch_npu.profiler",
+        ),
+    ),
+    _ENGINE: (
+        "trtexec",
+        Words("TensorRT runs on NVIDIA cards only.", "TensorRT 只支持 NVIDIA 卡。"),
+        Words("convert the model with ATC", "请用 ATC 转换模型"),
+    ),
+    _LIGHTNING: ("accelerator: gpu", *ACCELERATOR_WORDS),
 }

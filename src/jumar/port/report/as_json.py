@@ -3,12 +3,14 @@
 import json
 import math
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jumar.port.catalogue import State
-from jumar.port.proof import Certificate
 from jumar.port.records import Change, Finding, Severity
 from jumar.port.report.summary import Report
+
+if TYPE_CHECKING:
+    from jumar.port.proof import Certificate
 
 FORMAT = 1
 
@@ -94,7 +96,7 @@ def decisions(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def _proof(proof: Certificate) -> dict[str, Any]:
+def _proof(proof: "Certificate") -> dict[str, Any]:
     # JSON has no NaN or infinity; a loss may be either.
     losses = [
         {name: v if math.isfinite(v) else repr(v) for name, v in asdict(pair).items()}

@@ -5,17 +5,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jumar.port.catalogue import SOURCE, Api, State, catalogue, nearest
 from jumar.port.options import Options
-from jumar.port.proof import Certificate
 from jumar.port.records import FileResult, Finding, Severity
 from jumar.port.report import next_command
 from jumar.port.report.decisions import Decision, decisions, places
 from jumar.port.scan import FileKind
 from jumar.port.tree import TreeResult
-from jumar.port.trial_report import TrialReport
+
+if TYPE_CHECKING:
+    # Most runs neither prove nor try the port.
+    from jumar.port.proof import Certificate
+    from jumar.port.trial_report import TrialReport
 
 _ORDER = {Severity.WORK: 0, Severity.LIMIT: 1, Severity.INFO: 2}
 
@@ -52,8 +55,8 @@ class ApiRow:
 class Evidence:
     """What running the port has shown."""
 
-    proof: Certificate | None = None
-    trial: TrialReport | None = None
+    proof: "Certificate | None" = None
+    trial: "TrialReport | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,8 @@ class Report:
     """Files that the port adds: path and content."""
     apis: tuple[ApiRow, ...]
     seconds: float
-    proof: Certificate | None = None
-    trial: TrialReport | None = None
+    proof: "Certificate | None" = None
+    trial: "TrialReport | None" = None
     again: tuple[str, ...] = ()
     """The command that made the port."""
     python: tuple[str, ...] = ()

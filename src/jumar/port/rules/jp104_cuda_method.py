@@ -8,7 +8,8 @@ import ast
 import re
 
 from jumar.port import device_roles
-from jumar.port.context import OLD_ASYNC, PythonFile
+from jumar.port.context import PythonFile
+from jumar.port.parsing import OLD_ASYNC
 from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule

@@ -15,6 +15,7 @@ from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _CUDA_ONLY = re.compile(r"\bcudnn\.enabled\b|\b(?:flash_attn|xformers|bitsandbytes)\b|bnb\b")
+_OPERATOR = re.compile(r"[ \t]*(?:==|!=|\bnot\s+in\b|\bin\b)[ \t]*")
 _SMALL = 15
 """Lines of a function that does little more than decide."""
 
@@ -100,33 +101,48 @@ def _quoted(found: literals.Literal, file: PythonFile, word: str) -> str:
 
 def _compare(found: literals.Literal, node: ast.Compare, file: PythonFile) -> Outcomes:
     operator = node.ops[0]
-    other = node.left if found.node is not node.left else node.comparators[0]
     pair = f"({_quoted(found, file, 'cuda')}, {_quoted(found, file, 'npu')})"
     if isinstance(operator, (ast.Eq, ast.NotEq)):
-        word = "in" if isinstance(operator, ast.Eq) else "not in"
-        start, end = file.span(node)
-        yield file.change(node, Piece(start, end, f"{file.text(other)} {word} {pair}"))
+        yield _equals(found, node, pair, file)
     elif isinstance(operator, (ast.In, ast.NotIn)) and found.node is node.left:
-        yield _contained(found, node, other, file)
+        yield _contained(found, node, pair, file)
 
 
-def _contained(
-    found: literals.Literal, node: ast.Compare, other: ast.expr, file: PythonFile
-) -> Proposal:
+def _equals(found: literals.Literal, node: ast.Compare, pair: str, file: PythonFile) -> Proposal:
+    """The other side is not touched: it may hold a device of its own, or parentheses."""
+    word = "in" if isinstance(node.ops[0], ast.Eq) else "not in"
+    start, end = file.span(node)
+    low, high = _operator(node, file)
+    if found.node is node.left:
+        return file.change(node, Piece(start, high, ""), file.insert(end, f" {word} {pair}"))
+    return file.change(node, Piece(low, high, f" {word} "), Piece(*file.span(found.node), pair))
+
+
+def _operator(node: ast.Compare, file: PythonFile) -> tuple[int, int]:
+    """Where the operator is, with the blanks around it."""
+    between = file.span(node.left)[1], file.span(node.comparators[0])[0]
+    match = _OPERATOR.search(file.source.text, *between)
+    return match.span() if match else between
+
+
+def _contained(found: literals.Literal, node: ast.Compare, pair: str, file: PythonFile) -> Proposal:
     start, end = file.span(node)
     negated = isinstance(node.ops[0], ast.NotIn)
-    held = file.text(other)
-    npu = _quoted(found, file, "npu")
+    other = node.comparators[0]
     if isinstance(other, (ast.Name, ast.Attribute)):
+        npu, held = _quoted(found, file, "npu"), file.text(other)
         joint, word = (" and ", "not in") if negated else (" or ", "in")
         second = f"{joint}{npu} {word} {held}"
         bare = isinstance(file.parent(node), (ast.If, ast.While, ast.Assign, ast.Return, ast.IfExp))
         if bare:
             return file.change(node, file.insert(end, second))
         return file.change(node, file.insert(start, "("), file.insert(end, f"{second})"))
-    cuda = _quoted(found, file, "cuda")
-    test = f"any(kind in {held} for kind in ({cuda}, {npu}))"
-    return file.replace(node, f"not {test}" if negated else test)
+    opening = f"{'not ' if negated else ''}any(kind in "
+    return file.change(
+        node,
+        Piece(start, _operator(node, file)[1], opening),
+        file.insert(end, f" for kind in {pair})"),
+    )
 
 
 RULE = Rule(

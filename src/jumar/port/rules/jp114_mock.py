@@ -1,8 +1,8 @@
 """Tests that replace functions of `torch.cuda` replace what the ported code calls.
 
 `patch("torch.cuda.is_available", …)` gets a second one for `torch.accelerator`, because a check for
-CUDA itself still asks `torch.cuda`; where there is no room for two (a decorator that passes its mock
-on, `patch(…) as m`), the target changes. Functions of the accelerator's own module are replaced
+CUDA itself still asks `torch.cuda`; where there is no room for two (a decorator without `return_value`
+that passes its mock on, `patch(…) as m`), the target changes. Functions of the accelerator's own module are replaced
 there. Mocks of other modules stay, and so do those of what only CUDA has."""
 
 import ast
@@ -48,6 +48,9 @@ def _retarget(found: Mock, name: str, file: PythonFile, *needs: str, prefix: str
 
 def _on_accelerator(found: Mock, neutral: str, file: PythonFile) -> Outcomes:
     """One of the functions that `torch.accelerator` has as well."""
+    if _gives_answer(found.call, file):
+        yield from _answered(found, neutral, file)
+        return
     pieces = list(_target(found, neutral, file))
     needs = () if found.by_name else (TORCH,)
     place = _place_for_two(found, file)
@@ -62,6 +65,31 @@ def _on_accelerator(found: Mock, neutral: str, file: PythonFile) -> Outcomes:
         # The first one is written again, so that no other rule changes it.
         text = f"{file.source.text[start:end]}{joint}{second}"
         yield file.replace(whole, text, *needs)
+
+
+def _gives_answer(call: ast.Call, file: PythonFile) -> bool:
+    """Whether this is a decorator, on a line of its own, with nothing but `return_value`."""
+    holder = file.parent(call)
+    is_decorator = isinstance(holder, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    alone = _margin(call, file).strip() == "@"
+    return is_decorator and alone and [k.arg for k in call.keywords] == ["return_value"]
+
+
+def _margin(node: ast.expr, file: PythonFile) -> str:
+    start, _ = file.span(node)
+    return file.source.text[file.source.text.rfind("\n", 0, start) + 1 : start]
+
+
+def _answered(found: Mock, neutral: str, file: PythonFile) -> Outcomes:
+    """The first decorator still passes its mock to the test; the second only gives the answer."""
+    call = found.call
+    arguments = ", ".join(piece.text for piece in _target(found, neutral, file))
+    answer = file.text(call.keywords[0].value)
+    second = f"{_margin(call, file)}{file.text(call.func)}({arguments}, lambda *_: {answer})"
+    _, end = file.span(call)
+    if not file.source.text[end:].lstrip("\r\n").startswith(second):
+        text = f"{file.text(call)}{file.source.newline}{second}"
+        yield file.replace(call, text, *(() if found.by_name else (TORCH,)))
 
 
 def _target(found: Mock, neutral: str, file: PythonFile) -> list[Piece]:
@@ -87,9 +115,7 @@ def _place_for_two(found: Mock, file: PythonFile) -> tuple[ast.expr, str] | None
     if isinstance(holder, ast.Call) and _enters(holder):
         # `stack.enter_context(patch(…))`
         whole, holder = holder, file.parent(holder)
-    start, _ = file.span(whole)
-    text = file.source.text
-    before = text[text.rfind("\n", 0, start) + 1 : start]
+    before = _margin(whole, file)
     if isinstance(holder, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return (whole, f"{file.source.newline}{before}") if _passes_nothing(call) else None
     if not isinstance(holder, ast.Expr):

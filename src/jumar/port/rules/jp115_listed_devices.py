@@ -6,7 +6,7 @@ change its meaning; one for NPUs has to be added."""
 import ast
 
 from jumar.port.context import PythonFile
-from jumar.port.device_roles import OTHER_DEVICES
+from jumar.port.device_names import OTHER_DEVICES
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 

@@ -1,7 +1,8 @@
 """`torch.cuda.synchronize()` and similar calls use the accelerator, or `torch.npu`.
 
 Portable code uses `torch.accelerator` if it has a function with the same meaning, and the
-accelerator's own module for the rest; on machines without NPUs that is `torch.cuda`, so nothing
+accelerator's own module for the rest and for checks that are true on NVIDIA GPUs and NPUs only
+(`exact_checks.py`); on machines without NPUs that is `torch.cuda`, so nothing
 changes there. Names that the plug-in does not have stay and are reported (JP203). Checks for CUDA
 itself stay (`cuda_questions.py`)."""
 
@@ -10,11 +11,20 @@ import ast
 from jumar.port import guards
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import QUESTIONS, is_about_cuda
+from jumar.port.exact_checks import is_exact
 from jumar.port.mocks import keeps_target, mock
-from jumar.port.npu_api import ON_ACCELERATOR, POSITIONAL_ONLY, RENAMED, SAME_NAME, TENSOR_TYPES
+from jumar.port.npu_api import (
+    HISTORY,
+    ON_ACCELERATOR,
+    POSITIONAL_ONLY,
+    RENAMED,
+    SAME_NAME,
+    TENSOR_TYPES,
+)
 from jumar.port.prelude import DEVICE_MODULE, TORCH, TORCH_NPU
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
+from jumar.port.rules.jp203_cuda_only_name import is_hint, is_old_history
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -51,7 +61,17 @@ def _keeps(node: ast.Attribute | ast.Name, name: str, file: PythonFile) -> bool:
         or guards.stays(node, file)
         or _is_assigned(node, file)
         or _is_restored(node, name, file)
+        or (is_hint(node, file) and not file.options.npu_only)
+        or is_old_history(_called_through(node, file))
     )
+
+
+def _called_through(node: ast.AST, file: PythonFile) -> ast.AST | None:
+    """The call of `torch.cuda.memory._record_memory_history`, if `node` is the module."""
+    member = file.parent(node)
+    if isinstance(member, ast.Attribute) and member.attr == HISTORY:
+        return file.parent(member)
+    return None
 
 
 def _is_assigned(node: ast.Attribute | ast.Name, file: PythonFile) -> bool:
@@ -71,13 +91,26 @@ def _is_restored(node: ast.Attribute | ast.Name, name: str, file: PythonFile) ->
 
 def _module(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
     """The module itself, as in `hasattr(torch.cuda, "memory_summary")` or `cuda = torch.cuda`."""
-    replaced = mock(file.parent(node), file)
+    holder = file.parent(node)
+    if _asks_for_unknown(holder, file):
+        return
+    replaced = mock(holder, file)
     if not file.options.npu_only:
         if replaced is None or not keeps_target(replaced, file):
             yield file.replace(node, file.say.device_module, DEVICE_MODULE)
     elif isinstance(node, ast.Attribute):
         end = file.span(node)[1]
         yield file.change(node, Piece(end - len("cuda"), end, "npu"), needs=(TORCH_NPU,))
+
+
+def _asks_for_unknown(holder: ast.AST | None, file: PythonFile) -> bool:
+    """Whether this is `hasattr(torch.cuda, "nvtx")`: what is asked for stays CUDA's as well."""
+    if not isinstance(holder, ast.Call) or len(holder.args) < 2:
+        return False
+    asked = holder.args[1]
+    asks = getattr(holder.func, "id", "") in ("hasattr", "getattr")
+    known = SAME_NAME | TENSOR_TYPES | RENAMED.keys()
+    return asks and isinstance(asked, ast.Constant) and asked.value not in known
 
 
 def _is_initialized(node: ast.Attribute, file: PythonFile) -> Outcomes:
@@ -108,7 +141,8 @@ def _npu_only(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> 
 
 
 def _portable(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> Proposal:
-    neutral = ON_ACCELERATOR.get(member)
+    exact = member == "is_available" and is_exact(node, file)
+    neutral = None if exact else ON_ACCELERATOR.get(member)
     if neutral is not None and file.options.has_accelerator and _fits(node, member, file):
         torch = _torch_here(node, file)
         if torch is not None:

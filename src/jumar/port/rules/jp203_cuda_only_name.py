@@ -4,25 +4,24 @@
 `CUDAGraph`, whose name differs between the two."""
 
 import ast
+import re
 
 from jumar.port.context import PythonFile
-from jumar.port.npu_api import RENAMED, SAME_NAME, TENSOR_TYPES, way_out
-from jumar.port.records import Effort, Kind, Severity, Words
+from jumar.port.npu_api import HISTORY, HISTORY_ARGUMENTS, RENAMED, SAME_NAME, TENSOR_TYPES, way_out
+from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp206_nvtx_range import is_plain_range
 
 _ELSEWHERE = frozenset({"amp", "OutOfMemoryError", "DoubleTensor", "*"})
+_OF_OBJECTS = {"cuda_stream": "npu_stream", "_share_cuda_": "_share_npu_"}
+"""Members of streams and storages by CUDA's names, and the plug-in's."""
 _NOT_API = ("_", "__")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one name that NPUs do not have."""
     if isinstance(node, ast.Attribute):
-        head, _, member = (file.name(node) or "").rpartition(".")
-        if head == "torch.cuda" and isinstance(node.ctx, ast.Load) and not is_hint(node, file):
-            used = file.parent(node)
-            if used is None or not is_plain_range(file.parent(used), file):
-                yield from _report(node, member, file)
+        yield from _attribute(node, file)
     elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
         if node.module == "torch.cuda" or node.module.startswith("torch.cuda."):
             part = node.module.split(".")[2:3]
@@ -32,6 +31,69 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         for alias in node.names:
             if alias.name.startswith("torch.cuda."):
                 yield from _report(alias, alias.name.split(".")[2], file)
+
+
+def _attribute(node: ast.Attribute, file: PythonFile) -> Outcomes:
+    if not isinstance(node.ctx, ast.Load):
+        return
+    head, _, member = (file.name(node) or "").rpartition(".")
+    if head == "torch.cuda.memory" and member == HISTORY and is_old_history(file.parent(node)):
+        yield _history(node, file)
+    elif head == "torch.cuda" and not is_hint(node, file):
+        used = file.parent(node)
+        if used is None or not is_plain_range(file.parent(used), file):
+            yield from _report(node, member, file)
+    elif node.attr in _OF_OBJECTS:
+        yield from _of_object(node, file)
+
+
+def is_old_history(call: ast.AST | None) -> bool:
+    """Whether a call of `_record_memory_history` has arguments that the plug-in does not accept."""
+    if not isinstance(call, ast.Call):
+        return False
+    first = call.args[0] if call.args else None
+    first = next((k.value for k in call.keywords if k.arg == "enabled"), first)
+    is_flag = isinstance(first, ast.Constant) and isinstance(first.value, bool)
+    return is_flag or any(k.arg not in HISTORY_ARGUMENTS for k in call.keywords)
+
+
+def _history(node: ast.Attribute, file: PythonFile) -> Remark:
+    return file.remark(
+        node,
+        f"torch.cuda.memory.{HISTORY}",
+        Words(
+            "The NPU plug-in takes enabled, context, stacks, max_entries and device only, "
+            'and "all", "state" or None for enabled.',
+            "NPU 插件仅接受 enabled、context、stacks、max_entries、device，且 enabled 为 "
+            '"all"、"state" 或 None。',
+        ),
+        Words('write enabled="all" and max_entries=…', '请改为 enabled="all" 与 max_entries=…'),
+        severity=Severity.WORK,
+        effort=Effort.MINUTES,
+        kind=Kind.UNSUPPORTED,
+    )
+
+
+def _of_object(node: ast.Attribute, file: PythonFile) -> Outcomes:
+    """A member of a stream or a storage, unless the file sets such a name itself."""
+    call = file.parent(node)
+    is_called = isinstance(call, ast.Call) and call.func is node
+    if is_called is not node.attr.endswith("_") or re.search(
+        rf"\.{node.attr}\s*=[^=]|def {node.attr}\b", file.source.text
+    ):
+        return
+    other = _OF_OBJECTS[node.attr]
+    yield file.remark(
+        node,
+        node.attr,
+        Words(
+            f"On NPUs, {node.attr} is called {other}.", f"NPU 上与 {node.attr} 对应的是 {other}。"
+        ),
+        Words(f"use {other} on NPUs", f"在 NPU 上请使用 {other}"),
+        severity=Severity.WORK,
+        effort=Effort.MINUTES,
+        kind=Kind.UNSUPPORTED,
+    )
 
 
 def is_hint(node: ast.AST, file: PythonFile) -> bool:
@@ -50,6 +112,8 @@ def is_hint(node: ast.AST, file: PythonFile) -> bool:
 
 def _report(node: ast.AST, member: str, file: PythonFile) -> Outcomes:
     if member in SAME_NAME or member in TENSOR_TYPES or member in _ELSEWHERE:
+        return
+    if member in file.project.set_on_cuda:
         return
     if member.startswith(_NOT_API) or (member in RENAMED and file.options.npu_only):
         return

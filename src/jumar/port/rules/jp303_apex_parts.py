@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from jumar.port.context import PythonFile
+from jumar.port.optional_imports import is_guarded
 from jumar.port.prelude import TORCH
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
-from jumar.port.rules.jp600_packages import is_foreign, is_guarded
+from jumar.port.rules.jp600_packages import is_foreign
 
 _ANY = object()
 """An argument whose value does not matter because torch does the same without it."""

@@ -31,6 +31,9 @@ _VARIANT = re.compile(
 )
 """Whole names: `TransformerDataParallelConfig` and `DataParallelStrategy` only speak of it."""
 
+_OTHERS = ("paddle.", "mxnet.", "tensorflow.", "jax.", "oneflow.", "mindspore.", "jittor.")
+"""Frameworks with a class of this name that has nothing to do with torch's."""
+
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one call, or one class derived from it."""
@@ -67,7 +70,7 @@ def _imported_as(place: ast.expr, file: PythonFile) -> str:
 
 def _is_variant(name: str) -> bool:
     module, _, last = name.rpartition(".")
-    is_from_elsewhere = bool(module) and not name.startswith((OWN, "torch."))
+    is_from_elsewhere = bool(module) and not name.startswith((OWN, "torch.", *_OTHERS))
     return is_from_elsewhere and _VARIANT.fullmatch(last) is not None
 
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 from jumar.port import helpers
 from jumar.port.context import PythonFile
+from jumar.port.optional_imports import is_guarded
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
-from jumar.port.rules.jp600_packages import is_foreign, is_guarded
+from jumar.port.rules.jp600_packages import is_foreign
 
 _KERNELS = frozenset(
     f"flash_attn_{kind}func"

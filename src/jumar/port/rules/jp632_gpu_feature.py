@@ -11,6 +11,7 @@ from typing import TypeGuard
 from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
+from jumar.port.rules.jp703_compile import COMPILED
 
 BITSANDBYTES = "bitsandbytes"
 QUANTISED = (
@@ -77,6 +78,13 @@ _SUBMITIT = (
 _FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
 OPTIMISERS = r"paged_\w*adamw?_\d+bit|adamw_bnb_8bit|adamw_8bit|lion_8bit|paged_lion\w*"
 """Names of transformers' optimizers that come from bitsandbytes."""
+_GPUS_OF_SUBMITIT = frozenset({"gpus_per_node", "slurm_gpus_per_node", "slurm_gpus_per_task"})
+_XFORMERS = frozenset(
+    {
+        "enable_xformers_memory_efficient_attention",
+        "set_use_memory_efficient_attention_xformers",
+    }
+)
 _SWITCHES = frozenset({"load_in_8bit", "load_in_4bit"})
 FLASH_NAME = "flash_attention_2"
 
@@ -87,12 +95,22 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield from _call(node, file)
     elif isinstance(node, ast.keyword):
         yield from _keyword(node, file)
+    elif _asks_submitit(node, file):
+        yield _remark(node, "gpus_per_node", _SUBMITIT, file, Severity.LIMIT)
     elif isinstance(node, ast.Constant) and node.value == "CUDAExecutionProvider":
         yield _remark(node, "CUDAExecutionProvider", _ONNX, file, Severity.LIMIT)
     elif _calls_smi(node, file):
         yield _remark(node, "nvidia-smi", _SMI, file, Severity.LIMIT)
     elif _names_optimizer(node) and not _is_compared(node, file):
         yield _remark(node, f"{BITSANDBYTES}: {node.value}", OPTIMISER, file)
+
+
+def _asks_submitit(node: ast.AST, file: PythonFile) -> bool:
+    """Whether a string is a key of arguments for submitit: `{"gpus_per_node": 8}`."""
+    if not isinstance(node, ast.Constant) or node.value not in _GPUS_OF_SUBMITIT:
+        return False
+    holder = file.parent(node)
+    return "submitit" in file.source.text and isinstance(holder, ast.Dict) and node in holder.keys
 
 
 def _calls_smi(node: ast.AST, file: PythonFile) -> bool:
@@ -128,8 +146,20 @@ def _call(node: ast.Call, file: PythonFile) -> Outcomes:
         yield _remark(node.func, f"{BITSANDBYTES}: {name}", QUANTISED, file, Severity.LIMIT)
     elif _FAISS_GPU.fullmatch(name):
         yield _remark(node.func, name, _FAISS, file)
-    elif method == "enable_xformers_memory_efficient_attention":
+    elif method in _XFORMERS and _turns_on(node) and not _is_own_method(node.func, file):
         yield _remark(node.func, method, _DIFFUSERS, file)
+
+
+def _turns_on(node: ast.Call) -> bool:
+    return not (node.args and isinstance(node.args[0], ast.Constant) and not node.args[0].value)
+
+
+def _is_own_method(called: ast.expr, file: PythonFile) -> bool:
+    """Whether a class of the repository has the method itself; what it does is reported there."""
+    owner = file.own_class(called.value) if isinstance(called, ast.Attribute) else None
+    return owner is not None and any(
+        isinstance(f, ast.FunctionDef) and f.name == getattr(called, "attr", "") for f in owner.body
+    )
 
 
 def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
@@ -144,14 +174,26 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
     elif node.arg == "attn_implementation":
         if isinstance(node.value, ast.Constant) and node.value.value == FLASH_NAME:
             yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
-    elif node.arg == "gpus_per_node" and not is_off:
-        if isinstance(call, ast.Call) and file.text(call.func).endswith(".update_parameters"):
+    elif node.arg == "gpus_per_node" and not is_off and isinstance(call, ast.Call):
+        if file.text(call.func).endswith(".update_parameters"):
             yield _remark(node, "gpus_per_node", _SUBMITIT, file, Severity.LIMIT)
     elif node.arg == "gpu" and not is_off and isinstance(call, ast.Call):
         if (file.name(call.func) or "").startswith("faiss."):
             yield _remark(node, "faiss: gpu", _FAISS, file, Severity.LIMIT)
+    elif node.arg == "dynamo_backend" and _compiles(node, call, file):
+        yield _remark(node, "dynamo_backend", COMPILED, file, Severity.LIMIT)
     elif node.arg == "use_flash_attention_2" and not is_off:
         yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
+
+
+def _compiles(node: ast.keyword, call: ast.AST | None, file: PythonFile) -> bool:
+    """Whether accelerate is told to compile with torch's default backend."""
+    said = node.value.value if isinstance(node.value, ast.Constant) else "inductor"
+    return (
+        isinstance(call, ast.Call)
+        and (file.name(call.func) or "").startswith("accelerate.")
+        and str(said).lower() == "inductor"
+    )
 
 
 def _is_own_call(call: ast.Call, file: PythonFile) -> bool:
@@ -181,12 +223,15 @@ RULE = Rule(
         "flash_attention_2",
         "faiss",
         "enable_xformers",
+        "memory_efficient_attention_xformers",
         "CUDAExecutionProvider",
         "nvidia-smi",
         "_8bit",
         "_32bit",
         "paged_lion",
         "gpus_per_node",
+        "slurm_gpus",
+        "dynamo_backend",
     ),
     check,
 )

@@ -7,18 +7,23 @@ import ast
 import re
 
 from jumar.port.context import PythonFile
-from jumar.port.cuda_questions import CAPABILITY, asks_for_generation
+from jumar.port.cuda_questions import (
+    CAPABILITY,
+    NONE_ON_NPUS,
+    asked_property,
+    asks_for_generation,
+    cuda_function,
+)
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_PROPERTIES = frozenset({"major", "minor", "multi_processor_count", "warp_size"})
 _CARD = re.compile(r"\b(?:A100|H100|H800|A800|V100|T4|RTX|GeForce|Tesla|NVIDIA)\b")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one decision based on the card's generation."""
     if isinstance(node, ast.Call):
-        if file.name(node.func) == CAPABILITY:
+        if cuda_function(node.func, file) == CAPABILITY:
             yield _generation(node, file)
     elif isinstance(node, ast.Attribute):
         yield from _property(node, file)
@@ -46,17 +51,9 @@ def _generation(node: ast.Call, file: PythonFile) -> Remark:
 
 
 def _property(node: ast.Attribute, file: PythonFile) -> Outcomes:
-    if node.attr not in _PROPERTIES:
-        return
-    owner: ast.AST | None = node.value
-    if isinstance(owner, ast.Name):
-        bound = file.names.values(owner.id, file.scope(owner))
-        owner = next((b for b in bound if isinstance(b, ast.Call)), None)
-    called = file.name(owner.func) if isinstance(owner, ast.Call) else None
-    if called != "torch.cuda.get_device_properties":
-        return
-    subject = f"get_device_properties().{node.attr}"
-    if node.attr == "multi_processor_count":
+    asked = asked_property(node, file)
+    subject = f"get_device_properties().{asked}"
+    if asked == "multi_processor_count":
         yield _remark(
             node,
             subject,
@@ -67,12 +64,14 @@ def _property(node: ast.Attribute, file: PythonFile) -> Outcomes:
             Severity.LIMIT,
         )
         return
+    if asked not in NONE_ON_NPUS:
+        return
     is_shown = any(isinstance(a, ast.JoinedStr) for a in file.ancestors(node))
     yield _remark(
         node,
         subject,
-        f"{node.attr} is None in the properties of an NPU: comparing it fails.",
-        f"NPU 设备属性中的 {node.attr} 为 None，对其比较会报错。",
+        f"{asked} is None in the properties of an NPU: comparing it fails.",
+        f"NPU 设备属性中的 {asked} 为 None，对其比较会报错。",
         file,
         Severity.LIMIT if is_shown else Severity.WORK,
     )
@@ -85,7 +84,7 @@ def _card_name(node: ast.Compare, file: PythonFile) -> Outcomes:
         for s in sides
     )
     asked = any(
-        isinstance(c, ast.Call) and file.name(c.func) == "torch.cuda.get_device_name"
+        isinstance(c, ast.Call) and cuda_function(c.func, file) == "torch.cuda.get_device_name"
         for side in sides
         for c in ast.walk(side)
     )

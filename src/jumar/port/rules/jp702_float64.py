@@ -104,7 +104,16 @@ def _is_on_cpu(call: ast.expr, file: PythonFile) -> bool:
         ):
             return False
         call = call.func.value
-    return False
+    return isinstance(call, ast.Name) and _was_copied(call, file)
+
+
+def _was_copied(name: ast.Name, file: PythonFile) -> bool:
+    """Whether a variable only ever holds tensors that were copied to the CPU: `x = y.cpu()`."""
+    bound = file.names.values(name.id, file.scope(name))
+    return bool(bound) and all(
+        isinstance(b, ast.Call) and isinstance(b.func, ast.Attribute) and b.func.attr == "cpu"
+        for b in bound
+    )
 
 
 def _converts(call: ast.Call, file: PythonFile) -> bool:

@@ -8,6 +8,17 @@ from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
+COMPILED = (
+    Words(
+        "The default backend of torch.compile, inductor, needs triton-ascend on NPUs.",
+        "torch.compile 的默认后端 inductor 在 NPU 上依赖 triton-ascend。",
+    ),
+    Words(
+        "train without it first; then install triton-ascend, or use the torchair backend",
+        "请先关闭；之后可安装 triton-ascend，或使用 torchair 后端",
+    ),
+)
+
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one use of `torch.compile`, as a call or as a decorator."""
@@ -29,14 +40,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     yield file.remark(
         node,
         "torch.compile",
-        Words(
-            "The default backend of torch.compile, inductor, needs triton-ascend on NPUs.",
-            "torch.compile 的默认后端 inductor 在 NPU 上依赖 triton-ascend。",
-        ),
-        Words(
-            "train without it first; then install triton-ascend, or use the torchair backend",
-            "请先关闭；之后可安装 triton-ascend，或使用 torchair 后端",
-        ),
+        *COMPILED,
         severity=Severity.LIMIT,
         effort=Effort.MINUTES,
         kind=Kind.PERFORMANCE,

@@ -1,6 +1,6 @@
 """`torch.jit.script` and `torch.jit.trace` are reported: they generate no fused kernels for NPUs.
 
-Annotations such as `torch.jit.Final`, `@torch.jit.ignore` and `is_scripting` are harmless and
+Code that runs on the CPU only and graphs that are only looked at are not reported. Annotations such as `torch.jit.Final`, `@torch.jit.ignore` and `is_scripting` are harmless and
 not reported."""
 
 import ast
@@ -18,6 +18,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     assert isinstance(node, (ast.Attribute, ast.Name))
     name = file.name(node)
     if name not in _NAMES or not isinstance(node.ctx, ast.Load):
+        return
+    if _is_inspected(node, file) or _is_for_cpu(node, file):
         return
     if not file.options.npu_only and scripted.names_cuda(node, file):
         yield file.remark(
@@ -50,6 +52,30 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             effort=Effort.MINUTES,
             kind=Kind.PERFORMANCE,
         )
+
+
+def _is_inspected(node: ast.AST, file: PythonFile) -> bool:
+    """Whether only the graph of traced code is looked at: `torch.jit.trace(…).graph`."""
+    call = file.parent(node)
+    used = file.parent(call) if isinstance(call, ast.Call) else None
+    return isinstance(used, ast.Attribute) and used.attr in ("graph", "inlined_graph", "code")
+
+
+def _is_for_cpu(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the code runs on the CPU only: `if device == "cpu": …`."""
+    child = node
+    for around in file.ancestors(node):
+        if (
+            isinstance(around, ast.If)
+            and child in around.body
+            and isinstance(around.test, ast.Compare)
+        ):
+            asked = around.test
+            named = [s.value for s in asked.comparators if isinstance(s, ast.Constant)]
+            if isinstance(asked.ops[0], ast.Eq) and named == ["cpu"]:
+                return True
+        child = around
+    return False
 
 
 RULE = Rule(

@@ -4,10 +4,11 @@ Methods of optimizers, which are listed but are plain Python, are not. Modules c
 supported parts are reported as limits, those without a kernel as work."""
 
 import ast
+import re
 
 from jumar.port.catalogue import State, catalogue, without_kernel
 from jumar.port.context import PythonFile
-from jumar.port.records import Effort, Kind, Severity, Words
+from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _TOLD_ELSEWHERE = ("torch.cuda.", "torch.backends.", "torch.nn.DataParallel", "torch.nn.parallel.data_parallel",
@@ -18,6 +19,9 @@ _ON_HOST = ("torch.is_deterministic", "torch.export.", "torch.onnx.", "torch.fx.
             "torch.utils.backend_registration.", "torch.utils.mobile_optimizer.",
             "torch.distributed.elastic.", "torch.distributed.fsdp.")  # fmt: skip
 """Listed as unsupported, but they run no operator of their own."""
+
+_FLOAT8 = re.compile(r"torch\.(?:float8_\w+|_scaled_mm)")
+_WITH_FLOAT8 = "950"
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -33,7 +37,32 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         return
     if _only_asked(node, file):
         return
+    if _FLOAT8.fullmatch(name) and file.options.chip != _WITH_FLOAT8:
+        # A variable that holds the type was reported where it got it.
+        is_asked = isinstance(parent, ast.Call) and file.name(parent.func) == "torch.finfo"
+        is_listed = isinstance(parent, (ast.Compare, ast.Dict, ast.List, ast.Tuple, ast.Set))
+        if isinstance(node, ast.Attribute) and not is_asked and not is_listed:
+            yield _float8(node, name, file)
+        return
     yield from report(node, name, file)
+
+
+def _float8(node: ast.expr, name: str, file: PythonFile) -> Remark:
+    return file.remark(
+        node,
+        name,
+        Words(
+            "Chips before Ascend 950 do not compute in float8.",
+            "Ascend 950 之前的芯片不支持 float8 计算。",
+        ),
+        Words(
+            "use bfloat16; for Ascend 950, port with --chip 950",
+            "请使用 bfloat16；Ascend 950 请加上 --chip 950 迁移",
+        ),
+        severity=Severity.LIMIT,
+        effort=Effort.MINUTES,
+        kind=Kind.PRECISION,
+    )
 
 
 def report(node: ast.expr, name: str, file: PythonFile) -> Outcomes:

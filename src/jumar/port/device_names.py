@@ -1,0 +1,41 @@
+"""What devices are called, and which arguments of torch's functions are devices."""
+
+import re
+
+NAMED_DEVICE = re.compile(r"device|(?:^|_)dev$|^map_location$|^accelerator_type$", re.IGNORECASE)
+_NOT_DEVICE = re.compile(
+    r"visible|device_(?:count|num|order|maps|ids?|list|index|module|platform|backend|vendor)|num_device",
+    re.IGNORECASE,
+)
+OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "npu", "meta", "hpu", "mlu", "tpu"})
+TEXT_ARGUMENTS = {
+    "torch.device": 0,
+    "torch.autocast": 0,
+    "torch.amp.autocast": 0,
+    "torch.amp.autocast_mode.autocast": 0,
+    "torch.amp.GradScaler": 0,
+    "torch.GradScaler": 0,
+    "torch.is_autocast_enabled": 0,
+    "torch.set_autocast_enabled": 0,
+    "torch.get_autocast_dtype": 0,
+    "torch.set_autocast_dtype": 0,
+    "torch.distributed.init_device_mesh": 0,
+    "torch.distributed.device_mesh.init_device_mesh": 0,
+    "torch.distributed.DeviceMesh": 0,
+    "torch.distributed.device_mesh.DeviceMesh": 0,
+}
+"""The position of the argument that must be a device's name."""
+OBJECT_ARGUMENTS = {
+    "torch.load": 1,
+    "torch.Generator": 0,
+    "torch.Stream": 0,
+    "torch.Event": 0,
+    "torch.set_default_device": 0,
+    "torch.distributed.get_default_backend_for_device": 0,
+}
+"""The position of the argument that may be a `torch.device`."""
+
+
+def is_device_name(name: str) -> bool:
+    """Whether a variable, parameter or key of this name holds a device."""
+    return bool(NAMED_DEVICE.search(name)) and not _NOT_DEVICE.search(name)

@@ -1,0 +1,108 @@
+"""Imports that may fail in a script: whether it checks for the package, and whether it runs without.
+
+A script that catches the error runs without the package only if it then has another way: the handler
+binds the names or a flag, leaves the function, or nothing outside uses them."""
+
+import ast
+import re
+from collections.abc import Iterable
+
+from jumar.port.context import PythonFile
+
+_ASKS_FOR_PACKAGE = re.compile(
+    r"^(?!not\b).*(?:is_(?!cuda|gpu)[a-z0-9_]+_available|find_spec|[A-Z0-9]_AVAILABLE\b)"
+)
+_FORGIVEN = frozenset(
+    {
+        "ImportError",
+        "ModuleNotFoundError",
+        "PackageNotFoundError",
+        "Exception",
+        "BaseException",
+        "OSError",
+    }
+)
+_BINDS = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.Import,
+    ast.ImportFrom,
+    ast.FunctionDef,
+    ast.ClassDef,
+    ast.Return,
+    ast.Continue,
+)
+
+
+def is_guarded(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the script checks for a package or catches the error, and goes on."""
+    guard = _guard(node, file)
+    return isinstance(guard, ast.If) or (guard is not None and not _gives_up(guard[1]))
+
+
+def runs_without(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the script also works if an import fails."""
+    guard = _guard(node, file)
+    if guard is None or isinstance(guard, ast.If):
+        return guard is not None
+    attempt, handler = guard
+    if _gives_up(handler):
+        return False
+    return _has_another_way(attempt, handler) or not _used_outside(node, attempt, file)
+
+
+def _guard(node: ast.AST, file: PythonFile) -> ast.If | tuple[ast.Try, ast.ExceptHandler] | None:
+    """The check for the package, or the handler that catches its absence."""
+    child = node
+    for ancestor in file.ancestors(node):
+        if isinstance(ancestor, ast.Try) and child in ancestor.body:
+            for handler in ancestor.handlers:
+                caught = ast.unparse(handler.type) if handler.type is not None else "Exception"
+                if any(name in caught for name in _FORGIVEN):
+                    return ancestor, handler
+        if isinstance(ancestor, ast.If) and child in ancestor.body and _asks(ancestor.test):
+            return ancestor
+        child = ancestor
+    return None
+
+
+def _asks(test: ast.expr) -> bool:
+    return _ASKS_FOR_PACKAGE.match(ast.unparse(test)) is not None
+
+
+def _gives_up(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler ends the script, possibly with a better message."""
+    last = handler.body[-1]
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
+        return ast.unparse(last.value.func) in ("exit", "quit", "sys.exit", "os._exit")
+    return isinstance(last, ast.Raise)
+
+
+def _has_another_way(attempt: ast.Try, handler: ast.ExceptHandler) -> bool:
+    """Whether the script can tell later that the package is missing, or has something else."""
+    flags = (s for s in (*attempt.body, *attempt.orelse) if isinstance(s, ast.Assign))
+    return _any_binds(handler.body) or any(flags)
+
+
+def _any_binds(body: Iterable[ast.stmt]) -> bool:
+    return any(isinstance(n, _BINDS) for statement in body for n in ast.walk(statement))
+
+
+def _used_outside(node: ast.AST, attempt: ast.Try, file: PythonFile) -> bool:
+    """Whether the imported names are used after the attempt, without a check for them."""
+    assert isinstance(node, (ast.Import, ast.ImportFrom))
+    bound = {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    for use in ast.walk(file.tree):
+        if not isinstance(use, ast.Name) or use.id not in bound:
+            continue
+        around = list(file.ancestors(use))
+        if attempt not in around and not any(_asks_for(use.id, a) for a in around):
+            return True
+    return False
+
+
+def _asks_for(name: str, around: ast.AST) -> bool:
+    return isinstance(around, (ast.If, ast.IfExp)) and any(
+        getattr(n, "id", getattr(n, "value", None)) == name for n in ast.walk(around.test)
+    )
