@@ -76,6 +76,16 @@ def test_the_module_that_parts_first_is_named_where_a_later_figure_differs() -> 
     origin = compare(ORIGINAL, replace(PORT, ranks=(tuple(marks),))).origin
     assert origin is not None
     assert (origin.what, origin.where) == ("output of Linear", "net.py:4")
+
+
+def test_a_module_that_differs_only_afterwards_is_not_the_cause() -> None:
+    marks = list(MARKS)
+    marks[1] = replace(LOSS, values=(18.0,))
+    marks[4] = replace(marks[4], values=(7.0, 9.0))
+    certificate = compare(ORIGINAL, replace(PORT, ranks=(tuple(marks),)))
+    assert certificate.difference is not None
+    assert certificate.difference.what == "loss 1"
+    assert certificate.origin is None
     # A module alone is no verdict: its output may have been thrown away.
     assert compare(ORIGINAL, changed(4, values=(9.0, 9.0))).equal
 

@@ -224,6 +224,8 @@ def test_row_14_npu_smi_inside_the_job(jumar: Jumar) -> None:
         (0, "910B3", "OK"),
         (1, "910B3", "OK"),
     ]
+    plain = jumar("run", "--follow", "--device", "sim:1", "--", "npu-smi", "info").stdout
+    assert len(read_info(plain).chips) == 1
     asked = "npu-smi info -l && npu-smi info -m && npu-smi info -t board -i 1"
     told = jumar(*words, asked).stdout
     assert "Total Count                    : 2" in told

@@ -3,8 +3,9 @@
 This room only compares; whoever runs the two (the original on the CPU, the port on simulated NPUs)
 passes in what each run recorded, in order."""
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -181,6 +182,7 @@ class _Comparison:
         self.losses: list[LossPair] = []
         self.difference: Difference | None = None
         self.origin: Difference | None = None
+        self._differing: tuple[Mark, Mark] | None = None
         self.ended_early = False
         self.not_finite = 0
         self._finite: set[Kind] = set()
@@ -242,13 +244,18 @@ class _Comparison:
         self, rank: int, what: str, original: str, ported: str, mine: Mark, theirs: Mark
     ) -> None:
         if self.difference is None:
+            self._differing = (mine, theirs)
             self.difference = Difference(
                 what, original, ported, theirs.where, theirs.source, mine.where, rank
             )
 
     def _locate(self, rank: int, left: tuple[Mark, ...], right: tuple[Mark, ...]) -> None:
-        """Find the first module with a different output: the cause is there or above."""
-        outputs = (_outputs(left), _outputs(right))
+        """Find the first module whose output differs before the difference: the cause is there or
+        above. One that differs only afterwards is a consequence."""
+        if self._differing is None:
+            return
+        mine_at, theirs_at = self._differing
+        outputs = (_outputs(_before(left, mine_at)), _outputs(_before(right, theirs_at)))
         for mine, theirs in zip(*outputs, strict=False):
             if mine.what != theirs.what:
                 return
@@ -263,6 +270,11 @@ class _Comparison:
                     rank,
                 )
                 return
+
+
+def _before(marks: Iterable[Mark], end: Mark) -> Iterator[Mark]:
+    """The marks above one of them, which others may equal."""
+    return itertools.takewhile(lambda mark: mark is not end, marks)
 
 
 def _steps(marks: Iterable[Mark]) -> str:

@@ -53,7 +53,7 @@ class Environment(NamedTuple):
             common.update(hccl_variables(common))
             common.update(cann_variables(common))
         elif kind == "sim":
-            common.update(_simulation_path(common))
+            common.update(simulation_path(common))
         if is_auto_ported:
             common.update(_auto_port(common))
         if store_file is not None:
@@ -129,7 +129,7 @@ def _with_python(environment: Mapping[str, str]) -> str:
     return os.pathsep.join((folders, own) if active else (own, folders))
 
 
-def _simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:
+def simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:
     """PYTHONPATH on which `import torch_npu` finds the simulated plug-in first, and PATH on which
     `npu-smi` is that of the simulated cards.
 
