@@ -41,6 +41,8 @@ class _Rule(NamedTuple):
     name: str
     layouts: Tuple[str, ...]
     reduces: bool
+    casts: Tuple[str, ...]
+    """Dtypes that the plug-in reduces as int32."""
 
 
 def _flat(value: Any) -> List[Any]:
@@ -105,7 +107,7 @@ def _check_dtype(rule: _Rule, dtype: torch.dtype) -> None:
     name = _RULES["dtypes"].get(short)
     if name is None:
         _refuse(rule, "Unsupported data type for HCCL process group", short)
-    elif rule.reduces and short not in _REDUCED:
+    elif rule.reduces and short not in _REDUCED and short not in rule.casts:
         _refuse(rule, f"HCCL {rule.name}: Unsupported data type {name}", short)
 
 
@@ -201,7 +203,8 @@ def install() -> None:
     """Check every collective of the process groups in Python."""
     groups: Any = dist.ProcessGroup
     for name, row in _RULES["collectives"].items():
-        rule = _Rule(name, tuple(row["tensors"]), row.get("reduces", False))
+        casts = tuple(row.get("casts", ()))
+        rule = _Rule(name, tuple(row["tensors"]), row.get("reduces", False), casts)
         for method in (name, row.get("newer_name", name)):
             # Newer methods may be others by a second name; none is to be wrapped twice.
             if hasattr(groups, method) and not hasattr(getattr(groups, method), "__wrapped__"):
