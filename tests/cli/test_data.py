@@ -49,6 +49,19 @@ def test_sources_that_do_not_exist_are_named(fresh_jumar: Jumar, tmp_path: Path)
         assert said in fresh_jumar("data", *words, rc=2).stderr
 
 
+def test_a_mini_set_is_not_mixed_with_a_larger_one(fresh_jumar: Jumar, tmp_path: Path) -> None:
+    for number in range(6):
+        path = tmp_path / "all" / f"class{number % 2}" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(number))
+    for _ in range(2):
+        fresh_jumar("data", "mini", "all", "few", "--per-class", "2")
+    said = fresh_jumar("data", "mini", "all", "few", "--per-class", "1", rc=2).stderr
+    assert "has files that are not part of this selection, such as class" in said
+    assert "jumar data rm -r" in said
+    assert len(list((tmp_path / "few").rglob("*.jpg"))) == 4
+
+
 def test_a_folder_that_nobody_serves_is_not_published(fresh_jumar: Jumar) -> None:
     gone = fresh_jumar("store", "publish", "obs://gone/", rc=2).stderr
     assert "obs://gone does not exist" in gone

@@ -175,9 +175,12 @@ def download(to: Path, as_json: bool, dry_run: bool, **asked: Any) -> int:
         environ=os.environ,
     )
     if dry_run:
+        _print_plan(made)
         for step in steps:
             print(shlex.join(step.shown))
         return 0
+    for text in made.notes:
+        note(f"note: {text}")
     for step in steps:
         note(step.title)
         run_step(step, os.environ, lambda line: note(clip(line, _MOST_LINE)))
@@ -265,8 +268,12 @@ def _make_plan(asked: Mapping[str, Any]) -> "Plan":
 def _python_of(made: "Plan", allow_unknown: bool) -> str:
     from jumar.errors import BadInput
 
-    if made.version is None or made.fit == "clashes":
-        raise BadInput(made.text, hint="see what the tables list: jumar env plan")
+    if made.version is None:
+        canns = ", ".join(dict.fromkeys(one.cann for one in made.others if one.cann))
+        known = f"it for CANN {canns}" if canns else _known(made.framework)
+        raise BadInput(made.text, hint=f"the tables list {known}")
+    if made.fit == "clashes":
+        raise BadInput(made.text, hint="choose one of these with --python")
     if made.fit == "unknown" and not allow_unknown:
         raise BadInput(made.text, hint="to try it anyway: --allow-unknown")
     if made.python is None:
@@ -275,6 +282,19 @@ def _python_of(made: "Plan", allow_unknown: bool) -> str:
             hint="choose one: --python 3.9 --allow-unknown",
         )
     return made.python
+
+
+def _known(framework: str) -> str:
+    """All versions of a framework that the tables list, oldest first."""
+    from jumar.host.matrix import shipped
+
+    matrix = shipped()
+    versions = (
+        {row.torch for row in matrix.torch}
+        if framework == "torch"
+        else {row.mindspore for row in matrix.mindspore}
+    )
+    return f"{framework} " + ", ".join(map(str, sorted(versions)))
 
 
 def _print_plan(made: "Plan") -> None:

@@ -25,14 +25,17 @@ def command(
 ) -> None:
     """Save a key for OBS or another S3 server.
 
-    The key is prompted for, or read from stdin, AK, SK and with --token the security token on a line each;
-    never from the command line, where others could see it. It is saved in store.json in the home, readable only by you; after jumar
-    login URL, on that server, for your jobs there (--local: for jumar data on this machine).
+    The key is prompted for or read from stdin, one line each for AK, SK and, with --token, the security
+    token; never from the command line, where others could see it.
+
+    It is saved in store.json in the home, readable only by you. If you are logged in to a server, it is
+    saved there instead, for your jobs; --local saves it here, for jumar data on this machine.
 
     \b
     Examples:
       jumar login obs --region cn-north-4
       jumar login obs --endpoint http://trainer:7480
+      jumar login obs --region cn-north-4 --token
     """
     settings = load()
     address = None if local else find(settings)

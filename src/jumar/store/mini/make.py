@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from jumar.errors import BadInput, NotFound
+from jumar.errors import BadInput, Conflict, NotFound
 from jumar.store.archive import is_archive
 from jumar.store.mini.choice import Wish
 from jumar.store.mini.layouts import Chosen, Tree, choose
@@ -62,12 +62,26 @@ def make_mini(
         raise NotFound(f"no file in {source.url} matches {' or '.join(static)}")
     chosen = choose(tree.without(whole.union(archives)), wish)
     chosen.kept |= whole
+    _check_empty(target, {*chosen.kept, *chosen.made, *archives})
     reports = [_written(tree, target, chosen, progress or Progress())]
     for name in archives:
         one = replace(source, url=source.url.child(name), key=source.prefix + name)
         to = replace(target, url=target.url.child(name), key=target.prefix + name)
         reports.append(_mini_of_archive(one, to, wish))
     return _summed(reports, files=len(tree.entries), kept_archives=len(archives))
+
+
+def _check_empty(target: Place, names: set[str]) -> None:
+    """Files of an earlier, larger selection would count as part of this one."""
+    cut = len(target.prefix)
+    other = next(
+        (e.key[cut:] for e in target.store.walk(target.prefix) if e.key[cut:] not in names), None
+    )
+    if other is not None:
+        raise Conflict(
+            f"{target.url} has files that are not part of this selection, such as {other}",
+            hint=f"choose another target, or remove it first: jumar data rm -r {target.url}",
+        )
 
 
 def _nothing_in(source: Place) -> NotFound:
