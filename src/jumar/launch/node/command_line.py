@@ -230,13 +230,13 @@ class _Front:
                     _put(2, words)
 
     def _stream(self, met: int) -> Optional[Stream]:
-        """None: the supervisor has ended before the nodes had met."""
+        """None: the supervisor has ended before the nodes had met, or while it said so."""
         with open(met, encoding="utf-8") as pipe:
-            words = pipe.read()
-        if not words:
-            return None
-        output = None if self._options.quiet else 1
-        return Stream(Logs(**json.loads(words)), output, self._options.shown)
+            try:
+                logs = Logs(**json.load(pipe))
+            except ValueError:
+                return None
+        return Stream(logs, None if self._options.quiet else 1, self._options.shown)
 
 
 class _Mouth(NamedTuple):
