@@ -90,6 +90,11 @@ def _operators() -> Part:
 
 PARTS = (
     Part("strict", "every test, none tried again", (("make", "test-strict"),)),
+    Part(
+        "sizes",
+        "the tests that `make test` runs at a smaller size",
+        ((sys.executable, "-m", "pytest", "-m", "full"),),
+    ),
     _large_selftest("sqlite"),
     _large_selftest("postgres"),
     *(_schedules(first, first + 9) for first in range(1, 101, 10)),

@@ -11,7 +11,6 @@ import pytest
 Jumar = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.mark.slow
 def test_demo_learns_to_read_digits(jumar_program: str, live_home: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "JUMAR_HOME": str(live_home)}
     done = subprocess.run(

@@ -50,7 +50,6 @@ def need_mindspore() -> None:
         pytest.skip("MindSpore is not installed: make mindspore")
 
 
-@pytest.mark.slow
 def test_a_script_for_ascend_trains_on_a_simulated_card(workshop: Workshop, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(ASCEND_JOB)
     made = workshop.attempt(
@@ -63,7 +62,6 @@ def test_a_script_for_ascend_trains_on_a_simulated_card(workshop: Workshop, tmp_
     assert NOTICE in log_of(made, 0)
 
 
-@pytest.mark.slow
 def test_a_script_for_ascend_can_be_tried(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(ASCEND_JOB)
     jumar = str(Path(sys.executable).parent / "jumar")
@@ -80,7 +78,6 @@ def test_a_script_for_ascend_can_be_tried(tmp_path: Path) -> None:
     assert done.stderr.count(NOTICE) == 1
 
 
-@pytest.mark.slow
 def test_two_mindspore_processes_of_a_job_find_each_other(
     workshop: Workshop, tmp_path: Path
 ) -> None:

@@ -26,32 +26,30 @@ def check_weights(plain: Run, simulated: Run, folder: Path, steps: int) -> None:
     assert differing == []
 
 
-@pytest.mark.slow
-def test_weights_after_200_steps_are_those_of_the_cpu(
-    plain: Run, simulated: Run, tmp_path: Path
+@pytest.mark.parametrize("steps", [5, pytest.param(200, marks=pytest.mark.full)])
+def test_weights_after_training_are_those_of_the_cpu(
+    plain: Run, simulated: Run, tmp_path: Path, steps: int
 ) -> None:
-    check_weights(plain, simulated, tmp_path, steps=200)
+    check_weights(plain, simulated, tmp_path, steps)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("count", "steps", "kind"),
+    ("count", "steps", "kinds"),
     [
-        (2, 200, "ddp"),
-        (4, 200, "ddp"),
-        (2, 5, "fsdp"),
-        (2, 5, "fsdp2"),
-        (2, 5, "tensor"),
+        (2, 5, ("ddp", "fsdp", "fsdp2", "tensor")),
+        pytest.param(4, 200, ("ddp",), marks=pytest.mark.full),
     ],
 )
 def test_ranks_train_as_over_gloo_on_the_cpu(
-    ranks: Run, tmp_path: Path, count: int, steps: int, kind: str
+    ranks: Run, tmp_path: Path, count: int, steps: int, kinds: tuple[str, ...]
 ) -> None:
     for device in ("cpu", "npu"):
-        done = ranks(count, "parallel.py", device, str(steps), str(tmp_path / device), kind)
+        done = ranks(count, "parallel.py", device, str(steps), str(tmp_path), *kinds)
         assert done.returncode == 0, done.stderr
-    for rank in range(count):
-        assert same(load(tmp_path / f"cpu.{rank}"), load(tmp_path / f"npu.{rank}"))
+    for name in (*kinds, "sums"):
+        for rank in range(count):
+            host, card = (load(tmp_path / f"{name}.{device}.{rank}") for device in ("cpu", "npu"))
+            assert same(host, card), name
 
 
 def test_norms_over_two_ranks_are_one_norm_over_all_rows(ranks: Run) -> None:

@@ -210,7 +210,6 @@ def in_namespaces(
     ]  # fmt: skip
 
 
-@pytest.mark.slow
 def test_a_torch_job_on_two_machines(launcher: Launcher, namespaces: list[str]) -> None:
     started = in_namespaces(launcher, namespaces, launcher.script(TRAIN))
     zero, one = (launcher.end(p) for p in started)

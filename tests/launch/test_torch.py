@@ -44,7 +44,6 @@ json.dump(gradients(net), open(sys.argv[1], "w"))
 """
 
 
-@pytest.mark.slow
 def test_gradients_of_four_processes_are_those_of_one(launcher: Launcher, tmp_path: Path) -> None:
     launcher.script(MODEL, "model.py")
     ended = launcher.run("--devices", "cpu:4", launcher.script(TRAIN), "out.json", limit_s=180)
@@ -67,7 +66,6 @@ dist.barrier()
 """
 
 
-@pytest.mark.slow
 def test_the_rank_that_raised_is_named_not_those_that_lost_it(launcher: Launcher) -> None:
     ended = launcher.run("--devices", "cpu:3", "--grace", "5", launcher.script(FAILS), limit_s=180)
     assert ended.code == 1

@@ -171,7 +171,6 @@ print(out.device.type, weight.tolist())
 """
 
 
-@pytest.mark.slow
 def test_a_script_of_flash_attn_and_apex_trains_alike_on_npus(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/train.py").write_text(MODEL)

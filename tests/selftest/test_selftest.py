@@ -47,7 +47,6 @@ def left_of(tmp_path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.slow
 def test_forty_jobs_are_run_once_whatever_is_done_to_the_platform(
     tmp_path: Path, jumar_program: str
 ) -> None:

@@ -20,9 +20,6 @@ from jumar.client import Client
 from jumar.spec.states import JobState
 
 JUMAR = str(Path(sys.executable).parent / "jumar")
-CLIENTS, JOBS_EACH, KILLS = 20, 25, 5
-
-
 OPEN: list[Client] = []
 
 
@@ -83,22 +80,25 @@ def processes_of(home: Path) -> list[str]:
     return found
 
 
-@pytest.mark.slow
-def test_500_jobs_run_exactly_once_while_the_server_is_killed_five_times(
-    home: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("clients", "jobs_each", "kills"),
+    [(8, 15, 3), pytest.param(20, 25, 5, marks=pytest.mark.full)],
+)
+def test_jobs_run_exactly_once_while_the_server_is_killed(
+    home: Path, tmp_path: Path, clients: int, jobs_each: int, kills: int
 ) -> None:
     ran = tmp_path / "ran"
     client = start(home)
 
     def one_client(number: int) -> None:
         own = connect(home, patience_s=120)
-        for job in range(JOBS_EACH):
+        for job in range(jobs_each):
             submit(own, f"job-{number}-{job}", ran)
 
-    threads = [threading.Thread(target=one_client, args=(number,)) for number in range(CLIENTS)]
+    threads = [threading.Thread(target=one_client, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
-    for _ in range(KILLS):
+    for _ in range(kills):
         time.sleep(0.7)
         kill_and_start_again(home)
     for thread in threads:
@@ -107,7 +107,7 @@ def test_500_jobs_run_exactly_once_while_the_server_is_killed_five_times(
 
     wait_until_over(client, limit_s=360)
     jobs = list(client.jobs())
-    assert Counter(job.state for job in jobs) == {JobState.SUCCEEDED: CLIENTS * JOBS_EACH}
+    assert Counter(job.state for job in jobs) == {JobState.SUCCEEDED: clients * jobs_each}
     names = {job.name for job in jobs}
     assert Counter(ran.read_text().split()) == dict.fromkeys(names, 1)
     for job in jobs:

@@ -42,7 +42,6 @@ def test_uv_makes_what_was_planned_and_it_imports(bench: Bench):
     subprocess.run([bench.folder / "made/bin/python", "-c", program], check=True, timeout=180)
 
 
-@pytest.mark.slow
 def test_venv_and_pip_make_the_same(bench: Bench):
     done = bench.create("--with", "venv", "--at", "made")
     assert done.returncode == 0, done.stderr
