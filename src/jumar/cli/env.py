@@ -196,7 +196,7 @@ def download(to: Path, as_json: bool, dry_run: bool, **asked: Any) -> int:
 
 
 @command.command()
-@click.option("--python", metavar="PATH", help="The interpreter to check. [default: python3]")
+@click.option("--python", metavar="PATH", help="The interpreter to check. [default: the shell's]")
 @click.option("--import", "do_import", is_flag=True, help="Also import the frameworks.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(python: str | None, do_import: bool, as_json: bool) -> int:

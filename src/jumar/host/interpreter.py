@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from jumar.errors import BadInput
 from jumar.host.versions import Version
+from jumar.launch.interpreter import shell_python
 from jumar.launch.processes.probe import Answer, ask
 
 INSPECT_LIMIT_S = 20.0
@@ -78,12 +79,13 @@ class Imported:
 
 
 def resolve_python(python: str | None, environ: Mapping[str, str]) -> str:
-    """The interpreter to check: the given one, otherwise that of the active environment or PATH."""
-    wanted = python or "python3"
-    found = shutil.which(wanted, path=environ.get("PATH", ""))
+    """The interpreter to check: the given one, otherwise that of the shell."""
+    if python is None:
+        return shell_python(environ)
+    found = shutil.which(python, path=environ.get("PATH", ""))
     if found is None:
         raise BadInput(
-            f"no Python at {wanted!r}" if python else "no python3 on PATH",
+            f"no Python at {python!r}",
             hint="give the path of an interpreter: --python /path/to/bin/python",
         )
     return found
