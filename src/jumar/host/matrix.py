@@ -93,6 +93,19 @@ class MindSporeRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DriverRow:
+    """One line of CANN releases, and the oldest driver that the vendor lists for it."""
+
+    cann: Version
+    oldest: Version
+    source: str
+
+    def is_old(self, driver: Version) -> bool:
+        """Whether the driver is older; `25.0.RC1` counts as 25.0."""
+        return driver < self.oldest and not driver.starts_with(self.oldest)
+
+
+@dataclass(frozen=True, slots=True)
 class Matrix:
     """All tables."""
 
@@ -100,10 +113,16 @@ class Matrix:
     mindspore: tuple[MindSporeRow, ...]
     torchvision: dict[Version, tuple[Version, str]]
     """torch to torchvision and the source."""
+    drivers: tuple[DriverRow, ...]
 
     def torch_row(self, torch_npu: Version) -> TorchRow | None:
         """The row of a torch_npu release."""
         return next((row for row in self.torch if row.torch_npu == torch_npu), None)
+
+    def driver_row(self, cann: Version) -> DriverRow | None:
+        """The row of this CANN, else of the newest older one: requirements only grow."""
+        rows = [row for row in self.drivers if row.cann <= cann or cann.starts_with(row.cann)]
+        return max(rows, key=lambda row: row.cann, default=None)
 
     def mindspore_row(self, mindspore: Version) -> MindSporeRow | None:
         """The row of a MindSpore release."""
@@ -132,6 +151,10 @@ def shipped() -> Matrix:
             Version.parse(row["torch"]): (Version.parse(row["torchvision"]), row["source"])
             for row in _rows("torchvision.csv")
         },
+        drivers=tuple(
+            DriverRow(Version.parse(row["cann"]), Version.parse(row["oldest"]), row["source"])
+            for row in _rows("drivers.csv")
+        ),
     )
 
 

@@ -25,7 +25,8 @@ def torch_fit(patient: Patient) -> Iterator[Finding]:
         return
     torch = parse_or_none(found.packages.get("torch"))
     if torch is None and "torch-npu" not in found.packages:
-        yield unknown(f"torch is not installed for {found.executable}")
+        if not _has_mindspore(found):
+            yield unknown(f"neither torch nor MindSpore is installed for {found.executable}")
         return
     if "torch-npu" not in found.packages and has_card(patient):
         row = best_torch_row(shipped(), torch=torch, cann=software(patient).version)
@@ -47,13 +48,13 @@ def torch_fit(patient: Patient) -> Iterator[Finding]:
 def mindspore_fit(patient: Patient) -> Iterator[Finding]:
     """MindSpore, Python and CANN fit together."""
     found = interpreter(patient)
-    if isinstance(found, BadInput):
-        yield unknown("no Python to inspect")
-        return
-    judged = [one for one in _judgements(patient, found) if "mindspore" in one.pair]
-    yield from map(_finding, judged)
-    if not judged:
-        yield unknown(f"MindSpore is not installed for {found.executable}")
+    if not isinstance(found, BadInput):
+        judged = [one for one in _judgements(patient, found) if "mindspore" in one.pair]
+        yield from map(_finding, judged)
+
+
+def _has_mindspore(found: Interpreter) -> bool:
+    return bool({"mindspore", "mindspore-ascend"} & set(found.packages))
 
 
 def _judgements(patient: Patient, found: Interpreter) -> list[Judgement]:
@@ -75,7 +76,6 @@ def torch_import(patient: Patient) -> Iterator[Finding]:
     """`import torch` works, with torch_npu if installed, and sees the cards."""
     found = interpreter(patient)
     if isinstance(found, BadInput) or "torch" not in found.packages:
-        yield unknown("no torch to import")
         return
     has_plugin = "torch-npu" in found.packages
     modules = ("torch", "torch_npu") if has_plugin else ("torch",)
@@ -131,8 +131,7 @@ def _seen_cards(
 def mindspore_import(patient: Patient) -> Iterator[Finding]:
     """`import mindspore` works."""
     found = interpreter(patient)
-    if isinstance(found, BadInput) or "mindspore" not in found.packages:
-        yield unknown("no MindSpore to import")
+    if isinstance(found, BadInput) or not _has_mindspore(found):
         return
     came = try_imports(
         found.executable, ("mindspore",), patient.environ, limit_s=patient.limits.import_s
