@@ -43,6 +43,11 @@ def give_devices(patient: Patient, files: Sequence[str], generation: str | None 
     )
 
 
+def give_gpus(patient: Patient) -> str:
+    """How to pass NVIDIA cards to the container."""
+    return _both(patient, "--gpus all", "resources: {limits: {nvidia.com/gpu: 1}}")
+
+
 def give_mounts(patient: Patient, paths: Sequence[str]) -> str:
     """How to mount files of the host."""
     names = [f"ascend{number}" for number in range(len(paths))]

@@ -7,7 +7,7 @@ from jumar.devices.nodes import PciDevice, accelerators, davinci_ids
 from jumar.devices.smi_info import SmiInfo, read_info
 from jumar.devices.text import CannotRead
 from jumar.errors import BadInput
-from jumar.host.interpreter import Interpreter, inspect, resolve_python
+from jumar.host.interpreter import Imported, Interpreter, inspect, resolve_python, try_imports
 from jumar.host.patient import Patient
 from jumar.host.software import Software, all_cann, software_here
 from jumar.launch.ascend.cann import Cann
@@ -95,3 +95,17 @@ def interpreter(patient: Patient) -> Interpreter | BadInput:
             return error
 
     return patient.once("interpreter", look)
+
+
+def imported_torch(patient: Patient) -> Imported | None:
+    """What came of importing torch, with torch_npu if installed; None if there is no torch."""
+
+    def look() -> Imported | None:
+        found = interpreter(patient)
+        if isinstance(found, BadInput) or "torch" not in found.packages:
+            return None
+        modules = ("torch", "torch_npu") if "torch-npu" in found.packages else ("torch",)
+        limit_s = patient.limits.import_s
+        return try_imports(found.executable, modules, patient.environ, limit_s=limit_s)
+
+    return patient.once("torch", look)

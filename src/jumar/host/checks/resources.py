@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from jumar.devices.nodes import nvidia_ids
 from jumar.host.container import in_container
 from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
 from jumar.host.patient import Patient
@@ -23,6 +24,8 @@ _LEAST_FILES = 4096
 
 def hccl_ports(patient: Patient) -> Iterator[Finding]:
     """The ports that HCCL uses are free, and stay free."""
+    if nvidia_ids(patient.root) and not has_card(patient):
+        return
     base = _base_port(patient)
     wanted = range(base, base + HCCL_PORTS)
     text = "".join(patient.text(f"/proc/net/{name}") or "" for name in ("tcp", "tcp6"))
@@ -194,7 +197,7 @@ def limits(patient: Patient) -> Iterator[Finding]:
 def hostname(patient: Patient) -> Iterator[Finding]:
     """The name of this machine means an address that others can reach."""
     name = (patient.text("/etc/hostname") or "").strip()
-    if not name:
+    if not name or not (has_card(patient) or nvidia_ids(patient.root)):
         return
     found = [
         words[0]

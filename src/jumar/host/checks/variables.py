@@ -30,7 +30,7 @@ def visible_devices(patient: Patient) -> Iterator[Finding]:
                 f"CUDA_VISIBLE_DEVICES={cuda} does not select NPUs",
                 f"export {_VISIBLE}={cuda.replace(' ', '')}",
             )
-        else:
+        elif has_card(patient):
             yield ok(f"{_VISIBLE} is not set: all cards")
         return
     words = [word.strip() for word in value.split(",")]
