@@ -51,7 +51,8 @@ def add_gpus(
     ]
     machine.write("stub/gpus", "\n".join(rows) + "\n")
     machine.write(
-        "stub/p2p", f"\tGPU0\tGPU1\n GPU0\tX\t{p2p}\n GPU1\t{p2p}\tX\nLegend:\n  X = Self\n"
+        "stub/p2p",
+        f"\t\x1b[4mGPU0\tGPU1\x1b[0m\n GPU0\tX\t{p2p}\n GPU1\t{p2p}\tX\nLegend:\n  X = Self\n",
     )
     machine.add_tool(
         "nvidia-smi",

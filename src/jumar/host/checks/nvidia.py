@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jumar.devices.nodes import nvidia_ids, nvidia_on_bus
-from jumar.devices.text import first_words, whole
+from jumar.devices.text import first_words, lines_of, whole
 from jumar.errors import BadInput
 from jumar.host.container import give_gpus, in_container
 from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
@@ -185,7 +185,7 @@ def gpu_p2p(patient: Patient) -> Iterator[Finding]:
         return
     states = [
         word
-        for line in answer.output.splitlines()
+        for line in lines_of(answer.output)
         if (words := line.split()) and words[0].startswith("GPU")
         for word in words[1:]
         if not word.startswith("GPU") and word != "X"

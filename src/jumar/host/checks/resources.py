@@ -209,7 +209,7 @@ def hostname(patient: Patient) -> Iterator[Finding]:
         yield warn(
             f"{name} is {found[0]} in /etc/hosts: on several machines, gloo and rank tables made"
             " from the name connect to themselves",
-            f"sudo sed -i 's/^{found[0]}\\(.*{name}\\)/{others[0]}\\1/' /etc/hosts",
+            f"sudo sed -i '1i {others[0]} {name}' /etc/hosts",
         )
     else:
         yield ok(f"{name} is {found[0]}" if found else f"{name} is not in /etc/hosts")

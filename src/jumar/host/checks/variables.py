@@ -79,7 +79,7 @@ def hccl_variables(patient: Patient) -> Iterator[Finding]:
         *_rank_table(patient),
     ]
     yield from problems
-    if not problems:
+    if not problems and has_card(patient):
         yield ok("no contradictory variables")
 
 
