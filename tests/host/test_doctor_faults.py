@@ -39,10 +39,18 @@ def kernels_left_out(machine: FakeMachine) -> None:  # vllm-ascend 237, MindSpee
     (machine.root / home[1:] / _KERNELS / "ascend910b/binary_info_config.json").unlink()
 
 
-def ops_left_out(machine: FakeMachine) -> None:  # llama.cpp on CANN 9: "does not has any binary"
+def ops_left_out(machine: FakeMachine) -> None:  # "Parse dynamic kernel config fail" on CANN 9
     home = machine.add_cann("9.0.0")
     machine.source(home)
     (machine.root / home[1:] / _KERNELS / "ascend910b/binary_info_config.json").unlink()
+    # What the toolkit itself brings.
+    machine.write(f"{home[1:]}/{_KERNELS}/ascend910b/ops_oam/dump.json")
+
+
+def ops_in_part(machine: FakeMachine) -> None:
+    ops_left_out(machine)
+    for part in ("ops_math", "ops_legacy", "ops_transformer"):
+        machine.write(f"usr/local/Ascend/ascend-toolkit/9.0.0/{_KERNELS}/ascend910b/{part}/a.json")
 
 
 def kernels_of_another_chip(machine: FakeMachine) -> None:  # vllm-ascend 573
@@ -203,6 +211,7 @@ def cann_for_its_owner_only(machine: FakeMachine) -> None:  # installed without 
 FAULTS: list[tuple[Tree, str, str]] = [
     (kernels_left_out, "no operator kernels", "Ascend-cann-kernels-910b_8.3.RC2"),
     (ops_left_out, "no operator kernels", "Ascend-cann-910b-ops_9.0.0"),
+    (ops_in_part, "ops_nn", "Ascend-cann-910b-ops_9.0.0"),
     (kernels_of_another_chip, "ascend310p", "910b-ops_8.5.0"),
     (old_driver, "driver 24.1.0 is too old for CANN 8.5.0", "npu-driver"),
     (old_driver_and_newer_cann, "23.0.3", "npu-driver"),

@@ -10,7 +10,8 @@ from jumar.host.survey import generation, interpreter, software
 from jumar.host.versions import Version, parse_or_none
 
 _CONFIG = "opp/built-in/op_impl/ai_core/tbe/kernel/config"
-_INDEX = "binary_info_config.json"
+_PARTS = ("ops_legacy", "ops_math", "ops_nn", "ops_transformer")
+_PARTS_OF_THE_TOOLKIT = {"ops_oam"}
 # By generation: the folder of its kernels, and the package's name for the chip.
 _CHIPS = {
     "310": ("ascend310", "310"),
@@ -34,28 +35,42 @@ def kernels(patient: Patient) -> Iterator[Finding]:
     if cann is None or version is None or chip is None or version < _FIRST_WITH_KERNELS_APART:
         return
     folder, name = chip
-    installed = _chips_with_kernels(cann.home)
-    if folder in installed:
-        yield ok(f"operator kernels of {folder}")
-        return
-    found = f"only those of {', '.join(installed)}" if installed else "none at all"
     package = f"{name}-ops" if version >= _FIRST_CALLED_OPS else f"kernels-{name}"
-    yield fail(
-        f"CANN {version} has no operator kernels for {folder} ({found}): operators fail with"
-        " EZ1001, EZ9999 or 561103",
+    fix = (
         f"./Ascend-cann-{package}_{version}_linux-$(uname -m).run --install"
-        "   # after sourcing set_env.sh",
+        "   # after sourcing set_env.sh"
     )
+    installed = _kernels(cann.home / _CONFIG)
+    if folder not in installed:
+        found = f"only those of {', '.join(installed)}" if installed else "none at all"
+        yield fail(
+            f"CANN {version} has no operator kernels for {folder} ({found}): operators fail with"
+            " EZ1001, EZ9999 or 561103",
+            fix,
+        )
+        return
+    missing = [part for part in _PARTS if part not in installed[folder]]
+    if installed[folder] and missing:
+        yield fail(
+            f"the operator kernels for {folder} are incomplete: {', '.join(missing)} are missing",
+            fix,
+        )
+    else:
+        yield ok(f"operator kernels for {folder}")
 
 
-def _chips_with_kernels(home: Path) -> list[str]:
+def _kernels(place: Path) -> dict[str, set[str]]:
+    """The chips that have kernels, and the packages these came in: none before CANN 8.5."""
+    found: dict[str, set[str]] = {}
     try:
-        found = {path.parent.name for path in (home / _CONFIG).glob(f"*/{_INDEX}")}
-        # Since 8.5 operators come in several packages, each with a list of its own.
-        found |= {path.parent.parent.name for path in (home / _CONFIG).glob(f"*/*/{_INDEX}")}
+        for chip in sorted(place.iterdir()):
+            parts = {path.name for path in chip.glob("ops_*") if any(path.glob("*.json"))}
+            parts -= _PARTS_OF_THE_TOOLKIT
+            if parts or any(chip.glob("*.json")):
+                found[chip.name] = parts
     except OSError:
-        return []
-    return sorted(found)
+        return {}
+    return found
 
 
 def nnal(patient: Patient) -> Iterator[Finding]:
