@@ -101,6 +101,11 @@ def bare_container(machine: FakeMachine) -> None:
     machine.write(".dockerenv")
 
 
+def numpy_2_with_torch_1(machine: FakeMachine) -> None:
+    add_gpus(machine)
+    machine.add_python(torch="2.1.2", numpy="2.2.6")
+
+
 def no_p2p_asked(machine: FakeMachine) -> None:
     machine.environ["NCCL_P2P_DISABLE"] = "1"
 
@@ -130,6 +135,7 @@ def torch_with(
         (torch_with(cuda=None), "built without CUDA", "index of CUDA builds"),
         (torch_with(cuda="13.0"), "driver 570.86.15 is too old for CUDA 13.0", "580"),
         (torch_with(gpus=0, error="Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized"), "sees no GPU", "fabricmanager"),
+        (numpy_2_with_torch_1, "numpy 2.2.6 is too new", "'numpy<2'"),
         (no_p2p_asked, "NCCL_P2P_DISABLE=1", "unset"),
     ],
 )  # fmt: skip
@@ -137,6 +143,6 @@ def test_a_fault_is_found_with_its_remedy(
     bare: FakeMachine, make: Callable[[FakeMachine], None], words: str, fix: str
 ):
     make(bare)
-    report = bare.examine("NVIDIA", "variables")
+    report = bare.examine("NVIDIA", "variables", "python-packages")
     bad = [one for one in report.results if one.verdict in (Verdict.FAIL, Verdict.WARN)]
     assert any(words in one.seen and fix in (one.fix or "") for one in bad), report

@@ -108,6 +108,11 @@ def _with_python(words: tuple[str, ...], python: str | None) -> tuple[str, ...]:
 
     is_script = words[0].endswith(".py") and not os.access(words[0], os.X_OK)
     if not is_script and words[0] not in ("python", "python3"):
+        if python is not None:
+            raise BadInput(
+                f"--python is for python and .py files, not for {words[0]!r}",
+                hint="write: -- python train.py",
+            )
         return words
     chosen = resolve_python(python, os.environ)
     name = "python" if is_script else words[0]

@@ -31,15 +31,16 @@ def python(patient: Patient) -> Iterator[Finding]:
 
 
 def python_packages(patient: Patient) -> Iterator[Finding]:
-    """The packages that CANN's compiler and torch_npu import are installed."""
+    """The packages that CANN's compiler and torch_npu import are installed, and none is too new."""
     found = interpreter(patient)
     if isinstance(found, BadInput):
         yield unknown("no Python to inspect")
         return
     framework = "mindspore" if "mindspore" in found.packages else "torch"
     version = parse_or_none(found.packages.get(framework))
-    if version is None or not (has_card(patient) or "torch-npu" in found.packages):
+    if version is None:
         return
+    needs_cann = has_card(patient) or "torch-npu" in found.packages
     needed = needed_by(framework, version, software(patient).version)
     installed = {
         package.name: found.packages.get(package.name.replace("_", "-")) for package in needed
@@ -52,16 +53,16 @@ def python_packages(patient: Patient) -> Iterator[Finding]:
     ]
     for package in new:
         yield fail(
-            f"{package.name} {installed[package.name]} is too new for this {framework} or CANN:"
-            f" {package.requirement} is needed",
+            f"{package.name} {installed[package.name]} is too new: {package.requirement} is needed"
+            f" ({package.source})",
             f"{found.executable} -m pip install '{package.requirement}'",
         )
-    if missing:
+    if missing and needs_cann:
         yield warn(
             f"not installed: {', '.join(missing)}",
             f"{found.executable} -m pip install {' '.join(map(_quoted, missing))}",
         )
-    elif not new:
+    elif needs_cann and not new:
         yield ok("the packages that CANN imports are installed")
 
 

@@ -1,6 +1,8 @@
 """Whom jobs run as, and what a container was given."""
 
+import pwd
 from collections.abc import Iterator
+from pathlib import Path
 
 from jumar.host.access import Access, access_to
 from jumar.host.container import MOUNTS, give_mounts, in_container
@@ -35,7 +37,11 @@ def install_info(patient: Patient) -> Iterator[Finding]:
             f"sudo sed -i 's|^Driver_Install_Path_Param=.*|Driver_Install_Path_Param=/usr/local/Ascend|'"
             f" {_INSTALL_INFO}   # or the folder that has driver/",
         )
-    elif user and not in_container(patient) and not _is_user(patient, user):
+    elif (
+        user
+        and not in_container(patient)
+        and not (_in_passwd(patient, 0, user) or _is_known(patient, name=user))
+    ):
         yield warn(
             f"{_INSTALL_INFO} names the user {user}, who does not exist",
             f"sudo groupadd -f {user} && sudo useradd -g {user} -m -s /bin/bash {user}",
@@ -53,8 +59,7 @@ def user(patient: Patient) -> Iterator[Finding]:
 
 
 def _nameless(patient: Patient) -> Iterator[Finding]:
-    text = patient.text("/etc/passwd")
-    if text is None or any(line.split(":")[2:3] == [str(patient.uid)] for line in _lines(text)):
+    if _in_passwd(patient, 2, str(patient.uid)) or _is_known(patient, uid=patient.uid):
         return
     line = f"job:x:{patient.uid}:{min(patient.groups, default=patient.uid)}::/tmp:/bin/sh"
     if in_container(patient) or has_card(patient):
@@ -82,13 +87,22 @@ def _told(text: str) -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, equals, value in pairs if equals}
 
 
-def _is_user(patient: Patient, name: str) -> bool:
+def _in_passwd(patient: Patient, field: int, value: str) -> bool:
     text = patient.text("/etc/passwd")
-    return text is None or any(line.startswith(f"{name}:") for line in _lines(text))
+    if text is None:
+        return True
+    return any(line.split(":")[field : field + 1] == [value] for line in text.splitlines())
 
 
-def _lines(text: str) -> list[str]:
-    return text.splitlines()
+def _is_known(patient: Patient, *, uid: int | None = None, name: str = "") -> bool:
+    """Whether a directory service, such as LDAP, knows the user."""
+    if patient.root != Path("/"):
+        return False
+    try:
+        pwd.getpwnam(name) if uid is None else pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
 
 
 CHECKS = (
