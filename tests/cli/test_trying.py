@@ -78,6 +78,7 @@ def test_a_killed_command_is_not_said_to_have_used_no_npu(jumar: Jumar) -> None:
 def test_mistakes_are_named(jumar: Jumar, tmp_path: Path) -> None:
     assert "not a program" in jumar("try", "--", "no-such-program", rc=2).stderr
     assert "--time" in jumar("try", "--time", "soon", "--", "true", rc=2).stderr
+    assert "--python" in jumar("try", "--python", "python3", "--", "true", rc=2).stderr
     for report in ("no/folder/r.json", "no/folder"):
         said = jumar("try", "--report", report, "--", "true", rc=2).stderr
         assert "cannot write" in said

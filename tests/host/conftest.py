@@ -14,6 +14,7 @@ from jumar.host.findings import Verdict
 from jumar.host.patient import Limits, Patient
 
 GIB = 1 << 30
+DRIVER = "25.5.0"
 SHARED_NODES = ("davinci_manager", "devmm_svm", "hisi_hdc")
 _RULE = "+" + "-" * 27 + "+" + "-" * 15 + "+" + "-" * 52 + "+"
 _DOUBLE = _RULE.replace("-", "=")
@@ -43,10 +44,12 @@ def smi_table(
     *,
     name: str = "910B3",
     health: dict[int, str] | None = None,
+    hbm: dict[int, int] | None = None,
+    driver: str = DRIVER,
     processes: Iterable[tuple[int, int, str]] = (),
 ) -> str:
-    """`npu-smi info` as a 24.x driver prints it."""
-    lines = [_RULE, _row("npu-smi 24.1.rc2", "Version: 24.1.rc2", "")]
+    """`npu-smi info` as drivers print it since 24."""
+    lines = [_RULE, _row(f"npu-smi {driver}", f"Version: {driver}", "")]
     lines += [
         _RULE,
         _row("NPU   Name", "Health", "Power(W)    Temp(C)           Hugepages-Usage(page)"),
@@ -55,9 +58,10 @@ def smi_table(
     ]
     for card in range(cards):
         state = (health or {}).get(card, "OK")
+        used = (hbm or {}).get(card, 3201)
         lines += [
             _row(f"{card}     {name}", state, "93.4        41                0    / 0"),
-            _row("0", f"0000:C{card}:00.0", "0           0    / 0          3201 / 65536"),
+            _row("0", f"0000:C{card}:00.0", f"0           0    / 0          {used} / 65536"),
             _DOUBLE,
         ]
     lines += [
@@ -77,10 +81,16 @@ def _row(first: str, second: str, third: str) -> str:
     return f"| {first:<26}| {second:<14}| {third:<51}|"
 
 
-def board(card: int, *, firmware: str = "7.3.0.1.231", compatibility: str = "OK") -> str:
+def board(
+    card: int,
+    *,
+    firmware: str = "7.3.0.1.231",
+    compatibility: str = "OK",
+    driver: str = DRIVER,
+) -> str:
     fields = {
         "NPU ID": card,
-        "Software Version": "24.1.rc2",
+        "Software Version": driver,
         "Firmware Version": firmware,
         "Compatibility": compatibility,
         "Chip Count": 1,
@@ -125,10 +135,15 @@ class FakeMachine:
     def add_tool(self, name: str, script: str) -> None:
         self.write(f"usr/local/bin/{name}", f"#!/bin/sh\n{script}\n", mode=0o755)
 
-    def add_smi(self, table: str | None = None, boards: dict[int, str] | None = None) -> None:
+    def add_smi(
+        self,
+        table: str | None = None,
+        boards: dict[int, str] | None = None,
+        driver: str = DRIVER,
+    ) -> None:
         """A stub that answers `info`, `info -t board -i N` and `info -t health …`."""
-        answers = {card: board(card) for card in range(2)} | (boards or {})
-        self.write("stub/info", smi_table() if table is None else table)
+        answers = {card: board(card, driver=driver) for card in range(2)} | (boards or {})
+        self.write("stub/info", smi_table(driver=driver) if table is None else table)
         for card, text in answers.items():
             self.write(f"stub/board{card}", text)
         self.write("stub/health", "\tHealth Status : Alarm\n\tError Code : 80E01801\n")
@@ -141,14 +156,18 @@ class FakeMachine:
 
     def add_hccn(self, **answers: str) -> None:
         """A stub; `link="DOWN"` for all devices, `tls_1="1"` for device 1 only."""
-        told = {"link": "UP", "net_health": "Success", "tls": "0", "ip": "10.9.0.$2"} | answers
-        lines = ['case "$2$3" in']
+        told = {"link": "UP", "net_health": "Success", "tls": "0", "ip": "10.9.0.$2"}
+        told |= answers
+        masks = {key[-1]: value for key, value in answers.items() if key.startswith("netmask_")}
+        lines = ["mask=255.255.0.0"]
+        lines += [f'[ "$2" = {number} ] && mask={mask}' for number, mask in masks.items()]
+        lines += ['case "$2$3" in']
         forms = {
             "link": 'echo "link status: {}"',
             "net_health": 'echo "net health status: {}"',
             "tls": 'echo "dev_id:$2, tls switch[{}](0:disable, 1:enable), tls alarm time '
             'threshold[60]days"',
-            "ip": 'echo "ipaddr:{}"; echo "netmask:255.255.0.0"',
+            "ip": 'echo "ipaddr:{}"; echo "netmask:$mask"',
         }
         for name, form in forms.items():
             for key, value in sorted(told.items(), reverse=True):
@@ -165,6 +184,8 @@ class FakeMachine:
         self.write(
             f"{home}/{os.uname().machine}-linux/ascend_toolkit_install.info", f"version={version}\n"
         )
+        kernels = f"{home}/opp/built-in/op_impl/ai_core/tbe/kernel/config/ascend910b"
+        self.write(f"{kernels}/binary_info_config.json", "{}")
         self.write("usr/local/Ascend/ascend-toolkit/set_env.sh", "# as the installer writes it\n")
         link = self.root / "usr/local/Ascend/ascend-toolkit/latest"
         if latest:
@@ -250,6 +271,15 @@ def bare(tmp_path: Path) -> FakeMachine:
     machine.write("proc/sys/net/ipv4/ip_local_reserved_ports", "60000-60031\n")
     for node, cpus in enumerate(("0-31", "32-63")):
         machine.write(f"sys/devices/system/node/node{node}/cpulist", f"{cpus}\n")
+    machine.write("etc/passwd", "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n")
+    machine.write("etc/hostname", "node-7\n")
+    machine.write("etc/hosts", "127.0.0.1 localhost\n10.1.0.7 node-7\n")
+    machine.write(
+        "proc/net/fib_trie",
+        "Local:\n  +-- 10.1.0.0/24 2 0 2\n     |-- 10.1.0.0\n        /24 link UNICAST\n"
+        "     |-- 10.1.0.7\n        /32 host LOCAL\n"
+        "  +-- 127.0.0.0/8 2 0 2\n     |-- 127.0.0.1\n        /32 host LOCAL\n",
+    )
     machine.write("sys/class/net/enp1/address")
     machine.write("sys/class/net/lo/address")
     return machine

@@ -83,9 +83,9 @@ def test_variables_that_hccl_cannot_use(
     assert fix in told
 
 
-def test_interface_names_may_be_prefixes(bare: FakeMachine):
-    bare.environ["HCCL_SOCKET_IFNAME"] = "enp,eth"
-    assert bare.verdicts("hccl-variables") == {OK}
+def test_interface_names_may_be_prefixes(well: FakeMachine):
+    well.environ["HCCL_SOCKET_IFNAME"] = "enp,eth"
+    assert well.verdicts("hccl-variables") == {OK}
 
 
 def port_line(port: int, state: str = "0A") -> str:

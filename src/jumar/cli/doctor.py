@@ -12,7 +12,7 @@ _WORDS = {"ok": "ok", "warn": "to look at", "fail": "failing", "unknown": "could
 
 
 @click.command()
-@click.option("--python", metavar="PATH", help="The interpreter to check. [default: python3]")
+@click.option("--python", metavar="PATH", help="The interpreter to check. [default: the shell's]")
 @click.option("--only", multiple=True, metavar="NAME", help="Run this check or family only.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(python: str | None, only: tuple[str, ...], as_json: bool) -> int:

@@ -39,6 +39,12 @@ def _wishes(function: Any) -> Any:
             help="Processor of the machine. [default: this one's]",
         ),
         click.option("--cann", metavar="RELEASE", help="Plan for this CANN release."),
+        click.option(
+            "--for",
+            "project",
+            metavar="NAME",
+            help="What it is for: verl, vllm-ascend, ms-swift, llamafactory, mindspeed.",
+        ),
         click.option("--python", metavar="VERSION", help="Use this Python, such as 3.11."),
         click.option("--mindspore", metavar="VERSION", help="MindSpore, such as 2.9."),
         click.option("--torch", metavar="VERSION", help="torch, such as 2.7."),
@@ -55,8 +61,10 @@ def plan(as_json: bool, **asked: Any) -> int:
     Without options: what fits the installed CANN. Exit code 1 if it clashes or is unknown.
 
     \b
-    Example:
+    Examples:
       jumar env plan --torch 2.7 --cann 8.5.0
+      jumar env plan --for verl
+      jumar env plan --for vllm-ascend==0.13.0
     """
     made = _make_plan(asked)
     if as_json:
@@ -196,7 +204,7 @@ def download(to: Path, as_json: bool, dry_run: bool, **asked: Any) -> int:
 
 
 @command.command()
-@click.option("--python", metavar="PATH", help="The interpreter to check. [default: python3]")
+@click.option("--python", metavar="PATH", help="The interpreter to check. [default: the shell's]")
 @click.option("--import", "do_import", is_flag=True, help="Also import the frameworks.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(python: str | None, do_import: bool, as_json: bool) -> int:
@@ -261,6 +269,7 @@ def _make_plan(asked: Mapping[str, Any]) -> "Plan":
         mindspore=version("mindspore"),
         python=version("python"),
         cann=version("cann"),
+        project=asked["project"],
     )
     return make_plan(request, here, shipped())
 

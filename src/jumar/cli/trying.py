@@ -1,6 +1,7 @@
 """`jumar try`: run a script on simulated NPUs immediately, without a server or a card."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Folder for the report, or FILE.json for JSON only.",
 )
+@click.option(
+    "--python", metavar="PATH", help="Run python and .py files with this. [default: the shell's]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.argument("words", nargs=-1, required=True, metavar="-- COMMAND…")
 def command(
@@ -51,6 +55,7 @@ def command(
     steps: int | None,
     time_limit: str | None,
     report: Path | None,
+    python: str | None,
     as_json: bool,
     words: tuple[str, ...],
 ) -> int:
@@ -73,7 +78,7 @@ def command(
     file, folder = _places(report)
     time_s = whole_seconds("--time", time_limit) if time_limit is not None else 0
     wish = Wish(
-        words=words,
+        words=_with_python(words, python),
         devices=devices,
         mode=mode,
         steps=steps or 0,
@@ -95,6 +100,26 @@ def command(
     elif folder is not None and tried.document is not None:
         note(f"report: {folder / 'report.html'}")
     return 0 if tried.ended.stopped else tried.ended.code
+
+
+def _with_python(words: tuple[str, ...], python: str | None) -> tuple[str, ...]:
+    """The command with the interpreter asked for, or the shell's where jumar has one of its own."""
+    from jumar.host.interpreter import resolve_python
+
+    is_script = words[0].endswith(".py") and not os.access(words[0], os.X_OK)
+    if not is_script and words[0] not in ("python", "python3"):
+        if python is not None:
+            raise BadInput(
+                f"--python is for python and .py files, not for {words[0]!r}",
+                hint="write: -- python train.py",
+            )
+        return words
+    chosen = resolve_python(python, os.environ)
+    name = "python" if is_script else words[0]
+    # A name that means the same stays: a path into the folder would not be in the copy of a port.
+    on_path = shutil.which(name)
+    is_same = on_path is not None and os.path.dirname(on_path) == os.path.dirname(chosen)
+    return (name if is_same else chosen, *words[0 if is_script else 1 :])
 
 
 def _why_no_report(code: int) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _HUAWEI = "0x19e5"
+_NVIDIA_VENDOR = "0x10de"
+_GPU_CLASSES = ("0x0302", "0x0300")
 # Huawei's network, storage and display chips carry the same vendor id.
 _ACCELERATOR_CLASSES = ("0x1200", "0x0b40", "0x0302", "0x0300")
 _NOT_ASCEND = re.compile(r"0x(?!d)[0-9a-f]{4}")
@@ -50,6 +52,17 @@ def accelerators(root: Path = Path("/")) -> tuple[PciDevice, ...]:
             continue
         found.append(PciDevice(name.upper(), model, numa_node(name, root)))
     return tuple(found)
+
+
+def nvidia_on_bus(root: Path = Path("/")) -> tuple[str, ...]:
+    """The addresses of NVIDIA's cards on the PCI bus."""
+    folder = root / "sys/bus/pci/devices"
+    return tuple(
+        name
+        for name in _names(folder)
+        if _first_line(folder / name / "vendor").lower() == _NVIDIA_VENDOR
+        and _first_line(folder / name / "class").lower().startswith(_GPU_CLASSES)
+    )
 
 
 def numa_node(bus_id: str, root: Path = Path("/")) -> int | None:

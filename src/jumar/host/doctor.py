@@ -17,17 +17,42 @@ from jumar.host.checks import (
     driver,
     frameworks,
     network,
+    nvidia,
+    operators,
     python,
     resources,
     use,
+    user,
     variables,
 )
 from jumar.host.findings import Check, Finding, Verdict, unknown
 from jumar.host.patient import Patient
+from jumar.host.survey import has_card
 
+_SAYS_IT_ONCE = "card-driver"
 log = logging.getLogger(__name__)
-_MODULES = (cards, driver, use, cann, python, frameworks, variables, network, resources)
-CHECKS: tuple[Check, ...] = tuple(check for module in _MODULES for check in module.CHECKS)
+_MODULES = (
+    cards,
+    driver,
+    use,
+    cann,
+    operators,
+    nvidia,
+    python,
+    frameworks,
+    variables,
+    network,
+    resources,
+    user,
+)
+# A family's checks stand together, wherever they are written.
+_FAMILIES = tuple(dict.fromkeys(check.family for module in _MODULES for check in module.CHECKS))
+CHECKS: tuple[Check, ...] = tuple(
+    sorted(
+        (check for module in _MODULES for check in module.CHECKS),
+        key=lambda check: _FAMILIES.index(check.family),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +114,14 @@ def examine(patient: Patient, checks: Sequence[Check] = CHECKS) -> Report:
     late = [
         unknown(f"no answer within {patient.limits.all_s:g} s", "check it by hand: it may hang")
     ]
+    names = {check.name for check in checks}
+    is_said_once = _SAYS_IT_ONCE in names and not has_card(patient)
     return Report(
         tuple(
             Result(check.name, check.family, finding.verdict, finding.seen, finding.fix)
             for place, check in enumerate(checks)
             for finding in found.get(place, late)
+            if not (is_said_once and check.needs_card and finding.verdict is Verdict.UNKNOWN)
         )
     )
 

@@ -35,6 +35,8 @@ class Check:
     name: str
     family: str
     run: Run
+    needs_card: bool = False
+    """Whether it is about Ascend cards: without one, `card-driver` says so once for all."""
 
 
 def ok(seen: str) -> Finding:

@@ -148,9 +148,10 @@ def _torch_cann(cann: Version | None, row: TorchRow, matrix: Matrix) -> Judgemen
     if row.basis is Basis.DOUBTFUL:
         text = f"the table of torch_npu {row.torch_npu} seems to mean CANN {row.cann}; this machine has {cann}"
         return Judgement(pair=pair, fit=Fit.UNKNOWN, text=text, source=row.source)
-    if row.takes_cann(cann):
-        text = f"torch_npu {row.torch_npu} and CANN {cann}"
-        return Judgement(pair=pair, fit=Fit.FITS, text=_with_edition(text, cann), source=row.source)
+    listed = row.listed_for(cann)
+    if listed is not None:
+        text = _with_edition(f"torch_npu {row.torch_npu} and CANN {cann}", cann)
+        return Judgement(pair=pair, fit=Fit.FITS, text=text, source=listed[1])
     return _other_cann(cann, row, matrix)
 
 

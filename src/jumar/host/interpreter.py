@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from jumar.errors import BadInput
 from jumar.host.versions import Version
+from jumar.launch.interpreter import shell_python
 from jumar.launch.processes.probe import Answer, ask
 
 INSPECT_LIMIT_S = 20.0
@@ -50,6 +51,20 @@ if npu is not None and "failed" not in answer:
         answer["npus"] = npu.device_count() if npu.is_available() else 0
     except BaseException as error:
         answer["npu_error"] = "%s: %s" % (type(error).__name__, error)
+cuda = getattr(sys.modules.get("torch"), "cuda", None)
+version = getattr(sys.modules.get("torch"), "version", None)
+if getattr(version, "cuda", None) and "failed" not in answer:
+    answer["cuda"] = version.cuda
+    try:
+        nccl = cuda.nccl.version()
+        answer["nccl"] = ".".join(map(str, nccl)) if isinstance(nccl, tuple) else str(nccl)
+    except BaseException:
+        answer["nccl"] = None
+    try:
+        answer["gpus"] = cuda.device_count() if cuda.is_available() else 0
+        cuda.init()
+    except BaseException as error:
+        answer.update(gpus=0, gpu_error="%s: %s" % (type(error).__name__, error))
 print("\njumar-answer:" + json.dumps(answer))
 """
 
@@ -75,15 +90,21 @@ class Imported:
     npus: int | None = None
     """How many NPUs torch sees; None if torch has no `npu` or was not imported."""
     npu_error: str | None = None
+    cuda: str | None = None
+    """The CUDA that torch is built for; None if for none."""
+    gpus: int | None = None
+    gpu_error: str | None = None
+    nccl: str | None = None
 
 
 def resolve_python(python: str | None, environ: Mapping[str, str]) -> str:
-    """The interpreter to check: the given one, otherwise that of the active environment or PATH."""
-    wanted = python or "python3"
-    found = shutil.which(wanted, path=environ.get("PATH", ""))
+    """The interpreter to check: the given one, otherwise that of the shell."""
+    if python is None:
+        return shell_python(environ)
+    found = shutil.which(python, path=environ.get("PATH", ""))
     if found is None:
         raise BadInput(
-            f"no Python at {wanted!r}" if python else "no python3 on PATH",
+            f"no Python at {python!r}",
             hint="give the path of an interpreter: --python /path/to/bin/python",
         )
     return found
@@ -122,6 +143,10 @@ def try_imports(
         error=told.get("error"),
         npus=told.get("npus"),
         npu_error=told.get("npu_error"),
+        cuda=told.get("cuda"),
+        gpus=told.get("gpus"),
+        gpu_error=told.get("gpu_error"),
+        nccl=told.get("nccl"),
     )
 
 

@@ -4,8 +4,8 @@ The tables are in `data/`, with the source of every row. A pair that no row list
 wrong; only a row with a different partner makes a clash."""
 
 import csv
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib import resources
@@ -39,10 +39,18 @@ class TorchRow:
     """Python versions with a published wheel; empty if unknown."""
     basis: Basis
     source: str
+    also: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Other releases of CANN that it runs on, and who says so."""
 
     def takes_cann(self, cann: Version) -> bool:
         """Whether the row lists this CANN release, or a pre-release of it."""
-        return self.cann is not None and names_cann(self.cann, cann)
+        return self.listed_for(cann) is not None
+
+    def listed_for(self, cann: Version | None) -> tuple[str, str] | None:
+        """The CANN release as it is listed, and the source; its own one if none is asked for."""
+        listed = {**({self.cann: self.source} if self.cann else {}), **self.also}
+        found = (one for one in listed.items() if cann is None or names_cann(one[0], cann))
+        return next(found, None)
 
     def takes_python(self, python: Version) -> bool | None:
         """Whether this Python can be used; None if the row does not say."""
@@ -93,6 +101,19 @@ class MindSporeRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DriverRow:
+    """One line of CANN releases, and the oldest driver that the vendor lists for it."""
+
+    cann: Version
+    oldest: Version
+    source: str
+
+    def is_old(self, driver: Version) -> bool:
+        """Whether the driver is older; `25.0.RC1` counts as 25.0."""
+        return driver < self.oldest and not driver.starts_with(self.oldest)
+
+
+@dataclass(frozen=True, slots=True)
 class Matrix:
     """All tables."""
 
@@ -100,10 +121,16 @@ class Matrix:
     mindspore: tuple[MindSporeRow, ...]
     torchvision: dict[Version, tuple[Version, str]]
     """torch to torchvision and the source."""
+    drivers: tuple[DriverRow, ...]
 
     def torch_row(self, torch_npu: Version) -> TorchRow | None:
         """The row of a torch_npu release."""
         return next((row for row in self.torch if row.torch_npu == torch_npu), None)
+
+    def driver_row(self, cann: Version) -> DriverRow | None:
+        """The row of this CANN, else of the newest older one: requirements only grow."""
+        rows = [row for row in self.drivers if row.cann <= cann or cann.starts_with(row.cann)]
+        return max(rows, key=lambda row: row.cann, default=None)
 
     def mindspore_row(self, mindspore: Version) -> MindSporeRow | None:
         """The row of a MindSpore release."""
@@ -125,22 +152,32 @@ def minor_of(version: Version) -> Version:
 @cache
 def shipped() -> Matrix:
     """The tables that come with jumar."""
+    also: dict[str, dict[str, str]] = {}
+    for row in table_rows("also.csv"):
+        also.setdefault(row["torch_npu"], {})[row["cann"]] = row["source"]
     return Matrix(
-        torch=tuple(_torch_row(row) for row in _rows("torch_npu.csv")),
-        mindspore=tuple(_mindspore_row(row) for row in _rows("mindspore.csv")),
+        torch=tuple(
+            _torch_row(row, also.get(row["torch_npu"], {})) for row in table_rows("torch_npu.csv")
+        ),
+        mindspore=tuple(_mindspore_row(row) for row in table_rows("mindspore.csv")),
         torchvision={
             Version.parse(row["torch"]): (Version.parse(row["torchvision"]), row["source"])
-            for row in _rows("torchvision.csv")
+            for row in table_rows("torchvision.csv")
         },
+        drivers=tuple(
+            DriverRow(Version.parse(row["cann"]), Version.parse(row["oldest"]), row["source"])
+            for row in table_rows("drivers.csv")
+        ),
     )
 
 
-def _rows(name: str) -> Iterator[dict[str, str]]:
+def table_rows(name: str) -> Iterator[dict[str, str]]:
+    """The rows of one shipped table."""
     with resources.files("jumar.host").joinpath("data", name).open(encoding="utf-8") as file:
         yield from csv.DictReader(file)
 
 
-def _torch_row(row: dict[str, str]) -> TorchRow:
+def _torch_row(row: dict[str, str], also: Mapping[str, str]) -> TorchRow:
     return TorchRow(
         torch=Version.parse(row["torch"]),
         torch_npu=Version.parse(row["torch_npu"]),
@@ -150,6 +187,7 @@ def _torch_row(row: dict[str, str]) -> TorchRow:
         wheels=_versions(row["wheels"]),
         basis=Basis(row["basis"]),
         source=row["source"],
+        also=also,
     )
 
 

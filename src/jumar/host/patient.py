@@ -72,6 +72,10 @@ class Patient:
         """A path on the machine."""
         return self.root / absolute.lstrip("/")
 
+    def shown(self, path: Path) -> str:
+        """A path as the machine itself writes it."""
+        return f"/{path.relative_to(self.root)}" if path.is_relative_to(self.root) else str(path)
+
     def has(self, absolute: str) -> bool:
         """Whether the path exists, as far as this user can see."""
         return os.path.exists(self.path(absolute))

@@ -9,15 +9,18 @@ import sys
 from typing import Optional, Sequence
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Run one command line and give the exit code."""
+def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None) -> int:
+    """Run one command line and give the exit code.
+
+    `python` is for scripts. By default it is the one that runs this: whoever writes
+    `python3.9 jumar-launch.pyz` has named it."""
     _open_closed_files()
     arguments = sys.argv[1:] if arguments is None else arguments
     if _is_of_a_job(arguments):
         return _attempt(arguments)
     from jumar.launch.node.command_line import main as launch
 
-    return launch(arguments)
+    return launch(arguments, python or sys.executable)
 
 
 def _is_of_a_job(arguments: Sequence[str]) -> bool:

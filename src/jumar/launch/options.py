@@ -5,9 +5,9 @@ Reads arguments and environment only; nothing is looked up on the machine."""
 import argparse
 import os
 import re
-import sys
 from typing import Dict, FrozenSet, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
+from jumar.launch.interpreter import active_python
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.nodes.team import Meeting
 from jumar.launch.ranks.cards import BadUsage
@@ -247,7 +247,11 @@ def _add_supervision(parser: argparse.ArgumentParser) -> None:
 def _add_program(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("program").add_argument
     add("-m", "--module", action="store_true", help="SCRIPT is a module's name")
-    add("--python", metavar="PATH", help="the interpreter for scripts and modules")
+    add(
+        "--python",
+        metavar="PATH",
+        help="the interpreter for scripts and modules [default: the shell's]",
+    )
     add("--framework", choices=("auto", "torch", "mindspore", "tensorflow"), default="auto",
         help="whose variables are set; auto looks at the script's imports")  # fmt: skip
     add("--bind", choices=("auto", "none"), default="auto", help="bind ranks to cores near cards")
@@ -340,26 +344,18 @@ def _address(given: argparse.Namespace, nodes: int) -> Tuple[str, int]:
     return host, port or 29400
 
 
-def program_of(options: Options, environ: Mapping[str, str]) -> List[str]:
-    """The argument vector of each rank; raises BadUsage."""
+def program_of(options: Options, environ: Mapping[str, str], python: str) -> List[str]:
+    """The argument vector of each rank, scripts with `python` unless another is asked for or active.
+
+    Raises BadUsage."""
     words = list(options.command)
     if options.is_program:
         return words
+    interpreter = options.python or active_python(environ) or python
     if options.is_module:
-        return [_python(options, environ), "-u", "-m", *words]
+        return [interpreter, "-u", "-m", *words]
     if words[0].endswith(".py"):
         if not os.path.exists(words[0]):
             raise BadUsage(f"{words[0]} does not exist", f"it is looked for in {os.getcwd()}")
-        return [_python(options, environ), "-u", *words]
+        return [interpreter, "-u", *words]
     return words
-
-
-def _python(options: Options, environ: Mapping[str, str]) -> str:
-    """The interpreter asked for, the active environment's, or the one that runs this."""
-    if options.python:
-        return options.python
-    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        path = os.path.join(environ.get(variable) or "/nonexistent", "bin", "python")
-        if os.access(path, os.X_OK):
-            return path
-    return sys.executable

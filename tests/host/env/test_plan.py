@@ -15,7 +15,13 @@ V = Version.parse
 
 def plan(cann: str | None = None, machine: str = "aarch64", **asked: str) -> Plan:
     here = Here(python=V("3.11.7"), machine=machine, cann=V(cann) if cann else None)
-    request = Request(**{name: V(text) for name, text in asked.items()})
+    version = {name: V(text) for name, text in asked.items()}
+    request = Request(
+        torch=version.get("torch"),
+        mindspore=version.get("mindspore"),
+        python=version.get("python"),
+        cann=version.get("cann"),
+    )
     return make_plan(request, here, shipped())
 
 
@@ -65,7 +71,7 @@ def test_a_wheel_that_nobody_is_known_to_have_is_told():
 @pytest.mark.parametrize(
     ("cann", "asked", "fit", "words"),
     [
-        ("8.5.1", {"torch": "2.7"}, Fit.UNKNOWN, "CANN 8.5.1 is not listed"),
+        ("8.5.9", {"torch": "2.7"}, Fit.UNKNOWN, "CANN 8.5.9 is not listed"),
         ("8.1.RC1", {"torch": "2.7"}, Fit.CLASHES, "no table pairs torch 2.7 with CANN 8.1.RC1"),
         (None, {"torch": "2.99"}, Fit.UNKNOWN, "torch 2.99 is not listed"),
         ("8.5.0", {"torch": "2.13"}, Fit.UNKNOWN, "no table lists its CANN"),
@@ -133,3 +139,44 @@ def test_a_plan_that_fits_is_judged_as_fitting_once_installed(
     judged = judge(installed, shipped())
     assert len(judged) == 4
     assert {one.fit for one in judged} == {Fit.FITS}
+
+
+@pytest.mark.parametrize(
+    ("cann", "torch_npu"), [("8.3.RC2", "2.8.0"), ("8.5.1", "2.9.0"), ("9.0.1", "2.10.0.post2")]
+)
+def test_releases_of_cann_that_only_others_tables_list(cann: str, torch_npu: str):
+    made = plan(cann=cann)
+    assert made.fit is Fit.FITS
+    assert made.cann == cann
+    assert f"torch_npu=={torch_npu}" in requirements(made)
+    assert "2026-11-16" in made.packages[0].source
+
+
+@pytest.mark.parametrize("name", ["verl", "ms-swift", "LLaMA_Factory", "MindSpeed", "vllm-ascend"])
+def test_what_a_project_asks_for(name: str):
+    made = make_plan(Request(project=name), Here(python=V("3.8"), machine="aarch64"), shipped())
+    assert made.fit is Fit.FITS
+    assert made.cann
+    assert made.python in made.pythons
+    assert requirements(made)[1].startswith("torch_npu==")
+
+
+def test_a_project_on_the_cann_that_is_here():
+    here = Here(python=V("3.11"), machine="aarch64", cann=V("8.5.0"))
+    made = make_plan(Request(project="vllm-ascend"), here, shipped())
+    assert "vllm-ascend==0.15.0rc1" in requirements(made)
+    made = make_plan(Request(project="ms-swift", cann=V("8.5.1")), here, shipped())
+    assert "torch_npu==2.9.0" in requirements(made)
+    made = make_plan(Request(project="verl", cann=V("7.0.0")), here, shipped())
+    assert made.fit is Fit.CLASHES
+    assert [one.cann for one in made.others] == ["9.1.0", "9.0.0"]
+
+
+def test_a_project_or_version_that_is_not_known():
+    here = Here(python=V("3.11"), machine="aarch64")
+    for asked, known in (("megatron", "mindspeed"), ("verl==0.1", "0.8.0")):
+        with pytest.raises(BadInput) as caught:
+            make_plan(Request(project=asked), here, shipped())
+        assert known in (caught.value.hint or "")
+    with pytest.raises(BadInput, match="--for already says"):
+        make_plan(Request(project="verl", torch=V("2.7")), here, shipped())

@@ -19,7 +19,7 @@ def cann_root(patient: Patient) -> Iterator[Finding]:
     """CANN is installed."""
     cann = software(patient).cann
     if cann is not None:
-        yield ok(f"CANN at {_shown(patient, cann.home)}")
+        yield ok(f"CANN at {patient.shown(cann.home)}")
     elif has_card(patient):
         yield fail(
             _NO_CANN,
@@ -40,13 +40,13 @@ def cann_links(patient: Patient) -> Iterator[Finding]:
                 (whole if os.path.exists(link) else dangling).append(link)
     newest = installed_cann(patient)[:1]
     for link in dangling:
-        target = _shown(patient, newest[0].home) if newest else "<the CANN folder>"
+        target = patient.shown(newest[0].home) if newest else "<the CANN folder>"
         yield fail(
-            f"{_shown(patient, link)} points to {os.readlink(link)}, which does not exist",
-            f"sudo ln -sfn {target} {_shown(patient, link)}",
+            f"{patient.shown(link)} points to {os.readlink(link)}, which does not exist",
+            f"sudo ln -sfn {target} {patient.shown(link)}",
         )
     if not dangling and whole:
-        yield ok(", ".join(_shown(patient, link) for link in whole))
+        yield ok(", ".join(patient.shown(link) for link in whole))
     elif not dangling:
         yield unknown("no CANN links to check")
 
@@ -59,7 +59,7 @@ def cann_version(patient: Patient) -> Iterator[Finding]:
         return
     if software(patient).version is None:
         yield warn(
-            f"{_shown(patient, cann.home)} does not state its release ({cann.version or 'no version'})",
+            f"{patient.shown(cann.home)} does not state its release ({cann.version or 'no version'})",
             "look for an incomplete installation: ls */ascend_toolkit_install.info in that folder",
         )
         return
@@ -122,14 +122,14 @@ def _missing(patient: Patient, cann: Cann) -> Iterator[str]:
         yield "PYTHONPATH does not include CANN's tbe: operators cannot be compiled"
     homes = {home for _, home in _owners(patient, "LD_LIBRARY_PATH")}
     if cann.home.resolve() not in homes:
-        yield f"LD_LIBRARY_PATH does not include lib64 of {_shown(patient, cann.home)}"
+        yield f"LD_LIBRARY_PATH does not include lib64 of {patient.shown(cann.home)}"
 
 
 def _mixed(patient: Patient) -> Iterator[str]:
     for variable in ("LD_LIBRARY_PATH", "PYTHONPATH"):
         homes = dict.fromkeys(home for _, home in _owners(patient, variable))
         if len(homes) > 1:
-            names = ", ".join(_shown(patient, home) for home in homes)
+            names = ", ".join(patient.shown(home) for home in homes)
             yield f"{variable} mixes several CANN releases: {names}"
 
 
@@ -152,20 +152,12 @@ def _entries(value: str | None) -> list[str]:
 
 
 def _script(patient: Patient, cann: Cann) -> str:
-    return _shown(patient, cann.set_env or cann.home / "set_env.sh")
-
-
-def _shown(patient: Patient, path: Path) -> str:
-    return (
-        "/" + str(path.relative_to(patient.root))
-        if path.is_relative_to(patient.root)
-        else str(path)
-    )
+    return patient.shown(cann.set_env or cann.home / "set_env.sh")
 
 
 CHECKS = (
-    Check("cann-root", "CANN", cann_root),
-    Check("cann-links", "CANN", cann_links),
-    Check("cann-version", "CANN", cann_version),
-    Check("set-env", "CANN", set_env),
+    Check("cann-root", "CANN", cann_root, needs_card=True),
+    Check("cann-links", "CANN", cann_links, needs_card=True),
+    Check("cann-version", "CANN", cann_version, needs_card=True),
+    Check("set-env", "CANN", set_env, needs_card=True),
 )

@@ -1,13 +1,19 @@
 """Cards as the kernel shows them: on the bus, with a driver, with device files this user may open."""
 
-import stat
 from collections.abc import Iterator
 
+from jumar.host.access import Access, access_to, may_override
+from jumar.host.container import (
+    SHARED_NODES,
+    give_capability,
+    give_devices,
+    give_group,
+    in_container,
+)
 from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
 from jumar.host.patient import Patient
-from jumar.host.survey import NO_CARD, has_card, in_container, nodes, pci_cards
+from jumar.host.survey import NO_CARD, generation, has_card, nodes, pci_cards
 
-_SHARED_NODES = ("davinci_manager", "devmm_svm", "hisi_hdc")
 _USUAL_GROUP = "HwHiAiUser"
 
 
@@ -19,8 +25,7 @@ def card_driver(patient: Patient) -> Iterator[Finding]:
     elif not files and in_container(patient):
         yield fail(
             f"{count(on_bus, 'Ascend card')} on the PCI bus, none passed to this container",
-            "start it with: docker run --device /dev/davinci0 --device /dev/davinci_manager"
-            " --device /dev/devmm_svm --device /dev/hisi_hdc …",
+            give_devices(patient, [f"/dev/{name}" for name in ("davinci0", *SHARED_NODES)]),
         )
     elif not files:
         yield fail(
@@ -42,18 +47,17 @@ def device_nodes(patient: Patient) -> Iterator[Finding]:
     if not nodes(patient):
         yield unknown("no device files to check" if has_card(patient) else NO_CARD)
         return
-    missing = [name for name in _SHARED_NODES if not patient.has(f"/dev/{name}")]
+    missing = [name for name in SHARED_NODES if not patient.has(f"/dev/{name}")]
     if missing:
-        shown = ", ".join(f"/dev/{name}" for name in missing)
-        options = " ".join(f"--device /dev/{name}" for name in missing)
+        files = [f"/dev/{name}" for name in missing]
         yield fail(
-            f"/dev/davinciN exists, but {shown} does not",
-            f"start the container with: docker run {options} …"
+            f"/dev/davinciN exists, but {', '.join(files)} does not",
+            give_devices(patient, files, generation(patient))
             if in_container(patient)
             else "reload the driver as root: reboot, then: ls /dev | grep -E 'davinci|hdc|svm'",
         )
     else:
-        yield ok(", ".join(f"/dev/{name}" for name in _SHARED_NODES))
+        yield ok(", ".join(f"/dev/{name}" for name in SHARED_NODES))
 
 
 def device_permissions(patient: Patient) -> Iterator[Finding]:
@@ -63,34 +67,29 @@ def device_permissions(patient: Patient) -> Iterator[Finding]:
         yield unknown("no device files to check" if has_card(patient) else NO_CARD)
         return
     refused: dict[int, list[str]] = {}
-    for name in (*names, *_SHARED_NODES):
-        group = _refusing_group(patient, name)
-        if group is not None:
-            refused.setdefault(group, []).append(f"/dev/{name}")
+    for name in (*names, *SHARED_NODES):
+        answer = access_to(patient, patient.path(f"/dev/{name}"), write=True)
+        if answer.access is Access.REFUSED:
+            refused.setdefault(answer.group, []).append(f"/dev/{name}")
     for group, files in refused.items():
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        why = ""
+        if patient.uid == 0 and not may_override(patient):
+            why = ": it is root, but without CAP_DAC_OVERRIDE"
         yield fail(
-            f"this user cannot read and write {files[0]}{more}",
-            f"sudo usermod -aG {_group_name(patient, group)} $USER   # then log in again",
+            f"this user cannot read and write {files[0]}{more}{why}",
+            _let_in(patient, group),
         )
     if not refused:
         yield ok(f"{count(len(names), 'card')} readable and writable")
 
 
-def _refusing_group(patient: Patient, name: str) -> int | None:
-    try:
-        info = patient.path(f"/dev/{name}").stat()
-    except OSError:
-        return None
+def _let_in(patient: Patient, group: int) -> str:
     if patient.uid == 0:
-        return None
-    if patient.uid == info.st_uid:
-        wanted = stat.S_IRUSR | stat.S_IWUSR
-    elif info.st_gid in patient.groups:
-        wanted = stat.S_IRGRP | stat.S_IWGRP
-    else:
-        wanted = stat.S_IROTH | stat.S_IWOTH
-    return None if info.st_mode & wanted == wanted else info.st_gid
+        return give_capability(patient, "DAC_OVERRIDE")
+    if in_container(patient):
+        return give_group(patient, group)
+    return f"sudo usermod -aG {_group_name(patient, group)} $USER   # then log in again"
 
 
 def _group_name(patient: Patient, gid: int) -> str:
@@ -103,6 +102,6 @@ def _group_name(patient: Patient, gid: int) -> str:
 
 CHECKS = (
     Check("card-driver", "cards", card_driver),
-    Check("device-nodes", "cards", device_nodes),
-    Check("device-permissions", "cards", device_permissions),
+    Check("device-nodes", "cards", device_nodes, needs_card=True),
+    Check("device-permissions", "cards", device_permissions, needs_card=True),
 )

@@ -1,23 +1,33 @@
 """The driver through its own tool: does npu-smi respond, do driver and firmware fit together."""
 
+import re
 from collections.abc import Iterator
 
 from jumar.devices.smi_info import read_info
 from jumar.devices.smi_reports import Board, read_board
 from jumar.devices.text import CannotRead, first_words
+from jumar.host.container import give_group, give_mounts, in_container
 from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
+from jumar.host.matrix import shipped
 from jumar.host.patient import Patient
 from jumar.host.survey import (
     ADD_DRIVER_LIBRARIES,
     NO_CARD,
     has_card,
-    in_container,
     nodes,
     smi_info,
+    software,
 )
+from jumar.host.versions import Version, parse_or_none
 from jumar.launch.verdict import signal_name
 
 _INSTALLED = "/usr/local/Ascend/driver/version.info"
+_RETURNED = re.compile(r"ret is (-80\d\d)")
+_IN_USE = "-8020"
+_INSTALL = (
+    "install driver and firmware as root: ./Ascend-hdk-*-npu-driver_*.run --full"
+    " --install-for-all && reboot"
+)
 
 
 def npu_smi(patient: Patient) -> Iterator[Finding]:
@@ -30,6 +40,8 @@ def npu_smi(patient: Patient) -> Iterator[Finding]:
             answer.trouble,
             "the driver hangs or the tool cannot run: check dmesg | tail -50, then reboot",
         )
+    elif returned := _RETURNED.search(answer.output):
+        yield _refused(patient, returned[1], first_words(answer.output))
     elif answer.code != 0:
         yield fail(
             f"npu-smi info {_ending(answer.code)}: {first_words(answer.output) or 'no output'}",
@@ -39,6 +51,32 @@ def npu_smi(patient: Patient) -> Iterator[Finding]:
         )
     else:
         yield from _table(answer.output)
+
+
+def _refused(patient: Patient, code: str, words: str) -> Finding:
+    """The driver's library does not let npu-smi in."""
+    if code == _IN_USE:
+        return fail(
+            f"npu-smi is refused ({code}): the card is in use by another container",
+            "on the host: docker ps; end the other container that has this card",
+        )
+    if not in_container(patient):
+        return fail(
+            f"npu-smi is refused: {words}",
+            "try it as root; if that fails too, check that the driver is loaded: lsmod | grep -E 'drv_davinci|devdrv'",
+        )
+    return fail(
+        f"npu-smi is refused ({code}): the card belongs to another container, or this user may not"
+        " open it",
+        f"{give_group(patient, _device_group(patient))}   # and end other containers with the card",
+    )
+
+
+def _device_group(patient: Patient) -> int:
+    try:
+        return patient.path("/dev/davinci_manager").stat().st_gid
+    except OSError:
+        return 1000
 
 
 def _ending(code: int | None) -> str:
@@ -55,8 +93,7 @@ def _no_tool(patient: Patient) -> Finding:
     if in_container(patient):
         return fail(
             "npu-smi is not in this container",
-            "start it with: docker run -v /usr/local/bin/npu-smi:/usr/local/bin/npu-smi"
-            " -v /usr/local/Ascend/driver:/usr/local/Ascend/driver …",
+            give_mounts(patient, ["/usr/local/bin/npu-smi", "/usr/local/Ascend/driver"]),
         )
     return fail("npu-smi is not on PATH", "export PATH=/usr/local/sbin:/usr/local/bin:$PATH")
 
@@ -78,10 +115,7 @@ def _table(output: str) -> Iterator[Finding]:
 
 def driver(patient: Patient) -> Iterator[Finding]:
     """All cards have the same driver version, and the installed one is running."""
-    info, boards = smi_info(patient), _boards(patient)
-    running = {board.software_version for board in boards if board.software_version}
-    if not running and info is not None and info.driver_version:
-        running = {info.driver_version}
+    running = _running(patient)
     installed = _installed_version(patient)
     if not running:
         if installed:
@@ -102,6 +136,39 @@ def driver(patient: Patient) -> Iterator[Finding]:
         )
     else:
         yield ok(f"driver {running.pop()}")
+
+
+def _running(patient: Patient) -> set[str]:
+    info, boards = smi_info(patient), _boards(patient)
+    running = {board.software_version for board in boards if board.software_version}
+    if not running and info is not None and info.driver_version:
+        running = {info.driver_version}
+    return running
+
+
+def driver_cann(patient: Patient) -> Iterator[Finding]:
+    """The driver is new enough for CANN."""
+    cann = software(patient).version
+    versions = [parse_or_none(text) for text in _running(patient) or {_installed_version(patient)}]
+    drivers = [version for version in versions if version is not None]
+    if cann is None or not drivers:
+        return
+    row = shipped().driver_row(cann)
+    oldest = min(drivers)
+    if row is None:
+        yield unknown(f"no table lists the drivers of CANN {cann}")
+    elif not row.is_old(oldest):
+        yield ok(f"driver {oldest} and CANN {cann}")
+    elif cann.starts_with(row.cann):
+        yield fail(f"driver {oldest} is too old for CANN {cann}", _newer(row.oldest))
+    else:
+        yield warn(
+            f"driver {oldest} is too old for CANN {row.cann}, and so for {cann}", _newer(row.oldest)
+        )
+
+
+def _newer(oldest: Version) -> str:
+    return f"{_INSTALL}   # {oldest} or later; or use an older CANN"
 
 
 def firmware(patient: Patient) -> Iterator[Finding]:
@@ -155,7 +222,8 @@ def _installed_version(patient: Patient) -> str | None:
 
 
 CHECKS = (
-    Check("npu-smi", "driver", npu_smi),
-    Check("driver", "driver", driver),
-    Check("firmware", "driver", firmware),
+    Check("npu-smi", "driver", npu_smi, needs_card=True),
+    Check("driver", "driver", driver, needs_card=True),
+    Check("driver-cann", "driver", driver_cann, needs_card=True),
+    Check("firmware", "driver", firmware, needs_card=True),
 )

@@ -11,7 +11,13 @@ from jumar.host.fit import Fit, Installed, Judgement, best_torch_row, judge
 from jumar.host.interpreter import NO_AUTOLOAD, Interpreter, try_imports
 from jumar.host.matrix import shipped
 from jumar.host.patient import Patient
-from jumar.host.survey import ADD_DRIVER_LIBRARIES, has_card, interpreter, software
+from jumar.host.survey import (
+    ADD_DRIVER_LIBRARIES,
+    has_card,
+    imported_torch,
+    interpreter,
+    software,
+)
 from jumar.host.versions import parse_or_none
 
 _PACKAGE_OF_MODULE = {"yaml": "pyyaml", "attr": "attrs", "google": "protobuf", "absl": "absl-py"}
@@ -25,7 +31,8 @@ def torch_fit(patient: Patient) -> Iterator[Finding]:
         return
     torch = parse_or_none(found.packages.get("torch"))
     if torch is None and "torch-npu" not in found.packages:
-        yield unknown(f"torch is not installed for {found.executable}")
+        if not _has_mindspore(found):
+            yield unknown(f"neither torch nor MindSpore is installed for {found.executable}")
         return
     if "torch-npu" not in found.packages and has_card(patient):
         row = best_torch_row(shipped(), torch=torch, cann=software(patient).version)
@@ -41,19 +48,19 @@ def torch_fit(patient: Patient) -> Iterator[Finding]:
     judged = [one for one in _judgements(patient, found) if "mindspore" not in one.pair]
     yield from map(_finding, judged)
     if not judged:
-        yield ok(f"torch {torch}, no NPU plugin")
+        yield ok(f"torch {torch}{', no NPU plugin' if has_card(patient) else ''}")
 
 
 def mindspore_fit(patient: Patient) -> Iterator[Finding]:
     """MindSpore, Python and CANN fit together."""
     found = interpreter(patient)
-    if isinstance(found, BadInput):
-        yield unknown("no Python to inspect")
-        return
-    judged = [one for one in _judgements(patient, found) if "mindspore" in one.pair]
-    yield from map(_finding, judged)
-    if not judged:
-        yield unknown(f"MindSpore is not installed for {found.executable}")
+    if not isinstance(found, BadInput):
+        judged = [one for one in _judgements(patient, found) if "mindspore" in one.pair]
+        yield from map(_finding, judged)
+
+
+def _has_mindspore(found: Interpreter) -> bool:
+    return bool({"mindspore", "mindspore-ascend"} & set(found.packages))
 
 
 def _judgements(patient: Patient, found: Interpreter) -> list[Judgement]:
@@ -73,13 +80,10 @@ def _finding(judged: Judgement) -> Finding:
 
 def torch_import(patient: Patient) -> Iterator[Finding]:
     """`import torch` works, with torch_npu if installed, and sees the cards."""
-    found = interpreter(patient)
-    if isinstance(found, BadInput) or "torch" not in found.packages:
-        yield unknown("no torch to import")
+    found, came = interpreter(patient), imported_torch(patient)
+    if isinstance(found, BadInput) or came is None:
         return
     has_plugin = "torch-npu" in found.packages
-    modules = ("torch", "torch_npu") if has_plugin else ("torch",)
-    came = try_imports(found.executable, modules, patient.environ, limit_s=patient.limits.import_s)
     if came.error is None:
         yield from _seen_cards(patient, came.npus, came.npu_error, has_plugin)
         return
@@ -131,8 +135,7 @@ def _seen_cards(
 def mindspore_import(patient: Patient) -> Iterator[Finding]:
     """`import mindspore` works."""
     found = interpreter(patient)
-    if isinstance(found, BadInput) or "mindspore" not in found.packages:
-        yield unknown("no MindSpore to import")
+    if isinstance(found, BadInput) or not _has_mindspore(found):
         return
     came = try_imports(
         found.executable, ("mindspore",), patient.environ, limit_s=patient.limits.import_s

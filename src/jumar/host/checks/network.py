@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from jumar.devices.generation import generation_of
 from jumar.devices.hccn import read_ip, read_link, read_net_health, read_tls
 from jumar.devices.text import CannotRead
 from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
 from jumar.host.patient import Patient
-from jumar.host.survey import NO_CARD, has_card, nodes, smi_info
+from jumar.host.survey import NO_CARD, generation, has_card, nodes
 from jumar.launch.ascend.hccn import read_conf
 
 T = TypeVar("T")
@@ -30,10 +29,8 @@ def device_ip(patient: Patient) -> Iterator[Finding]:
     if (skip := _skip(patient)) is not None:
         yield skip
         return
-    ports = read_conf(patient.text("/etc/hccn.conf") or "")
-    found = {number: port.address for number, port in ports.items() if port.address}
-    asked = [number for number in nodes(patient) if number not in found]
-    found |= _ask_all(patient, "-ip", lambda text: read_ip(text)[0], asked).found
+    ports = _ports(patient)
+    found = {number: address for number, (address, _) in ports.items()}
     missing = [number for number in nodes(patient) if number not in found]
     shared = sorted({ip for ip in found.values() if list(found.values()).count(ip) > 1})
     if shared:
@@ -49,9 +46,37 @@ def device_ip(patient: Patient) -> Iterator[Finding]:
             "   # and so on for each"
         )
         # Later generations use HCCS within a machine and need addresses only between machines.
-        yield fail(seen, fix) if _generation(patient) == "910" else warn(seen, fix)
+        yield fail(seen, fix) if generation(patient) == "910" else warn(seen, fix)
     elif not shared:
         yield ok(f"{count(len(nodes(patient)), 'device')} with an address")
+
+
+def netmask(patient: Patient) -> Iterator[Finding]:
+    """All devices have the same netmask: else some believe others to be elsewhere, and never connect."""
+    if (skip := _skip(patient)) is not None:
+        yield skip
+        return
+    ports = {number: port for number, port in _ports(patient).items() if port[1]}
+    masks = [mask for _, mask in ports.values()]
+    usual = max(masks, key=masks.count, default=None)
+    odd = {number: port for number, port in ports.items() if port[1] != usual}
+    if odd:
+        number, (address, _) = list(odd.items())[-1]
+        words = ", ".join(f"device {one} has {other}" for one, (_, other) in odd.items())
+        yield warn(
+            f"the netmask is {usual}, but {words}",
+            f"as root: hccn_tool -i {number} -ip -s address {address} netmask {usual}",
+        )
+    elif ports:
+        yield ok(f"netmask {usual} on all {count(len(ports), 'device')}")
+
+
+def _ports(patient: Patient) -> dict[int, tuple[str, str | None]]:
+    """Address and netmask of each device that has one, from the file or, else, from hccn_tool."""
+    ports = read_conf(patient.text("/etc/hccn.conf") or "")
+    found = {number: (port.address, port.netmask) for number, port in ports.items() if port.address}
+    asked = [number for number in nodes(patient) if number not in found]
+    return {**found, **_ask_all(patient, "-ip", read_ip, asked).found}
 
 
 def link(patient: Patient) -> Iterator[Finding]:
@@ -117,16 +142,9 @@ def tls(patient: Patient) -> Iterator[Finding]:
 def _skip(patient: Patient) -> Finding | None:
     if not nodes(patient):
         return unknown("no device to ask" if has_card(patient) else NO_CARD)
-    if _generation(patient) in _GENERATIONS_WITHOUT_NETWORK:
+    if generation(patient) in _GENERATIONS_WITHOUT_NETWORK:
         return ok("cards of this kind have no network ports")
     return None
-
-
-def _generation(patient: Patient) -> str | None:
-    info = smi_info(patient)
-    if info is None or not info.chips:
-        return None
-    return generation_of(info.chips[0].name, has_phy_ids=info.has_phy_ids)
 
 
 def _ask_all(
@@ -159,8 +177,9 @@ def _silences(answers: Answers[T]) -> Iterator[Finding]:
 
 
 CHECKS = (
-    Check("device-ip", "network", device_ip),
-    Check("link", "network", link),
-    Check("net-health", "network", net_health),
-    Check("tls", "network", tls),
+    Check("device-ip", "network", device_ip, needs_card=True),
+    Check("netmask", "network", netmask, needs_card=True),
+    Check("link", "network", link, needs_card=True),
+    Check("net-health", "network", net_health, needs_card=True),
+    Check("tls", "network", tls, needs_card=True),
 )

@@ -6,7 +6,7 @@ from jumar.errors import BadInput
 from jumar.host.env.needs import needed_by
 from jumar.host.findings import Check, Finding, fail, ok, unknown, warn
 from jumar.host.patient import Patient
-from jumar.host.survey import has_card, interpreter
+from jumar.host.survey import has_card, interpreter, software
 from jumar.host.versions import Version, parse_or_none
 
 _OLDEST = Version.parse("3.7")
@@ -31,27 +31,38 @@ def python(patient: Patient) -> Iterator[Finding]:
 
 
 def python_packages(patient: Patient) -> Iterator[Finding]:
-    """The packages that CANN's compiler and torch_npu import are installed."""
+    """The packages that CANN's compiler and torch_npu import are installed, and none is too new."""
     found = interpreter(patient)
     if isinstance(found, BadInput):
         yield unknown("no Python to inspect")
         return
     framework = "mindspore" if "mindspore" in found.packages else "torch"
     version = parse_or_none(found.packages.get(framework))
-    if version is None or not (has_card(patient) or "torch-npu" in found.packages):
-        yield unknown("no framework is installed that needs CANN's packages")
+    if version is None:
         return
-    missing = [
-        package.requirement
-        for package in needed_by(framework, version)
-        if package.name.replace("_", "-") not in found.packages
+    needs_cann = has_card(patient) or "torch-npu" in found.packages
+    needed = needed_by(framework, version, software(patient).version)
+    installed = {
+        package.name: found.packages.get(package.name.replace("_", "-")) for package in needed
+    }
+    missing = [package.requirement for package in needed if installed[package.name] is None]
+    new = [
+        package
+        for package in needed
+        if (there := installed[package.name]) is not None and not package.is_met_by(there)
     ]
-    if missing:
+    for package in new:
+        yield fail(
+            f"{package.name} {installed[package.name]} is too new: {package.requirement} is needed"
+            f" ({package.source})",
+            f"{found.executable} -m pip install '{package.requirement}'",
+        )
+    if missing and needs_cann:
         yield warn(
             f"not installed: {', '.join(missing)}",
             f"{found.executable} -m pip install {' '.join(map(_quoted, missing))}",
         )
-    else:
+    elif needs_cann and not new:
         yield ok("the packages that CANN imports are installed")
 
 

@@ -5,9 +5,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from jumar.devices.nodes import nvidia_ids
+from jumar.host.container import in_container
 from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
 from jumar.host.patient import Patient
-from jumar.host.survey import has_card, in_container, nodes, pci_cards, smi_info
+from jumar.host.survey import has_card, local_addresses, nodes, pci_cards, smi_info
 
 HCCL_PORTS = 32
 _DEFAULT_BASE_PORT = 60000
@@ -22,6 +24,8 @@ _LEAST_FILES = 4096
 
 def hccl_ports(patient: Patient) -> Iterator[Finding]:
     """The ports that HCCL uses are free, and stay free."""
+    if nvidia_ids(patient.root) and not has_card(patient):
+        return
     base = _base_port(patient)
     wanted = range(base, base + HCCL_PORTS)
     text = "".join(patient.text(f"/proc/net/{name}") or "" for name in ("tcp", "tcp6"))
@@ -190,7 +194,29 @@ def limits(patient: Patient) -> Iterator[Finding]:
         yield ok(f"{match[1]} files may be open")
 
 
+def hostname(patient: Patient) -> Iterator[Finding]:
+    """The name of this machine means an address that others can reach."""
+    name = (patient.text("/etc/hostname") or "").strip()
+    if not name or not (has_card(patient) or nvidia_ids(patient.root)):
+        return
+    found = [
+        words[0]
+        for line in (patient.text("/etc/hosts") or "").splitlines()
+        if name in (words := line.partition("#")[0].split())[1:]
+    ]
+    others = [one for one in local_addresses(patient) if not one.startswith(("127.", "::1"))]
+    if found and all(address.startswith("127.") for address in found) and others:
+        yield warn(
+            f"{name} is {found[0]} in /etc/hosts: on several machines, gloo and rank tables made"
+            " from the name connect to themselves",
+            f"sudo sed -i '1i {others[0]} {name}' /etc/hosts",
+        )
+    else:
+        yield ok(f"{name} is {found[0]}" if found else f"{name} is not in /etc/hosts")
+
+
 CHECKS = (
+    Check("hostname", "host", hostname),
     Check("hccl-ports", "host", hccl_ports),
     Check("cpus", "host", cpus),
     Check("memory", "host", memory),

@@ -13,6 +13,8 @@ from jumar.host.survey import NO_CARD, has_card, smi_info
 from jumar.spec.devices import CardProcess
 
 _BAD = frozenset({"alarm", "critical"})
+# Idle cards of 32 and 64 GB show 2.5 to 3.5 GB in use.
+_IDLE_MB, _IDLE_SHARE = 5000, 0.1
 
 
 def health(patient: Patient) -> Iterator[Finding]:
@@ -67,6 +69,10 @@ def occupancy(patient: Patient) -> Iterator[Finding]:
         return
     ours = 0
     foreign = False
+    for chip in info.chips:
+        if _is_held_by_nobody(chip):
+            foreign = True
+            yield _held(chip)
     for card in with_owners(smi_to_cards(info), patient.root):
         for process in card.processes:
             if process.job_id is not None:
@@ -76,6 +82,22 @@ def occupancy(patient: Patient) -> Iterator[Finding]:
             yield _stranger(card.id, process)
     if not foreign:
         yield ok(f"no foreign processes; processes of jobs: {ours}")
+
+
+def _is_held_by_nobody(chip: SmiChip) -> bool:
+    if chip.processes or chip.hbm is None or not chip.hbm.total:
+        return False
+    return chip.hbm.used > max(_IDLE_MB, _IDLE_SHARE * chip.hbm.total)
+
+
+def _held(chip: SmiChip) -> Finding:
+    used = f"{chip.hbm.used} MB" if chip.hbm else ""
+    return warn(
+        f"{_name(chip)} has {used} of its memory in use, but no process is shown: it belongs to"
+        " another container, or to a process that died",
+        "on the host, as root: npu-smi info; docker ps; fuser -v /dev/davinci*; if nobody has it:"
+        f" npu-smi set -t reset -i {chip.npu_id} -c {chip.chip_id or 0}",
+    )
 
 
 def _stranger(card: int, process: CardProcess) -> Finding:
@@ -97,6 +119,6 @@ def _unseen(patient: Patient) -> Finding:
 
 
 CHECKS = (
-    Check("health", "use", health),
-    Check("occupancy", "use", occupancy),
+    Check("health", "use", health, needs_card=True),
+    Check("occupancy", "use", occupancy, needs_card=True),
 )

@@ -1,15 +1,23 @@
 """Variables of this shell that affect jobs and are easy to get wrong."""
 
 import ipaddress
+import tomllib
 from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from typing import Any
 
 from jumar.host.findings import Check, Finding, count, fail, ok, unknown, warn
 from jumar.host.patient import Patient
-from jumar.host.survey import has_card, nodes, smi_info
+from jumar.host.survey import generation, has_card, local_addresses, nodes, smi_info
 
 _VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
-_CONNECT_LIMITS_S = (120, 7200)
-_BASE_PORTS = (1024, 65520)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = resources.files("jumar.host").joinpath("data", "variables.toml").read_text("utf-8")
+    return tomllib.loads(text)
 
 
 def visible_devices(patient: Patient) -> Iterator[Finding]:
@@ -22,7 +30,7 @@ def visible_devices(patient: Patient) -> Iterator[Finding]:
                 f"CUDA_VISIBLE_DEVICES={cuda} does not select NPUs",
                 f"export {_VISIBLE}={cuda.replace(' ', '')}",
             )
-        else:
+        elif has_card(patient):
             yield ok(f"{_VISIBLE} is not set: all cards")
         return
     words = [word.strip() for word in value.split(",")]
@@ -64,15 +72,21 @@ def _cards(patient: Patient) -> int | None:
 
 def hccl_variables(patient: Patient) -> Iterator[Finding]:
     """HCCL's variables are in range and do not contradict each other."""
-    problems = [*_numbers(patient), *_addresses(patient), *_rank_table(patient)]
+    problems = [
+        *_numbers(patient),
+        *_words(patient),
+        *_addresses(patient),
+        *_rank_table(patient),
+    ]
     yield from problems
-    if not problems:
+    if not problems and has_card(patient):
         yield ok("no contradictory variables")
 
 
 def _numbers(patient: Patient) -> Iterator[Finding]:
-    ranges = {"HCCL_CONNECT_TIMEOUT": _CONNECT_LIMITS_S, "HCCL_IF_BASE_PORT": _BASE_PORTS}
-    for name, (low, high) in ranges.items():
+    table = _table()
+    of_chip = table["numbers_of"].get(generation(patient) or "", {})
+    for name, (low, high) in {**table["numbers"], **of_chip}.items():
         value = patient.environ.get(name)
         if value is None:
             continue
@@ -80,13 +94,19 @@ def _numbers(patient: Patient) -> Iterator[Finding]:
             yield fail(f"{name}={value} is not between {low} and {high}", f"unset {name}")
 
 
+def _words(patient: Patient) -> Iterator[Finding]:
+    for name, known in _table()["words"].items():
+        value = patient.environ.get(name)
+        if value is not None and value not in known:
+            yield warn(
+                f"{name}={value} is ignored: it is none of {', '.join(known)}", f"unset {name}"
+            )
+
+
 def _addresses(patient: Patient) -> Iterator[Finding]:
     value = patient.environ.get("HCCL_IF_IP")
     if value is not None:
-        try:
-            ipaddress.ip_address(value)
-        except ValueError:
-            yield fail(f"HCCL_IF_IP={value} is not an IP address", "unset HCCL_IF_IP")
+        yield from _host_address(patient, value)
     names = patient.environ.get("HCCL_SOCKET_IFNAME", "")
     if not names or names.startswith("^"):
         return
@@ -100,6 +120,33 @@ def _addresses(patient: Patient) -> Iterator[Finding]:
             f"HCCL_SOCKET_IFNAME={names} is not a network interface of this machine",
             f"export HCCL_SOCKET_IFNAME={next((one for one in present if one != 'lo'), 'eth0')}",
         )
+
+
+def _host_address(patient: Patient, value: str) -> Iterator[Finding]:
+    try:
+        address = str(ipaddress.ip_address(value))
+    except ValueError:
+        yield fail(f"HCCL_IF_IP={value} is not an IP address", "unset HCCL_IF_IP")
+        return
+    own = local_addresses(patient)
+    if own and address not in own:
+        best = next((one for one in own if not one.startswith(("127.", "::1", "fe80"))), own[0])
+        yield fail(
+            f"HCCL_IF_IP={value} is no address of this machine, but perhaps of another node",
+            f"on this node: export HCCL_IF_IP={best}",
+        )
+
+
+def leftovers(patient: Patient) -> Iterator[Finding]:
+    """No variables are left over from a search for a fault."""
+    found = False
+    for name, row in _table()["leftover"].items():
+        value = patient.environ.get(name)
+        if value in row["values"]:
+            found = True
+            yield warn(f"{name}={value}: {row['costs']}", f"unset {name}")
+    if not found:
+        yield ok("no debugging variables are set")
 
 
 def _rank_table(patient: Patient) -> Iterator[Finding]:
@@ -118,4 +165,5 @@ def _rank_table(patient: Patient) -> Iterator[Finding]:
 CHECKS = (
     Check("visible-devices", "variables", visible_devices),
     Check("hccl-variables", "variables", hccl_variables),
+    Check("debug-variables", "variables", leftovers),
 )

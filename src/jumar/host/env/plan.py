@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from jumar.errors import BadInput
 from jumar.host.env.addresses import apex_for, pythons_with_address, wheel_address
 from jumar.host.env.needs import Extra, Package, needed_by
+from jumar.host.env.projects import versions_of
 from jumar.host.fit import Fit, best_torch_row, cann_words
 from jumar.host.matrix import Matrix, MindSporeRow, TorchRow, minor_of
-from jumar.host.versions import Version
+from jumar.host.versions import Version, parse_or_none
 
 _ONE_MINDSPORE = Version.parse("2.0")
 
@@ -23,6 +24,8 @@ class Request:
     mindspore: Version | None = None
     python: Version | None = None
     cann: Version | None = None
+    project: str | None = None
+    """What the environment is for: `verl`, or `vllm-ascend==0.13.0`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +71,11 @@ def make_plan(request: Request, here: Here, matrix: Matrix) -> Plan:
     """The best plan for the request on this machine."""
     if request.torch is not None and request.mindspore is not None:
         raise BadInput("give --torch or --mindspore, not both: an environment has one framework")
-    if request.mindspore is not None:
+    if request.project is not None:
+        if request.torch is not None or request.mindspore is not None:
+            raise BadInput("--for already says which framework; leave out --torch and --mindspore")
+        plan = _plan_project(request, request.project, here, matrix)
+    elif request.mindspore is not None:
         plan = _plan_mindspore(request, request.mindspore, here, matrix)
     elif request.torch is None and request.cann is None and here.cann is None:
         raise BadInput(
@@ -95,15 +102,47 @@ def _plan_torch(request: Request, here: Here, matrix: Matrix) -> Plan:
     )
     row = best_torch_row(matrix, torch=request.torch, cann=cann)
     if row is not None:
-        text = f"torch {row.torch} with torch_npu {row.torch_npu} on CANN {row.cann}"
-        return _torch_row(row, matrix, Fit.FITS, text, others)
+        listed = row.listed_for(cann)
+        on = listed[0] if listed else row.cann
+        text = f"torch {row.torch} with torch_npu {row.torch_npu} on CANN {on}"
+        return replace(_torch_row(row, matrix, cann, Fit.FITS, text, others), cann=on)
     paired = any(row.cann for row in rows)
     if rows and not paired:
         newest = max(rows, key=lambda row: (row.torch, row.torch_npu))
         text = f"torch_npu {newest.torch_npu} is published, but no table lists its CANN"
-        return _torch_row(newest, matrix, Fit.UNKNOWN, text, others)
+        return _torch_row(newest, matrix, cann, Fit.UNKNOWN, text, others)
     named = cann is not None and any(row.takes_cann(cann) for row in matrix.torch)
     return _no_row("torch", asked, cann, paired and named, others)
+
+
+def _plan_project(request: Request, asked: str, here: Here, matrix: Matrix) -> Plan:
+    cann = request.cann or here.cann
+    listed = versions_of(asked)
+    others = tuple(
+        Pairing(f"{one.name} {one.version}", one.cann_words, one.source) for one in listed
+    )
+    found = ((one, row) for one in listed if (row := one.row_for(cann, matrix)) is not None)
+    wish, row = next(found, (None, None))
+    if wish is None or row is None:
+        return Plan(
+            framework="torch",
+            fit=Fit.CLASHES,
+            text=f"no version of {asked} that jumar knows runs on CANN {cann}",
+            notes=("to plan for a CANN that is listed: --cann RELEASE",),
+            others=others,
+        )
+    on = row.listed_for(cann)
+    text = (
+        f"{wish.name} {wish.version} {'runs with' if wish.at_least else 'asks for'} torch {row.torch}"
+        f" with torch_npu {row.torch_npu} on CANN {on[0] if on else wish.cann}"
+    )
+    plan = _torch_row(row, matrix, cann, Fit.FITS, text, others)
+    return replace(
+        plan,
+        cann=on[0] if on else str(wish.cann),
+        pythons=tuple(str(one) for one in wish.pythons if row.takes_python(one) is not False),
+        packages=(*plan.packages, *wish.packages),
+    )
 
 
 def _plan_mindspore(request: Request, asked: Version, here: Here, matrix: Matrix) -> Plan:
@@ -140,11 +179,18 @@ def _no_row(
 
 
 def _torch_row(
-    row: TorchRow, matrix: Matrix, fit: Fit, text: str, others: tuple[Pairing, ...]
+    row: TorchRow,
+    matrix: Matrix,
+    cann: Version | None,
+    fit: Fit,
+    text: str,
+    others: tuple[Pairing, ...],
 ) -> Plan:
+    listed = row.listed_for(cann)
+    source = listed[1] if listed else row.source
     packages = [
-        Package("torch", f"torch=={row.torch}", row.source),
-        Package("torch_npu", f"torch_npu=={row.torch_npu}", row.source, on_index=bool(row.wheels)),
+        Package("torch", f"torch=={row.torch}", source),
+        Package("torch_npu", f"torch_npu=={row.torch_npu}", source, on_index=bool(row.wheels)),
     ]
     notes: list[str] = []
     if row.torch in matrix.torchvision:
@@ -159,11 +205,15 @@ def _torch_row(
         version=str(row.torch),
         cann=row.cann,
         pythons=tuple(str(python) for python in row.pythons),
-        packages=(*packages, *needed_by("torch", row.torch)),
+        packages=(*packages, *needed_by("torch", row.torch, _planned_cann(row, cann))),
         extras=(apex_for(row.torch),),
         notes=tuple(notes),
         others=others,
     )
+
+
+def _planned_cann(row: TorchRow, cann: Version | None) -> Version | None:
+    return cann or parse_or_none((row.cann or "").removesuffix(".X"))
 
 
 def _mindspore_row(row: MindSporeRow, cann: Version | None, others: tuple[Pairing, ...]) -> Plan:

@@ -28,14 +28,16 @@ from jumar.launch.verdict import LAUNCHER_KILLED, SetupFailed, Verdict, conseque
 _LOOK_S = 0.05
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run one command line; the exit code is documented in `jumar launch --help`."""
+def main(arguments: Sequence[str], python: str) -> int:
+    """Run one command line; the exit code is documented in `jumar launch --help`.
+
+    `python` is for scripts, unless they ask for another."""
     if not sys.platform.startswith("linux"):
         _print(2, "error: ranks are supervised on Linux only\nhint: submit to a server instead\n")
         return 2
     try:
         options = parse(arguments, os.environ)
-        launch = Launch.of(options, os.environ)
+        launch = Launch.of(options, os.environ, python)
     except BadUsage as error:
         _print(2, f"error: {error}\nhint: {error.hint}\n")
         return 2
@@ -60,11 +62,11 @@ class Launch(NamedTuple):
     cores: Cores
 
     @classmethod
-    def of(cls, options: Options, environ: Mapping[str, str]) -> "Launch":
+    def of(cls, options: Options, environ: Mapping[str, str], python: str) -> "Launch":
         """Look at the machine and the script; raises BadUsage."""
         folder = _current_folder()
         choice = choose(options.kind, options.per_node, options.cards_file, environ)
-        argv = program_of(options, environ)
+        argv = program_of(options, environ, python)
         named = None if options.framework == "auto" else options.framework
         script = read_script(argv, argv, folder, named)
         environment = Environment.of(environ, choice.kind)

@@ -13,6 +13,7 @@ import re
 import sys
 from typing import Dict, List, Mapping, NamedTuple, Optional
 
+from jumar.launch.interpreter import has_framework
 from jumar.launch.ranks import frameworks
 from jumar.launch.ranks.frameworks import Devices, Group
 
@@ -120,13 +121,14 @@ def inherited(environ: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
 
 
 def _with_python(environment: Mapping[str, str]) -> str:
-    """PATH on which `python` is the active environment's, else the one that runs this."""
+    """PATH on which `python` is the active environment's, else the one that runs this if it can train."""
     folders = environment.get("PATH", os.defpath)
     own = os.path.dirname(sys.executable)
     if not own or own in folders.split(os.pathsep):
         return folders
     active = environment.get("VIRTUAL_ENV") or environment.get("CONDA_PREFIX")
-    return os.pathsep.join((folders, own) if active else (own, folders))
+    is_last = active or not has_framework()
+    return os.pathsep.join((folders, own) if is_last else (own, folders))
 
 
 def simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:
