@@ -22,6 +22,11 @@ MAX_NOTEBOOK_BYTES = 64_000_000
 _LIMITS = {FileKind.CONFIG: MAX_TEXT_BYTES, FileKind.NOTEBOOK: MAX_NOTEBOOK_BYTES}
 _YAML = frozenset({".yml", ".yaml"})
 _PROJECT_FILE = re.compile(r"pyproject[\w.-]*\.toml")
+_FOR_OTHER_SYSTEMS = re.compile(
+    r"(?:env|requirement|conda)\w*?[_.-](?:mac(?:os)?|osx|darwin|win(?:dows)?)(?:[_.-]|$)",
+    re.IGNORECASE,
+)
+"""Lists for systems that no NPU is attached to."""
 _COG = frozenset({"cog.yaml", "cog.yml"})
 _BUILD_SERVERS = re.compile(
     r"\.(?:github|circleci|buildkite|gitlab|travis|woodpecker|drone|gitlab-ci|ci)(?:/|\.ya?ml$)"
@@ -31,7 +36,7 @@ _IN_CHINESE = {CANNOT_BE_READ: "无法读取", NOT_A_PLAIN_FILE: "不是普通�
 _WIDE_TRACES = re.compile(rb"t\0o\0r\0c\0h|c\0u\0d\0a")
 """The same in UTF-16, which is reported instead of read."""
 _PLAIN_TRACES = re.compile(
-    rb"cuda|CUDA|nccl|NCCL|[Nn]vidia|NVIDIA|gpu|GPU|lightning|install\s|nsys|trtexec|--nv\b|"
+    rb"cuda|CUDA|nccl|NCCL|[Nn]vidia|NVIDIA|gpu|GPU|lightning|install\s|/whl/cu|nsys|trtexec|--nv\b|"
     + features.TRACES
 )
 
@@ -67,6 +72,8 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
 
 
 def _is_worth_reading(found: Found, data: bytes) -> bool:
+    if _FOR_OTHER_SYSTEMS.search(os.path.basename(found.path)):
+        return False
     if found.kind in (FileKind.PYTHON, FileKind.NOTEBOOK):
         return TRACES.search(data) is not None or _WIDE_TRACES.search(data) is not None
     if found.kind is FileKind.REQUIREMENTS or _declared(found) is not None:

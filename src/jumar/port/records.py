@@ -84,6 +84,8 @@ class Guard:
     """What only CUDA has, or nothing if there are just switches without effect."""
     spans: tuple[tuple[int, int], ...]
     """The code behind it."""
+    stops: bool = False
+    """Whether there is no other branch: what is not CUDA gets an error."""
 
 
 @dataclass(frozen=True, slots=True)
