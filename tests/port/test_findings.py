@@ -4,6 +4,7 @@ from pathlib import Path
 
 from jumar.port import Options, port_text, port_tree
 from jumar.port.records import Effort, Finding, Severity
+from jumar.port.report.summary import make
 
 ATTENTION = "from flash_attn import flash_attn_func\ndef f(q): return flash_attn_func(q, q, q)\n"
 NO_WAY = "def g(q): return flash_attn_func(q, q, q, softcap=1.0)\n"
@@ -103,3 +104,12 @@ def test_extras_and_functions_that_install_are_read(tmp_path: Path) -> None:
     told = in_tree(tmp_path, {"setup.py": setup, "install.sh": install})
     assert [one.severity for one in told["setup.py"]] == [Severity.INFO]
     assert [one.subject for one in told["install.sh"]] == ["torch"]
+
+
+def test_a_selection_holds_for_every_kind_of_file(tmp_path: Path) -> None:
+    (tmp_path / "op.cu").write_text("__global__ void f() {}\n")
+    (tmp_path / "train.py").write_text("import torch, flash_attn\nx.cuda()\n")
+    chosen = port_tree(tmp_path, Options(select=("JP6",)))
+    assert {f.code for r in chosen.results for f in r.findings} == {"JP601"}
+    (decision,) = make(port_tree(tmp_path, Options(select=("JP507",))), 0.1).decisions
+    assert decision.title.en == "CUDA source file"

@@ -61,6 +61,10 @@ class Proposal:
     """Names of the prelude (see `prelude.py`) that the new text uses."""
 
 
+WHOLE_FILE = "file"
+"""The subject of a finding that is about a file as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Remark:
     """What a rule reports about one place without changing it."""
