@@ -69,10 +69,15 @@ def test_a_trial_that_is_asked_to_end_takes_its_command_along(
     assert not os.path.exists(f"/proc/{pid.read_text().strip()}")
 
 
-def test_a_killed_command_is_not_said_to_have_used_no_npu(jumar: Jumar) -> None:
+def test_a_killed_command_is_not_said_to_have_used_no_npu(jumar: Jumar, tmp_path: Path) -> None:
     killed = jumar("try", "--", "sh", "-c", "kill -9 $$", rc=137)
     assert "no report: signal 9 killed the command" in killed.stderr
     assert "used no simulated NPU" in jumar("try", "--", "true").stderr
+    script = tmp_path / "old.py"
+    script.write_text("device = 'cuda'\n")
+    assert (
+        "hint: the script is written for CUDA" in jumar("try", "--", "python", str(script)).stderr
+    )
 
 
 def test_mistakes_are_named(jumar: Jumar, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def test_every_call_is_counted_and_the_largest_batch_seen(simulated: Run, tmp_pa
         "    x = torch.randn(20_000 if step == 25 else 100, 64).npu()\n"
         "    torch.fmax(x, x)\n"
         "    model(x).sum().backward()\n"
+        "    torch.zeros(2, device='npu')\n"
     )
     done = simulated(source, JUMAR_SIM_REPORT=str(tmp_path / "report.json"))
     assert done.returncode == 0, done.stderr
@@ -44,6 +45,9 @@ def test_every_call_is_counted_and_the_largest_batch_seen(simulated: Run, tmp_pa
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["operators"]["addmm"] == 80
     assert report["operators"]["tanh_backward"] == 40
+    # What is made on the device, and the gradient that a pass starts from.
+    assert report["operators"]["empty.memory_format"] == 40
+    assert report["operators"]["ones_like"] == 40
     assert report["at_least"] is False
     # The hidden layer, its gradient and that of its input, each of 20,000 rows of 512 floats.
     assert report["memory"][0]["peak"] > 2 * 20_000 * 512 * 4

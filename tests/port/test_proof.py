@@ -244,10 +244,15 @@ def test_tests_that_break_are_named_and_those_that_flicker_are_not() -> None:
     found = compare_tests([original], [run(PORT, a=True, b=False)])
     assert found.verdict is Verdict.TESTS_FAIL
     assert found.is_the_ports_fault
-    assert found.tests == TestCounts(1, 2, ("b",))
+    assert found.tests == TestCounts(1, 2, 3, ("b",))
     assert proof_text.headline(found).en == (
         "not proven: 1 of 2 tests that pass with the original fail with the port"
     )
+    fewer = compare_tests([original], [run(PORT, a=True, b=True, c=False)])
+    assert proof_text.headline(fewer).en.startswith("proven: 2 of 3 tests pass with the original")
+    # Nobody trained, so there are no processes to count.
+    assert "process" not in proof_text.setting(fewer).en
+    assert "进程" not in proof_text.setting(fewer).zh
     assert "b" in [words.en for words in proof_text.details(found)]
     again = run(PORT, a=True, b=True)
     assert compare_tests([original] * 2, [run(PORT, a=True, b=False), again]).equal

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jumar.port import Options, port_tree
+from jumar.port import Mode, Options, port_tree
+from jumar.port.proof import Certificate, Verdict
 from jumar.port.records import Change, FileResult
 from jumar.port.report import as_html, as_json, as_sarif, vendor
 from jumar.port.report.summary import Report, make
@@ -128,3 +129,28 @@ def test_every_code_that_can_be_reported_has_a_title(report: Report) -> None:
     known = titles()
     assert all(f.code in known for _, f in report.findings())
     assert all(words.en and words.zh for words in known.values())
+
+
+def test_lines_that_are_left_out_are_marked_and_no_line_is_shown_twice(tmp_path: Path) -> None:
+    lines = [f"a{n} = {n}" for n in range(20)]
+    for changed in (1, 3, 4, 12):
+        lines[changed] = f"x{changed}.cuda()"
+    (tmp_path / "train.py").write_text("\n".join(["import torch", *lines]))
+    page = as_html.render(make(port_tree(tmp_path, Options(mode=Mode.NPU_ONLY)), 0.1))
+    table = page[page.index("class='diff'") :].partition("</table>")[0]
+    shown = [int(n) for n in re.findall(r"<tr><td class='n'>(\d+)", table)]
+    assert shown == sorted(set(shown))
+    # Only between line 6 and the two lines of context above line 14.
+    assert table.count("⋯") == 1
+    assert {3, 4, 5, 6, 12, 13, 14} <= set(shown)
+
+
+def test_a_failed_proof_is_followed_by_the_command_that_repeats_it(report: Report) -> None:
+    command = ("python", "train.py")
+    failed = Certificate(
+        Verdict.ORIGINAL_FAILED, "CPU", "simulated NPU", command, 1e-5, 0, 0, 0, (), 0.0, False
+    )
+    again = replace(report, results=(), again=("jumar", "port", "src", "-o", "out"), proof=failed)
+    assert again.how_to_prove == "jumar port src -o out --prove -- python train.py"
+    proven = replace(again, proof=replace(failed, verdict=Verdict.PROVEN))
+    assert proven.how_to_prove == ""

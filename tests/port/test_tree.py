@@ -330,6 +330,40 @@ def test_suppression_selection_and_rules_of_the_project(tmp_path: Path) -> None:
     assert not any(c.code == "JP104" for r in chosen.results for c in r.changes)
 
 
+def test_a_rule_of_the_project_changes_imports_and_reaches_its_own_modules(tmp_path: Path) -> None:
+    ours = "from pkg.ops import fast, slow\nfrom .ops import fast as quick\nimport pkg.ops as o\n"
+    root = make(
+        tmp_path,
+        main_py="from lab.ops import fast\nimport lab.ops\nfast(1)\nlab.ops.fast(2)\n",
+        other_py="try: from lab.ops import slow, fast\nexcept ImportError: fast = None\n",
+        far_py="import lab.ops\nlab.ops.far(1)\n",
+    )
+    (root / "pkg").mkdir()
+    (root / "pkg/__init__.py").write_text("")
+    (root / "pkg/ops.py").write_text("def fast(x): return x\ndef slow(x): return x\n")
+    (root / "pkg/use.py").write_text(f"{ours}fast(1); quick(2); o.fast(3)\n")
+    (root / "jumar-port.toml").write_text(
+        '[[rule]]\ncode = "LAB1"\nname = "lab.ops.fast"\nreplace = "lab.ops.npu"\n'
+        '[[rule]]\ncode = "LAB2"\nname = "pkg.ops.fast"\nreplace = "lab.npu.fast"\n'
+        '[[rule]]\ncode = "LAB3"\nname = "lab.ops.far"\nreplace = "functools.partial(near, 1)"\n'
+    )
+    outcome = port_repository(root, Options(), target=Target(None))
+    assert outcome.report is not None
+    texts = {r.path: (r.ported or b"").decode() for r in outcome.report.results}
+    assert texts["main.py"] == (
+        "from lab.ops import npu as fast\nimport lab.ops\nfast(1)\nlab.ops.npu(2)\n"
+    )
+    assert texts["other.py"].startswith(
+        "try: from lab.ops import slow; from lab.ops import npu as fast\n"
+    )
+    assert texts["far.py"] == ("import lab.ops\nimport functools\nfunctools.partial(near, 1)(1)\n")
+    assert texts["pkg/use.py"] == (
+        "from pkg.ops import slow\nfrom lab.npu import fast\nfrom lab.npu import fast as quick\n"
+        "import pkg.ops as o\nimport lab.npu\nfast(1); quick(2); lab.npu.fast(3)\n"
+    )
+    compile(texts["pkg/use.py"], "use.py", "exec")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -338,6 +372,7 @@ def test_suppression_selection_and_rules_of_the_project(tmp_path: Path) -> None:
         ('[[rule]]\nname = "a"', "`code` and `name`"),
         ('[[rule]]\ncode = "X1"\nname = "a"\nseverity = "bad"', "severity"),
         ('[[rule]]\ncode = "JP1"\nname = "a"\nmessage = "m"', "invalid rule code"),
+        ('[[rule]]\ncode = "X1"\nname = "a.b"\nreplace = "c ="', "not an expression"),
         ("= broken", "is not TOML"),
     ],
 )

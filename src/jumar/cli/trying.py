@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from jumar.trial.run import Tried
 
 
+_MOST_READ = 1_000_000
+
+
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--devices", type=click.IntRange(1, 64), default=8, show_default=True)
 @click.option(
@@ -95,6 +98,10 @@ def command(
         note(f"jumar: the command was stopped after {format_duration(time_s)}")
     if tried.document is None and mode != "fast":
         note(f"jumar: no report: {_why_no_report(tried.ended.code)}")
+        if not port_first and _names_cuda(words):
+            note(
+                "hint: the script is written for CUDA; jumar try --port ports a copy and runs that"
+            )
     if as_json:
         print_json(_summary(tried))
     elif folder is not None and tried.document is not None:
@@ -126,6 +133,20 @@ def _why_no_report(code: int) -> str:
     if code > 128:
         return f"signal {code - 128} killed the command"
     return "the command used no simulated NPU"
+
+
+def _names_cuda(words: tuple[str, ...]) -> bool:
+    """Whether a script among the words of a command names CUDA."""
+    for word in words:
+        if word.endswith(".py"):
+            try:
+                with Path(word).open("rb") as script:
+                    if b"cuda" in script.read(_MOST_READ):
+                        return True
+            except OSError:
+                # The command has said so itself.
+                continue
+    return False
 
 
 def _places(report: Path | None) -> tuple[Path | None, Path | None]:

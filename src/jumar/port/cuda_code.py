@@ -33,6 +33,10 @@ _TELLS_NOTHING = frozenset(
     }
 )  # fmt: skip
 """Functions of `torch.cuda` that code for CUDA alone calls as well."""
+_CAPTURES = frozenset({"torch.cuda.CUDAGraph", "torch.cuda.graph"})
+_FLOAT8 = re.compile(r"(?:^|_)(?:float8|fp8)(?:_|$)|^Float8", re.IGNORECASE)
+_WITH_FLOAT8 = "950"
+_GRAPH_FLAG = re.compile(r"cuda_?graph", re.IGNORECASE)
 _REPLACEABLE = frozenset({"flash_attn", "xformers", "apex"})
 """Packages whose imports are replaced where possible; what uses them then runs on NPUs."""
 _APEX_KERNELS = re.compile(r"apex\.(?:contrib\.|.*(?:Function|FN)(?:\.|$))")
@@ -70,10 +74,14 @@ class Facts:
     """Whether it also does what NPUs can do."""
     unknown: bool = False
     """Whether it calls what cannot be followed."""
+    never: bool = False
+    """Whether NPUs cannot run it, whatever else it does: it captures a graph, computes in float8."""
 
     @property
     def only_cuda(self) -> bool:
         """Whether nothing in the code is for NPUs."""
+        if self.never:
+            return True
         if self.portable or (self.unknown and not self.kernels):
             return False
         return bool(self.cuda) or self.switches
@@ -124,8 +132,12 @@ def _read_simple(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> Non
     for one in ast.walk(node):
         if isinstance(one, (ast.Name, ast.Attribute)):
             name = reader.name(one)
-            if _is_of_cuda(name, reader):
+            if _is_float8(one, name, reader):
+                about.append("float8")
+                found.never = True
+            elif _is_of_cuda(name, reader):
                 about.append(name)
+                found.never |= name in _CAPTURES
                 found.builds |= name.startswith(_BUILDERS)
             elif _asks_for_generation(one, reader):
                 about.append(f"get_device_properties().{getattr(one, 'attr', '')}")
@@ -201,6 +213,26 @@ def _is_followed(
         found.kernels |= inner.kernels
         return True
     return False
+
+
+def _is_float8(node: ast.Name | ast.Attribute, name: str, reader: _Reader) -> bool:
+    """Whether this calls something for float8, or uses it, which only Ascend 950 has."""
+    if reader.file.options.chip == _WITH_FLOAT8:
+        return False
+    called = reader.file.parent(node) if not reader.elsewhere else None
+    is_called = isinstance(called, ast.Call) and called.func is node
+    leaf = node.attr if isinstance(node, ast.Attribute) else node.id
+    return name.startswith(("torch.float8_", "torch._scaled_mm")) or (
+        is_called and _FLOAT8.search(leaf) is not None
+    )
+
+
+def is_for_cuda(flag: ast.AST, file: PythonFile) -> bool:
+    """Whether a flag turns on what only CUDA has: `use_cuda_graph`, `args.fp8`."""
+    name = getattr(flag, "attr", getattr(flag, "id", ""))
+    if _GRAPH_FLAG.search(name):
+        return True
+    return file.options.chip != _WITH_FLOAT8 and _FLOAT8.search(name) is not None
 
 
 def _asks_for_generation(node: ast.Name | ast.Attribute, reader: _Reader) -> bool:

@@ -23,6 +23,15 @@ TEXT_ARGUMENTS = {
     "torch.distributed.device_mesh.init_device_mesh": 0,
     "torch.distributed.DeviceMesh": 0,
     "torch.distributed.device_mesh.DeviceMesh": 0,
+    "torch.distributed.tensor.init_device_mesh": 0,
+    "torch.distributed.tensor.DeviceMesh": 0,
+    "torch.distributed._tensor.init_device_mesh": 0,
+    "torch.distributed._tensor.DeviceMesh": 0,
+    "torch.distributed._tensor.device_mesh.init_device_mesh": 0,
+    "torch.distributed._tensor.device_mesh.DeviceMesh": 0,
+    "torch.distributed.DeviceMesh.from_group": 1,
+    "torch.distributed.device_mesh.DeviceMesh.from_group": 1,
+    "torch.distributed.tensor.DeviceMesh.from_group": 1,
 }
 """The position of the argument that must be a device's name."""
 OBJECT_ARGUMENTS = {

@@ -5,6 +5,14 @@ import re
 from enum import Enum, auto
 
 from jumar.port.context import PythonFile
+from jumar.port.device_keys import (
+    is_default,
+    is_device_map,
+    is_map_location,
+    looks_up_device,
+    picks_device,
+    place_of_key,
+)
 from jumar.port.device_names import (
     NAMED_DEVICE,
     OBJECT_ARGUMENTS,
@@ -26,7 +34,6 @@ _TAKE_PROSE = frozenset(
 """Functions and methods whose arguments are texts of any kind."""
 _FOREIGN = frozenset({"ctranslate2", "faster_whisper", "jax", "onnxruntime", "tensorflow", "tvm"})
 """Packages with their own devices; none of them knows torch's NPU names."""
-_LOOKUPS = frozenset({"get", "getenv", "pop", "setdefault", "getattr"})
 _ALLOWED = re.compile(r"allowed|supported|valid|known|choices|available|options", re.IGNORECASE)
 _OF_A_VENDOR = re.compile(r"nvidia|amd|rocm", re.IGNORECASE)
 
@@ -64,7 +71,7 @@ def _role_at(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> Role |
     if isinstance(parent, ast.Dict):
         return _in_dict(node, parent, file)
     if isinstance(parent, ast.arguments):
-        return Role.TEXT if _default(node, parent) else None
+        return Role.TEXT if is_default(node, parent) else None
     if isinstance(parent, ast.Return):
         return Role.TEXT if _returned(parent, file) else None
     if isinstance(parent, (ast.Compare, ast.MatchValue)):
@@ -125,20 +132,7 @@ def _chosen(called: ast.expr, file: PythonFile) -> str:
 
 def _is_fallback(call: ast.Call, position: int) -> bool:
     """Whether an argument is the default of `get("device", …)`."""
-    return position == _place_of_key(call) + 1 and _looks_up_device(call)
-
-
-def _place_of_key(call: ast.Call) -> int:
-    return 1 if name_called(call) == "getattr" else 0
-
-
-def _looks_up_device(call: ast.Call) -> bool:
-    """Whether this is `config.get("device")`, `os.getenv("DEVICE", "cuda")` or the like."""
-    key = _place_of_key(call)
-    if name_called(call) not in _LOOKUPS or len(call.args) <= key:
-        return False
-    named = call.args[key]
-    return isinstance(named, ast.Constant) and is_device_name(str(named.value))
+    return position == place_of_key(call) + 1 and looks_up_device(call)
 
 
 def _keyword(keyword: ast.keyword, file: PythonFile) -> Role | None:
@@ -187,7 +181,10 @@ def _assigned(node: ast.Assign | ast.AnnAssign | ast.NamedExpr, file: PythonFile
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     if node.value is not None and _beside_cpu(node.value):
         return True
-    return any(is_device(target, file) or _flows(target, file) for target in targets)
+    return any(
+        is_device(target, file) or _flows(target, file) or picks_device(target, file)
+        for target in targets
+    )
 
 
 def _flows(target: ast.expr, file: PythonFile) -> bool:
@@ -205,47 +202,16 @@ def _flows(target: ast.expr, file: PythonFile) -> bool:
     return False
 
 
-def is_map_location(holder: ast.Dict, file: PythonFile) -> bool:
-    """Whether a dictionary says where `torch.load` puts what was saved on which device."""
-    parent = file.parent(holder)
-    if isinstance(parent, ast.keyword):
-        return parent.arg == "map_location"
-    return isinstance(parent, ast.Assign) and any(
-        isinstance(t, ast.Name) and t.id == "map_location" for t in parent.targets
-    )
-
-
-def _is_device_map(holder: ast.Dict, file: PythonFile) -> bool:
-    """Whether a dictionary says which part of a model goes where: `device_map={"": "cuda"}`."""
-    parent = file.parent(holder)
-    if isinstance(parent, ast.keyword):
-        return parent.arg == "device_map"
-    return isinstance(parent, ast.Assign) and any(
-        isinstance(t, ast.Name) and t.id == "device_map" for t in parent.targets
-    )
-
-
 def _in_dict(node: ast.expr, holder: ast.Dict, file: PythonFile) -> Role | None:
     if is_map_location(holder, file):
         return Role.TEXT
     if node in holder.values:
-        if _is_device_map(holder, file):
+        if is_device_map(holder, file):
             return Role.TEXT
         key = holder.keys[holder.values.index(node)]
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             return Role.TEXT if is_device_name(key.value) else None
     return None
-
-
-def _default(node: ast.expr, arguments: ast.arguments) -> bool:
-    positional = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
-        *zip(
-            positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True
-        ),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    return any(default is node and is_device_name(parameter.arg) for parameter, default in pairs)
 
 
 def _returned(node: ast.Return, file: PythonFile) -> bool:
@@ -281,9 +247,11 @@ def _holds_device(node: ast.expr, file: PythonFile) -> bool:
     """Whether a value is a device by its name, or a variable whose value is ported as one."""
     if is_device(node, file) or not isinstance(node, ast.Name):
         return is_device(node, file)
+    if picks_device(node, file):
+        return True
     bound = file.names.values(node.id, file.scope(node))
     return any(
-        _looks_up_device(value) if isinstance(value, ast.Call) else _chooses_device(value)
+        looks_up_device(value) if isinstance(value, ast.Call) else _chooses_device(value)
         for value in bound
     ) or (any(map(_names_cuda, bound)) and _flows(node, file))
 
@@ -398,7 +366,7 @@ def _call_yields_device(node: ast.Call, file: PythonFile) -> bool:
             return is_device(node.func.value, file)
         if node.func.attr in ("get_device", "device"):
             return True
-    return file.name(node.func) == "torch.device" or _looks_up_device(node)
+    return file.name(node.func) == "torch.device" or looks_up_device(node)
 
 
 def _is_prose(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> bool:

@@ -13,6 +13,10 @@ COUNTERPARTS = {
 }
 """Variables whose values mean the same with the other name."""
 
+ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
+CUDAS_ALLOCATOR = "cudaMallocAsync"
+"""The value of its `backend`, which the plug-in's allocator refuses."""
+
 COMMAND_IN_TEXT = re.compile(
     r"(?:(?<=[\"'])|(?<=&& )|(?<=; ))(?P<name>"
     + "|".join(COUNTERPARTS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from jumar.port import literals
 from jumar.port.context import PythonFile
-from jumar.port.cuda_code import Facts, facts
+from jumar.port.cuda_code import Facts, facts, is_for_cuda
 from jumar.port.cuda_questions import is_about_cuda
 from jumar.port.device_roles import Role
 from jumar.port.records import Guard
@@ -107,13 +107,34 @@ def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
     if not guarded.conditions and not guarded.code:
         return None
     asked_too = facts(guarded.conditions, file)
+    asked_too.cuda += _flags(question, file)
     behind = facts(guarded.code, file)
     if not (asked_too.cuda or (behind.only_cuda and (behind.kernels or _is_short(guarded.code)))):
         return None
     spans = [file.span(node) for node in guarded.conditions]
     if behind.only_cuda:
         spans += [file.span(node) for node in guarded.code]
-    return Guard(_reason(asked_too, behind), tuple(spans))
+    return Guard(_reason(asked_too, behind), tuple(spans), _stops(question, guarded, file))
+
+
+def _flags(question: ast.AST, file: PythonFile) -> list[str]:
+    """What else the same condition asks for that only CUDA has: `use_cuda_graph and …`."""
+    holder = file.parent(file.parent(question) or question)
+    if not isinstance(holder, ast.BoolOp) or not isinstance(holder.op, ast.And):
+        return []
+    return [file.text(value) for value in holder.values if is_for_cuda(value, file)]
+
+
+def _stops(question: ast.AST, guarded: Guarded, file: PythonFile) -> bool:
+    """Whether a check raises an error where it says no."""
+    statement = next((a for a in file.ancestors(question) if isinstance(a, ast.stmt)), None)
+    if not isinstance(statement, ast.If):
+        return isinstance(statement, ast.Assert)
+    return any(
+        isinstance(branch[-1], ast.Raise) and branch[0] not in guarded.code
+        for branch in (statement.body, statement.orelse)
+        if branch
+    )
 
 
 def _reason(asked_too: Facts, behind: Facts) -> str:

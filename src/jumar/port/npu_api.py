@@ -108,6 +108,10 @@ _NO_COUNTERPART = Words(
     "请删除该调用，或加判断使其仅在 NVIDIA 卡上执行",
 )
 
+GRAPHS = Words(
+    "for inference, use torch.npu.NPUGraph and torch.npu.graph; train without a graph",
+    "推理请使用 torch.npu.NPUGraph 与 torch.npu.graph；训练时请不要使用图捕获",
+)
 WAY_OUT = {
     "nvtx": Words(
         "use torch.profiler.record_function as a context manager, or torch_npu.npu.mstx",
@@ -129,10 +133,8 @@ WAY_OUT = {
         "decide by the device's type, not by the CUDA architecture",
         "请按设备类型判断，而不是 CUDA 架构",
     ),
-    "CUDAGraph": Words(
-        "torch.npu.NPUGraph captures inference only; train without a graph",
-        "torch.npu.NPUGraph 仅支持推理场景；训练时请不要使用图捕获",
-    ),
+    "CUDAGraph": GRAPHS,
+    "graphs": GRAPHS,
     "OutOfMemoryError": Words("catch torch.OutOfMemoryError", "请捕获 torch.OutOfMemoryError"),
     "list_gpu_processes": Words("use npu-smi info", "请使用 npu-smi info"),
     "memory_usage": Words("use npu-smi info", "请使用 npu-smi info"),

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from jumar.port import distributions
@@ -12,7 +13,7 @@ from jumar.port.options import Options
 from jumar.port.packages import of_distribution
 from jumar.port.project import MAX_PYTHON_BYTES, Project
 from jumar.port.python import TRACES, PortedText, port_text
-from jumar.port.records import Effort, FileResult, Finding, Kind, Severity, Words
+from jumar.port.records import WHOLE_FILE, Effort, FileResult, Finding, Kind, Severity, Words
 from jumar.port.scan import CANNOT_BE_READ, NOT_A_PLAIN_FILE, FileKind, Found
 from jumar.port.source import Source, Undecodable, read
 
@@ -22,6 +23,11 @@ MAX_NOTEBOOK_BYTES = 64_000_000
 _LIMITS = {FileKind.CONFIG: MAX_TEXT_BYTES, FileKind.NOTEBOOK: MAX_NOTEBOOK_BYTES}
 _YAML = frozenset({".yml", ".yaml"})
 _PROJECT_FILE = re.compile(r"pyproject[\w.-]*\.toml")
+_FOR_OTHER_SYSTEMS = re.compile(
+    r"(?:env|requirement|conda)\w*?[_.-](?:mac(?:os)?|osx|darwin|win(?:dows)?)(?:[_.-]|$)",
+    re.IGNORECASE,
+)
+"""Lists for systems that no NPU is attached to."""
 _COG = frozenset({"cog.yaml", "cog.yml"})
 _BUILD_SERVERS = re.compile(
     r"\.(?:github|circleci|buildkite|gitlab|travis|woodpecker|drone|gitlab-ci|ci)(?:/|\.ya?ml$)"
@@ -31,13 +37,21 @@ _IN_CHINESE = {CANNOT_BE_READ: "无法读取", NOT_A_PLAIN_FILE: "不是普通�
 _WIDE_TRACES = re.compile(rb"t\0o\0r\0c\0h|c\0u\0d\0a")
 """The same in UTF-16, which is reported instead of read."""
 _PLAIN_TRACES = re.compile(
-    rb"cuda|CUDA|nccl|NCCL|[Nn]vidia|NVIDIA|gpu|GPU|lightning|install\s|nsys|trtexec|--nv\b|"
+    rb"cuda|CUDA|nccl|NCCL|[Nn]vidia|NVIDIA|gpu|GPU|lightning|install\s|/whl/cu|nsys|trtexec|--nv\b|"
     + features.TRACES
 )
 
 
 def port_file(root: Path, found: Found, options: Options, project: Project) -> FileResult | None:
     """Port one file; None if there is nothing to report."""
+    result = _ported(root, found, options, project)
+    if result is None or not (options.select or options.ignore):
+        return result
+    wanted = tuple(one for one in result.findings if options.wants(one.code))
+    return replace(result, findings=wanted) if wanted or result.changes or result.uses else None
+
+
+def _ported(root: Path, found: Found, options: Options, project: Project) -> FileResult | None:
     if found.problem:
         return _problem(found, "JP005", found.problem, _IN_CHINESE[found.problem])
     if found.kind is FileKind.OTHER or found.is_link:
@@ -50,7 +64,7 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
         return _problem(
             found, "JP005", f"cannot be read: {error.strerror}", f"无法读取：{error.strerror}"
         )
-    if not _is_worth_reading(found, data):
+    if not _is_worth_reading(found, data) and not _is_in_own_rules(found, data, options):
         return None
     if len(data) > _LIMITS.get(found.kind, MAX_PYTHON_BYTES):
         return _too_large(found, len(data)) if found.kind is not FileKind.CONFIG else None
@@ -67,11 +81,20 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
 
 
 def _is_worth_reading(found: Found, data: bytes) -> bool:
+    if _FOR_OTHER_SYSTEMS.search(os.path.basename(found.path)):
+        return False
     if found.kind in (FileKind.PYTHON, FileKind.NOTEBOOK):
         return TRACES.search(data) is not None or _WIDE_TRACES.search(data) is not None
     if found.kind is FileKind.REQUIREMENTS or _declared(found) is not None:
         return True
     return _PLAIN_TRACES.search(data) is not None
+
+
+def _is_in_own_rules(found: Found, data: bytes, options: Options) -> bool:
+    """Whether a file without torch may use a name that the project's own rules are about."""
+    return found.kind is FileKind.PYTHON and any(
+        own.name.rpartition(".")[2].encode() in data for own in options.own_rules
+    )
 
 
 def _declared(found: Found) -> Callable[[str], LineEdits] | None:
@@ -174,7 +197,7 @@ def _installs_itself(found: Finding, project: Project) -> bool:
 def _finding(
     code: str, severity: Severity, why: Words, advice: Words, effort: Effort = Effort.MINUTES
 ) -> Finding:
-    return Finding(code, severity, effort, Kind.FILE, 1, 1, 1, "file", "", why, advice)
+    return Finding(code, severity, effort, Kind.FILE, 1, 1, 1, WHOLE_FILE, "", why, advice)
 
 
 def _problem(found: Found, code: str, en: str, zh: str) -> FileResult:

@@ -1,13 +1,15 @@
 """Imports that may fail in a script: whether it checks for the package, and whether it runs without.
 
 A script that catches the error runs without the package only if it then has another way: the handler
-binds the names or a flag, leaves the function, or nothing outside uses them."""
+binds the names or a flag, leaves the function, or nothing outside uses them. A name that becomes None
+and is called all the same is no other way, and neither is a flag that is asserted."""
 
 import ast
 import re
 from collections.abc import Iterable
 
 from jumar.port.context import PythonFile
+from jumar.port.packages import imported
 
 _ASKS_FOR_PACKAGE = re.compile(
     r"^(?!not\b).*(?:is_(?!cuda|gpu)[a-z0-9_]+_available|find_spec|[A-Z0-9]_AVAILABLE\b)"
@@ -47,7 +49,7 @@ def runs_without(node: ast.AST, file: PythonFile) -> bool:
     if guard is None or isinstance(guard, ast.If):
         return guard is not None
     attempt, handler = guard
-    if _gives_up(handler):
+    if _gives_up(handler) or _fails_later(node, attempt, handler, file):
         return False
     return _has_another_way(attempt, handler) or not _used_outside(node, attempt, file)
 
@@ -85,6 +87,68 @@ def _has_another_way(attempt: ast.Try, handler: ast.ExceptHandler) -> bool:
     return _any_binds(handler.body) or any(flags)
 
 
+def _fails_later(
+    node: ast.AST, attempt: ast.Try, handler: ast.ExceptHandler, file: PythonFile
+) -> bool:
+    """Whether the script goes on without the package, only to fail where it is needed."""
+    flags = _set_to(attempt.body, True) | _set_to(attempt.orelse, True)
+    if any(
+        isinstance(n, ast.Assert) and isinstance(n.test, ast.Name) and n.test.id in flags
+        for n in ast.walk(file.tree)
+    ):
+        return True
+    assert isinstance(node, (ast.Import, ast.ImportFrom))
+    missing = _bound_by(node) & _set_to(handler.body, None)
+    about = (imported(node) or [""])[0].partition("_")[0]
+    return any(
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id in missing
+        and not _is_chosen(call, call.func.id, about, file)
+        for call in file.names.found.get(ast.Call, ())
+    )
+
+
+def _set_to(body: Iterable[ast.stmt], value: object) -> set[str]:
+    """The names that statements set to a constant: `f = None`, `f, g = None, None`."""
+    return {
+        name.id
+        for statement in body
+        if isinstance(statement, ast.Assign)
+        and all(
+            isinstance(part, ast.Constant) and part.value is value
+            for part in getattr(statement.value, "elts", [statement.value])
+        )
+        for target in statement.targets
+        for name in getattr(target, "elts", [target])
+        if isinstance(name, ast.Name)
+    }
+
+
+def _is_chosen(use: ast.AST, name: str, about: str, file: PythonFile) -> bool:
+    """Whether a use is one of several ways, or its function checks for the name first."""
+    function, owner = file.enclosing_function(use), file.enclosing_class(use)
+    if owner is not None and about in owner.name.lower():
+        return True
+    around = [*file.ancestors(use), *(ast.walk(function) if function is not None else ())]
+    if any(_asks_for(name, one) or _asserts(name, one) for one in around):
+        return True
+    return any(
+        isinstance(one, (ast.If, ast.IfExp)) and about in ast.unparse(one.test).lower()
+        for one in file.ancestors(use)
+    )
+
+
+def _asserts(name: str, node: ast.AST) -> bool:
+    return isinstance(node, ast.Assert) and any(
+        getattr(n, "id", "") == name for n in ast.walk(node.test)
+    )
+
+
+def _bound_by(node: ast.Import | ast.ImportFrom) -> set[str]:
+    return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+
+
 def _any_binds(body: Iterable[ast.stmt]) -> bool:
     return any(isinstance(n, _BINDS) for statement in body for n in ast.walk(statement))
 
@@ -92,7 +156,7 @@ def _any_binds(body: Iterable[ast.stmt]) -> bool:
 def _used_outside(node: ast.AST, attempt: ast.Try, file: PythonFile) -> bool:
     """Whether the imported names are used after the attempt, without a check for them."""
     assert isinstance(node, (ast.Import, ast.ImportFrom))
-    bound = {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    bound = _bound_by(node)
     for use in ast.walk(file.tree):
         if not isinstance(use, ast.Name) or use.id not in bound:
             continue

@@ -22,6 +22,7 @@ DIST_BACKEND = "DIST_BACKEND"
 TORCH = "torch"
 TORCH_NPU = "torch_npu"
 TF_BRIDGE = "npu_bridge"
+_IMPORT = "import "
 _BRIDGE_IMPORT = "from npu_bridge.npu_init import npu_config_proto"
 
 
@@ -32,6 +33,11 @@ class Spelling:
     torch: str
     accelerator: str
     device_module: str
+
+
+def importing(module: str) -> str:
+    """The need for a module that a project's own rule names."""
+    return f"{_IMPORT}{module}"
 
 
 def spelling(names: Names) -> Spelling:
@@ -74,6 +80,8 @@ def pieces(
         yield from _plugin_import(tree, names, source)
     if TF_BRIDGE in first and _BRIDGE_IMPORT not in source.text:
         yield from _bridge_import(tree, source)
+    for need in sorted(n for n in first if n.startswith(_IMPORT)):
+        yield _place([need], tree, source, source.line_of(first[need])), need
     constants = [
         n for n in (ACCELERATOR, DEVICE_MODULE, DIST_BACKEND) if n in first and not _known(names, n)
     ]

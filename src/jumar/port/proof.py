@@ -68,6 +68,8 @@ class TestCounts:
     """On both sides."""
     original: int
     """On the original's side."""
+    total: int
+    """All that the original ran, whatever their result."""
     broken: tuple[str, ...] = ()
     """Tests that pass on the original's side only."""
 

@@ -25,7 +25,8 @@ def compare_tests(originals: Sequence[RunResult], ports: Sequence[RunResult]) ->
     if any(run.cut for run in ports):
         # Time ended it before it got to the others.
         broken &= {name for run in ports for name in run.tests}
-    counts = TestCounts(len(passing & kept), len(passing), tuple(sorted(broken)))
+    total = len({name for run in originals for name in run.tests})
+    counts = TestCounts(len(passing & kept), len(passing), total, tuple(sorted(broken)))
     plain = compare(originals[0], ports[0])
     return replace(plain, verdict=_verdict(counts, ports), tests=counts, runs=len(ports))
 

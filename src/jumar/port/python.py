@@ -199,6 +199,15 @@ def _replaced(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[str]:
             for node in file.names.found[kind]:
                 if any(isinstance(outcome, Proposal) for outcome in rule.check(node, file)):
                     yield from imported(node)
+                    yield from _also_called(node, file)
+
+
+def _also_called(node: ast.AST, file: PythonFile) -> Iterator[str]:
+    """What else the names of an import may mean: `try: from a import f`, `except: from b import f`."""
+    assert isinstance(node, (ast.Import, ast.ImportFrom))
+    for alias in node.names:
+        bound = file.names.values(alias.asname or alias.name, file.scope(node))
+        yield from (name for name in bound if isinstance(name, str))
 
 
 def _is_for_xpus(file: PythonFile) -> bool:

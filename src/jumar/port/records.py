@@ -61,6 +61,10 @@ class Proposal:
     """Names of the prelude (see `prelude.py`) that the new text uses."""
 
 
+WHOLE_FILE = "file"
+"""The subject of a finding that is about a file as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Remark:
     """What a rule reports about one place without changing it."""
@@ -84,6 +88,8 @@ class Guard:
     """What only CUDA has, or nothing if there are just switches without effect."""
     spans: tuple[tuple[int, int], ...]
     """The code behind it."""
+    stops: bool = False
+    """Whether there is no other branch: what is not CUDA gets an error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,17 @@ def names_cuda(decorator: ast.AST, file: PythonFile) -> bool:
     function = _decorated(decorator, file)
     if function is None:
         return False
-    start, end = file.span(function)
-    return "cuda" in file.source.text[start:end]
+    names = (
+        part.value if isinstance(part, ast.Constant) else getattr(part, "attr", "")
+        for part in ast.walk(function)
+        if part is not _documentation(function)
+    )
+    return any(isinstance(name, str) and "cuda" in name for name in names)
+
+
+def _documentation(function: Function) -> ast.expr | None:
+    first = function.body[0]
+    return first.value if isinstance(first, ast.Expr) else None
 
 
 def _decorated(decorator: ast.AST, file: PythonFile) -> Function | None:

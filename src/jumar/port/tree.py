@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from jumar.port import helpers, old_torch, pins, submodules
+from jumar.port import helpers, old_torch, pins, submodules, unneeded
 from jumar.port.one import port_file
 from jumar.port.options import Options
 from jumar.port.project import Project
@@ -63,7 +63,7 @@ def port_tree(
         results = _in_this_process(root, work, options, project, tell)
     else:
         results = _in_processes(root, work, options, project, tell, count)
-    results = old_torch.tell(root, files, results, options)
+    results = old_torch.tell(root, files, unneeded.relieve(results), options)
     results += submodules.missing(root, (f.path for f in files), options)
     return TreeResult(root, options, tuple(files), tuple(sorted(results, key=lambda r: r.path)))
 

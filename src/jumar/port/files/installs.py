@@ -11,6 +11,10 @@ _INSTALL = re.compile(
     r"\b(?:conda|mamba|micromamba|pip3?|uv\s+add)\s(?:[^|;&#]*\s)?(?:(?<=add\s)|install\s|create\s)"
     r"(?P<what>[^|;&#]*)"
 )
+_BY_FUNCTION = re.compile(
+    r"^\s*\w+\s+(?P<what>[^|;&#]*--(?:extra-)?index-url[ =][\"']?\S*/whl/(?:\w+/)?cu\d+[^|;&#]*)"
+)
+"""A function of the script that calls pip: `install_quietly torch --index-url …/whl/cu128`."""
 _FOR_CUDA = re.compile(
     r"/whl/(?:\w+/)?cu\d+|\bnvidia\.com/|(?<!\S)(?:-c|--channel)[ =][\"']?nvidia(?![\w-])"
 )
@@ -35,7 +39,7 @@ def report(
 
 
 def _installed(line: str) -> Iterator[Tied]:
-    for match in _INSTALL.finditer(line):
+    for match in list(_INSTALL.finditer(line)) or _BY_FUNCTION.finditer(line):
         words = list(_requirements(match["what"]))
         found = [known for known in map(tied, words) if known is not None]
         libraries = [known for known in found if known.is_library]

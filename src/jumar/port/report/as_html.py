@@ -125,11 +125,12 @@ def _changed_files(report: Report) -> Iterator[_ChangedFile]:
 def _rows(root: Path, result: FileResult, ported: bytes) -> Iterator[_Row | None]:
     before = _lines((root / result.path).read_bytes())
     after = _lines(ported)
-    shown = -1
+    shown = 0
     for block in blocks(before, after):
-        if block.a1 > shown + 1:
+        between = block.a1 - shown
+        if between > _CONTEXT:
             yield None
-        yield from _block_rows(before, after, block)
+        yield from _block_rows(before, after, block, min(between, _CONTEXT))
         shown = block.a2
 
 
@@ -137,8 +138,8 @@ def _lines(data: bytes) -> list[str]:
     return data.decode("utf-8", errors="replace").splitlines()
 
 
-def _block_rows(before: list[str], after: list[str], block: Block) -> Iterator[_Row]:
-    for back in range(min(_CONTEXT, block.a1), 0, -1):
+def _block_rows(before: list[str], after: list[str], block: Block, context: int) -> Iterator[_Row]:
+    for back in range(context, 0, -1):
         old, new = _side(before, block.a1 - back, block.a1), _side(after, block.b1 - back, block.b1)
         yield _Row(*old, *new, is_change=False)
     for step in range(max(block.a2 - block.a1, block.b2 - block.b1)):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jumar.port.packages import of_distribution, package_of
-from jumar.port.records import Effort, FileResult, Finding, Kind, Severity, Words
+from jumar.port.records import WHOLE_FILE, Effort, FileResult, Finding, Kind, Severity, Words
 from jumar.port.rules import titles
 
 _ABOUT_ONE_API = re.compile(r"JP(?:8\d\d|2\d\d)")
@@ -109,7 +109,7 @@ def _decision(group: list[Place]) -> Decision:
     subjects = {place.finding.subject for place in group}
     if package:
         return Decision(Words(package, package), tuple(group))
-    if len(subjects) == 1:
+    if len(subjects) == 1 and WHOLE_FILE not in subjects:
         only = subjects.pop()
         return Decision(Words(only, only), tuple(group))
     code = group[0].finding.code

@@ -14,7 +14,12 @@ _UNKNOWN = ("python", "YOUR_TRAINING_SCRIPT.py")
 
 def proving(again: Sequence[str], root: Path, paths: Sequence[str]) -> str:
     """The words `again`, which made the port, with a proof by the most likely training command."""
-    return shlex.join([*again, "--prove", "--", *_training(root, paths)])
+    return repeating(again, _training(root, paths))
+
+
+def repeating(again: Sequence[str], command: Sequence[str]) -> str:
+    """The words `again` with a proof by this command."""
+    return shlex.join([*again, "--prove", "--", *command])
 
 
 def _training(root: Path, paths: Sequence[str]) -> Sequence[str]:

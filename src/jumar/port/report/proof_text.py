@@ -160,10 +160,18 @@ def _tests_headline(tests: TestCounts) -> Words:
             "original fail with the port",
             f"未通过：原代码通过的 {tests.original} 个测试中，有 {len(tests.broken)} 个在迁移后失败",
         )
+    if tests.passed == tests.total:
+        return Words(
+            f"proven: {_many(tests.passed, 'test passes', 'tests pass')} with the original and with "
+            "the port",
+            f"已证明：{tests.passed} 个测试在原代码和迁移后的代码上均通过",
+        )
+    verb = "passes" if tests.passed == 1 else "pass"
     return Words(
-        f"proven: {_many(tests.passed, 'test passes', 'tests pass')} with the original and with "
-        "the port",
-        f"已证明：{tests.passed} 个测试在原代码和迁移后的代码上均通过",
+        f"proven: {tests.passed} of {tests.total} tests {verb} with the original and with the port; "
+        "the others do not pass with the original",
+        f"已证明：{tests.total} 个测试中有 {tests.passed} 个在原代码和迁移后的代码上均通过；"
+        "其余在原代码上即未通过",
     )
 
 
@@ -183,8 +191,14 @@ def setting(proof: Certificate) -> Words:
 
     command = shlex.join(proof.command)
     seconds = f"{proof.seconds[0]:.1f} s, {proof.seconds[1]:.1f} s"
+    # No process trains in a run of tests, or before a failure.
+    processes = Words("", "")
+    if proof.ranks:
+        processes = Words(
+            f"{_many(proof.ranks, 'process', 'processes')}; ", f"{proof.ranks} 个进程；"
+        )
     return Words(
         f"{command}: the original on the {proof.original}, the port on a {proof.ported} "
-        f"({_many(proof.ranks, 'process', 'processes')}; {seconds})",
-        f"{command}：原脚本在 {proof.original} 上，迁移后在模拟 NPU 上（{proof.ranks} 个进程；{seconds}）",
+        f"({processes.en}{seconds})",
+        f"{command}：原脚本在 {proof.original} 上，迁移后在模拟 NPU 上（{processes.zh}{seconds}）",
     )

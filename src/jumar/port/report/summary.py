@@ -142,8 +142,15 @@ class Report:
 
     @property
     def how_to_prove(self) -> str:
-        """The command that would earn `ready`; empty if there is nothing to earn."""
-        if self.verdict.code is not Code.PORTED or not self.again or self.proof is not None:
+        """The command that would earn `ready`; empty if there is nothing to earn.
+
+        After a proof that failed, it is the same command again."""
+        if not self.again:
+            return ""
+        if self.proof is not None:
+            is_open = not self.proof.equal
+            return next_command.repeating(self.again, self.proof.command) if is_open else ""
+        if self.verdict.code is not Code.PORTED:
             return ""
         return next_command.proving(self.again, self.root, self.python)
 

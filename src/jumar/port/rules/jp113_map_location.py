@@ -7,7 +7,7 @@ import ast
 
 from jumar.port import edits, literals
 from jumar.port.context import PythonFile
-from jumar.port.device_roles import is_map_location
+from jumar.port.device_keys import is_map_location
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
 

@@ -15,6 +15,12 @@ from jumar.port.rules.jp206_nvtx_range import is_plain_range
 _ELSEWHERE = frozenset({"amp", "OutOfMemoryError", "DoubleTensor", "*"})
 _OF_OBJECTS = {"cuda_stream": "npu_stream", "_share_cuda_": "_share_npu_"}
 """Members of streams and storages by CUDA's names, and the plug-in's."""
+_MODULES = {"graphs": "graphs"}
+"""Modules that the plug-in has, with other names in them."""
+_HOLD_CUDA_STREAMS = re.compile(
+    r"^\s*(?:import|from)\s+(?:tensorrt|pycuda|cupy|cuda)\b", re.MULTILINE
+)
+"""Packages that take CUDA's streams and are reported themselves."""
 _NOT_API = ("_", "__")
 
 
@@ -82,6 +88,8 @@ def _of_object(node: ast.Attribute, file: PythonFile) -> Outcomes:
         rf"\.{node.attr}\s*=[^=]|def {node.attr}\b", file.source.text
     ):
         return
+    if _HOLD_CUDA_STREAMS.search(file.source.text):
+        return
     other = _OF_OBJECTS[node.attr]
     yield file.remark(
         node,
@@ -129,10 +137,11 @@ def _report(node: ast.AST, member: str, file: PythonFile) -> Outcomes:
 
 
 def _why(member: str) -> Words:
-    if member in RENAMED:
+    other = RENAMED.get(member, _MODULES.get(member))
+    if other is not None:
         return Words(
-            f"torch.cuda.{member} is torch.npu.{RENAMED[member]} on NPUs.",
-            f"NPU 上与 torch.cuda.{member} 对应的是 torch.npu.{RENAMED[member]}。",
+            f"torch.cuda.{member} is torch.npu.{other} on NPUs.",
+            f"NPU 上与 torch.cuda.{member} 对应的是 torch.npu.{other}。",
         )
     return Words(
         f"torch.cuda.{member} has no counterpart in the NPU plug-in.",

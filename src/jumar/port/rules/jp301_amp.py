@@ -22,6 +22,7 @@ from jumar.port.rules.base import Outcomes, Rule
 _SCALERS = frozenset(
     {"torch.GradScaler", "torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"}
 )
+_ASK = frozenset({"hasattr", "getattr"})
 _AUTOCAST_POSITIONS = ("enabled", "dtype", "cache_enabled")
 
 
@@ -58,7 +59,7 @@ def _module(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
     if isinstance(holder, ast.Assign) and keeps_meaning(holder) and moves("torch.cuda.amp", file):
         if isinstance(node, ast.Attribute):
             yield file.replace(node, f"{file.say.torch}.amp", TORCH)
-    elif not (isinstance(holder, ast.Call) and getattr(holder.func, "id", "") == "hasattr"):
+    elif not (isinstance(holder, ast.Call) and getattr(holder.func, "id", "") in _ASK):
         yield _handed_on(node, "autocast", file)
 
 
@@ -111,8 +112,14 @@ def _portable(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> Ou
         yield file.change(
             node, *pieces, file.insert(end, f", {device}"), needs=(ACCELERATOR, TORCH)
         )
-    else:
+    elif not _is_told_where_bound(node, file):
         yield _handed_on(node, kind, file)
+
+
+def _is_told_where_bound(node: ast.Attribute | ast.Name, file: PythonFile) -> bool:
+    """Whether a name is a variable that was given the function, which is reported there."""
+    bound = file.names.values(node.id, file.scope(node)) if isinstance(node, ast.Name) else []
+    return any(isinstance(value, (ast.Attribute, ast.Name)) for value in bound)
 
 
 def _handed_on(node: ast.expr, kind: str, file: PythonFile) -> Remark:

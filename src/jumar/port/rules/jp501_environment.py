@@ -9,8 +9,10 @@ import ast
 
 from jumar.port.context import PythonFile
 from jumar.port.environment import (
+    ALLOCATOR,
     COMMAND_IN_TEXT,
     COUNTERPARTS,
+    CUDAS_ALLOCATOR,
     EVERY_CARD,
     SLURM_GPUS,
     SLURM_GPUS_WORDS,
@@ -39,6 +41,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if not _is_variable(node, parent, file):
         return
     target = COUNTERPARTS.get(node.value)
+    if node.value == ALLOCATOR and CUDAS_ALLOCATOR in file.source.text:
+        return
     if SLURM_GPUS.fullmatch(node.value):
         has_default = isinstance(parent, ast.Call) and len(parent.args) > 1
         if not has_default:

@@ -43,8 +43,13 @@ def _tied(node: ast.Constant, file: PythonFile) -> Tied | None:
         return None
     is_listed = isinstance(file.parent(node), (ast.List, ast.Tuple, ast.Set))
     known = tied(match[0]) if is_listed or match["version"] else None
-    is_optional = any(isinstance(a, ast.Dict) for a in file.ancestors(node))
+    is_optional = any(isinstance(a, ast.Dict) or _is_extra(a) for a in file.ancestors(node))
     return known.when_optional() if known is not None and is_optional else known
+
+
+def _is_extra(around: ast.AST) -> bool:
+    """Whether this is `extras["gpu"] = [...]`."""
+    return isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Subscript)
 
 
 def _names_own_part(node: ast.AST, file: PythonFile) -> bool:

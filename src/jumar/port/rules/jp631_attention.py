@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from jumar.port import helpers
+from jumar.port.amp_uses import is_used
 from jumar.port.context import PythonFile
 from jumar.port.optional_imports import is_guarded
 from jumar.port.records import Piece, Words
@@ -61,10 +62,20 @@ def _from(node: ast.ImportFrom, file: PythonFile) -> Outcomes:
     offered = _MODULES.get(module, frozenset())
     if not all(a.name in offered and _used_well(f"{module}.{a.name}", file) for a in node.names):
         return
+    if _is_probe(node, file):
+        return
     start, _ = file.span(node)
     at = file.source.text.find(module, start)
     ours = file.home.module(helpers.ATTENTION)
     yield file.change(node, Piece(at, at + len(module), ours), needs=(helpers.ATTENTION,))
+
+
+def _is_probe(node: ast.ImportFrom, file: PythonFile) -> bool:
+    """Whether an import in a function only asks for the package: nothing there uses its names."""
+    scope = file.scope(node)
+    return file.enclosing_function(node) is not None and not any(
+        is_used(alias.asname or alias.name, scope, file) for alias in node.names
+    )
 
 
 def _import(node: ast.Import, file: PythonFile) -> Outcomes:

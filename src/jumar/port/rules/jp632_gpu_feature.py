@@ -86,6 +86,7 @@ _XFORMERS = frozenset(
     }
 )
 _SWITCHES = frozenset({"load_in_8bit", "load_in_4bit"})
+_LOADERS = frozenset({"from_pretrained", "from_config"})
 FLASH_NAME = "flash_attention_2"
 
 
@@ -98,7 +99,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     elif _asks_submitit(node, file):
         yield _remark(node, "gpus_per_node", _SUBMITIT, file, Severity.LIMIT)
     elif isinstance(node, ast.Constant) and node.value == "CUDAExecutionProvider":
-        yield _remark(node, "CUDAExecutionProvider", _ONNX, file, Severity.LIMIT)
+        if not _is_compared(node, file):
+            yield _remark(node, "CUDAExecutionProvider", _ONNX, file, Severity.LIMIT)
     elif _calls_smi(node, file):
         yield _remark(node, "nvidia-smi", _SMI, file, Severity.LIMIT)
     elif _names_optimizer(node) and not _is_compared(node, file):
@@ -168,7 +170,9 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
     inside = isinstance(call, ast.Call) and (file.name(call.func) or "").endswith(
         "BitsAndBytesConfig"
     )
-    is_handed_on = isinstance(call, ast.Call) and _is_own_call(call, file)
+    is_handed_on = isinstance(call, ast.Call) and (
+        _is_own_call(call, file) or _hands_on(node, call, file)
+    )
     if node.arg in _SWITCHES and not is_off and not inside and not is_handed_on:
         yield _remark(node, f"{BITSANDBYTES}: {node.arg}", QUANTISED, file, Severity.LIMIT)
     elif node.arg == "attn_implementation":
@@ -182,7 +186,7 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
             yield _remark(node, "faiss: gpu", _FAISS, file, Severity.LIMIT)
     elif node.arg == "dynamo_backend" and _compiles(node, call, file):
         yield _remark(node, "dynamo_backend", COMPILED, file, Severity.LIMIT)
-    elif node.arg == "use_flash_attention_2" and not is_off:
+    elif node.arg == "use_flash_attention_2" and not is_off and not is_handed_on:
         yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
 
 
@@ -199,6 +203,16 @@ def _compiles(node: ast.keyword, call: ast.AST | None, file: PythonFile) -> bool
 def _is_own_call(call: ast.Call, file: PythonFile) -> bool:
     """Whether the repository's own code is called, which hands the switch on where it is reported."""
     return file.class_named(call.func) is not None or file.function_named(call.func) is not None
+
+
+def _hands_on(node: ast.keyword, call: ast.Call, file: PythonFile) -> bool:
+    """Whether `load(load_in_8bit=load_in_8bit)` passes a switch on to what is not transformers' own."""
+    named = node.value
+    same = named.id if isinstance(named, ast.Name) else getattr(named, "attr", "")
+    method = file.text(call.func).rpartition(".")[2]
+    return same == node.arg and not (
+        method in _LOADERS or (file.name(call.func) or "").startswith("transformers.")
+    )
 
 
 def _remark(

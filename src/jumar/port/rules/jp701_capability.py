@@ -17,13 +17,14 @@ from jumar.port.cuda_questions import (
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
+_CAUGHT = re.compile(r"\b(?:BaseException|Exception|TypeError)\b")
 _CARD = re.compile(r"\b(?:A100|H100|H800|A800|V100|T4|RTX|GeForce|Tesla|NVIDIA)\b")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one decision based on the card's generation."""
     if isinstance(node, ast.Call):
-        if cuda_function(node.func, file) == CAPABILITY:
+        if cuda_function(node.func, file) == CAPABILITY and not _is_caught(node, file):
             yield _generation(node, file)
     elif isinstance(node, ast.Attribute):
         yield from _property(node, file)
@@ -48,6 +49,19 @@ def _generation(node: ast.Call, file: PythonFile) -> Remark:
         "NPU 上 get_device_capability 返回 None，对其取下标或比较会报错。",
         file,
     )
+
+
+def _is_caught(node: ast.AST, file: PythonFile) -> bool:
+    """Whether the code catches the error that NPUs get, and goes on."""
+    child = node
+    for around in file.ancestors(node):
+        if isinstance(around, ast.Try) and child in around.body:
+            for handler in around.handlers:
+                caught = ast.unparse(handler.type) if handler.type is not None else "Exception"
+                if _CAUGHT.search(caught) and not isinstance(handler.body[-1], ast.Raise):
+                    return True
+        child = around
+    return False
 
 
 def _property(node: ast.Attribute, file: PythonFile) -> Outcomes:

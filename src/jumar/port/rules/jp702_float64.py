@@ -24,7 +24,7 @@ _NO_USES = (ast.Compare, ast.Dict, ast.List, ast.Tuple, ast.Set)
 _MAKERS = frozenset(
     f"torch.{name}"
     for name in ("arange", "empty", "eye", "from_numpy", "full", "linspace", "logspace", "ones",
-                 "rand", "randn", "tensor", "zeros")
+                 "rand", "randint", "randn", "randperm", "tensor", "zeros")
 )  # fmt: skip
 """Functions whose tensors are on the CPU unless they are told otherwise."""
 _MOVES = frozenset({"cuda", "npu", "to", "type", "type_as"})

@@ -1,7 +1,8 @@
 """`torch.jit.script` and `torch.jit.trace` are reported: they generate no fused kernels for NPUs.
 
-Code that runs on the CPU only and graphs that are only looked at are not reported. Annotations such as `torch.jit.Final`, `@torch.jit.ignore` and `is_scripting` are harmless and
-not reported."""
+Code that runs on the CPU only, graphs that are only looked at and scripts that save what they compile
+(an export, which any device can make) are not reported. Annotations such as `torch.jit.Final`,
+`@torch.jit.ignore` and `is_scripting` are harmless and not reported."""
 
 import ast
 
@@ -36,7 +37,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             severity=Severity.WORK,
             effort=Effort.MINUTES,
         )
-    else:
+    elif not _exports(file):
         yield file.remark(
             node,
             name,
@@ -59,6 +60,25 @@ def _is_inspected(node: ast.AST, file: PythonFile) -> bool:
     call = file.parent(node)
     used = file.parent(call) if isinstance(call, ast.Call) else None
     return isinstance(used, ast.Attribute) and used.attr in ("graph", "inlined_graph", "code")
+
+
+def _exports(file: PythonFile) -> bool:
+    """Whether a file saves what it compiles: `torch.jit.script(m).save(path)`, `torch.jit.save`."""
+    key = "exports", ""
+    if key not in file.answers:
+        file.answers[key] = any(_saves(n, file) for n in file.names.found[ast.Attribute])
+    return file.answers[key]
+
+
+def _saves(node: ast.AST, file: PythonFile) -> bool:
+    assert isinstance(node, ast.Attribute)
+    if node.attr != "save":
+        return False
+    if file.name(node) == "torch.jit.save":
+        return True
+    made = node.value
+    bound = file.names.values(made.id, file.scope(made)) if isinstance(made, ast.Name) else [made]
+    return any(isinstance(b, ast.Call) and file.name(b.func) in _NAMES for b in bound)
 
 
 def _is_for_cpu(node: ast.AST, file: PythonFile) -> bool:

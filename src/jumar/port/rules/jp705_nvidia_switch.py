@@ -20,6 +20,18 @@ _USE_HF32 = Words(
     "to allow it, set torch.npu.matmul.allow_hf32 and torch.npu.conv.allow_hf32",
     "如需启用，请设置 torch.npu.matmul.allow_hf32 与 torch.npu.conv.allow_hf32",
 )
+_NO_HF32 = {
+    True: Words(
+        "to turn it off for convolutions, where it is on by default: "
+        "torch.npu.conv.allow_hf32 = False",
+        "卷积默认启用 HF32，如需关闭：torch.npu.conv.allow_hf32 = False",
+    ),
+    False: Words(
+        "nothing to do: HF32 is off for matrix products by default",
+        "无需处理：矩阵乘默认不启用 HF32",
+    ),
+}
+"""What to do where TF32 is turned off, for convolutions (cuDNN) and for matrix products."""
 _NOTHING = Words("nothing to do; keep it for NVIDIA cards", "无需处理，可保留给 NVIDIA 卡使用")
 
 
@@ -34,13 +46,20 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if name in SWITCHES:
         if file.options.npu_only and isinstance(node.ctx, ast.Store):
             return
-        why, advice, kind = _TF32, _USE_HF32, Kind.PRECISION
+        advice = _NO_HF32[".cudnn." in name] if _turns_off(node, file) else _USE_HF32
+        why, kind = _TF32, Kind.PRECISION
     else:
         why = Words(f"{name} has no effect on NPUs.", f"{name} 在 NPU 上不起作用。")
         advice, kind = _NOTHING, Kind.DEVICE
     yield file.remark(
         node, name, why, advice, severity=Severity.INFO, effort=Effort.NONE, kind=kind
     )
+
+
+def _turns_off(node: ast.AST, file: PythonFile) -> bool:
+    holder = file.parent(node)
+    value = holder.value if isinstance(holder, ast.Assign) else None
+    return isinstance(value, ast.Constant) and value.value is False
 
 
 RULE = Rule(

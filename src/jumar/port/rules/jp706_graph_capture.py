@@ -3,6 +3,7 @@
 import ast
 
 from jumar.port.context import PythonFile
+from jumar.port.npu_api import GRAPHS
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp203_cuda_only_name import is_hint
@@ -28,7 +29,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             "NPU graphs are supported for inference, not for training.",
             "NPU 图模式仅支持推理场景，不支持训练。",
         ),
-        Words("train without graph capture", "训练时请不要使用图捕获"),
+        GRAPHS,
         severity=Severity.WORK,
         effort=Effort.HOURS,
         kind=Kind.UNSUPPORTED,

@@ -16,20 +16,41 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     guard = kept(file).get(node)
     if guard is None or not guard.reason or _is_told(node, file):
         return
+    why, advice = _error(guard.reason) if guard.stops else _other_branch(guard.reason)
     yield file.remark(
         node,
         guard.reason,
+        why,
+        advice,
+        severity=Severity.LIMIT,
+        effort=Effort.MINUTES,
+        kind=Kind.DEVICE,
+    )
+
+
+def _other_branch(reason: str) -> tuple[Words, Words]:
+    return (
         Words(
-            f"What this check guards is for CUDA alone ({guard.reason}), so NPUs take the other branch.",
-            f"该判断之后的代码仅适用于 CUDA（{guard.reason}），NPU 将走另一分支。",
+            f"What this check guards is for CUDA alone ({reason}), so NPUs take the other branch.",
+            f"该判断之后的代码仅适用于 CUDA（{reason}），NPU 将走另一分支。",
         ),
         Words(
             "make sure that the other branch is right for NPUs",
             "请确认另一分支适用于 NPU",
         ),
-        severity=Severity.LIMIT,
-        effort=Effort.MINUTES,
-        kind=Kind.DEVICE,
+    )
+
+
+def _error(reason: str) -> tuple[Words, Words]:
+    return (
+        Words(
+            f"What follows is for CUDA alone ({reason}), so this check raises an error on NPUs.",
+            f"此后的代码仅适用于 CUDA（{reason}），在 NPU 上该检查会报错。",
+        ),
+        Words(
+            "make sure that NPUs do not get here, or write this part for them",
+            "请确认 NPU 不会执行到此处，或为 NPU 另行实现",
+        ),
     )
 
 

@@ -21,6 +21,8 @@ _ON_HOST = ("torch.is_deterministic", "torch.export.", "torch.onnx.", "torch.fx.
 """Listed as unsupported, but they run no operator of their own."""
 
 _FLOAT8 = re.compile(r"torch\.(?:float8_\w+|_scaled_mm)")
+_SCRIPT = re.compile(r"^if __name__ ==|^\w+ = \w+\.parse_args\(", re.MULTILINE)
+_DEVICES = re.compile(r"cuda|npu|accelerat|device(?!\s*=\s*[\"']cpu[\"'])", re.IGNORECASE)
 _WITH_FLOAT8 = "950"
 
 
@@ -41,10 +43,17 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         # A variable that holds the type was reported where it got it.
         is_asked = isinstance(parent, ast.Call) and file.name(parent.func) == "torch.finfo"
         is_listed = isinstance(parent, (ast.Compare, ast.Dict, ast.List, ast.Tuple, ast.Set))
-        if isinstance(node, ast.Attribute) and not is_asked and not is_listed:
+        is_converted = _is_for_cpu(file)
+        if isinstance(node, ast.Attribute) and not (is_asked or is_listed or is_converted):
             yield _float8(node, name, file)
         return
     yield from report(node, name, file)
+
+
+def _is_for_cpu(file: PythonFile) -> bool:
+    """Whether a file is a script that mentions no device but the CPU: it converts checkpoints."""
+    text = file.source.text
+    return _SCRIPT.search(text) is not None and _DEVICES.search(text) is None
 
 
 def _float8(node: ast.expr, name: str, file: PythonFile) -> Remark:
@@ -101,8 +110,30 @@ def _only_asked(node: ast.AST, file: PythonFile) -> bool:
             called = ancestor.func.id if isinstance(ancestor.func, ast.Name) else ""
             return called in ("isinstance", "issubclass", "hasattr", "getattr")
         if not isinstance(ancestor, (ast.Tuple, ast.BinOp)):
-            return isinstance(ancestor, ast.Compare)
+            is_kept = isinstance(ancestor, ast.Assign) and isinstance(ancestor.value, ast.Tuple)
+            return isinstance(ancestor, ast.Compare) or (is_kept and _is_for_asking(ancestor, file))
     return False
+
+
+def _is_for_asking(tuple_of_types: ast.AST, file: PythonFile) -> bool:
+    """Whether `types = (nn.RNN, nn.LSTM)` is only used by `isinstance(m, types)`."""
+    assert isinstance(tuple_of_types, ast.Assign)
+    target = tuple_of_types.targets[0]
+    if not isinstance(target, ast.Name):
+        return False
+    home = file.scope(target).find(target.id)
+    uses = [
+        file.parent(n)
+        for n in ast.walk(file.tree)
+        if isinstance(n, ast.Name)
+        and n.id == target.id
+        and isinstance(n.ctx, ast.Load)
+        and file.scope(n).find(n.id) is home
+    ]
+    return bool(uses) and all(
+        isinstance(use, ast.Call) and getattr(use.func, "id", "") in ("isinstance", "issubclass")
+        for use in uses
+    )
 
 
 def _is_annotation(node: ast.AST, parent: ast.AST | None) -> bool:

@@ -60,6 +60,7 @@ def _options(index: int, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> PassO
     for grad in first:
         if type(grad) is Tensor and grad.numel() == 1 and not WRAPPED:
             device_tensor.memory.hold(grad, index)
+            WATCH.count_unseen("ones_like")
     return PassOptions(bool(keeps), bool(builds), len(inputs), (*rest, *kwargs.values()))
 
 

@@ -18,6 +18,7 @@ from torch_npu._sim.kernels import register
 from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.record import RECORD
 from torch_npu._sim.tensor import tag
+from torch_npu._sim.watch import WATCH
 
 # These compute in C++ or let C++ choose the index of plain "npu".
 _WRAPPED = [
@@ -63,9 +64,10 @@ def _class_for(device: Any) -> Any:
     return device_tensor.CLASSES[card.meant_index(index) if WRAPPED else index]
 
 
-def _expect(cls: Any, elements: int, dtype: Optional[torch.dtype]) -> None:
+def _expect(cls: Any, elements: int, dtype: Optional[torch.dtype], name: str) -> None:
     if SETTINGS.checks:
         RECORD.calls += 1
+        WATCH.count_unseen(name)
         width = torch.empty(
             0, dtype=dtype or torch.get_default_dtype(), device="cpu"
         ).element_size()
@@ -82,7 +84,7 @@ def _empty(
     memory_format: Any = None,
 ) -> Any:
     cls = _class_for(device)
-    _expect(cls, math.prod(size), dtype)
+    _expect(cls, math.prod(size), dtype, "empty.memory_format")
     if SETTINGS.checks:
         memory_formats.check_empty(memory_format)
         if pin_memory:
@@ -107,7 +109,7 @@ def _empty_strided(
     pin_memory: Any = None,
 ) -> Any:
     cls = _class_for(device)
-    _expect(cls, math.prod(size), dtype)
+    _expect(cls, math.prod(size), dtype, "empty_strided")
     host = place.host_device(cls.npu_index)
     return _placed(torch.empty_strided(size, stride, dtype=dtype, device=host), cls)
 

@@ -45,6 +45,7 @@ class Record:
         self.calls = 0
         self.findings = 0
         """Refusals and operators without a kernel, each time."""
+        self.told_of_double = False
         self.misses_some = False
         """Whether something ran that could not be watched, so that the figures are lower bounds."""
 

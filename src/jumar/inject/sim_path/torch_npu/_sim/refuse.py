@@ -25,10 +25,10 @@ def refuse(error: Type[Exception], message: str, what: str) -> None:
         _warn(f"a real NPU would refuse this: {message}")
 
 
-def _warn(message: str) -> None:
+def _warn(message: str, kind: Type[Warning] = RuntimeWarning) -> None:
     """Warn at the line of the user's source, not at one of torch."""
     place = user_line()
-    warnings.warn_explicit(message, RuntimeWarning, place.file, place.line)
+    warnings.warn_explicit(message, kind, place.file, place.line)
 
 
 def mixed_devices(first: str, second: str, function: Any) -> None:
@@ -123,8 +123,10 @@ def _acl_name(dtype: torch.dtype) -> str:
 
 
 def double_replaced() -> None:
-    """A cast to float64, which the plug-in turns into one to float32; not a refusal."""
-    _warn("Device do not support double dtype now, dtype cast replace with float.")
+    """A cast to float64, which the plug-in turns into one to float32; not a refusal, and said once."""
+    if not RECORD.told_of_double:
+        RECORD.told_of_double = True
+        _warn("Device do not support double dtype now, dtype cast replace with float.", UserWarning)
 
 
 def out_of_memory(index: int, asked: int, allocated: int, reserved: int, limit: int) -> NoReturn:

@@ -217,6 +217,11 @@ class Watch:
         self._tape = hash((self._tape, profile.number))
         return profile
 
+    def count_unseen(self, name: str) -> None:
+        """Count an operator that torch runs outside of calls and passes, unless it is looked at."""
+        if not self._inside.depth:
+            RECORD.operators[name] += 1
+
     def count(self) -> None:
         """Count the operators of what was replayed so far."""
         self._calls.count()
