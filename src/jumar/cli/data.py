@@ -317,8 +317,9 @@ def mini(
 ) -> None:
     """Keep a few files of each class, with matching labels.
 
-    Supports folders of classes; images with CSV, lists, JSON, COCO, LabelMe, VOC or YOLO labels; MNIST
-    idx, CIFAR, TFRecord; and tar and zip archives of these. Large single files are kept whole.
+    Supports folders of classes; images with CSV, lists, JSON, COCO, LabelMe, VOC, YOLO or mat labels;
+    MNIST idx, CIFAR, TFRecord, WebDataset, MindRecord, Parquet, Arrow, JSON lines, npy and npz, HDF5, mat,
+    LMDB, Megatron's bin and idx; single files, and archives of these. What cannot be reduced is listed.
 
     \b
     Example:
@@ -345,6 +346,8 @@ def mini(
             f"kept {report.kept} of {report.files} files ({bytes_text(report.bytes)}), "
             f"{report.classes} classes, layout: {report.layout}"
         )
+        for one in report.whole:
+            note(f"kept whole: {visible(one.name)} ({bytes_text(one.bytes)}): {visible(one.why)}")
 
 
 @command.command()
