@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import Any, Dict, List  # noqa: UP035
 
 _LABELS = ("label", "labels", "class", "category", "target", "label_id", "class_id", "y")
+_HEADER_BYTES = 1 << 20
+_LEAST_PAGE_BYTES, _MOST_PAGE_BYTES = 1 << 20, 1 << 28
 
 
 def main() -> None:
@@ -35,12 +37,30 @@ def main() -> None:
     count = len(files)
     name = request["names"][0] if count == 1 else re.sub(r"\d+$", "", request["names"][0])
     writer = mindrecord.FileWriter(os.path.join(request["out"], name), count)
+    # Its own sizes take 48 MiB for each file, however little is in it.
+    writer.set_header_size(_HEADER_BYTES)
+    writer.set_page_size(_page_bytes(rows))
     writer.add_schema(schema, "reduced by jumar data mini")
     indexed = _indexed(files[0] + ".db", schema)
     if indexed:
         writer.add_index(indexed)
     writer.write_raw_data(rows)
     writer.commit()
+
+
+def _page_bytes(rows: List[Dict[str, Any]]) -> int:  # noqa: UP006
+    """A power of two with room for several of the largest rows."""
+    largest = max((sum(map(_size, row.values())) for row in rows), default=0)
+    size = _LEAST_PAGE_BYTES
+    while size < min(4 * largest, _MOST_PAGE_BYTES):
+        size *= 2
+    return size
+
+
+def _size(value: Any) -> int:
+    if hasattr(value, "nbytes"):
+        return value.nbytes
+    return len(value) * 4 if isinstance(value, (bytes, str)) else 64
 
 
 def _plain(value: Any) -> Any:
