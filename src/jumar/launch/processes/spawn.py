@@ -12,6 +12,8 @@ from jumar.launch.processes import namespace, process
 from jumar.launch.processes.namespace import View
 
 _IGNORED_HERE = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP)
+# Python 3.7 has no list of them and takes the range; later ones warn of those that libc keeps.
+_SIGNALS = getattr(signal, "valid_signals", lambda: range(1, signal.NSIG))()
 
 
 class Program(NamedTuple):
@@ -48,7 +50,7 @@ def spawn(program: Program) -> int:
     report, report_end = os.pipe()
     parent = os.getpid()
     # No signal may reach a Python handler between fork and exec: it would be the parent's.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         pid = os.fork()
         if pid == 0:

@@ -2,7 +2,7 @@
 
 It supports what OBS and other S3 servers have in common. `S3` itself never retries, verifies or
 buffers more than one piece; its callers do, with `Retry`. An `S3` can be shared by threads; each
-gets its own connection. Jobs import this package as `jumar_s3` (Python 3.8 and later), the platform
+gets its own connection. Jobs import this package as `jumar_s3` (Python 3.7 and later), the platform
 by its full name, hence the relative imports."""
 
 from .answers import Begun, Found, Kept, Part, Reading, S3Error, Tag

@@ -5,7 +5,6 @@ their device; the rest of each factory then runs as on the host. Factories that 
 way (they compute in C++), or to which C++ gives the wrong index, are wrapped."""
 
 import functools
-import math
 from typing import Any, Callable, Optional
 
 import torch
@@ -82,7 +81,7 @@ def _empty(
     memory_format: Any = None,
 ) -> Any:
     cls = _class_for(device)
-    _expect(cls, math.prod(size), dtype)
+    _expect(cls, torch.Size(size).numel(), dtype)
     if SETTINGS.checks:
         memory_formats.check_empty(memory_format)
         if pin_memory:
@@ -107,7 +106,7 @@ def _empty_strided(
     pin_memory: Any = None,
 ) -> Any:
     cls = _class_for(device)
-    _expect(cls, math.prod(size), dtype)
+    _expect(cls, torch.Size(size).numel(), dtype)
     host = place.host_device(cls.npu_index)
     return _placed(torch.empty_strided(size, stride, dtype=dtype, device=host), cls)
 
