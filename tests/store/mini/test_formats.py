@@ -5,12 +5,14 @@ import json
 import pickle
 import struct
 from collections import Counter
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from tests.store.dialects import Dialect, speaking
 from tests.store.mini.making import coco, label_of, mini, names, picture, put
 
 from jumar.errors import BadInput
@@ -425,6 +427,62 @@ def test_panoptic_masks_stay_with_their_pictures(tmp_path: Path, config: StoreCo
         image = (few / "val2017" / by_id[mark["image_id"]]).read_bytes()
         assert label_of(mask) == label_of(image) == mark["segments_info"][0]["category_id"] - 1
     assert len(list((few / "annotations/panoptic_val2017").iterdir())) == 9
+
+
+def test_from_a_bucket_as_from_a_folder(tmp_path: Path, config: StoreConfig) -> None:
+    """Libraries that seek, and one that needs a path, read objects too."""
+    h5py, lmdb, arrow, parquet = (
+        cast("Any", import_module(name)) for name in ("h5py", "lmdb", "pyarrow", "pyarrow.parquet")
+    )
+    every, labels = tmp_path / "all", np.arange(60) % 3
+    every.mkdir()
+    parquet.write_table(
+        arrow.table({"label": labels, "x": labels}), every / "a.parquet", row_group_size=9
+    )
+    with h5py.File(every / "b.h5", "w") as file:
+        file["data"], file["label"] = squares(labels), labels
+    np.savez(every / "c.npz", x=squares(labels), y=labels)
+    with (
+        lmdb.open(str(every / "d.lmdb"), subdir=False, map_size=1 << 20) as made,
+        made.begin(write=True) as writer,
+    ):
+        for n in range(30):
+            writer.put(b"cat_%03d" % n, b"x")
+    (every / "d.lmdb-lock").unlink()
+    put(every / "e.jsonl", b"".join(b'{"text": "%d"}\n' % n for n in range(30)))
+    here = mini(every, tmp_path / "few", config)
+    with speaking(Dialect("2")) as dialect:
+        for path in every.iterdir():
+            dialect.put(f"set/{path.name}", path.read_bytes())
+        there = mini("obs://lab/set", tmp_path / "far", replace(config, obs=dialect.credential))
+    assert there == here
+    assert here.layout == "hdf5+jsonl+lmdb+npz+parquet"
+    for name in sorted(names(every) - {"b.h5"}):
+        assert (tmp_path / "far" / name).read_bytes() == (tmp_path / "few" / name).read_bytes()
+    with h5py.File(tmp_path / "far/b.h5") as file:
+        match(file["data"][()], file["label"][()])
+
+
+def test_damaged_files_are_kept_or_named(tmp_path: Path, config: StoreConfig) -> None:
+    """What belongs to a file that stays whole stays whole; a map of memory kills nobody."""
+    lmdb: Any = import_module("lmdb")
+    every, labels = tmp_path / "all", np.arange(60) % 3
+    every.mkdir()
+    np.save(every / "x.npy", squares(labels))
+    np.save(every / "y.npy", labels)
+    (every / "x.npy").write_bytes((every / "x.npy").read_bytes()[:-700])
+    with lmdb.open(str(every / "d"), map_size=1 << 20) as made, made.begin(write=True) as writer:
+        for n in range(300):
+            writer.put(b"cat_%03d" % n, bytes(500))
+    (every / "d/data.mdb").write_bytes((every / "d/data.mdb").read_bytes()[:9000])
+    put(every / "f.mat", b"MATLAB 5.0" + bytes(70))
+    report = mini(every, tmp_path / "few", config)
+    assert {one.name for one in report.whole} == {"x.npy", "y.npy", "d/data.mdb", "f.mat"}
+    assert names(tmp_path / "few") == names(every) - {"d/lock.mdb"}
+    for name, data in (("a.parquet", b"PAR1"), ("b.jsonl.gz", gzip.compress(b"{}\n" * 99)[:-20])):
+        put(tmp_path / name / name, data)
+        with pytest.raises(BadInput, match=name):
+            mini(tmp_path / name, tmp_path / "not", config)
 
 
 def test_single_files_and_missing_libraries(

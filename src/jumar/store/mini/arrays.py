@@ -99,6 +99,10 @@ class ArrayFile(Protocol):
         ...
 
 
+Cuts = dict[str, dict[str, tuple[int, list[int]]]]
+"""For each file and each of its arrays the axis, and the samples to keep."""
+
+
 def cut_arrays(files: dict[str, ArrayFile], wish: Wish, chosen: Chosen) -> None:
     """Reduce the files: those with labels of their own, then those that have them beside."""
     members: dict[str, list[Member]] = {}
@@ -107,24 +111,60 @@ def cut_arrays(files: dict[str, ArrayFile], wish: Wish, chosen: Chosen) -> None:
             members[name] = [m for m in file.members() if m.shape and m.count]
         except Uncuttable as error:
             chosen.keep_whole(name, str(error))
-    cuts: dict[str, dict[str, tuple[int, list[int]]]] = defaultdict(dict)
+    cuts: Cuts = defaultdict(dict)
     classes: dict[str, int] = defaultdict(int)
+    teams = _cut_teams(members, wish, chosen, cuts, classes)
+    made: dict[str, bytes] = {}
+    for name in filter(cuts.get, members):
+        try:
+            made[name] = files[name].cut(cuts[name])
+        except Uncuttable as error:
+            chosen.keep_whole(name, str(error))
+    _keep_whole_together(teams, chosen)
+    for name in members.keys() - chosen.whole.keys():
+        if name in made:
+            chosen.make(files[name].kind, {name: made[name]}, classes[name])
+        else:
+            chosen.keep_whole(name, "no arrays of samples and labels were found in it")
+
+
+def _cut_teams(
+    members: dict[str, list[Member]],
+    wish: Wish,
+    chosen: Chosen,
+    cuts: Cuts,
+    classes: dict[str, int],
+) -> list[set[str]]:
+    """Says what to keep of each array; returns which files belong together."""
+    teams: list[set[str]] = []
     for team in (*_own_teams(members), *_teams_beside(members), *_unlabelled(members)):
         # What an earlier team took is settled.
-        free = [m for m in team if m.name not in cuts[m.file]]
-        if len(free) == len(team):
+        if any(m.name in cuts[m.file] for m in team):
+            continue
+        try:
             _cut_team(team, wish, cuts, classes)
-    for name, file in files.items():
-        if cuts[name]:
-            chosen.make(file.kind, {name: file.cut(cuts[name])}, classes[name])
-        elif name in members:
-            chosen.keep_whole(name, "no arrays of samples and labels were found in it")
+        except Uncuttable as error:
+            chosen.keep_whole(team[0].file, str(error))
+        teams.append({m.file for m in team})
+    return teams
+
+
+def _keep_whole_together(teams: list[set[str]], chosen: Chosen) -> None:
+    """Labels of a file that stays whole stay whole, too; and so on."""
+    is_settled = False
+    while not is_settled:
+        is_settled = True
+        for team in teams:
+            spoiled = sorted(team & chosen.whole.keys())
+            for name in team - chosen.whole.keys() if spoiled else ():
+                chosen.keep_whole(name, f"it belongs to {spoiled[0]}, which cannot be reduced")
+                is_settled = False
 
 
 def _cut_team(
     team: list[Member],
     wish: Wish,
-    cuts: dict[str, dict[str, tuple[int, list[int]]]],
+    cuts: Cuts,
     classes: dict[str, int],
 ) -> None:
     label = next((m for m in team if m.is_label and m.is_whole_number), team[0])

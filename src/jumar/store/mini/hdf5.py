@@ -28,7 +28,7 @@ class Hdf5:
         try:
             with self.tree.open(self.name) as file, h5py.File(file, "r") as opened:
                 yield opened
-        except (OSError, RuntimeError, KeyError) as error:
+        except (OSError, RuntimeError, LookupError, ValueError, TypeError, MemoryError) as error:
             raise Uncuttable(f"not an HDF5 file, or damaged: {error}") from error
 
     def members(self) -> list[Member]:
@@ -68,9 +68,7 @@ class Hdf5:
         h5py, out = library("h5py", self.name), io.BytesIO()
         with self._open() as opened, h5py.File(out, "w") as made:
             _copy_below(opened, made, "", rows, h5py)
-        data = out.getvalue()
-        # MATLAB's header comes before HDF5's own.
-        return data
+        return out.getvalue()
 
 
 def _sample_groups(group: Any, h5py: Any) -> list[str]:

@@ -5,6 +5,8 @@ What must still fit in the end: `num-samples` with numbered keys (text recogniti
 
 import pickle
 import re
+import subprocess
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Generator
@@ -25,6 +27,14 @@ _TRAILING = re.compile(r"[ ._-]*\d+$")
 _MOST_NAMED = 64
 _DATUM_LABEL = 5
 _MAP_BYTES = 1 << 40
+_LIMIT_S = 3600
+_LOOK = """
+import sys, lmdb
+opened = lmdb.open(sys.argv[1], subdir=False, readonly=True, lock=False, readahead=False)
+with opened.begin() as transaction:
+    for key, value in transaction.cursor():
+        bytes(value)
+"""
 
 
 def cut_lmdb(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[str]:
@@ -53,7 +63,14 @@ def _cut(
     tree: Tree, name: str, left: set[str], wish: Wish, chosen: Chosen, scratch: Path
 ) -> set[str]:
     lmdb = library("lmdb", name)
-    with _environment(lmdb, tree.local(name, scratch)) as environment:
+    path = tree.local(name, scratch)
+    # A damaged file is mapped into memory all the same, and kills whoever reads it.
+    looked = subprocess.run(
+        [sys.executable, "-c", _LOOK, str(path)], capture_output=True, check=False, timeout=_LIMIT_S
+    )
+    if looked.returncode:
+        raise Uncuttable("not an LMDB file, or damaged")
+    with _environment(lmdb, path) as environment:
         keys, few = _choose(lmdb, environment, wish)
         made = scratch / "made.mdb"
         with (

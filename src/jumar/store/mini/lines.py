@@ -10,7 +10,7 @@ from jumar.errors import BadInput
 from jumar.store.mini.documents import LISTS, Row, dumped, parsed, plain_labels
 from jumar.store.mini.samples import is_image
 from jumar.store.mini.tables import LABEL_FIELDS, decoded, has_header, label_column, split_rows
-from jumar.store.mini.tree import MOST_BYTES_IN_MEMORY, Tree, Uncuttable
+from jumar.store.mini.tree import BAD_GZIP, MOST_BYTES_IN_MEMORY, Tree, Uncuttable
 
 # What a text comes from is as good as a class, where there is no class.
 _LABELS = (
@@ -56,7 +56,7 @@ class JsonLines:
                 for line in file:
                     if line.strip():
                         yield line if line.endswith(b"\n") else line + b"\n"
-        except (EOFError, OSError) as error:
+        except BAD_GZIP as error:
             raise BadInput(f"incomplete or damaged gzip: {error}") from error
 
     def labels(self) -> Iterator[set[str]]:

@@ -2,6 +2,7 @@
 
 import io
 import re
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ from jumar.store.mini.tree import MOST_BYTES_IN_MEMORY, Tree, Uncuttable, librar
 
 _HDF5 = b"\x89HDF"
 _LABEL_VARIABLES = {*LABEL_FIELDS, "classes"}
+_DAMAGED = (
+    *(ValueError, TypeError, OSError, LookupError, NotImplementedError, EOFError),
+    *(ArithmeticError, MemoryError, AttributeError, zlib.error),
+)
 _NUMBER = re.compile(r"(\d+)$")
 
 
@@ -26,7 +31,7 @@ def read_mat(name: str, data: bytes) -> dict[str, Any]:
     io_of = library("scipy.io", name)
     try:
         found: dict[str, Any] = io_of.loadmat(io.BytesIO(data))
-    except (ValueError, TypeError, OSError, KeyError, IndexError, NotImplementedError) as error:
+    except (*_DAMAGED, io_of.matlab.MatReadError) as error:
         raise Uncuttable(f"not a mat file, or damaged: {error}") from error
     return {key: value for key, value in found.items() if not key.startswith("__")}
 

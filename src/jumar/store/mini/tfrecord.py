@@ -1,6 +1,5 @@
 """TFRecord files: records are kept as they are, with checksums. Labels come from the Examples."""
 
-import gzip
 import re
 import struct
 from collections.abc import Iterator
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jumar.errors import BadInput
-from jumar.store.mini.tree import Tree
+from jumar.store.mini.tree import BAD_GZIP, Tree
 
 _ENDINGS = re.compile(r"\.(tfrecords?|tfrec|records?)\b|-\d{5}-of-\d{5}$", re.IGNORECASE)
 # The first one that an Example has is used.
@@ -46,7 +45,7 @@ class TFRecord:
         try:
             with self.tree.open_unpacked(self.name) as file:
                 yield from read_records(file)
-        except (EOFError, gzip.BadGzipFile) as error:
+        except BAD_GZIP as error:
             raise BadInput(f"incomplete or damaged gzip: {error}") from error
 
     def labels(self) -> Iterator[frozenset[str]]:

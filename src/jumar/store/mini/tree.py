@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ MOST_BYTES_IN_MEMORY = 512_000_000
 _READERS = 16
 _WINDOW_BYTES = 8 << 20
 _GZIP = b"\x1f\x8b"
+BAD_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
+"""What reading a damaged file raises."""
 
 
 class Uncuttable(Exception):
