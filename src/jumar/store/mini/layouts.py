@@ -25,6 +25,8 @@ from jumar.store.mini.webtar import open_shard
 
 STATIC_BYTES = 10_000_000
 """Larger files that are few of their kind are kept whole: weights, word vectors."""
+_UNSAID_BYTES = 1_000_000
+"""Texts about a data set are no larger; a larger one is data."""
 _MOST_LISTS = 200
 _MOST_ARRAY_FILES = 20
 _ABOUT = {".md", ".meta", ".py", ".yaml", ".yml", ".names", ".cfg", ".toml", ".html", ""} | TABLES
@@ -202,12 +204,13 @@ def _folders(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> None:
         is_rare = kinds[folder_of(name), _suffix(name)] <= wish.per_class
         is_large = tree.entries[name].size > STATIC_BYTES
         is_about = _suffix(name) in _ABOUT or "/" not in name
-        if not is_image(name) and is_rare and is_large:
-            chosen.keep_whole(name, "not a data format that is known here")
-        elif not is_image(name) and is_rare and is_about:
-            chosen.kept.add(name)
-        else:
+        is_data = _suffix(name) not in _ABOUT or tree.size(name) > _UNSAID_BYTES
+        if is_image(name) or not is_rare or not (is_large or is_about):
             samples[sample_of(name)].append(name)
+        elif is_data:
+            chosen.keep_whole(name, "not a data format that is known here")
+        else:
+            chosen.kept.add(name)
     if not samples:
         return
     labels = _labels_by_place(list(samples))
