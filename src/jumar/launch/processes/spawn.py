@@ -12,8 +12,8 @@ from jumar.launch.processes import namespace, process
 from jumar.launch.processes.namespace import View
 
 _IGNORED_HERE = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP)
-# Python 3.7 has no list of them and takes the range; later ones warn of those that libc keeps.
-_SIGNALS = getattr(signal, "valid_signals", lambda: range(1, signal.NSIG))()
+# All but those that libc keeps for itself. Python 3.8 and later call them valid_signals().
+_SIGNALS = [number for number in range(1, signal.NSIG) if not 32 <= number < signal.SIGRTMIN]
 
 
 class Program(NamedTuple):
