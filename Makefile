@@ -59,7 +59,7 @@ lint: setup-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/vermin --quiet --no-tips --violations --eval-annotations -t=3.8- src/jumar/launch src/jumar/inject
+	$(BIN)/vermin --quiet --no-tips --violations --eval-annotations -t=3.7- src/jumar/launch src/jumar/inject
 	$(BIN)/basedpyright
 
 bench: setup-dev

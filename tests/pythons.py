@@ -19,7 +19,7 @@ def oldest() -> str:
 
 
 def _by_minor() -> dict[int, str]:
-    names = [f"python3.{minor}" for minor in range(8, 20)]
+    names = [f"python3.{minor}" for minor in range(7, 20)]
     found = [path for path in map(shutil.which, names) if path]
     found += map(str, Path.home().glob(".pyenv/versions/3.*/bin/python3"))
     versions: dict[int, str] = {}
@@ -28,6 +28,6 @@ def _by_minor() -> dict[int, str]:
             [path, "-VV"], capture_output=True, text=True, check=False, timeout=180
         )
         match = re.match(r"Python 3\.(\d+)", answer.stdout)
-        if match and int(match[1]) >= 8:
+        if match and int(match[1]) >= 7:
             versions.setdefault(int(match[1]), path)
     return versions

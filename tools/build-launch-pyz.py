@@ -15,8 +15,8 @@ SOURCES = Path(__file__).parents[1] / "src"
 MAIN = b"""\
 import sys
 
-if sys.version_info < (3, 8):
-    sys.stderr.write("error: Python 3.8 or later is needed, this is %d.%d\\n" % sys.version_info[:2])
+if sys.version_info < (3, 7):
+    sys.stderr.write("error: Python 3.7 or later is needed, this is %d.%d\\n" % sys.version_info[:2])
     sys.stderr.write("hint: name a newer one, such as: python3.9 jumar-launch.pyz\\n")
     sys.exit(2)
 

@@ -1,7 +1,8 @@
 """Send many objects to an S3 server and back with `jumar data`: `full_objects.py [--count N]`.
 
-The server is SeaweedFS behind jumar's door. Push, list, sync again (nothing to do), pull, and
-compare every byte; the first step that goes wrong ends it with 1."""
+The server is SeaweedFS behind jumar's door. Push, list, count, sync again (nothing to do), pull, and
+compare every byte; then sync with `--delete` after half of the files are gone, and remove the rest. The
+first step that goes wrong ends it with 1."""
 
 import argparse
 import filecmp
@@ -70,8 +71,36 @@ def send_and_fetch(folder: Path, home: Path, url: str, count: int) -> str | None
     again = json.loads(call(home, "sync", "--json", source, url))
     if (again["copied"], again["skipped"]) != (0, count):
         return f"a second sync sent {again['copied']} and skipped {again['skipped']}"
+    size = sum(path.stat().st_size for path in (folder / "data").rglob("*") if path.is_file())
+    counted = json.loads(call(home, "du", "--json", url))
+    if counted != {"files": count, "bytes": size}:
+        return f"du says {counted} of {count} files with {size} bytes"
     call(home, "pull", "--json", url, str(folder / "back"))
     return None if same(folder / "data", folder / "back") else "what came back is not the same"
+
+
+def remove(folder: Path, home: Path, url: str, count: int) -> str | None:
+    """What went wrong, if anything, when half of the objects and then all were deleted."""
+    gone = [path for path in (folder / "data").rglob("*.bin") if _number(path) % 2]
+    for path in gone:
+        path.unlink()
+    synced = json.loads(call(home, "sync", "--json", "--delete", str(folder / "data"), url))
+    if (synced["copied"], synced["deleted"]) != (0, len(gone)):
+        return f"sync --delete deleted {synced['deleted']} of {len(gone)}"
+    listed = {
+        row["key"].rpartition("/")[2] for row in json.loads(call(home, "ls", "--json", "-r", url))
+    }
+    if listed != {path.name for path in (folder / "data").rglob("*.bin")}:
+        return "sync --delete left other objects than it should"
+    removed = json.loads(call(home, "rm", "--json", "-r", url))
+    if removed["deleted"] != count - len(gone):
+        return f"rm -r deleted {removed['deleted']} of {count - len(gone)}"
+    left = json.loads(call(home, "ls", "--json", "-r", url.rpartition("/")[0] + "/"))
+    return f"{len(left)} objects are left after rm -r" if left else None
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.rpartition("+")[2])
 
 
 def _say(line: str) -> None:
@@ -99,10 +128,11 @@ def main() -> int:
         try:
             S3(door.credential.wire()).create_bucket("full")
             save_credential(home / "store.json", "obs", door.credential)
-            wrong = send_and_fetch(folder, home, "obs://full/data", count)
+            url = "obs://full/data"
+            wrong = send_and_fetch(folder, home, url, count) or remove(folder, home, url, count)
         finally:
             door.stop()
-    _say(wrong or f"{count} objects went there and back")
+    _say(wrong or f"{count} objects went there and back, and away")
     return 1 if wrong else 0
 
 

@@ -100,7 +100,7 @@ PARTS = (
     *(_schedules(first, first + 9) for first in range(1, 101, 10)),
     Part(
         "objects",
-        "100,000 objects pushed, listed, synced, pulled, compared",
+        "100,000 objects pushed, listed, counted, synced, pulled, compared, deleted",
         ((sys.executable, "tools/full_objects.py", "--count", "100000"),),
     ),
     Part(

@@ -46,7 +46,9 @@ def jumar_json(home: Path, *arguments: str) -> dict[str, int]:
     ],
     ids=lambda dialect: f"{dialect.lists}-{dialect.most_keys}",
 )
-def test_all_objects_are_pulled_and_removed(dialect: Dialect, home: Path, tmp_path: Path) -> None:
+def test_all_objects_are_counted_pulled_synced_and_removed(
+    dialect: Dialect, home: Path, tmp_path: Path
+) -> None:
     count = 2500 if dialect.most_keys == 1000 else 750
     filled(dialect, count)
     dialect.put("other", b"stays")
@@ -59,8 +61,16 @@ def test_all_objects_are_pulled_and_removed(dialect: Dialect, home: Path, tmp_pa
             for key, found in dialect.objects.items()
             if key != "other"
         }
+        size = sum(len(found.data) for key, found in dialect.objects.items() if key != "other")
+        assert jumar_json(home, "data", "du", "obs://lab/set") == {"files": count, "bytes": size}
+        for path in [path for path in (tmp_path / "to").rglob("*.txt") if "/3/" in str(path)]:
+            path.unlink()
+        left = len(tree(tmp_path / "to"))
+        synced = jumar_json(home, "data", "sync", "--delete", str(tmp_path / "to"), "obs://lab/set")
+        assert (synced["copied"], synced["deleted"]) == (0, count - left)
+        assert not any(key.startswith("set/3/") for key in dialect.objects)
         said = run_jumar(home, "data", "rm", "-r", "obs://lab/set").stderr
-        assert f"deleted {count}" in said.replace(",", "")
+        assert f"deleted {left}" in said.replace(",", "")
         assert list(dialect.objects) == ["other"]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jumar.cli import data_doctor, data_mini, data_sweep
 from jumar.cli.output import complain, note, print_json, print_table, visible
 from jumar.cli.transfer_bar import drawn_when
 from jumar.settings import load
@@ -27,6 +28,11 @@ def command() -> None:
     Example:
       jumar data push ./flowers obs://lab/dataset_unzip/flowers
     """
+
+
+command.add_command(data_mini.command, "mini")
+command.add_command(data_doctor.command, "doctor")
+command.add_command(data_sweep.command, "sweep")
 
 
 def _copying(function: Any) -> Any:
@@ -301,50 +307,6 @@ def url(url: str, expires: int) -> None:
             hint="serve the built-in store: jumar store migrate --to s3, then: jumar up",
         )
     print(place.store.s3.presign("GET", place.store.bucket, place.key, expires))
-
-
-@command.command()
-@click.argument("source", metavar="SRC")
-@click.argument("target", metavar="DST")
-@click.option("--per-class", default=20, type=click.IntRange(1), show_default=True)
-@click.option("--seed", default=0, show_default=True, help="The same seed selects the same files.")
-@click.option(
-    "--static", multiple=True, metavar="PATTERN", help="Keep these whole, such as 'pretrained/*'."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print what was kept as JSON.")
-def mini(
-    source: str, target: str, per_class: int, seed: int, static: tuple[str, ...], as_json: bool
-) -> None:
-    """Keep a few files of each class, with matching labels.
-
-    Supports folders of classes; images with CSV, lists, JSON, COCO, LabelMe, VOC or YOLO labels; MNIST
-    idx, CIFAR, TFRecord; and tar and zip archives of these. Large single files are kept whole.
-
-    \b
-    Example:
-      jumar data mini obs://lab/dataset_unzip obs://lab/dataset_unzip_mini --per-class 20
-    """
-    from jumar.store.mini.make import make_mini
-    from jumar.store.transfer.records import Progress
-
-    config = _config()
-    progress = Progress()
-    with drawn_when(progress, shown=not as_json and sys.stderr.isatty()):
-        report = make_mini(
-            _place(source, config),
-            _place(target, config),
-            per_class=per_class,
-            seed=seed,
-            static=static,
-            progress=progress,
-        )
-    if as_json:
-        print_json(report)
-    else:
-        print(
-            f"kept {report.kept} of {report.files} files ({bytes_text(report.bytes)}), "
-            f"{report.classes} classes, layout: {report.layout}"
-        )
 
 
 @command.command()

@@ -1,1 +1,1 @@
-"""Inside the job, on every node: ranks and their supervision. Standard library, Python 3.8+."""
+"""Inside the job, on every node: ranks and their supervision. Standard library, Python 3.7+."""

@@ -125,11 +125,31 @@ schema = ds.Schema()
 schema.add_column("label", de_type=t.int64, shape=[1])
 rows = ds.TFRecordDataset(sorted(glob.glob(f"{root}/tfrecord/*")), schema, columns_list=["label"]).create_dict_iterator(output_numpy=True, num_epochs=1)
 found["tfrecord"] = Counter(str(int(r["label"][0])) for r in rows)
+for name in ("one.mindrecord", "many.mindrecord0"):
+    rows = ds.MindDataset(f"{root}/mindrecord/{name}", shuffle=False).create_dict_iterator(output_numpy=True, num_epochs=1)
+    found[name] = Counter(f"{int(r['label'])} {int(r['vector'][0])} {r['text']}" for r in rows)
 print("FOUND" + json.dumps(found))
+"""
+WRITE_MINDRECORD = """
+import os, sys
+import numpy as np
+from mindspore.mindrecord import FileWriter
+os.makedirs(sys.argv[1])
+schema = {"label": {"type": "int32"}, "vector": {"type": "float32", "shape": [-1]}, "text": {"type": "string"}}
+for name, shards in (("one.mindrecord", 1), ("many.mindrecord", 2)):
+    writer = FileWriter(f"{sys.argv[1]}/{name}", shards)
+    writer.set_header_size(1 << 20)
+    writer.set_page_size(1 << 20)
+    writer.add_schema(schema, "test")
+    writer.add_index(["label"])
+    writer.write_raw_data([{"label": n % 3, "vector": np.full(4, n % 3, np.float32), "text": f"t{n % 3}"} for n in range(30)])
+    writer.commit()
 """
 
 
-def test_mindspore_reads_them(tmp_path: Path, config: StoreConfig) -> None:
+def test_mindspore_reads_them(
+    tmp_path: Path, config: StoreConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not MINDSPORE.exists():
         if os.environ.get("CI"):
             pytest.fail("MindSpore is not installed; make test installs it")
@@ -139,6 +159,10 @@ def test_mindspore_reads_them(tmp_path: Path, config: StoreConfig) -> None:
     voc(tmp_path / "all" / "voc")
     coco_folder(tmp_path / "all" / "coco")
     tfrecords(tmp_path / "all" / "tfrecord")
+    write = [str(MINDSPORE), "-c", WRITE_MINDRECORD, str(tmp_path / "all" / "mindrecord")]
+    subprocess.run(write, check=True, capture_output=True, timeout=300)
+    # jumar's own Python has no MindSpore; that of the shell has.
+    monkeypatch.setenv("VIRTUAL_ENV", str(MINDSPORE.parents[1]))
     for layout in sorted(path.name for path in (tmp_path / "all").iterdir()):
         mini(tmp_path / "all" / layout, tmp_path / "few" / layout, config)
     done = subprocess.run(
@@ -155,6 +179,8 @@ def test_mindspore_reads_them(tmp_path: Path, config: StoreConfig) -> None:
     assert found["folder train"] == found["folder val"] == three
     assert found["mnist"] == {f"{n} {n}": 3 for n in range(10)}
     assert found["tfrecord"] == {"0": 3, "1": 3, "2": 3}
+    assert found["one.mindrecord"] == {f"{n} {n} t{n}": 3 for n in range(3)}
+    assert found["many.mindrecord0"] == found["one.mindrecord"]
     # The third class comes with pictures of the others; each split has what it had of it.
     assert {label.split()[0] for label in found["voc train"]} == {"0", "1", "2"}
     assert {label.split()[0] for label in found["voc val"]} == {"0", "1", "2"}
@@ -293,17 +319,22 @@ def test_webdataset_reads_shards(tmp_path: Path, config: StoreConfig) -> None:
         with tarfile.open(path, "w") as archive:
             for number in range(30):
                 label = number % 3
-                for ending, data in (("png", picture(label)), ("cls", str(label).encode())):
+                for ending, data in (
+                    ("png", picture(label)),
+                    ("seg.png", picture(label)),
+                    ("cls", str(label).encode()),
+                ):
                     info = tarfile.TarInfo(f"{shard}{number:05d}.{ending}")
                     info.size = len(data)
                     archive.addfile(info, io.BytesIO(data))
     report = mini(tmp_path / "all", tmp_path / "few", config)
     assert (report.layout, report.classes, report.kept) == ("webdataset", 3, 2)
-    for shard in range(2):
-        path = tmp_path / "few" / f"train-{shard:06d}.tar"
-        samples = webdataset.WebDataset(str(path), shardshuffle=False)
-        pairs = [(int(sample["cls"]), label_of(sample["png"])) for sample in samples]
-        assert Counter(pairs) == {(0, 0): 3, (1, 1): 3, (2, 2): 3}
+    # Chosen over all shards, not in each.
+    shards = [str(path) for path in sorted((tmp_path / "few").iterdir())]
+    samples = list(webdataset.WebDataset(shards, shardshuffle=False))
+    pairs = [(int(sample["cls"]), label_of(sample["png"])) for sample in samples]
+    assert Counter(pairs) == {(0, 0): 3, (1, 1): 3, (2, 2): 3}
+    assert all(label_of(sample["seg.png"]) == int(sample["cls"]) for sample in samples)
 
 
 class CsvPictures(Dataset[tuple[int, str]]):

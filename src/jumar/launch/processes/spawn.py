@@ -12,6 +12,8 @@ from jumar.launch.processes import namespace, process
 from jumar.launch.processes.namespace import View
 
 _IGNORED_HERE = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP)
+# All but those that libc keeps for itself. Python 3.8 and later call them valid_signals().
+_SIGNALS = [number for number in range(1, signal.NSIG) if not 32 <= number < signal.SIGRTMIN]
 
 
 class Program(NamedTuple):
@@ -48,7 +50,7 @@ def spawn(program: Program) -> int:
     report, report_end = os.pipe()
     parent = os.getpid()
     # No signal may reach a Python handler between fork and exec: it would be the parent's.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         pid = os.fork()
         if pid == 0:

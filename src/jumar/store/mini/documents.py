@@ -5,7 +5,7 @@ A document names files with their labels, and can be reduced to the files that a
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, cast
 from xml.etree import ElementTree
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 Labels = dict[str, set[str]]
 Keeps = Callable[[str], bool]
 _YOLO_LINE = re.compile(r"(\d+)(?:\s+-?[\d.]+(?:[eE][+-]?\d+)?){4,}\s*")
-_LISTS = ("annotations", "images", "data", "samples", "items", "files")
+LISTS = ("annotations", "images", "data", "samples", "items", "files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,10 @@ class Document:
     labels: Labels
     """Each file, as the document names it, with its classes; none if the document only lists files."""
     cut: Callable[[Keeps], bytes | None]
+    parts: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """Files that go with another wherever they are: a mask, further pictures of a conversation."""
+    splits: dict[str, str] = field(default_factory=dict[str, str])
+    """Which split a file is in, if the document has several."""
 
 
 def read_document(name: str, data: bytes, files: Files) -> Document | None:
@@ -37,7 +41,7 @@ def read_document(name: str, data: bytes, files: Files) -> Document | None:
     if suffix == ".xml":
         return _voc(name, data, files)
     if suffix == ".json":
-        return _json(name, _parsed(data), files)
+        return _json(name, parsed(data), files)
     if suffix == ".jsonl":
         return _json_lines(name, data, files)
     if suffix == ".cls":
@@ -79,21 +83,23 @@ def _yolo(name: str, data: bytes) -> Document | None:
     return _of_one(name, "yolo", data, PurePosixPath(name).stem, labels)
 
 
-def _parsed(data: bytes) -> object:
+def parsed(data: bytes) -> object:
+    """The JSON value; None if it is none."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
         return None
 
 
-def _dumped(value: object) -> bytes:
+def dumped(value: object) -> bytes:
+    """The value as JSON."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def _json(name: str, parsed: object, files: Files) -> Document | None:
     if isinstance(parsed, list):
         rows = cast("list[Any]", parsed)
-        return _rows(name, "json", rows, files, _dumped)
+        return _rows(name, "json", rows, files, dumped)
     if not isinstance(parsed, dict):
         return None
     document = cast("Row", parsed)
@@ -102,13 +108,13 @@ def _json(name: str, parsed: object, files: Files) -> Document | None:
     if "imagePath" in document and isinstance(document.get("shapes"), list):
         shapes = [cast("Row", shape) for shape in document["shapes"] if isinstance(shape, dict)]
         labels = {str(shape.get("label", "")) for shape in shapes}
-        data = _dumped(document)
+        data = dumped(document)
         return _of_one(name, "labelme", data, PurePosixPath(name).stem, labels)
-    for field in _LISTS:
-        if isinstance(document.get(field), list):
+    for key in LISTS:
+        if isinstance(document.get(key), list):
             found = _rows(
-                *(name, "json", cast("list[Any]", document[field]), files),
-                lambda rows, field=field: _dumped({**document, field: rows}),
+                *(name, "json", cast("list[Any]", document[key]), files),
+                lambda rows, key=key: dumped({**document, key: rows}),
             )
             if found is not None:
                 return found
@@ -119,22 +125,23 @@ def _mapping(name: str, document: Row, files: Files) -> Document | None:
     """`{"a.jpg": "cat"}`."""
     if not _mostly(files.knows(key) for key in document):
         return None
-    labels = {key: _plain_labels(value) for key, value in document.items()}
+    labels = {key: plain_labels(value) for key, value in document.items()}
     return Document(
         *(name, "json", labels),
-        lambda keeps: _dumped({key: value for key, value in document.items() if keeps(key)}),
+        lambda keeps: dumped({key: value for key, value in document.items() if keeps(key)}),
     )
 
 
-def _plain_labels(value: object) -> set[str]:
+def plain_labels(value: object) -> set[str]:
+    """The classes in a value: one, several, or those of its own label field."""
     if isinstance(value, str | int):
         return {str(value)}
     if isinstance(value, list):
         return {str(item) for item in cast("list[Any]", value) if isinstance(item, str | int)}
     if isinstance(value, dict):
         row = cast("Row", value)
-        field = next((field for field in row if field.lower() in LABEL_FIELDS), None)
-        return _plain_labels(row[field]) if field is not None else set()
+        label = next((key for key in row if key.lower() in LABEL_FIELDS), None)
+        return plain_labels(row[label]) if label is not None else set()
     return set()
 
 
@@ -150,28 +157,41 @@ def _rows(
     if not rows or not all(isinstance(row, dict) for row in rows):
         return None
     typed = cast("list[Row]", rows)
-    fields = list(dict.fromkeys(field for row in typed[:100] for field in row))
-    columns = [[str(row.get(field, "")) for row in typed] for field in fields]
+    fields = list(dict.fromkeys(key for row in typed[:100] for key in row))
+    columns = [[_first(row.get(key, "")) for row in typed] for key in fields]
     told = file_column(columns, files.knows)
     if told is None:
         return None
-    label = label_column([field.lower() for field in fields], columns, told)
+    label = label_column([key.lower() for key in fields], columns, told)
     labels: Labels = {}
+    parts: dict[str, set[str]] = {}
     for number, row in enumerate(typed):
-        marks = set[str]() if label is None else _plain_labels(row.get(fields[label]))
+        marks = set[str]() if label is None else plain_labels(row.get(fields[label]))
         labels.setdefault(columns[told][number], set()).update(marks)
+        parts.setdefault(columns[told][number], set()).update(_others(row.get(fields[told])))
     path = fields[told]
     return Document(
         *(name, kind, labels),
-        lambda keeps: dump([row for row in typed if keeps(str(row.get(path, "")))]),
+        lambda keeps: dump([row for row in typed if keeps(_first(row.get(path, "")))]),
+        parts=parts,
     )
 
 
+def _first(value: object) -> str:
+    """The file that a value names; of a list the first."""
+    names = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return str(names[0]) if names else ""
+
+
+def _others(value: object) -> set[str]:
+    return {str(one) for one in cast("list[Any]", value)[1:]} if isinstance(value, list) else set()
+
+
 def _json_lines(name: str, data: bytes, files: Files) -> Document | None:
-    rows = [_parsed(line) for line in data.split(b"\n") if line.strip()]
+    rows = [parsed(line) for line in data.split(b"\n") if line.strip()]
     return _rows(
         *(name, "jsonl", rows, files),
-        lambda kept: b"".join(_dumped(row) + b"\n" for row in kept),
+        lambda kept: b"".join(dumped(row) + b"\n" for row in kept),
     )
 
 
@@ -192,19 +212,26 @@ def _coco(name: str, document: Row) -> Document:
     )
     names = {str(image["id"]): str(image["file_name"]) for image in images}
     labels: Labels = {told: set() for told in names.values()}
+    parts: dict[str, set[str]] = {}
     for mark in marks:
         told = names.get(str(mark.get("image_id")))
-        if told is not None and "category_id" in mark:
-            labels[told].add(str(mark["category_id"]))
+        if told is None:
+            continue
+        # In panoptic annotations each image has one mark: a mask, and the classes in it.
+        for part in (mark, *cast("list[Row]", mark.get("segments_info") or [])):
+            if "category_id" in part:
+                labels[told].add(str(part["category_id"]))
+        if "file_name" in mark:
+            parts.setdefault(told, set()).add(str(mark["file_name"]))
 
     def cut(keeps: Keeps) -> bytes:
         # Categories stay, so that their ids keep their meaning.
         kept = [image for image in images if keeps(str(image["file_name"]))]
         ids = {str(image["id"]) for image in kept}
         left = [mark for mark in marks if str(mark.get("image_id")) in ids]
-        return _dumped({**document, "images": kept, "annotations": left})
+        return dumped({**document, "images": kept, "annotations": left})
 
-    return Document(name, "coco", labels, cut)
+    return Document(name, "coco", labels, cut, parts=parts)
 
 
 def _table(name: str, suffix: str, data: bytes, files: Files) -> Document | None:

@@ -1,103 +1,47 @@
 """Which files of a data set to keep: each layout takes what it understands, folders the rest."""
 
-import gzip
-import io
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import BinaryIO
 
 from jumar.errors import BadInput
-from jumar.store.base import Entry, Store
-from jumar.store.folder import FolderStore
-from jumar.store.mini import binaries, pickles, tfrecord
+from jumar.store.mini import binaries, pickles
+from jumar.store.mini.arrays import ArrayFile, cut_arrays
 from jumar.store.mini.choice import Wish, few_of_each
+from jumar.store.mini.columns import open_columns, saved_datasets, without_counts
 from jumar.store.mini.documents import Document, read_document
+from jumar.store.mini.hdf5 import Hdf5
+from jumar.store.mini.keyvalue import cut_lmdb
+from jumar.store.mini.lines import open_json_lines, open_json_list, open_text_table
+from jumar.store.mini.matlab import mat_documents, open_mat
+from jumar.store.mini.megatron import open_tokens
+from jumar.store.mini.mindrecord import cut_mindrecord
+from jumar.store.mini.npy import Npy, Npz
+from jumar.store.mini.records import cut_records
 from jumar.store.mini.samples import TABLES, Files, folder_of, is_image, sample_of, split_of
-from jumar.store.parallel import in_threads
+from jumar.store.mini.tfrecord import open_tfrecord
+from jumar.store.mini.tree import MOST_BYTES_IN_MEMORY, Chosen, Tree
+from jumar.store.mini.webtar import open_shard
 
 STATIC_BYTES = 10_000_000
 """Larger files that are few of their kind are kept whole: weights, word vectors."""
-_MOST_TABLE_BYTES = 512_000_000
+_UNSAID_BYTES = 1_000_000
+"""Texts about a data set are no larger; a larger one is data."""
 _MOST_LISTS = 200
-_READERS = 16
-_WINDOW_BYTES = 8 << 20
+_MOST_ARRAY_FILES = 20
 _ABOUT = {".md", ".meta", ".py", ".yaml", ".yml", ".names", ".cfg", ".toml", ".html", ""} | TABLES
 _WITH_LABELS = {"coco", "voc", "yolo", "labelme", "webdataset"}
 _PICKLED = re.compile(r"(?:^|/)(?:data_batch_\d+|test_batch|train|test)$")
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """The files of a data set, by their relative names."""
-
-    store: Store
-    entries: dict[str, Entry]
-
-    def without(self, names: set[str]) -> "Tree":
-        """The other files."""
-        return Tree(self.store, {n: e for n, e in self.entries.items() if n not in names})
-
-    def read(self, name: str) -> bytes:
-        """A whole file."""
-        if self.entries[name].size > _MOST_TABLE_BYTES:
-            raise BadInput(f"{name} is too large to be reduced in memory")
-        return self.store.read(self.entries[name].key)
-
-    def open(self, name: str) -> BinaryIO:
-        """A file to be read sequentially, however large."""
-        entry = self.entries[name]
-        if isinstance(self.store, FolderStore):
-            return open(self.store.path(entry.key), "rb")
-        return io.BufferedReader(_Window(self.store, entry), _WINDOW_BYTES)
-
-    def read_many(self, names: list[str]) -> list[bytes]:
-        """Several small files, a few at a time."""
-        return in_threads(self.read, names, _READERS)
-
-
-class _Window(io.RawIOBase):
-    """An object as a file, one range request per read."""
-
-    def __init__(self, store: Store, entry: Entry) -> None:
-        self._store, self._entry, self._at = store, entry, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview, /) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if self._at >= self._entry.size:
-            return 0
-        data = self._store.read(self._entry.key, self._at, len(buffer))
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
-
-
-@dataclass
-class Chosen:
-    """What is kept: unchanged files by name, and rewritten files."""
-
-    kept: set[str] = field(default_factory=set[str])
-    made: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    layouts: set[str] = field(default_factory=set[str])
-    classes: int = 0
-
-    def make(self, layout: str, files: dict[str, bytes], classes: int) -> set[str]:
-        """Record rewritten files of one layout; returns their names."""
-        self.layouts.add(layout)
-        self.made.update(files)
-        self.classes = max(self.classes, classes)
-        return set(files)
 
 
 def choose(tree: Tree, wish: Wish) -> Chosen:
     """What to keep."""
     chosen = Chosen()
     left = set(tree.entries)
-    for step in (_idx, _cifar, _tfrecord, _annotated):
+    for step in (
+        *(_idx, _packed_records, _cifar, cut_lmdb, cut_mindrecord, _annotated),
+        *(_arrays, _text_records),
+    ):
         left -= step(tree, left, wish, chosen)
     _folders(tree, left, wish, chosen)
     return chosen
@@ -111,7 +55,7 @@ def _idx(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[str]:
             continue
         try:
             pixels, marks = (
-                binaries.unpacked(name, tree.read(name), _MOST_TABLE_BYTES)
+                binaries.unpacked(name, tree.read(name), MOST_BYTES_IN_MEMORY)
                 for name in (images, labels)
             )
             *cut, classes = binaries.cut_idx_pair(pixels, marks, wish)
@@ -128,7 +72,7 @@ def _cifar(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[str]:
     for name in sorted(left):
         if binaries.may_be_cifar(name, tree.entries[name].size):
             found = binaries.cut_cifar(tree.read(name), wish)
-        elif _PICKLED.search(name) and tree.entries[name].size <= _MOST_TABLE_BYTES:
+        elif _PICKLED.search(name) and tree.entries[name].size <= MOST_BYTES_IN_MEMORY:
             found = pickles.cut_pickle(tree.read(name), wish)
         else:
             continue
@@ -137,59 +81,37 @@ def _cifar(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[str]:
     return done
 
 
-def _tfrecord(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[str]:
-    groups: dict[str, list[str]] = defaultdict(list)
+def _packed_records(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[str]:
+    """Records that contain all there is of a sample."""
+    openers = (open_columns, open_tfrecord, open_tokens, open_shard)
+    beside = saved_datasets(tree, left, chosen)
+    done = beside | cut_records(tree, left - beside, wish, chosen, openers)
+    return done | (without_counts(tree, left - done, chosen) if done else set())
+
+
+def _text_records(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[str]:
+    """Records in text files that describe no others."""
+    return cut_records(
+        *(tree, left, wish, chosen), (open_json_lines, open_json_list, open_text_table)
+    )
+
+
+def _arrays(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[str]:
+    """Arrays, unless each file is one of many samples."""
+    kinds = Counter((folder_of(name), _suffix(name)) for name in left)
+    files: dict[str, ArrayFile] = {}
     for name in sorted(left):
-        group = tfrecord.shard_group(name)
-        if group is not None and _is_tfrecord(tree, name):
-            groups[group].append(name)
-    done: set[str] = set()
-    for shards in groups.values():
-        # Two passes, so that only what is kept is held in memory.
-        records: list[tuple[str, int, frozenset[str]]] = []
-        for shard in shards:
-            payloads = enumerate(_records(tree, shard))
-            records += [(shard, n, tfrecord.labels_of(payload)) for n, (_, payload) in payloads]
-        kept = few_of_each(
-            *(records, wish),
-            classes_of=lambda record: record[2] or {""},
-            name_of=lambda record: f"{record[0]}#{record[1]}",
-        )
-        wanted = {(shard, number) for shard, number, _ in kept}
-        made: dict[str, bytes] = {}
-        for shard in sorted({shard for shard, _ in wanted}):
-            numbered = enumerate(_records(tree, shard))
-            whole = (data for number, (data, _) in numbered if (shard, number) in wanted)
-            made[shard] = _as_packed(tree, shard, b"".join(whole))
-        labels = {label for _, _, found in records for label in found}
-        done |= chosen.make("tfrecord", made, len(labels)) | set(shards)
-    return done
-
-
-def _is_gzip(tree: Tree, name: str) -> bool:
-    with tree.open(name) as file:
-        return file.read(2) == b"\x1f\x8b"
-
-
-def _is_tfrecord(tree: Tree, name: str) -> bool:
-    if _is_gzip(tree, name):
-        return True
-    with tree.open(name) as file:
-        return tfrecord.is_tfrecord(file.read(12))
-
-
-def _as_packed(tree: Tree, name: str, data: bytes) -> bytes:
-    return gzip.compress(data, mtime=0) if _is_gzip(tree, name) else data
-
-
-def _records(tree: Tree, name: str) -> Iterable[tuple[bytes, bytes]]:
-    is_gzip = _is_gzip(tree, name)
-    try:
-        with tree.open(name) as file:
-            opened = gzip.GzipFile(fileobj=file) if is_gzip else file
-            yield from tfrecord.read_records(opened)
-    except (BadInput, EOFError, gzip.BadGzipFile) as error:
-        raise BadInput(f"{name}: {error}") from error
+        suffix = _suffix(name)
+        if kinds[folder_of(name), suffix] > _MOST_ARRAY_FILES:
+            continue
+        if suffix in (".npy", ".npz"):
+            files[name] = Npy(tree, name) if suffix == ".npy" else Npz(tree, name)
+        elif suffix in (".h5", ".hdf5", ".he5"):
+            files[name] = Hdf5(tree, name)
+        elif suffix == ".mat":
+            files[name] = open_mat(tree, name)
+    cut_arrays(files, wish, chosen)
+    return set(files)
 
 
 def _annotated(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[str]:
@@ -199,6 +121,7 @@ def _annotated(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[st
     about = {document.name for document in documents}
     labels: dict[str, set[str]] = defaultdict(set)
     splits: dict[str, set[str]] = defaultdict(set)
+    parts: dict[str, set[str]] = defaultdict(set)
     by_form = any(doc.kind in _WITH_LABELS and any(doc.labels.values()) for doc in documents)
     for document in documents:
         # Beside such documents, the numbers in lists are flags: "000012 -1".
@@ -206,7 +129,10 @@ def _annotated(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[st
         for told, found in document.labels.items():
             for name in set(files.found(told, document.name)) - about:
                 labels[sample_of(name)] |= found if is_trusted else set()
-                splits[sample_of(name)].add(split_of(document.name) or split_of(folder_of(name)))
+                split = document.splits.get(told) or split_of(document.name)
+                splits[sample_of(name)].add(split or split_of(folder_of(name)))
+                for part in document.parts.get(told, ()):
+                    parts[sample_of(name)].update(files.found(part, document.name))
     if not labels:
         return set()
 
@@ -229,6 +155,8 @@ def _annotated(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> set[st
             chosen.made[document.name] = made
     members = {name for name in left - about if sample_of(name) in labels}
     chosen.kept |= {name for name in members if sample_of(name) in kept}
+    chosen.kept |= {name for sample in kept for name in parts[sample]}
+    members |= {name for found in parts.values() for name in found}
     names = {
         label
         for sample, found in labels.items()
@@ -257,7 +185,11 @@ def _documents(tree: Tree, left: set[str], files: Files) -> list[Document]:
             set(files.found(told, name)) - {name} for told in document.labels
         ):
             found.append(document)
-    return found
+    mats = [name for name in sorted(left) if _suffix(name) == ".mat"]
+    folders = Counter(map(folder_of, mats))
+    # Many in a folder are samples.
+    few = [name for name in mats if folders[folder_of(name)] <= _MOST_ARRAY_FILES]
+    return found + mat_documents(tree, few, left, files)
 
 
 def _suffix(name: str) -> str:
@@ -272,10 +204,13 @@ def _folders(tree: Tree, left: set[str], wish: Wish, chosen: Chosen) -> None:
         is_rare = kinds[folder_of(name), _suffix(name)] <= wish.per_class
         is_large = tree.entries[name].size > STATIC_BYTES
         is_about = _suffix(name) in _ABOUT or "/" not in name
-        if not is_image(name) and is_rare and (is_large or is_about):
-            chosen.kept.add(name)
-        else:
+        is_data = _suffix(name) not in _ABOUT or tree.size(name) > _UNSAID_BYTES
+        if is_image(name) or not is_rare or not (is_large or is_about):
             samples[sample_of(name)].append(name)
+        elif is_data:
+            chosen.keep_whole(name, "not a data format that is known here")
+        else:
+            chosen.kept.add(name)
     if not samples:
         return
     labels = _labels_by_place(list(samples))

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from jumar.errors import BadInput, Conflict, NotFound
 from jumar.store.archive import is_archive
 from jumar.store.mini.choice import Wish
-from jumar.store.mini.layouts import Chosen, Tree, choose
+from jumar.store.mini.layouts import choose
 from jumar.store.mini.packed import unpacked_aside
+from jumar.store.mini.tree import Chosen, Tree
+from jumar.store.mini.webtar import open_shard
 from jumar.store.parallel import in_threads
 from jumar.store.places import Place, folder_exists
 from jumar.store.transfer.plan import matching
@@ -15,6 +18,15 @@ from jumar.store.transfer.records import Progress
 from jumar.store.transfer.run import copy_entry
 
 _WRITERS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A data file that was kept whole, and why."""
+
+    name: str
+    bytes: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +38,7 @@ class MiniReport:
     kept: int
     bytes: int
     classes: int
+    whole: tuple[Whole, ...] = ()
 
 
 def make_mini(
@@ -48,16 +61,26 @@ def make_mini(
     target.store.make_ready()
     wish = Wish(per_class, seed, static)
     if source.key and is_archive(source.key) and not source.key.endswith("/"):
-        return _mini_of_archive(source, target, wish)
+        alone = _alone(source)
+        if open_shard(alone, next(iter(alone.entries)), set()) is None:
+            return _mini_of_archive(source, target, wish)
+        return _mini_of_file(source, target, wish)
     cut = len(source.prefix)
     tree = Tree(
         source.store,
         {entry.key[cut:]: entry for entry in source.store.walk(source.prefix)},
     )
     if not tree.entries:
-        raise _nothing_in(source)
+        if folder_exists(source) or source.url.says_folder:
+            what = "contains no files" if folder_exists(source) else "does not exist"
+            raise NotFound(f"{source.url} {what}")
+        return _mini_of_file(source, target, wish)
     whole = set(filter(matching(static), tree.entries))
-    archives = sorted(name for name in tree.entries if is_archive(name) and name not in whole)
+    archives = sorted(
+        name
+        for name in tree.entries
+        if is_archive(name) and name not in whole and open_shard(tree, name, set()) is None
+    )
     if static and not whole and not archives:
         raise NotFound(f"no file in {source.url} matches {' or '.join(static)}")
     chosen = choose(tree.without(whole.union(archives)), wish)
@@ -67,7 +90,9 @@ def make_mini(
     for name in archives:
         one = replace(source, url=source.url.child(name), key=source.prefix + name)
         to = replace(target, url=target.url.child(name), key=target.prefix + name)
-        reports.append(_mini_of_archive(one, to, wish))
+        packed = _mini_of_archive(one, to, wish)
+        inside = tuple(replace(w, name=f"{name}/{w.name}") for w in packed.whole)
+        reports.append(replace(packed, whole=inside))
     return _summed(reports, files=len(tree.entries), kept_archives=len(archives))
 
 
@@ -84,14 +109,33 @@ def _check_empty(target: Place, names: set[str]) -> None:
         )
 
 
-def _nothing_in(source: Place) -> NotFound:
-    if folder_exists(source):
-        return NotFound(f"{source.url} contains no files")
-    if source.key and not source.key.endswith("/"):
-        # Raises if there is no such file either.
-        source.store.stat(source.key)
-        return NotFound(f"{source.url} is a file, not a folder or an archive")
-    return NotFound(f"{source.url} does not exist")
+def _alone(source: Place) -> Tree:
+    """A tree of the one file that the URL names; raises NotFound if there is none."""
+    name = PurePosixPath(source.key).name
+    return Tree(source.store, {name: source.store.stat(source.key)})
+
+
+def _mini_of_file(source: Place, target: Place, wish: Wish) -> MiniReport:
+    """Reduce a single file, to a file of that name or into a folder."""
+    tree = _alone(source)
+    name = next(iter(tree.entries))
+    chosen = choose(tree, wish)
+    if name not in chosen.made:
+        raise BadInput(
+            f"{source.url} cannot be reduced: "
+            + chosen.whole.get(name, "not a data format that is known here"),
+            hint="give the folder that it is in, if its labels are beside it",
+        )
+    is_file = PurePosixPath(target.key).suffix == PurePosixPath(name).suffix
+    key = target.key if is_file and not target.url.says_folder else target.prefix + name
+    target.store.write(key, chosen.made[name])
+    return MiniReport(
+        layout="+".join(sorted(chosen.layouts)),
+        files=1,
+        kept=1,
+        bytes=len(chosen.made[name]),
+        classes=chosen.classes,
+    )
 
 
 def _summed(reports: Iterable[MiniReport], *, files: int, kept_archives: int) -> MiniReport:
@@ -103,6 +147,7 @@ def _summed(reports: Iterable[MiniReport], *, files: int, kept_archives: int) ->
         kept=first.kept + kept_archives,
         bytes=sum(report.bytes for report in (first, *packed)),
         classes=max(report.classes for report in (first, *packed)),
+        whole=tuple(one for report in (first, *packed) for one in report.whole),
     )
 
 
@@ -126,6 +171,10 @@ def _written(tree: Tree, target: Place, chosen: Chosen, progress: Progress) -> M
         kept=len(chosen.kept) + len(chosen.made),
         bytes=size,
         classes=chosen.classes,
+        whole=tuple(
+            Whole(name=name, bytes=tree.size(name), why=why)
+            for name, why in sorted(chosen.whole.items())
+        ),
     )
 
 

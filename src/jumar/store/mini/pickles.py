@@ -80,12 +80,17 @@ class _Reader(pickle.Unpickler):
             raise pickle.UnpicklingError(f"{module_name}.{global_name} is not data") from None
 
 
-def cut_pickle(data: bytes, wish: Wish) -> tuple[bytes, int] | None:
-    """A batch with a few images of each label, and the number of labels; None for other files."""
+def read_plain(data: bytes, encoding: str = "latin1") -> object:
+    """What a pickle holds if it is plain data; else None. Nothing in it is run."""
     try:
-        batch = _Reader(io.BytesIO(data), encoding="bytes").load()
+        return _Reader(io.BytesIO(data), encoding=encoding).load()
     except _NOT_PLAIN_DATA:
         return None
+
+
+def cut_pickle(data: bytes, wish: Wish) -> tuple[bytes, int] | None:
+    """A batch with a few images of each label, and the number of labels; None for other files."""
+    batch = read_plain(data, "bytes")
     if not isinstance(batch, dict):
         return None
     values = cast("dict[Any, Any]", batch)

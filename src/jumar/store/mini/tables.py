@@ -36,12 +36,12 @@ class Table:
 
 def read_table(data: bytes, suffix: str, knows: Callable[[str], float]) -> Table | None:
     """The rows; None if no column names known files."""
-    decoded = _decoded(data)
-    if decoded is None or not decoded[0].strip():
+    found = decoded(data)
+    if found is None or not found[0].strip():
         return None
-    text, encoding = decoded
+    text, encoding = found
     try:
-        lines = _split(text, suffix, knows)
+        lines = split_rows(text, suffix, knows)
     except csv.Error:
         return None
     filled = [fields for fields, _ in lines if fields]
@@ -100,7 +100,8 @@ def _is_number(text: str) -> bool:
     return re.fullmatch(r"\s*-?\d*\.?\d+(?:[eE][+-]?\d+)?\s*", text) is not None
 
 
-def _decoded(data: bytes) -> tuple[str, str] | None:
+def decoded(data: bytes) -> tuple[str, str] | None:
+    """The text and its encoding."""
     for encoding in ("utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8", "gb18030"):
         try:
             return data.decode(encoding), encoding
@@ -109,12 +110,26 @@ def _decoded(data: bytes) -> tuple[str, str] | None:
     return None
 
 
-def _split(text: str, suffix: str, knows: Callable[[str], float]) -> list[tuple[list[str], str]]:
+def has_header(rows: list[tuple[list[str], str]]) -> bool:
+    """Whether the first row names the columns: by a known name, or as words above numbers."""
+    first, second = rows[0][0], rows[1][0] if len(rows) > 1 else []
+    if any(map(_is_number, first)):
+        return False
+    return (
+        any(cell.strip().lower() in LABEL_FIELDS for cell in first)
+        or any(_is_number(cell) for cell in second)
+        or all(re.fullmatch(r"[\w ]{1,30}", cell) for cell in first)
+    )
+
+
+def split_rows(
+    text: str, suffix: str, knows: Callable[[str], float] | None = None
+) -> list[tuple[list[str], str]]:
     """Fields and raw text of each row; a quoted field may span several lines."""
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     delimiter = _delimiter(lines, suffix)
     if delimiter is None:
-        return [(_words(line, knows), line) for line in lines]
+        return [(_words(line, knows) if knows else [line], line) for line in lines]
     reader = csv.reader(lines, delimiter=delimiter)
     rows: list[tuple[list[str], str]] = []
     before = 0

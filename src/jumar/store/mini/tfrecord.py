@@ -3,9 +3,11 @@
 import re
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from jumar.errors import BadInput
+from jumar.store.mini.tree import BAD_GZIP, Tree
 
 _ENDINGS = re.compile(r"\.(tfrecords?|tfrec|records?)\b|-\d{5}-of-\d{5}$", re.IGNORECASE)
 # The first one that an Example has is used.
@@ -26,11 +28,42 @@ class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def shard_group(name: str) -> str | None:
-    """The name that the shards of one data set share; None if it is not a TFRecord name."""
-    if not _ENDINGS.search(name):
-        return None
-    return re.sub(r"\d{2,}", "#", name)
+@dataclass(frozen=True)
+class TFRecord:
+    """One file, plain or gzip."""
+
+    tree: Tree
+    name: str
+    kind = "tfrecord"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The file alone."""
+        return frozenset({self.name})
+
+    def _records(self) -> Iterator[tuple[bytes, bytes]]:
+        try:
+            with self.tree.open_unpacked(self.name) as file:
+                yield from read_records(file)
+        except BAD_GZIP as error:
+            raise BadInput(f"incomplete or damaged gzip: {error}") from error
+
+    def labels(self) -> Iterator[frozenset[str]]:
+        """The labels in the Examples."""
+        return (labels_of(payload) for _, payload in self._records())
+
+    def cut(self, rows: list[int]) -> dict[str, bytes]:
+        """These records, with their checksums."""
+        wanted = set(rows)
+        kept = b"".join(data for at, (data, _) in enumerate(self._records()) if at in wanted)
+        return {self.name: self.tree.packed_like(self.name, kept)}
+
+
+def open_tfrecord(tree: Tree, name: str, _left: set[str]) -> TFRecord | None:
+    """A TFRecord, by its name and first bytes."""
+    if _ENDINGS.search(name) and (tree.is_gzip(name) or is_tfrecord(tree.head(name, 12))):
+        return TFRecord(tree, name)
+    return None
 
 
 def read_records(file: _Readable) -> Iterator[tuple[bytes, bytes]]:
@@ -75,12 +108,12 @@ def labels_of(payload: bytes) -> frozenset[str]:
 def _features(payload: bytes) -> dict[str, list[str]]:
     """The features that may be labels, by name."""
     found: dict[str, list[str]] = {}
-    for number, features in _fields(payload):
+    for number, features in proto_fields(payload):
         if number != 1 or not isinstance(features, bytes):
             continue
-        for _, entry in _fields(features):
+        for _, entry in proto_fields(features):
             if isinstance(entry, bytes):
-                parts = dict(_fields(entry))
+                parts = dict(proto_fields(entry))
                 name, value = parts.get(1), parts.get(2)
                 if isinstance(name, bytes) and isinstance(value, bytes):
                     text = name.decode("utf-8", "replace")
@@ -92,10 +125,10 @@ def _features(payload: bytes) -> dict[str, list[str]]:
 def _values(feature: bytes) -> list[str]:
     """The list in a Feature: of bytes (1) or of whole numbers (3, packed or not)."""
     values: list[str] = []
-    for kind, items in _fields(feature):
+    for kind, items in proto_fields(feature):
         if not isinstance(items, bytes):
             continue
-        for _, item in _fields(items):
+        for _, item in proto_fields(items):
             if kind == 1 and isinstance(item, bytes):
                 values.append(item.decode("utf-8", "replace"))
             elif kind == 3 and isinstance(item, int):
@@ -108,7 +141,7 @@ def _values(feature: bytes) -> list[str]:
     return values
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, bytes | int]]:
+def proto_fields(message: bytes) -> Iterator[tuple[int, bytes | int]]:
     """Field numbers and values of a protobuf message; fixed-width values as bytes."""
     at = 0
     while at < len(message):

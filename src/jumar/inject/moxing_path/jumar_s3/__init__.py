@@ -2,7 +2,7 @@
 
 It supports what OBS and other S3 servers have in common. `S3` itself never retries, verifies or
 buffers more than one piece; its callers do, with `Retry`. An `S3` can be shared by threads; each
-gets its own connection. Jobs import this package as `jumar_s3` (Python 3.8 and later), the platform
+gets its own connection. Jobs import this package as `jumar_s3` (Python 3.7 and later), the platform
 by its full name, hence the relative imports."""
 
 from .answers import Begun, Found, Kept, Part, Reading, S3Error, Tag
@@ -12,6 +12,7 @@ from .parts import BIG_BYTES, PART_BYTES, part_bytes, part_count, part_range, ta
 from .retry import Patience, Retry, Trouble
 from .route import ProxyRefused
 from .sign import Endpoint
+from .uploads import UnfinishedUpload
 from .wire import Body
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "S3Error",
     "Tag",
     "Trouble",
+    "UnfinishedUpload",
     "pages",
     "part_bytes",
     "part_count",

@@ -35,7 +35,7 @@ def proxy_for(
     """The proxy for a server; None to connect directly. Raises ValueError for one of another kind."""
     variables = os.environ if environ is None else environ
     names = ("https_proxy" if secure else "http_proxy", "all_proxy")
-    address = next((value for name in names if (value := _either(variables, name))), "")
+    address = next(filter(None, (_either(variables, name) for name in names)), "")
     if not address or _is_local(host) or _is_excepted(host, port, _either(variables, "no_proxy")):
         return None
     parts = urlsplit(address if "://" in address else f"http://{address}")

@@ -1,7 +1,7 @@
 """`moxing` for jobs: `mox.file` on `obs://`, `s3://` and local paths.
 
 For scripts that import ModelArts' module of this name. Only `mox.file` exists here: the rest of that
-module trains models with TensorFlow 1. Standard library only, Python 3.8 and later.
+module trains models with TensorFlow 1. Standard library only, Python 3.7 and later.
 
 Every job has this folder on its PYTHONPATH, which Python searches before installed packages: if the
 job's own Python has a `moxing`, that one is imported instead."""

@@ -5,7 +5,6 @@ their device; the rest of each factory then runs as on the host. Factories that 
 way (they compute in C++), or to which C++ gives the wrong index, are wrapped."""
 
 import functools
-import math
 from typing import Any, Callable, Optional
 
 import torch
@@ -84,7 +83,7 @@ def _empty(
     memory_format: Any = None,
 ) -> Any:
     cls = _class_for(device)
-    _expect(cls, math.prod(size), dtype, "empty.memory_format")
+    _expect(cls, torch.Size(size).numel(), dtype, "empty.memory_format")
     if SETTINGS.checks:
         memory_formats.check_empty(memory_format)
         if pin_memory:
@@ -109,7 +108,7 @@ def _empty_strided(
     pin_memory: Any = None,
 ) -> Any:
     cls = _class_for(device)
-    _expect(cls, math.prod(size), dtype, "empty_strided")
+    _expect(cls, torch.Size(size).numel(), dtype, "empty_strided")
     host = place.host_device(cls.npu_index)
     return _placed(torch.empty_strided(size, stride, dtype=dtype, device=host), cls)
 

@@ -148,7 +148,9 @@ def set_thread_affinity(core_range: Optional[_Ranges] = None) -> None:
     """Bind this thread to cores; those that the process may not use are left out."""
     if core_range is None:
         reset_thread_affinity()
-    elif allowed := _FIRST_CORES.intersection(_cores(core_range)):
+        return
+    allowed = _FIRST_CORES.intersection(_cores(core_range))
+    if allowed:
         os.sched_setaffinity(0, allowed)
 
 

@@ -1,0 +1,59 @@
+"""`jumar data mini`: a small data set with every class of a large one."""
+
+import sys
+
+import click
+
+from jumar.cli.output import note, print_json, visible
+from jumar.cli.transfer_bar import drawn_when
+from jumar.settings import load
+from jumar.spec.amounts import bytes_text
+
+
+@click.command()
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@click.option("--per-class", default=20, type=click.IntRange(1), show_default=True)
+@click.option("--seed", default=0, show_default=True, help="The same seed selects the same files.")
+@click.option(
+    "--static", multiple=True, metavar="PATTERN", help="Keep these whole, such as 'pretrained/*'."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was kept as JSON.")
+def command(
+    source: str, target: str, per_class: int, seed: int, static: tuple[str, ...], as_json: bool
+) -> None:
+    """Keep a few files of each class, with matching labels.
+
+    Supports folders of classes; images with CSV, lists, JSON, COCO, LabelMe, VOC, YOLO or mat labels;
+    MNIST idx, CIFAR, TFRecord, WebDataset, MindRecord, Parquet, Arrow, JSON lines, npy and npz, HDF5, mat,
+    LMDB, Megatron's bin and idx; single files, and archives of these. What cannot be reduced is listed.
+
+    \b
+    Example:
+      jumar data mini obs://lab/dataset_unzip obs://lab/dataset_unzip_mini --per-class 20
+    """
+    from jumar.store.credentials import load_config
+    from jumar.store.mini.make import make_mini
+    from jumar.store.places import open_place
+    from jumar.store.transfer.records import Progress
+
+    config = load_config(load().home)
+    progress = Progress()
+    with drawn_when(progress, shown=not as_json and sys.stderr.isatty()):
+        report = make_mini(
+            open_place(source, config),
+            open_place(target, config),
+            per_class=per_class,
+            seed=seed,
+            static=static,
+            progress=progress,
+        )
+    if as_json:
+        print_json(report)
+    else:
+        print(
+            f"kept {report.kept} of {report.files} files ({bytes_text(report.bytes)}), "
+            f"{report.classes} classes, layout: {report.layout}"
+        )
+        for one in report.whole:
+            note(f"kept whole: {visible(one.name)} ({bytes_text(one.bytes)}): {visible(one.why)}")
