@@ -1,8 +1,8 @@
 """Python runs this at startup while the folder is on PYTHONPATH, before a script's first line.
 
-JUMAR_AUTO_PORT makes cuda mean npu, JUMAR_PROOF records losses and parameters. Both wait for the
-import of torch; a process that never imports it is not changed. A sitecustomize further down the path
-still runs."""
+JUMAR_PRIVATE_PYTHON keeps what a job installs in the job. JUMAR_AUTO_PORT makes cuda mean npu,
+JUMAR_PROOF records losses and parameters; these two wait for the import of torch, and a process that
+never imports it is not changed. A sitecustomize further down the path still runs."""
 
 import importlib.machinery
 import importlib.util
@@ -20,6 +20,10 @@ def _next_sitecustomize() -> None:
 
 
 def _start() -> None:
+    if "JUMAR_PRIVATE_PYTHON" in os.environ:
+        from jumar_start import private_packages
+
+        private_packages.install(os.environ["JUMAR_PRIVATE_PYTHON"])
     if "JUMAR_PROOF" in os.environ:
         from jumar_start import proof
 

@@ -99,6 +99,7 @@ class Given(NamedTuple):
             own=job.environment,
             python=python,
             is_auto_ported=job.auto_port,
+            private=directory.path("python"),
             store_file=directory.store_file,
             platform=self._platform_variables(),
         )
