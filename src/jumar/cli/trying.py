@@ -90,6 +90,9 @@ def command(
         note(f"jumar: the command was stopped after {format_duration(time_s)}")
     if tried.document is None and mode != "fast":
         note(f"jumar: no report: {_why_no_report(tried.ended.code)}")
+        if tried.ended.code and not port_first and _is_for_cuda(words):
+            note("hint: the script is for CUDA; try it ported with: jumar try --port")
+            note("      run it unchanged with: jumar run --auto-port; port it with: jumar port")
     if as_json:
         print_json(_summary(tried))
     elif folder is not None and tried.document is not None:
@@ -101,6 +104,17 @@ def _why_no_report(code: int) -> str:
     if code > 128:
         return f"signal {code - 128} killed the command"
     return "the command used no simulated NPU"
+
+
+def _is_for_cuda(words: tuple[str, ...]) -> bool:
+    """Whether the script that was run speaks of CUDA."""
+    for word in words:
+        if word.endswith(".py"):
+            try:
+                return "cuda" in Path(word).read_text("utf-8", "replace")
+            except OSError:
+                return False
+    return False
 
 
 def _places(report: Path | None) -> tuple[Path | None, Path | None]:

@@ -17,6 +17,7 @@ from pydantic import (
     field_validator,
 )
 
+from jumar.spec.array import JobArray
 from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
 from jumar.spec.duration import format_duration, parse_duration
 from jumar.spec.urls import SCHEMES, is_remote
@@ -41,6 +42,11 @@ _PLAIN_PLACE = rf"^(({'|'.join(SCHEMES)})://|(?!.*://).)"
 _INNER_PATH = r"^(?!/)(?!(.*/)?\.\.(/|$))."
 _NAMES = {"pattern": f"^{_VARIABLE.pattern}$"}
 
+_PLAIN_ARRAY = r"^\d{1,7}(-\d{1,7}(:\d{1,7})?)?(,\d{1,7}(-\d{1,7}(:\d{1,7})?)?)*(%[1-9]\d{0,3})?$"
+_ONE_LINE = r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$"
+
+AfterJob = Annotated[str, Field(min_length=1, max_length=160, pattern=_ONE_LINE)]
+Activation = Annotated[str, Field(max_length=4096, pattern=_ONE_LINE)]
 Endpoint = Literal["ssh", "jupyter", "tensorboard"]
 
 
@@ -223,6 +229,22 @@ class JobSpec(_Strict):
     environment: Annotated[dict[str, Text], _described(propertyNames=_NAMES)] = Field(
         default_factory=dict
     )
+    activate: Annotated[list[Activation], Field(max_length=32)] | Activation | None = Field(
+        default=None,
+        description="what to activate first: a conda environment by name or path, the path of a "
+        "virtual environment, a script to source, or `module load` lines",
+        examples=["mindspore", ["module load cann/8.0", "/opt/envs/torch"]],
+    )
+    after: Annotated[list[AfterJob], Field(max_length=64)] = Field(
+        default_factory=list[str],
+        description="start only when these jobs or arrays have succeeded; any:JOB: when it has ended",
+    )
+    array: Annotated[str, Field(max_length=1024), _described(pattern=_PLAIN_ARRAY)] | None = Field(
+        default=None,
+        description="many jobs of one kind, each with its index in JUMAR_ARRAY_INDEX; %N: at most "
+        "N at once",
+        examples=["0-9", "1,4-8", "0-99%4"],
+    )
     endpoints: list[Endpoint] = Field(default_factory=list[Endpoint])
     retries: Annotated[int, Field(ge=0, le=100)] = 0
 
@@ -277,6 +299,13 @@ class JobSpec(_Strict):
             raise ValueError(f"{value!r} is not a path inside the code folder")
         return value
 
+    @field_validator("array")
+    @classmethod
+    def _some_indices(cls, value: str | None) -> str | None:
+        if value is not None:
+            JobArray.parse(value)
+        return value
+
     @field_validator("environment")
     @classmethod
     def _settable_variables(cls, value: dict[str, str]) -> dict[str, str]:
@@ -319,6 +348,12 @@ class JobSpec(_Strict):
         if both:
             raise ValueError(f"{min(both)!r} is both an input and an output")
         return value
+
+    @property
+    def activations(self) -> list[str]:
+        """What to activate, line by line."""
+        given = self.activate or []
+        return [given] if isinstance(given, str) else given
 
     @property
     def stages_data(self) -> bool:

@@ -2,7 +2,7 @@
 
 1. inherited: the shell's on a command line; for a job the launcher's own, without what belongs to the
    platform and without what looks like a secret, since those of the server are not the job's
-2. the job's own `environment`
+2. the job's own `environment`; what it activates changes both
 3. the Python of its requirements
 4. the devices: what CANN and HCCL want, or the simulated plug-in
 5. the platform: run-time porting, the job's own packages, moxing, and the JUMAR_ variables of the job
@@ -39,14 +39,16 @@ class Environment(NamedTuple):
         kind: str,
         *,
         own: Optional[Mapping[str, str]] = None,
+        activated: Optional[Mapping[str, str]] = None,
         python: Optional[Mapping[str, str]] = None,
         is_auto_ported: bool = False,
         private: Optional[str] = None,
         store_file: Optional[str] = None,
         platform: Optional[Mapping[str, str]] = None,
     ) -> "Environment":
-        """Layers 1 to 5. `private`: the folder for what is installed while the job runs."""
-        common = {"PYTHONUNBUFFERED": "1", **inherited, **(own or {}), **(python or {})}
+        """Layers 1 to 5. `activated`: what the first two have become by activating something. `private`: the folder for what is installed while the job runs."""
+        base = {**inherited, **(own or {})} if activated is None else activated
+        common = {"PYTHONUNBUFFERED": "1", **base, **(python or {})}
         if kind == "npu":
             # Late: everything about the vendor's world, only where there are NPUs to use.
             from jumar.launch.ascend.apply import cann_variables, hccl_variables

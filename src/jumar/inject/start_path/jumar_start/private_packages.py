@@ -122,7 +122,7 @@ class _Layer:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        version = "%d.%d" % sys.version_info[:2]
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         self.is_current = os.path.dirname(sys.prefix) == root
         if self.is_current:
             self.path = sys.prefix
