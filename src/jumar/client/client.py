@@ -34,6 +34,7 @@ T = TypeVar("T")
 CALL_PATIENCE_S = 10.0
 FOLLOW_PATIENCE_S = 120.0
 _PAGE = 500
+_GIT_REF = frozenset({"git", "ref"})
 _BLOCK = 1 << 18
 _UPLOAD_LIMIT_S = 600.0
 _RECOVERY_LIMIT_S = 1800.0
@@ -255,6 +256,11 @@ class Client(PeopleCalls):
         given = values.get("code")
         if code is None and isinstance(given, str):
             code = Path(given).expanduser()
+        if code is None and isinstance(given, Mapping) and given.keys() >= _GIT_REF:
+            from jumar.client.git_refs import commit_of
+
+            url, ref = str(given["git"]), str(given["ref"])
+            values["code"] = {"git": url, "commit": commit_of(url, ref)}
         if code is None:
             return WithCodeSent(values)
         uploaded = self.upload(code, on_progress=on_progress)

@@ -40,7 +40,7 @@ from jumar.jobs.scheduling.use import DAY_S
 from jumar.jobs.share import report
 from jumar.spec.array import JobArray
 from jumar.spec.causes import Cause
-from jumar.spec.job import ArchivedCode, JobSpec
+from jumar.spec.job import ArchivedCode, GitCode, JobSpec
 from jumar.spec.records import (
     AttemptRecord,
     CardUse,
@@ -153,6 +153,11 @@ class JobService:
             raise SubmitRefused(
                 f"code: the folder {spec.code!r} must be uploaded first",
                 hint="the jumar client does it; by API give code as archive or git, or a workdir",
+            )
+        if isinstance(spec.code, GitCode) and spec.code.commit is None:
+            raise SubmitRefused(
+                f"code: the commit of {spec.code.ref!r} must be looked up first",
+                hint="the jumar client does it; by API give the commit: git ls-remote URL",
             )
         self._resolved(spec, user=user, sees_all=False)
         needs = spec.device.count * spec.nodes

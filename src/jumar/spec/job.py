@@ -1,7 +1,7 @@
 """`JobSpec`: what to run, on what, with what. One model for YAML, flags, the API and the form."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -15,6 +15,7 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 
 from jumar.spec.array import JobArray
@@ -44,6 +45,9 @@ _NAMES = {"pattern": f"^{_VARIABLE.pattern}$"}
 
 _PLAIN_ARRAY = r"^\d{1,7}(-\d{1,7}(:\d{1,7})?)?(,\d{1,7}(-\d{1,7}(:\d{1,7})?)?)*(%[1-9]\d{0,3})?$"
 _ONE_LINE = r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$"
+
+# As git names branches and tags, as far as a name cannot be taken for an option or a pattern.
+_REF = r"^(?!-)(?!.*\.\.)[^\x00-\x20~^:?*\[\\\x7f]+$"
 
 AfterJob = Annotated[str, Field(min_length=1, max_length=160, pattern=_ONE_LINE)]
 Activation = Annotated[str, Field(max_length=4096, pattern=_ONE_LINE)]
@@ -120,10 +124,13 @@ class _Strict(BaseModel):
 
 
 class GitCode(_Strict):
-    """Code from a git repository at one commit."""
+    """Code from a git repository at one commit; the client makes a commit of a branch or tag."""
 
     git: Annotated[str, _described(pattern=rf"^({'|'.join(_GIT_SCHEMES)})")]
-    commit: Annotated[str, _described(pattern=f"^{_COMMIT.pattern}$")]
+    commit: Annotated[str, _described(pattern=f"^{_COMMIT.pattern}$")] | None = None
+    ref: Annotated[str, Field(max_length=256, pattern=_REF)] | None = Field(
+        default=None, description="a branch or a tag instead of a commit"
+    )
 
     @field_validator("git")
     @classmethod
@@ -135,12 +142,16 @@ class GitCode(_Strict):
 
     @field_validator("commit")
     @classmethod
-    def _full_commit(cls, value: str) -> str:
-        if not _COMMIT.fullmatch(value):
-            raise ValueError(
-                f"{value!r} is not a commit; branches move, so give the full 40-digit commit"
-            )
+    def _full_commit(cls, value: str | None) -> str | None:
+        if value is not None and not _COMMIT.fullmatch(value):
+            raise ValueError(f"{value!r} is not a commit; a branch or a tag is a ref: ref: {value}")
         return value
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.commit is None) == (self.ref is None):
+            raise ValueError("a git address needs a commit or a ref, and not both")
+        return self
 
 
 class ArchivedCode(_Strict):
@@ -166,7 +177,7 @@ Code = Annotated[
     Discriminator(
         _form_of_code,
         custom_error_type="code",
-        custom_error_message="must be a folder, or {git: URL, commit: HASH}",
+        custom_error_message="must be a folder, {git: URL, commit: HASH} or {git: URL, ref: BRANCH}",
     ),
     Field(description="a folder, a git repository at a commit, or an uploaded archive"),
 ]

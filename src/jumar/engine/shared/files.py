@@ -134,7 +134,7 @@ def _request(attempt: Attempt, notify: Path, facts: Sequence[CardFacts]) -> dict
 def _git(spec: JobSpec) -> dict[str, str] | None:
     if not isinstance(spec.code, GitCode):
         return None
-    return {"url": spec.code.git, "commit": spec.code.commit}
+    return {"url": spec.code.git, "commit": spec.code.commit or ""}
 
 
 def code_kind(spec: JobSpec) -> str:
