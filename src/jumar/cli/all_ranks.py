@@ -73,39 +73,50 @@ def print_all(client: Client, job: str, *, tail: int | None, as_json: bool) -> N
 def follow_all(client: Client, job: str, *, tail: int | None, as_json: bool) -> None:
     """What they write, until the job is over. KeyboardInterrupt comes through."""
     printer = Printer(as_json=as_json)
-    threads: dict[tuple[int, int], threading.Thread] = {}
-    troubles: list[JumarError] = []
-
-    def follow(log: LogFile, lines: _Lines) -> None:
-        try:
-            for event in client.follow(job, tail=tail, node=log.node, rank=log.rank):
-                if isinstance(event, LogChunk):
-                    lines.feed(event.text)
-        except JumarError as error:
-            troubles.append(error)
-        lines.close()
-
-    for logs, is_over in _appearing(client, job):
+    followers: dict[tuple[int, int], _Follower] = {}
+    for logs in _appearing(client, job):
         several = len({log.node for log in logs}) > 1
         for log in logs:
-            if (log.node, log.rank) not in threads:
+            if (log.node, log.rank) not in followers:
                 lines = printer.of(log, several_nodes=several)
-                thread = threading.Thread(target=follow, args=(log, lines), daemon=True)
-                threads[log.node, log.rank] = thread
-                thread.start()
-        if is_over:
-            break
-    for thread in threads.values():
-        thread.join()
-    if troubles:
-        raise troubles[0]
+                followers[log.node, log.rank] = _Follower(client, job, tail, log, lines)
+    for follower in followers.values():
+        follower.join()
 
 
-def _appearing(client: Client, job: str) -> Iterator[tuple[tuple[LogFile, ...], bool]]:
+class _Follower:
+    """One rank, in a thread of its own that ends with the program."""
+
+    def __init__(
+        self, client: Client, job: str, tail: int | None, log: LogFile, lines: _Lines
+    ) -> None:
+        self._events = client.follow(job, tail=tail, node=log.node, rank=log.rank)
+        self._lines = lines
+        self._trouble: JumarError | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            for event in self._events:
+                if isinstance(event, LogChunk):
+                    self._lines.feed(event.text)
+        except JumarError as error:
+            self._trouble = error
+        self._lines.close()
+
+    def join(self) -> None:
+        """Until the rank's log is over."""
+        self._thread.join()
+        if self._trouble is not None:
+            raise self._trouble
+
+
+def _appearing(client: Client, job: str) -> Iterator[tuple[LogFile, ...]]:
     """The logs there are, again and again; the last time when the job is over."""
     while True:
         is_over = client.get(job).state.is_final
-        yield client.log_files(job), is_over
+        yield client.log_files(job)
         if is_over:
             return
         time.sleep(_LOOK_EVERY_S)

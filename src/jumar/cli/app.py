@@ -29,7 +29,8 @@ class Entry:
     section: str
 
 
-_UNKNOWN = re.compile(r"No such command '([^']*)'")
+# Where click itself has no guess.
+_UNKNOWN = re.compile(r"No such command '([^']*)'\.")
 JOBS, SERVER, DATA, MACHINE, TOOLS = "Jobs", "Server", "Data", "This machine", "Tools"
 
 COMMANDS: dict[str, Entry] = {
@@ -137,10 +138,8 @@ def root() -> None:
 def _meant(error: click.UsageError) -> str | None:
     """The command that a mistyped one looks like."""
     context = error.ctx
-    if context is None or not isinstance(context.command, click.Group):
-        return None
-    typed = _UNKNOWN.search(error.message)
-    if typed is None:
+    typed = _UNKNOWN.fullmatch(error.message)
+    if typed is None or context is None or not isinstance(context.command, click.Group):
         return None
     known = context.command.list_commands(context)
     near = get_close_matches(typed[1], known, n=2, cutoff=0.55)

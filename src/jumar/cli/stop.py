@@ -32,7 +32,8 @@ def command(jobs: tuple[str, ...], why: str | None, as_json: bool) -> int:
             stopped = client.stop(job, why=why)
             if not as_json:
                 state = state_name(stopped.state, language())
-                note(told(language(), "stands", name=stopped.name, id=stopped.id, state=state))
+                shown = job if job == stopped.array_id else stopped.id
+                note(told(language(), "stands", name=stopped.name, id=shown, state=state))
             return stopped
 
         stopped, code = for_each(jobs, stop)

@@ -1,6 +1,7 @@
 """Job arrays: `0-9`, `1,4-8`, `0-100:10`, and `%4` behind it for how many may run at once."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MOST_ELEMENTS = 1000
@@ -34,6 +35,17 @@ class JobArray:
     def element(self, index: int) -> str:
         """The same for one job alone, which keeps the limit."""
         return str(index) if self.limit is None else f"{index}%{self.limit}"
+
+
+def spans(indices: Sequence[int]) -> str:
+    """Ascending indices as people write them: `0-3,7`."""
+    parts: list[list[int]] = []
+    for index in indices:
+        if parts and index == parts[-1][-1] + 1:
+            parts[-1][1:] = [index]
+        else:
+            parts.append([index])
+    return ",".join("-".join(map(str, part)) for part in parts)
 
 
 def _indices(text: str, part: str) -> range:
