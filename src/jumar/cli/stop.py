@@ -11,6 +11,13 @@ from jumar.words import language
 from jumar.words.reasons import state_name, told
 
 
+def _named(word: str, stopped: JobRecord) -> str:
+    """The id of what somebody has named."""
+    if stopped.array_id is not None and word in (stopped.array_id, stopped.name):
+        return stopped.array_id
+    return stopped.id
+
+
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=completing.jobs)
 @click.option("--why", help="A few words for whoever looks at the job; kept with it.")
@@ -32,7 +39,7 @@ def command(jobs: tuple[str, ...], why: str | None, as_json: bool) -> int:
             stopped = client.stop(job, why=why)
             if not as_json:
                 state = state_name(stopped.state, language())
-                shown = job if job == stopped.array_id else stopped.id
+                shown = _named(job, stopped)
                 note(told(language(), "stands", name=stopped.name, id=shown, state=state))
             return stopped
 

@@ -128,7 +128,7 @@ class GitCode(_Strict):
 
     git: Annotated[str, _described(pattern=rf"^({'|'.join(_GIT_SCHEMES)})")]
     commit: Annotated[str, _described(pattern=f"^{_COMMIT.pattern}$")] | None = None
-    ref: Annotated[str, Field(max_length=256, pattern=_REF)] | None = Field(
+    ref: Annotated[str, Field(max_length=256), _described(pattern=_REF)] | None = Field(
         default=None, description="a branch or a tag instead of a commit"
     )
 
@@ -145,6 +145,13 @@ class GitCode(_Strict):
     def _full_commit(cls, value: str | None) -> str | None:
         if value is not None and not _COMMIT.fullmatch(value):
             raise ValueError(f"{value!r} is not a commit; a branch or a tag is a ref: ref: {value}")
+        return value
+
+    @field_validator("ref")
+    @classmethod
+    def _plain_ref(cls, value: str | None) -> str | None:
+        if value is not None and not re.match(_REF, value):
+            raise ValueError(f"{value!r} is not the name of a branch or a tag")
         return value
 
     @model_validator(mode="after")
