@@ -20,15 +20,15 @@ def listed(jumar: Jumar) -> set[str]:
     return {job["id"] for job in json.loads(jumar("jobs", "--all", "--json").stdout)}
 
 
-def test_named_jobs_go_and_one_that_is_refused_keeps_all(fresh_jumar: Jumar) -> None:
+def test_named_jobs_go_and_each_that_is_refused_is_named(fresh_jumar: Jumar) -> None:
     first, second = ended(fresh_jumar, "first"), ended(fresh_jumar, "second")
     runs = fresh_jumar("run", "--", "sleep", "600").stdout.strip()
-    refused = fresh_jumar("jobs", "rm", first, runs, rc=2)
+    refused = fresh_jumar("jobs", "rm", runs, "zzzzzzzzzz", "first", first, rc=2)
+    assert "error: no job 'zzzzzzzzzz'" in refused.stderr
     assert "only jobs that have ended are removed" in refused.stderr
     assert f"hint: end it first: jumar stop {runs}" in refused.stderr
-    fresh_jumar("jobs", "rm", "second", "zzzzzzzzzz", rc=2)
-    assert listed(fresh_jumar) == {first, second, runs}
-    assert fresh_jumar("jobs", "rm", "first", first).stderr == "removed 1 job\n"
+    assert refused.stderr.endswith("removed 1 job\n")
+    assert listed(fresh_jumar) == {second, runs}
     removed = json.loads(fresh_jumar("jobs", "rm", second, "--json").stdout)
     assert [job["id"] for job in removed] == [second]
     assert listed(fresh_jumar) == {runs}

@@ -283,3 +283,20 @@ def test_row_25_torch_for_aarch64_is_fetched_for_a_machine_without_a_network(
     check = json.loads(made.stdout)["check"]
     assert check["packages"]["torch-npu"] == "2.14.0"
     assert {"package": "torch", "outcome": "works"}.items() <= check["imports"][0].items()
+
+
+def test_row_23_the_shared_conda_is_activated(jumar: Jumar, tmp_path: Path) -> None:
+    # Laid out as conda does it; conda itself cannot be installed here.
+    prefix = tmp_path / "miniconda3/envs/mindspore"
+    write(
+        prefix,
+        {
+            "conda-meta/history": "",
+            "etc/conda/activate.d/cann.sh": "export GE_HOME=$CONDA_PREFIX/ge\n",
+        },
+    )
+    (prefix / "bin").mkdir()
+    (prefix / "bin/python").symlink_to(sys.executable)
+    words = ("--activate", "mindspore", "--env", f"HOME={tmp_path}", "--follow", "--")
+    told = jumar("run", *words, "bash", "-c", "command -v python; echo $CONDA_DEFAULT_ENV $GE_HOME")
+    assert told.stdout.splitlines() == [f"{prefix}/bin/python", f"mindspore {prefix}/ge"]

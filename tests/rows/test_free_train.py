@@ -1,5 +1,6 @@
 """Tutorial 004: a bucket with four folders, moxing, checkpoints from job to job."""
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -8,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Jumar, caller, environment_for
+from tests.host.env.conftest import make_wheel
 from tests.ports import free_port
-from tests.rows.conftest import LIMIT_S, wait_for_state, write
+from tests.rows.conftest import LIMIT_S, offline, wait_for_state, write
 from tests.store.served import Served
 
 COPY = """
@@ -134,3 +136,18 @@ def test_row_75_a_job_outlives_the_shell_and_the_server(
     own("up", "--detach", "--port", str(free_port()))
     assert wait_for_state(own, "long", "succeeded", "failed", "lost") == "succeeded"
     assert own("logs", "long").stdout == "began\ndone\n"
+
+
+def test_row_70_pip_install_by_os_system_is_the_jobs_own(jumar: Jumar, tmp_path: Path) -> None:
+    make_wheel(tmp_path, "mindnlp", "0.4.0", "version = '{version}'\n")
+    script = """
+import os
+os.system("pip install mindnlp")
+import mindnlp
+print("mindnlp", mindnlp.version)
+"""
+    write(tmp_path / "code", {"train.py": script})
+    words = ("run", "--follow", "--code", "code", *offline(tmp_path))
+    done = jumar(*words, "--", "python", "-u", "train.py")
+    assert done.stdout.splitlines()[-1] == "mindnlp 0.4.0"
+    assert importlib.util.find_spec("mindnlp") is None

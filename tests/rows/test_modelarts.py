@@ -1,5 +1,6 @@
 """Tutorial 000: prepare data in OBS, adapt code to NPUs, train through a ModelArts entry script."""
 
+import importlib.util
 import shutil
 import subprocess
 import urllib.error
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Jumar, caller
+from tests.host.env.conftest import make_wheel
 from tests.port.test_seeds import AFTER, BEFORE
-from tests.rows.conftest import LIMIT_S, Machine, Shell, new_bucket, write
+from tests.rows.conftest import LIMIT_S, Machine, Shell, new_bucket, offline, write
 from tests.store.served import Served
 
 from jumar.devices.smi_info import read_info
@@ -215,6 +217,21 @@ def test_row_12_the_entry_script_runs_as_it_stands(entry_job: EntryJob) -> None:
     assert "vgg16-397923af.pth" in entry_job.log.partition("> cd ")[0]
     assert "--config=configs/train_config.py --data_url=" in entry_job.log
     assert entry_job.log.endswith("Done\n")
+
+
+def test_row_13_pip3_install_in_the_entry_script_is_the_jobs_own(
+    jumar: Jumar, tmp_path: Path
+) -> None:
+    make_wheel(tmp_path, "imageio-lite", "2.9.0", "version = '{version}'\n")
+    entry = ENTRY.replace(
+        'run("ls -ahl', 'run("pip3 install imageio-lite==2.9.0")\n    run("ls -ahl'
+    )
+    trained = "import imageio_lite; print('imageio', imageio_lite.version)\n"
+    write(tmp_path / "code", {"entry.py": entry, "train.py": trained})
+    words = ("run", "--follow", "--code", "code", *offline(tmp_path))
+    done = jumar(*words, "--", "python3", "entry.py", "--data_url=.", "--train_url=out")
+    assert "\nimageio 2.9.0\n" in done.stdout
+    assert importlib.util.find_spec("imageio_lite") is None
 
 
 def test_row_14_npu_smi_inside_the_job(jumar: Jumar) -> None:

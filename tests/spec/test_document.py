@@ -31,6 +31,9 @@ outputs: {train_url: "s3://bucket/out"}
 ckpt: obs://bucket/ckpt
 requirements: train/pip-requirements.txt
 environment: {OMP_NUM_THREADS: 4, HF_TOKEN: hf_secret}
+activate: [module load cann/8.0, torch2]
+after: [k7x2m9q4tb, "any:digits"]
+array: 0-9%2
 endpoints: [ssh, jupyter, tensorboard]
 retries: 2
 """

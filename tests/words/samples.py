@@ -18,9 +18,11 @@ VALUES: dict[str, str | int] = {
     "why": "maintenance",
     "nodes": "1",
     "engine": "slurm",
+    "name": "torch2",
+    "job": "k7x2m9q4tb",
 }
 # Names that are the same in every language.
-_NAMES = re.compile(r"jumar|tar|git|Python")
+_NAMES = re.compile(r"jumar port|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda")
 
 
 def cases() -> Iterator[tuple[Cause, Form, dict[str, str | int]]]:

@@ -6,8 +6,10 @@ help line is repeated here, so that `jumar --help` needs no imports (a test comp
 click and not typer: typer 0.29 imports pydantic for any option that is not a flag, and then needs
 350 ms to start; click needs 80."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from typing import cast
 
@@ -27,6 +29,8 @@ class Entry:
     section: str
 
 
+# Where click itself has no guess.
+_UNKNOWN = re.compile(r"No such command '([^']*)'\.")
 JOBS, SERVER, DATA, MACHINE, TOOLS = "Jobs", "Server", "Data", "This machine", "Tools"
 
 COMMANDS: dict[str, Entry] = {
@@ -118,7 +122,8 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog='Shell completion for bash: eval "$(_JUMAR_COMPLETE=bash_source jumar)"',
+    epilog="Shell completion of commands, jobs and devices (zsh_source and fish_source for other shells): "
+    'eval "$(_JUMAR_COMPLETE=bash_source jumar)"',
 )
 @click.version_option(__version__, prog_name="jumar", message="%(prog)s %(version)s")
 def root() -> None:
@@ -130,6 +135,21 @@ def root() -> None:
     """
 
 
+def _meant(error: click.UsageError) -> str | None:
+    """The command that a mistyped one looks like."""
+    context = error.ctx
+    typed = _UNKNOWN.fullmatch(error.message)
+    if typed is None or context is None or not isinstance(context.command, click.Group):
+        return None
+    known = context.command.list_commands(context)
+    near = get_close_matches(typed[1], known, n=2, cutoff=0.55)
+    return (
+        f"did you mean: {' or '.join(f'{context.command_path} {name}' for name in near)}"
+        if near
+        else None
+    )
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and give its exit code."""
     try:
@@ -139,7 +159,7 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "jumar"
-        complain(error.format_message(), hint=f"{path} --help")
+        complain(error.format_message(), hint=_meant(error) or f"{path} --help")
         return error.exit_code
     except click.ClickException as error:
         complain(error.format_message())

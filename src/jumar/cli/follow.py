@@ -51,10 +51,11 @@ def tell_queued(job: JobRecord, *, as_json: bool) -> None:
     if as_json:
         print_json(job)
         return
-    print(job.id)
+    shown = job.array_id or job.id
+    print(shown)
     spoken = language()
     state = state_name(job.state, spoken)
-    note(told(spoken, "queued", name=job.name, id=job.id, state=state))
+    note(told(spoken, "queued", name=job.name, id=shown, state=state))
 
 
 def follow_to_exit_code(

@@ -5,7 +5,9 @@ import time
 
 import click
 
+from jumar.cli import completing
 from jumar.cli.connect import connected
+from jumar.cli.each import for_each
 from jumar.cli.output import note, print_json
 from jumar.cli.seconds import whole_seconds
 from jumar.client import Client
@@ -17,7 +19,7 @@ _MOST_NAMED = 10
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, metavar="[JOB]...")
+@click.argument("jobs", nargs=-1, metavar="[JOB]...", shell_complete=completing.jobs)
 @click.option(
     "--older-than", metavar="TIME", help="All jobs that ended longer ago than this: 30d, 12h."
 )
@@ -26,12 +28,13 @@ _MOST_NAMED = 10
 @click.option("--json", "as_json", is_flag=True, help="Print the removed jobs as a JSON list.")
 def command(
     jobs: tuple[str, ...], older_than: str | None, user: str | None, yes: bool, as_json: bool
-) -> None:
+) -> int:
     """Remove ended jobs and their folders.
 
     Logs, checkpoints and results in a job's folder are deleted with it; what it wrote to a store or to
     other folders stays. Jobs that have not ended, or whose results are not yet uploaded, are refused.
-    At a terminal it asks first.
+    At a terminal it asks first. What cannot be removed is named, the others are removed; the exit code
+    is then 2.
 
     \b
     Examples:
@@ -44,20 +47,24 @@ def command(
         raise BadInput("--user needs --older-than")
     with connected() as client:
         if older_than is None:
-            # All are looked up before any is removed: one wrong name changes nothing.
-            named = [client.get(job) for job in jobs]
-            found: list[JobSummary] = list({job.id: job for job in named}.values())
+            named, wrong = for_each(jobs, client.get)
         else:
-            found = _ended_before(client, whole_seconds("--older-than", older_than), user)
+            named = _ended_before(client, whole_seconds("--older-than", older_than), user)
+            wrong = 0
+        found: dict[str, JobSummary] = {job.id: job for job in named}
         if found and not yes and sys.stdin.isatty():
-            _ask(found)
-        # What the server will refuse goes first, so that nothing is removed then.
-        for job in sorted(found, key=lambda job: job.state.is_final and not job.not_uploaded):
-            client.remove(job.id)
+            _ask(list(found.values()))
+
+        def remove(job_id: str) -> JobSummary:
+            client.remove(job_id)
+            return found[job_id]
+
+        removed, refused = for_each(found, remove)
     if as_json:
-        print_json(found)
-    else:
-        note(f"removed {_count(found)}" if found else "no jobs to remove")
+        print_json(removed)
+    elif removed or not (wrong or refused):
+        note(f"removed {_count(removed)}" if removed else "no jobs to remove")
+    return wrong or refused
 
 
 def _ended_before(client: Client, seconds: int, user: str | None) -> list[JobSummary]:

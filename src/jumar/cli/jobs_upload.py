@@ -5,6 +5,7 @@ import time
 
 import click
 
+from jumar.cli import completing
 from jumar.cli.connect import connected
 from jumar.cli.output import complain, note, print_json, readable_line
 from jumar.cli.staging_text import away_text, progress_text
@@ -17,7 +18,7 @@ _SILENCE_S = 60.0
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs)
 @click.option("--json", "as_json", is_flag=True, help="Print the job as JSON when it is done.")
 def command(job: str, as_json: bool) -> int:
     """Upload results that a job could not send.

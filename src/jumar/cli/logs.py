@@ -5,36 +5,71 @@ import sys
 
 import click
 
+from jumar.cli import completing
+from jumar.cli.all_ranks import follow_all, print_all
 from jumar.cli.connect import connected
 from jumar.cli.follow import log_to, print_log
 from jumar.cli.output import json_text, note
 
 
+class _Rank(click.ParamType[int | None]):
+    """A number, or `all`, which is None."""
+
+    name = "rank"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | None:
+        text = str(value)
+        if text == "all":
+            return None
+        if not (text.isascii() and text.isdigit()):
+            self.fail(f"{text!r} is neither a number nor all", param, ctx)
+        return int(text)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "N|all"
+
+
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs)
 @click.option("--follow", "-f", is_flag=True, help="Keep printing until the job ends.")
 @click.option("--tail", "-n", type=click.IntRange(min=0), help="Only the last N lines.")
-@click.option("--rank", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--rank",
+    type=_Rank(),
+    default="0",
+    show_default=True,
+    help="Which process, or all: every line then begins with its rank.",
+)
 @click.option("--node", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
-def command(job: str, follow: bool, tail: int | None, rank: int, node: int, as_json: bool) -> int:
+def command(
+    job: str, follow: bool, tail: int | None, rank: int | None, node: int, as_json: bool
+) -> int:
     """Print a job's log, or follow it.
 
     JOB is an id, the first letters of one, a name, or USER/NAME. Ctrl-C stops following, not the job.
     In a terminal, colours and progress bars are kept and other control sequences are removed; elsewhere
-    the log is printed unchanged. With --json each line is {"text": …}.
+    the log is printed unchanged. With --json each line is {"text": …}. Logs have no times in them: with
+    --rank all and --follow, lines come as they are written; else one rank comes after the other.
 
     \b
     Examples:
       jumar logs k7x2m9q4tb --tail 20
       jumar logs -f digits --rank 1
+      jumar logs -f digits --rank all
     """
     write = _as_json if as_json else log_to(sys.stdout)
     with connected() as client:
         # After a reconnect, a newer job of the same name is not the one to follow.
         record = client.get(job)
         # Once a job has ended, a missing log will not appear any more.
-        if not follow or (record.state.is_final and record.attempts):
+        is_whole = not follow or (record.state.is_final and bool(record.attempts))
+        if rank is None and is_whole:
+            print_all(client, record.id, tail=tail, as_json=as_json)
+            return 0
+        if rank is not None and is_whole:
             blocks = client.logs(record.id, tail=tail, node=node, rank=rank)
             if as_json or follow or sys.stdout.isatty():
                 for text in codecs.iterdecode(blocks, "utf-8", "replace"):
@@ -44,7 +79,10 @@ def command(job: str, follow: bool, tail: int | None, rank: int, node: int, as_j
                     sys.stdout.buffer.write(block)
             return 0
         try:
-            print_log(client, record.id, tail=tail, node=node, rank=rank, write=write)
+            if rank is None:
+                follow_all(client, record.id, tail=tail, as_json=as_json)
+            else:
+                print_log(client, record.id, tail=tail, node=node, rank=rank, write=write)
         except KeyboardInterrupt:
             note(
                 f"\nstopped following; the job continues. Follow it again with: jumar logs -f {job}"

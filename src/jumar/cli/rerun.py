@@ -2,12 +2,13 @@
 
 import click
 
+from jumar.cli import completing
 from jumar.cli.connect import connected
 from jumar.cli.follow import follow_to_exit_code, tell_queued
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs)
 @click.option("--follow", "-F", is_flag=True, help="Print its log until it ends.")
 @click.option("--json", "as_json", is_flag=True, help="Print the new job as JSON.")
 def command(job: str, follow: bool, as_json: bool) -> int:

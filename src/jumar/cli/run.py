@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from jumar.cli import completing
 from jumar.cli.connect import Connected, connect
 from jumar.cli.follow import follow_to_exit_code, tell_queued
 from jumar.cli.output import note, print_json, say
@@ -25,6 +26,8 @@ _PASSED_ON = (
     "PYTHONPATH",
 )
 _NOT_IN_NAMES = re.compile(r"[^\w.\- ]+|\.\.+")
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_GIT_HOST = re.compile(r"[a-z]+://[^/]*|[^/:]+@[^/:]+:")
 _QUIET_BELOW = 8 << 20
 _FIELD = re.compile(r"^job: (\w+)(?:, item \d+)?", re.MULTILINE)
 _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
@@ -37,19 +40,41 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
     "-f", "--file", type=click.Path(path_type=Path), help="A job file; flags override it."
 )
 @click.option("--name", help="Name of the job.  [default: the script's name]")
-@click.option("--device", help="Kind and count per node: npu:2, gpu:1, sim:8, cpu.  [default: cpu]")
+@click.option(
+    "--device",
+    shell_complete=completing.devices,
+    help="Kind and count per node: npu:2, gpu:1, sim:8, cpu.  [default: cpu]",
+)
 @click.option("--nodes", type=int, help="Number of machines.")
 @click.option("--distributed", is_flag=True, help="Several processes, one per device.")
 @click.option(
     "--ranks", type=click.Choice(["node", "device"]), help="Start once per node or device."
 )
-@click.option("--code", metavar="DIR", help="Copy this folder, or git+URL@COMMIT, and run in it.")
+@click.option(
+    "--code", metavar="DIR", help="Copy this folder, or git+URL@COMMIT (or @BRANCH), and run in it."
+)
 @click.option("--workdir", help="Run in this folder itself.  [default: the current folder]")
+@click.option(
+    "--activate",
+    multiple=True,
+    metavar="NAME",
+    help='First activate a conda environment, a venv (its path), a script, or "module load ...".',
+)
 @click.option("--requirements", metavar="FILE", help="A requirements file inside the code.")
 @click.option("--env", multiple=True, metavar="K[=V]", help="Set a variable; K alone copies yours.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=URL", help="What the job reads.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=URL", help="What it writes.")
 @click.option("--ckpt", metavar="URL", help="Where checkpoints are kept between jobs.")
+@click.option(
+    "--after",
+    multiple=True,
+    metavar="JOB",
+    shell_complete=completing.jobs,
+    help="Start when this job or array has succeeded; any:JOB: when it has ended.",
+)
+@click.option(
+    "--array", metavar="INDICES", help="One job per index: 0-9, 1,4-8; 0-99%4: at most 4 at once."
+)
 @click.option("--priority", type=int, help="1 to 1000; your higher ones go first.  [default: 100]")
 @click.option("--time-limit", metavar="TIME", help="End it after this time: 90s, 30m, 1h30m, 2d.")
 @click.option("--grace", metavar="TIME", help="Time between SIGTERM and SIGKILL.  [default: 30s]")
@@ -93,8 +118,11 @@ def command(
       jumar run --device sim:2 --auto-port --follow -- python train_on_cuda.py
       jumar run -f job.yaml --priority 500 --follow
       jumar run --code . --input data_url=/data/digits --dry-run -- python train.py
+      jumar run --array 0-9%2 -- bash -c 'python train.py --seed $JUMAR_ARRAY_INDEX'
+      jumar run --activate torch2 --after digits -- python evaluate.py
     """
-    flags["endpoints"] = list(flags["endpoints"])
+    for name in ("endpoints", "activate", "after"):
+        flags[name] = list(flags[name])
     values = spec_values(words, os.environ, **flags)
     with _faults_in_flags(flags):
         server = connect(before_start=lambda: _check(values))
@@ -261,12 +289,17 @@ def _code(text: str) -> str | dict[str, str]:
             what = "is not a folder" if folder.exists() else "does not exist"
             raise BadInput(f"--code: {text} {what}", hint="give a folder, or git+URL@COMMIT")
         return str(folder)
-    url, at, commit = text.removeprefix("git+").rpartition("@")
-    if not at or "/" in commit:
+    address = text.removeprefix("git+")
+    # The user of ssh://git@HOST/REPO or git@HOST:REPO is no commit.
+    path = _GIT_HOST.match(address)
+    at = address.rfind("@", path.end() if path else 0)
+    if at < 0 or at + 1 == len(address):
         raise BadInput(
-            f"--code: {text} has no commit", hint="write it like git+https://HOST/REPO@COMMIT"
+            f"--code: {text} has no commit",
+            hint="write it like git+https://HOST/REPO@COMMIT, or @BRANCH",
         )
-    return {"git": url, "commit": commit}
+    url, wanted = address[:at], address[at + 1 :]
+    return {"git": url, "commit" if _COMMIT.fullmatch(wanted) else "ref": wanted}
 
 
 def _places(given: Iterable[str], field: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from jumar.cli import completing
 from jumar.cli.connect import connected
 from jumar.cli.output import (
     ago,
@@ -28,7 +29,7 @@ _FAILED = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.LOST})
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs)
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 def command(job: str, as_json: bool) -> None:
     """Show everything about one job.

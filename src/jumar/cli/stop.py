@@ -2,32 +2,48 @@
 
 import click
 
+from jumar.cli import completing
 from jumar.cli.connect import connected
+from jumar.cli.each import for_each
 from jumar.cli.output import note, print_json
+from jumar.spec.records import JobRecord
 from jumar.words import language
 from jumar.words.reasons import state_name, told
 
 
+def _named(word: str, stopped: JobRecord) -> str:
+    """The id of what somebody has named."""
+    if stopped.array_id is not None and word in (stopped.array_id, stopped.name):
+        return stopped.array_id
+    return stopped.id
+
+
 @click.command()
-@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=completing.jobs)
 @click.option("--why", help="A few words for whoever looks at the job; kept with it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the jobs as a JSON list.")
-def command(jobs: tuple[str, ...], why: str | None, as_json: bool) -> None:
+def command(jobs: tuple[str, ...], why: str | None, as_json: bool) -> int:
     """Stop jobs.
 
     A queued job leaves the queue; a running one gets SIGTERM, and SIGKILL after its grace period.
+    The id or the name of an array stops all its jobs. What cannot be stopped is named, the others are
+    stopped; the exit code is then 2.
 
     \b
     Example:
       jumar stop k7x2m9q4tb digits
     """
     with connected() as client:
-        # All are looked up before any is stopped: one wrong name changes nothing.
-        found = [client.get(job).id for job in jobs]
-        stopped = [client.stop(job, why=why) for job in dict.fromkeys(found)]
+
+        def stop(job: str) -> JobRecord:
+            stopped = client.stop(job, why=why)
+            if not as_json:
+                state = state_name(stopped.state, language())
+                shown = _named(job, stopped)
+                note(told(language(), "stands", name=stopped.name, id=shown, state=state))
+            return stopped
+
+        stopped, code = for_each(jobs, stop)
     if as_json:
-        print_json(stopped)
-    else:
-        for job in stopped:
-            state = state_name(job.state, language())
-            note(told(language(), "stands", name=job.name, id=job.id, state=state))
+        print_json(list({job.id: job for job in stopped}.values()))
+    return code

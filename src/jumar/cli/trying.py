@@ -100,7 +100,8 @@ def command(
         note(f"jumar: no report: {_why_no_report(tried.ended.code)}")
         if not port_first and _names_cuda(words):
             note(
-                "hint: the script is written for CUDA; jumar try --port ports a copy and runs that"
+                "hint: the script is written for CUDA; jumar try --port ports a copy and runs that,"
+                " jumar run --auto-port runs it unchanged"
             )
     if as_json:
         print_json(_summary(tried))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from jumar.client import config, events
 from jumar.client.connection import Call, Connection, Query, decode, place_of
@@ -255,6 +255,8 @@ class Client(PeopleCalls):
         given = values.get("code")
         if code is None and isinstance(given, str):
             code = Path(given).expanduser()
+        if code is None and isinstance(given, Mapping):
+            values["code"] = _with_commit(cast("Mapping[str, Any]", given))
         if code is None:
             return WithCodeSent(values)
         uploaded = self.upload(code, on_progress=on_progress)
@@ -357,6 +359,15 @@ class _Counted:
         if self._on_progress is not None:
             self._on_progress(self._package.file.tell(), self._package.size)
         return block
+
+
+def _with_commit(code: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Code from git with the commit that its branch or tag is now."""
+    if not (code.get("git") and code.get("ref")) or code.get("commit"):
+        return code
+    from jumar.client.git_refs import commit_of
+
+    return {"git": code["git"], "commit": commit_of(str(code["git"]), str(code["ref"]))}
 
 
 def _job_call(

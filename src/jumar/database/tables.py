@@ -86,11 +86,17 @@ jobs = Table(
     Column("attempt", Integer, nullable=False),
     # Results of an ended job that are only on its machine yet.
     Column("not_uploaded", Boolean, nullable=False, server_default=false()),
+    # The array that it is one job of, and which one.
+    Column("array_id", String(16)),
+    Column("array_index", Integer),
+    # Queued, and not in the line yet: other jobs come first.
+    Column("waits", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("user", "submit_key", name="uq_jobs_user_submit_key"),
     Index("ix_jobs_state_seq", "state", "seq"),
     Index("ix_jobs_user_seq", "user", "seq"),
     Index("ix_jobs_name_seq", "name", "seq"),
     Index("ix_jobs_user_state", "user", "state"),
+    Index("ix_jobs_array", "array_id"),
 )
 
 attempts = Table(

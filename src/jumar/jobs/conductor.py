@@ -17,7 +17,7 @@ from jumar.database.access import Database
 from jumar.database.complaints import Complaints
 from jumar.engine.base import Attempt, Engine, Observation
 from jumar.errors import JumarError
-from jumar.jobs import ledger
+from jumar.jobs import dependencies, ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.patience import Patience
 from jumar.jobs.results import Results
@@ -183,6 +183,7 @@ class Conductor:
         for job in active:
             self._urge(job, is_tick=only is None)
         self._observe([job for job in active if only is None or job.row.id in only])
+        self._look_at_held()
         self._start_what_may()
         if only is None:
             self._look_after_results()
@@ -219,6 +220,19 @@ class Conductor:
             self._complaints.over(f"the note that job {job_id} shall stop")
             with self._woken:
                 self._unwritten_stops.pop(job_id, None)
+
+    def _look_at_held(self) -> None:
+        """Jobs that wait for others: whoever is stopped here may be what the next one waits for."""
+        while due := self.roster.due():
+            now = time.time()
+            changes = [partial(dependencies.settle, job_id=job_id, now=now) for job_id in due]
+            outcomes = self._database.write_each(changes, then=self.roster.looked_at)
+            failed = [outcome for outcome in outcomes if not isinstance(outcome, JobRow)]
+            if failed:
+                # They stay due.
+                self._complaints.say("a look at jobs that wait for others", failed[0])
+                return
+            self._complaints.over("a look at jobs that wait for others")
 
     def _look_after_results(self) -> None:
         arrived = self._results.look()

@@ -4,6 +4,7 @@ or a name, which belongs to its user.
 One's own jobs come first. Those of others are found by their id; by its beginning, or by the name
 of their user, only for who may see all jobs."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,7 @@ def _filtered(query: Select[Any], wanted: PageQuery) -> Select[Any]:
 
 
 _SHORTEST_PREFIX = 3
+_ELEMENT = re.compile(r"(?P<array>[a-z][a-z0-9]{9})-(?P<index>\d{1,7})", re.ASCII)
 _MOST_OWNERS = 5
 
 
@@ -81,7 +83,9 @@ def resolve(
         if found is None:
             raise _no_job(f"{owner}/{job}")
         return found
-    found = _exactly(connection, job) or _of_user(connection, job, user)
+    found = (
+        _exactly(connection, job) or _in_array(connection, job) or _of_user(connection, job, user)
+    )
     if found is None and sees_all:
         found = _by_prefix(connection, job)
         if found is None:
@@ -89,6 +93,39 @@ def resolve(
     if found is None:
         raise _no_job(job)
     return found
+
+
+def target(connection: Connection, job: str, *, user: str, sees_all: bool) -> str:
+    """The id of the job or of the whole array that `user` calls `job`: the id or the name of an array
+    is the array, what names one job of it is that job."""
+    if _array_of(connection, jobs.c.array_id == job) is not None:
+        return job
+    found = resolve(connection, job, user=user, sees_all=sees_all)
+    if not _may_be_array(job, found):
+        return found
+    return _array_of(connection, jobs.c.id == found) or found
+
+
+def is_whole_array(job: str, found: JobSummary) -> bool:
+    """Whether `job`, by which `found` was found, means all jobs of its array."""
+    return found.array_id is not None and _may_be_array(job, found.id)
+
+
+def _may_be_array(job: str, found: str) -> bool:
+    return not found.startswith(job) and _ELEMENT.fullmatch(job) is None
+
+
+def _array_of(connection: Connection, which: ColumnElement[bool]) -> str | None:
+    return connection.execute(select(jobs.c.array_id).where(which).limit(1)).scalar()
+
+
+def _in_array(connection: Connection, job: str) -> str | None:
+    """The first job of an array, or the one that `ARRAY-3` names."""
+    found = _ELEMENT.fullmatch(job)
+    which = jobs.c.array_id == (found["array"] if found else job)
+    if found:
+        which &= jobs.c.array_index == int(found["index"])
+    return connection.execute(select(jobs.c.id).where(which).order_by(jobs.c.seq).limit(1)).scalar()
 
 
 def _exactly(connection: Connection, job: str) -> str | None:

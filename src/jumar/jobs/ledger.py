@@ -5,7 +5,7 @@ Changes take the connection of a running transaction; every change of state pass
 import json
 import secrets
 import string
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select, update
@@ -18,6 +18,7 @@ from jumar.jobs.lifecycle import check_step, job_after
 from jumar.jobs.rows import JobRow, Standing, attempt_record, because, cards_json, job_row
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
 from jumar.jobs.scheduling.use import Owner, PastUse, by_day
+from jumar.spec.array import JobArray
 from jumar.spec.causes import ENDED, Cause, Values
 from jumar.spec.devices import CardRef
 from jumar.spec.job import JobSpec
@@ -56,19 +57,23 @@ def insert_job(
     queue_limit: int | None = None,
     job_id: str | None = None,
     engine: str = "local",
+    place: "ArrayPlace | None" = None,
+    together: int = 1,
 ) -> tuple[JobRow, bool]:
     """Put a job in line. The same key from the same user is the same job: (row, whether new);
     KeyReused where it was another one.
 
     `queue_limit`: how many jobs of one user may wait; counted in the transaction that adds this one,
-    so that submits at the same time cannot get past it together. `job_id`: of a job that had its name
+    so that submits at the same time cannot get past it together. `together`: how many come with this one,
+    itself included. `job_id`: of a job that had its name
     before, and was lost."""
     if key is not None:
         known = connection.execute(_JOB_OF_KEY, {"user": user, "key": key}).first()
         if known is not None:
             return _same_job(job_row(known), spec, key), False
     if queue_limit is not None:
-        _check_queue(connection, user, queue_limit)
+        _check_queue(connection, user, queue_limit, together)
+    place = place or ArrayPlace()
     row = JobRow(
         seq=0,
         id=job_id or new_id(),
@@ -80,6 +85,9 @@ def insert_job(
         notes=notes,
         created_at=now,
         rank=rank,
+        array_id=place.array_id,
+        array_index=place.index,
+        waits=bool(spec.after) or not place.is_first,
     )
     values = {
         "id": row.id,
@@ -97,14 +105,47 @@ def insert_job(
         "rank": rank,
         "created_at": now,
         "attempt": row.attempt,
+        "array_id": row.array_id,
+        "array_index": row.array_index,
+        "waits": row.waits,
     }
     return replace(row, seq=connection.execute(_ADD_JOB, values).scalar_one()), True
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPlace:
+    """Where a job stands in its array; by default it is in none."""
+
+    array_id: str | None = None
+    index: int | None = None
+    is_first: bool = True
+    """Whether it is among those that may run before others have ended."""
+
+
+def insert_array(
+    connection: Connection, array: JobArray, spec: JobSpec, **given: Any
+) -> tuple[list[JobRow], bool]:
+    """Put a job for each index in line, all or none. The key is the first one's."""
+    array_id = new_id()
+    made: list[JobRow] = []
+    given = {**given, "together": len(array.indices)}
+    for number, index in enumerate(array.indices):
+        place = ArrayPlace(array_id, index, array.limit is None or number < array.limit)
+        own = spec.model_copy(update={"array": array.element(index)})
+        row, is_new = insert_job(connection, spec=own, place=place, **given)
+        if not is_new:
+            return [row], False
+        made.append(row)
+        given.update(key=None, queue_limit=None)
+    return made, True
 
 
 def _same_job(known: JobRow, spec: JobSpec, key: str) -> JobRow:
     """The job of this key, if it is the one that is submitted now: whoever gets another job than the one
     they asked for must hear of it."""
-    if known.spec.dump() != spec.dump():
+    # A name may mean another job by now: that the same number of them is named is enough.
+    again = spec.model_copy(update={"after": known.spec.after})
+    if known.spec.dump() != again.dump() or len(known.spec.after) != len(spec.after):
         raise KeyReused(
             f"the idempotency key {key!r} belongs to job {known.id}, which was submitted differently",
             hint="use a new key for a new job; send a retry unchanged",
@@ -112,9 +153,9 @@ def _same_job(known: JobRow, spec: JobSpec, key: str) -> JobRow:
     return known
 
 
-def _check_queue(connection: Connection, user: str, limit: int) -> None:
+def _check_queue(connection: Connection, user: str, limit: int, more: int) -> None:
     waiting = connection.execute(_WAITING_OF_USER, {"user": user}).scalar_one()
-    if waiting >= limit:
+    if waiting + more > limit:
         raise TooManyJobs(
             f"{user} has {waiting} jobs waiting, and one user may have {limit}",
             hint="wait until some have started, or stop some; an administrator raises JUMAR_QUEUE_LIMIT",
@@ -143,6 +184,18 @@ def active_jobs(connection: Connection) -> list[tuple[JobRow, AttemptRecord]]:
 
 def _rows(connection: Connection, which: ColumnElement[bool]) -> list[JobRow]:
     return [job_row(row) for row in connection.execute(select(jobs).where(which)).all()]
+
+
+def unfinished_of_array(connection: Connection, array_id: str) -> list[JobRow]:
+    """The jobs of an array that have not ended."""
+    open_states = [str(state) for state in JobState if not state.is_final]
+    return _rows(connection, (jobs.c.array_id == array_id) & jobs.c.state.in_(open_states))
+
+
+def stop_waiting(connection: Connection, row: JobRow, now: float, why: dict[str, Any]) -> JobRow:
+    """A job that was never in the line ends."""
+    _step(connection, row, JobState.STOPPED, finished_at=now, **why)
+    return find_job(connection, row.id)
 
 
 def results_arrived(connection: Connection, job_id: str) -> JobRow:
@@ -174,7 +227,7 @@ def start_attempt(
 ) -> JobRow | None:
     """Take a job out of the line for its next attempt; None if it no longer waits."""
     row = find_job(connection, job_id)
-    if row.state is not JobState.QUEUED:
+    if row.state is not JobState.QUEUED or row.is_held:
         return None
     number = row.attempt + 1
     _step(

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from jumar.database.access import Database
 from jumar.engine.files import JobFiles
-from jumar.errors import JobNotEnded, JumarError, NotUploaded
+from jumar.errors import Conflict, JobNotEnded, JumarError, NotUploaded
 from jumar.jobs import ledger
 from jumar.jobs.roster import Roster
 from jumar.jobs.rows import JobRow
@@ -43,17 +43,33 @@ class Removals:
         """Remove an ended job; Conflict while it is not over or has results that are only here."""
 
         def delete(connection: Connection) -> None:
-            _check_removable(ledger.find_job(connection, job_id))
+            self._check_removable(ledger.find_job(connection, job_id))
             ledger.delete_job(connection, job_id)
 
         with self._database.read() as connection:
-            _check_removable(ledger.find_job(connection, job_id))
+            self._check_removable(ledger.find_job(connection, job_id))
         self._files.set_aside(job_id)
         try:
             self._database.write(delete, then=lambda _: self._roster.forget())
         finally:
             self._settle(job_id)
         log.info("job %s is removed", job_id)
+
+    def _check_removable(self, row: JobRow) -> None:
+        if not row.state.is_final:
+            raise JobNotEnded(
+                f"job {row.id} is {row.state}: only jobs that have ended are removed",
+                hint=f"end it first: jumar stop {row.id}",
+            )
+        if self._roster.is_awaited(row.id, row.array_id):
+            raise Conflict(
+                f"other jobs wait for job {row.id}", hint="remove it when they have started"
+            )
+        if row.not_uploaded:
+            raise NotUploaded(
+                f"results of job {row.id} are not yet uploaded: its folder is all there is of them",
+                hint=f"send them first: jumar jobs upload {row.id}",
+            )
 
     def _settle(self, job_id: str) -> None:
         """The database says whether a folder that was set aside goes back or away."""
@@ -71,16 +87,3 @@ class Removals:
                 self._files.delete(job_id)
             except OSError as error:
                 log.warning("the files of job %s are left to the next start: %s", job_id, error)
-
-
-def _check_removable(row: JobRow) -> None:
-    if not row.state.is_final:
-        raise JobNotEnded(
-            f"job {row.id} is {row.state}: only jobs that have ended are removed",
-            hint=f"end it first: jumar stop {row.id}",
-        )
-    if row.not_uploaded:
-        raise NotUploaded(
-            f"results of job {row.id} are not yet uploaded: its folder is all there is of them",
-            hint=f"send them first: jumar jobs upload {row.id}",
-        )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt, Engine, HasCards
+from jumar.jobs.held import HeldJobs
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.cards import KindCards
 from jumar.jobs.scheduling.records import Pool, QueuedJob, RunningJob
@@ -92,6 +93,7 @@ class Roster:
         self._line = FairLine(self._can_ever_start)
         self._past = PastUse(_DEFAULT_HALF_LIFE_S)
         self._shares = Shares()
+        self._held = HeldJobs()
         self._active: dict[str, ActiveJob] = {}
         # A kind may be gone from the machine while a job of an earlier life still holds it.
         self._all = {kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()}
@@ -118,14 +120,17 @@ class Roster:
         with self._lock:
             self._version += 1
             matters = True
-            if row.state is JobState.QUEUED:
+            if row.state.is_final:
+                self._leave(row.id)
+                self._held.ended(row)
+            elif row.is_held:
+                self._held.hold(row)
+            elif row.state is JobState.QUEUED:
                 self._leave(row.id)
                 self._line.add(queued(row))
                 needs = device.count * row.spec.nodes
                 matters = not self._places or self._free[device.kind] >= needs
                 self._chances += matters
-            elif row.state.is_final:
-                self._leave(row.id)
             elif row.id in self._active:
                 known = self._active[row.id]
                 attempt = replace(known.attempt, handle=row.handle)
@@ -137,6 +142,7 @@ class Roster:
         """Know of no job."""
         with self._lock:
             self._line = FairLine(self._can_ever_start)
+            self._held = HeldJobs()
             self._active = {}
             self._free = Counter(self._all)
             self._version += 1
@@ -169,7 +175,9 @@ class Roster:
             self._free[row.spec.device.kind] -= len(attempt.cards)
 
     def _leave(self, job_id: str) -> None:
-        if job_id in self._line:
+        if job_id in self._held:
+            self._held.release(job_id)
+        elif job_id in self._line:
             self._line.remove(job_id)
             self._chances += 1
         elif job_id in self._active:
@@ -178,6 +186,23 @@ class Roster:
             self._free[kind] += cards
             self._past.add((kind, job.row.user), cards, job.since, time.time())
             self._chances += 1
+
+    def due(self) -> list[str]:
+        """Jobs that wait for others, where that may be over."""
+        with self._lock:
+            return self._held.due()
+
+    def looked_at(self, row: JobRow) -> None:
+        """Show what a look at a job that waits for others came to."""
+        with self._lock:
+            self._held.looked_at(row.id)
+        if not row.is_held:
+            self.reflect(row)
+
+    def is_awaited(self, job_id: str, array_id: str | None) -> bool:
+        """Whether some job waits for it, or for its array."""
+        with self._lock:
+            return self._held.is_awaited(job_id, array_id)
 
     def is_active(self, job_id: str) -> bool:
         """Whether the job holds cards."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Row
 
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
+from jumar.spec.array import JobArray
 from jumar.spec.causes import Cause, Values
 from jumar.spec.devices import LOCAL_NODE, CardRef
 from jumar.spec.job import JobSpec
@@ -41,6 +42,20 @@ class JobRow:
     attempt: int = 0
     not_uploaded: bool = False
     rank: int = USUAL_PRIORITY
+    array_id: str | None = None
+    array_index: int | None = None
+    waits: bool = False
+    """Queued, and not in the line yet: `jobs.dependencies` says when."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is kept out of the line now."""
+        return self.waits and self.state is JobState.QUEUED
+
+    @property
+    def array_limit(self) -> int | None:
+        """How many jobs of its array may run at once."""
+        return None if self.spec.array is None else JobArray.parse(self.spec.array).limit
 
     def summary(self) -> JobSummary:
         """The job as lists show it."""

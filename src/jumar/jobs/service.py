@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -15,12 +17,13 @@ from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import (
     BadInput,
     Conflict,
+    JobEnded,
     JobNotEnded,
     JumarError,
     StorageFull,
     SubmitRefused,
 )
-from jumar.jobs import finding, ledger
+from jumar.jobs import dependencies, finding, ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.finding import PageQuery
@@ -35,8 +38,9 @@ from jumar.jobs.scheduling.forecast import explain
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
 from jumar.jobs.scheduling.use import DAY_S
 from jumar.jobs.share import report
+from jumar.spec.array import JobArray
 from jumar.spec.causes import Cause
-from jumar.spec.job import ArchivedCode, JobSpec
+from jumar.spec.job import ArchivedCode, GitCode, JobSpec
 from jumar.spec.records import (
     AttemptRecord,
     CardUse,
@@ -150,6 +154,12 @@ class JobService:
                 f"code: the folder {spec.code!r} must be uploaded first",
                 hint="the jumar client does it; by API give code as archive or git, or a workdir",
             )
+        if isinstance(spec.code, GitCode) and spec.code.commit is None:
+            raise SubmitRefused(
+                f"code: the commit of {spec.code.ref!r} must be looked up first",
+                hint="the jumar client does it; by API give the commit: git ls-remote URL",
+            )
+        self._resolved(spec, user=user, sees_all=False)
         needs = spec.device.count * spec.nodes
         if self._user_limit is not None and needs > self._user_limit:
             raise SubmitRefused(
@@ -164,35 +174,46 @@ class JobService:
     def submit(
         self, spec: JobSpec, *, user: str, key: str | None = None, ranked: bool = False
     ) -> JobRecord:
-        """Put a job in line. The same key from the same user gives the same job again; KeyReused where
+        """Put a job, or all jobs of an array, in line; gives the first. The same key from the same user gives the same job again; KeyReused where
         the job is not the same.
 
         `ranked`: an administrator submits it, whose priority orders the whole line; else it orders
         the jobs of this user only."""
         notes = self.plan(spec, user=user).notes
+        spec = self._resolved(spec, user=user, sees_all=ranked)
         now = time.time()
 
-        def insert(connection: Connection) -> tuple[JobRow, bool]:
-            return ledger.insert_job(
-                connection,
-                user=user,
-                spec=spec,
-                notes=notes,
-                key=key,
-                now=now,
-                rank=spec.priority if ranked else USUAL_PRIORITY,
-                engine=self._engine.name,
-                queue_limit=self._queue_limit,
-            )
+        def insert(connection: Connection) -> tuple[list[JobRow], bool]:
+            given: dict[str, Any] = {
+                "user": user,
+                "notes": notes,
+                "key": key,
+                "now": now,
+                "rank": spec.priority if ranked else USUAL_PRIORITY,
+                "engine": self._engine.name,
+                "queue_limit": self._queue_limit,
+            }
+            if spec.array is not None:
+                array = JobArray.parse(spec.array)
+                return ledger.insert_array(connection, array, spec, **given)
+            row, is_new = ledger.insert_job(connection, spec=spec, **given)
+            return [row], is_new
 
-        row, is_new = self._database.write(insert, then=self._show_new)
+        rows, is_new = self._database.write(insert, then=self._show_new)
         # Nothing has happened to a new job yet: no need to look.
-        return self._record(row) if is_new else self.get(row.id)
+        return self._record(rows[0]) if is_new else self.get(rows[0].id)
 
-    def _show_new(self, inserted: tuple[JobRow, bool]) -> None:
-        row, is_new = inserted
+    def _resolved(self, spec: JobSpec, *, user: str, sees_all: bool) -> JobSpec:
+        if not spec.after:
+            return spec
+        with self._database.read() as connection:
+            return dependencies.resolved(connection, spec, user=user, sees_all=sees_all)
+
+    def _show_new(self, inserted: tuple[list[JobRow], bool]) -> None:
+        rows, is_new = inserted
         if is_new:
-            self._conductor.roster.reflect(row)
+            for row in rows:
+                self._conductor.roster.reflect(row)
 
     def rerun(
         self, job: str, *, user: str, key: str | None = None, ranked: bool = False
@@ -228,6 +249,17 @@ class JobService:
                 reason=cause_sentence(Cause.STOP_UNWRITTEN, told, "en"),
             )
         return self.get(job_id)
+
+    def stop_array(self, array_id: str, *, by: str | None = None, why: str | None = None) -> int:
+        """Stop every job of an array that has not ended; how many those are.
+
+        The last come first: none of them shall start in the place of another."""
+        with self._database.read() as connection:
+            rows = ledger.unfinished_of_array(connection, array_id)
+        for row in sorted(rows, key=lambda row: -row.seq):
+            with suppress(JobEnded):
+                self.stop(row.id, by=by, why=why)
+        return len(rows)
 
     def upload(self, job: str) -> JobRecord:
         """Begin to send the results that an ended job has left on its machine; twice is once."""
@@ -278,7 +310,9 @@ class JobService:
         with self._database.read() as connection:
             row = ledger.find_job(connection, job)
             attempts = ledger.attempts_of(connection, row.seq)
-        waiting = self._why_it_waits(row) if row.state is JobState.QUEUED else None
+            waiting = dependencies.explain(connection, row) if row.is_held else None
+        if waiting is None and row.state is JobState.QUEUED:
+            waiting = self._why_it_waits(row)
         return self._record(row, attempts=attempts, waiting=waiting)
 
     def page(

@@ -120,8 +120,21 @@ _NOT_FOUND = 127
 # What a rank writes when another one is gone: true, but not the cause.
 _SIGNS = ("EI0006", "Connection closed by peer", "Connection reset by peer", "Broken pipe")
 _FULL = "No space left on device"
+# What torch says to a script that is written for CUDA where there is none.
+_NO_CUDA = (
+    "Torch not compiled with CUDA enabled",
+    "Found no NVIDIA driver on your system",
+    "No CUDA GPUs are available",
+    "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False",
+    "No CUDA-capable device is detected",
+    "no CUDA-capable device is detected",
+    "Distributed package doesn't have NCCL",
+    "ProcessGroupNCCL is only supported with GPUs",
+)
 _EXPLAINED = {
     "disk-full": ": no space left on the disk",
+    "no-cuda": ": the script needs CUDA, which this job does not have; run it on NPUs with --auto-port,"
+    " or port it with: jumar port",
     "missing-command": ": a program that it calls was not found or cannot be run",
 }
 _STOPS = {
@@ -263,11 +276,20 @@ def launcher_killed(whom: str, node: int, nodes: int, address: str) -> Verdict:
 
 
 def failure_of(
-    node: int, exit_: Exit, log: LogTail, *, name: Optional[str], disk_full: bool
+    node: int,
+    exit_: Exit,
+    log: LogTail,
+    *,
+    name: Optional[str],
+    disk_full: bool,
+    has_cuda: bool = False,
 ) -> Verdict:
-    """A rank that failed by itself; `name` stands for its number."""
+    """A rank that failed by itself; `name` stands for its number. `has_cuda`: whether it should have
+    found CUDA."""
     tail = log.read()
     cause = _cause(exit_, tail, disk_full)
+    if cause == "exit-code" and not has_cuda and any(words in tail for words in _NO_CUDA):
+        cause = "no-cuda"
     signalled = None if exit_.signal is None else signal_name(exit_.signal)
     values: Dict[str, Union[str, int]] = {} if name else {"rank": exit_.rank}
     if signalled is not None:

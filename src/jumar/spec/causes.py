@@ -20,6 +20,7 @@ class Cause(StrEnum):
     SIGNAL = "signal"
     OUT_OF_MEMORY = "out-of-memory"
     RUN_AGAIN = "run-again"
+    NO_CUDA = "no-cuda"
     DISK_FULL = "disk-full"
     # The command could not be started.
     MISSING_COMMAND = "missing-command"
@@ -40,6 +41,8 @@ class Cause(StrEnum):
     REQUIREMENTS = "requirements"
     REQUIREMENTS_FILE = "requirements-file"
     NO_PYTHON = "no-python"
+    ACTIVATE = "activate"
+    ACTIVATE_UNKNOWN = "activate-unknown"
     PYTHON_BROKEN = "python-broken"
     INPUTS = "inputs"
     JOB_DIRECTORY = "job-directory"
@@ -50,6 +53,8 @@ class Cause(StrEnum):
     STOPPED_WAITING = "stopped-waiting"
     STOPPED_BY_SIGNAL = "stopped-by-signal"
     STOP_UNWRITTEN = "stop-unwritten"
+    AFTER_FAILED = "after-failed"
+    AFTER_GONE = "after-gone"
     PREEMPTED = "preempted"
     # It was lost.
     SUPERVISOR_KILLED = "supervisor-killed"
@@ -85,6 +90,7 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.SIGNAL: (("signal",),),
     Cause.OUT_OF_MEMORY: ((), ("step",)),
     Cause.RUN_AGAIN: (("code",),),
+    Cause.NO_CUDA: (("code",),),
     Cause.DISK_FULL: ((), ("code",), ("signal",)),
     # A shell's 126 or 127, or the command itself.
     Cause.MISSING_COMMAND: (("code",), ("command",)),
@@ -104,6 +110,8 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.REQUIREMENTS: _OF_A_STEP,
     Cause.REQUIREMENTS_FILE: (("file",),),
     Cause.NO_PYTHON: ((),),
+    Cause.ACTIVATE: _OF_A_STEP,
+    Cause.ACTIVATE_UNKNOWN: (("name",),),
     Cause.PYTHON_BROKEN: (("command", "error"),),
     Cause.INPUTS: (("error",),),
     Cause.JOB_DIRECTORY: (("error",),),
@@ -114,6 +122,8 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.STOPPED_WAITING: ((), ("by",), ("why",), ("by", "why")),
     Cause.STOPPED_BY_SIGNAL: ((),),
     Cause.STOP_UNWRITTEN: (("error",),),
+    Cause.AFTER_FAILED: (("job",),),
+    Cause.AFTER_GONE: (("job",),),
     Cause.PREEMPTED: ((),),
     Cause.SUPERVISOR_KILLED: ((),),
     Cause.KEEPER_KILLED: ((),),
@@ -152,6 +162,10 @@ class Wait(StrEnum):
     PUT_LAST = "put-last"
     USED_LESS = "used-less"
     FAIR_TURNS = "fair-turns"
+    AFTER = "after"
+    AFTER_ANY = "after-any"
+    AFTER_MORE = "after-more"
+    ARRAY_LIMIT = "array-limit"
 
 
 WAIT_FORMS: Mapping[Wait, tuple[Form, ...]] = {
@@ -177,6 +191,11 @@ WAIT_FORMS: Mapping[Wait, tuple[Form, ...]] = {
     # How many users and groups came later and are ahead; their names are in the record.
     Wait.USED_LESS: (("ahead",),),
     Wait.FAIR_TURNS: (("ahead",),),
+    # `job`: a job or an array.
+    Wait.AFTER: (("job",),),
+    Wait.AFTER_ANY: (("job",),),
+    Wait.AFTER_MORE: (("jobs",),),
+    Wait.ARRAY_LIMIT: (("limit",),),
 }
 
 

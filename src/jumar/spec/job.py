@@ -1,7 +1,7 @@
 """`JobSpec`: what to run, on what, with what. One model for YAML, flags, the API and the form."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -15,8 +15,10 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 
+from jumar.spec.array import JobArray
 from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
 from jumar.spec.duration import format_duration, parse_duration
 from jumar.spec.urls import SCHEMES, is_remote
@@ -41,6 +43,14 @@ _PLAIN_PLACE = rf"^(({'|'.join(SCHEMES)})://|(?!.*://).)"
 _INNER_PATH = r"^(?!/)(?!(.*/)?\.\.(/|$))."
 _NAMES = {"pattern": f"^{_VARIABLE.pattern}$"}
 
+_PLAIN_ARRAY = r"^\d{1,7}(-\d{1,7}(:\d{1,7})?)?(,\d{1,7}(-\d{1,7}(:\d{1,7})?)?)*(%[1-9]\d{0,3})?$"
+_ONE_LINE = r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$"
+
+# As git names branches and tags, as far as a name cannot be taken for an option or a pattern.
+_REF = r"^(?!-)(?!.*\.\.)[^\x00-\x20~^:?*\[\\\x7f]+$"
+
+AfterJob = Annotated[str, Field(min_length=1, max_length=160, pattern=_ONE_LINE)]
+Activation = Annotated[str, Field(max_length=4096, pattern=_ONE_LINE)]
 Endpoint = Literal["ssh", "jupyter", "tensorboard"]
 
 
@@ -114,10 +124,13 @@ class _Strict(BaseModel):
 
 
 class GitCode(_Strict):
-    """Code from a git repository at one commit."""
+    """Code from a git repository at one commit; the client makes a commit of a branch or tag."""
 
     git: Annotated[str, _described(pattern=rf"^({'|'.join(_GIT_SCHEMES)})")]
-    commit: Annotated[str, _described(pattern=f"^{_COMMIT.pattern}$")]
+    commit: Annotated[str, _described(pattern=f"^{_COMMIT.pattern}$")] | None = None
+    ref: Annotated[str, Field(max_length=256), _described(pattern=_REF)] | None = Field(
+        default=None, description="a branch or a tag instead of a commit"
+    )
 
     @field_validator("git")
     @classmethod
@@ -129,12 +142,23 @@ class GitCode(_Strict):
 
     @field_validator("commit")
     @classmethod
-    def _full_commit(cls, value: str) -> str:
-        if not _COMMIT.fullmatch(value):
-            raise ValueError(
-                f"{value!r} is not a commit; branches move, so give the full 40-digit commit"
-            )
+    def _full_commit(cls, value: str | None) -> str | None:
+        if value is not None and not _COMMIT.fullmatch(value):
+            raise ValueError(f"{value!r} is not a commit; a branch or a tag is a ref: ref: {value}")
         return value
+
+    @field_validator("ref")
+    @classmethod
+    def _plain_ref(cls, value: str | None) -> str | None:
+        if value is not None and not re.match(_REF, value):
+            raise ValueError(f"{value!r} is not the name of a branch or a tag")
+        return value
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.commit is None) == (self.ref is None):
+            raise ValueError("a git address needs a commit or a ref, and not both")
+        return self
 
 
 class ArchivedCode(_Strict):
@@ -160,7 +184,7 @@ Code = Annotated[
     Discriminator(
         _form_of_code,
         custom_error_type="code",
-        custom_error_message="must be a folder, or {git: URL, commit: HASH}",
+        custom_error_message="must be a folder, {git: URL, commit: HASH} or {git: URL, ref: BRANCH}",
     ),
     Field(description="a folder, a git repository at a commit, or an uploaded archive"),
 ]
@@ -223,6 +247,22 @@ class JobSpec(_Strict):
     environment: Annotated[dict[str, Text], _described(propertyNames=_NAMES)] = Field(
         default_factory=dict
     )
+    activate: Annotated[list[Activation], Field(max_length=32)] | Activation | None = Field(
+        default=None,
+        description="what to activate first: a conda environment by name or path, the path of a "
+        "virtual environment, a script to source, or `module load` lines",
+        examples=["mindspore", ["module load cann/8.0", "/opt/envs/torch"]],
+    )
+    after: Annotated[list[AfterJob], Field(max_length=64)] = Field(
+        default_factory=list[str],
+        description="start only when these jobs or arrays have succeeded; any:JOB: when it has ended",
+    )
+    array: Annotated[str, Field(max_length=1024), _described(pattern=_PLAIN_ARRAY)] | None = Field(
+        default=None,
+        description="many jobs of one kind, each with its index in JUMAR_ARRAY_INDEX; %N: at most "
+        "N at once",
+        examples=["0-9", "1,4-8", "0-99%4"],
+    )
     endpoints: list[Endpoint] = Field(default_factory=list[Endpoint])
     retries: Annotated[int, Field(ge=0, le=100)] = 0
 
@@ -277,6 +317,13 @@ class JobSpec(_Strict):
             raise ValueError(f"{value!r} is not a path inside the code folder")
         return value
 
+    @field_validator("array")
+    @classmethod
+    def _some_indices(cls, value: str | None) -> str | None:
+        if value is not None:
+            JobArray.parse(value)
+        return value
+
     @field_validator("environment")
     @classmethod
     def _settable_variables(cls, value: dict[str, str]) -> dict[str, str]:
@@ -319,6 +366,12 @@ class JobSpec(_Strict):
         if both:
             raise ValueError(f"{min(both)!r} is both an input and an output")
         return value
+
+    @property
+    def activations(self) -> list[str]:
+        """What to activate, line by line."""
+        given = self.activate or []
+        return [given] if isinstance(given, str) else given
 
     @property
     def stages_data(self) -> bool:

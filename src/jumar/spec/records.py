@@ -47,8 +47,8 @@ class Waiting:
     text: str
     """All of it in English."""
     cause: str = "cards"
-    """cards (too few are free), kept (for the head of the line), limit (of its user), never, or
-    starts (it is about to)."""
+    """cards (too few are free), kept (for the head of the line), limit (of its user), never, after
+    (other jobs have to end first; it is not in the line yet) or starts (it is about to)."""
     parts: tuple[WaitPart, ...] = ()
     """What `text` says, for those who say it in other words."""
     place_in_line: int
@@ -178,6 +178,9 @@ class JobSummary:
     """How many attempts there were; 0 while none was started."""
     not_uploaded: bool = False
     """Whether it has ended and results of it are only on its machine yet."""
+    array_id: str | None = None
+    """The array that it is one job of; `array_index` says which."""
+    array_index: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -233,7 +233,7 @@ def _simple_words(command: list[str] | str) -> list[str]:
 def _brings_packages(spec: JobSpec, files: _Files) -> bool:
     boot = boot_file(spec.command)
     beside = boot is not None and files.has(os.path.join(os.path.dirname(boot), FILE_NAME))
-    return spec.requirements is not None or beside
+    return spec.requirements is not None or bool(spec.activate) or beside
 
 
 def _check_program(name: str, environment: dict[str, str], files: _Files) -> None:

@@ -17,6 +17,7 @@ from jumar.launch.jobdir.news import reserve_result
 from jumar.launch.jobdir.safefile import write_json
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
+from jumar.spec.array import JobArray
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
 from jumar.spec.records import StagingRecord
 from jumar.spec.urls import is_remote
@@ -105,6 +106,8 @@ def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "outputs": output_paths(spec, attempt.directory),
         "ckpt": ckpt_path(spec, attempt.directory),
         "requirements": spec.requirements,
+        "activate": spec.activations,
+        "array_index": None if spec.array is None else JobArray.parse(spec.array).indices[0],
         "endpoints": spec.endpoints,
         "time_limit_s": spec.time_limit,
         "grace_s": spec.grace,
@@ -131,7 +134,7 @@ def _request(attempt: Attempt, notify: Path, facts: Sequence[CardFacts]) -> dict
 def _git(spec: JobSpec) -> dict[str, str] | None:
     if not isinstance(spec.code, GitCode):
         return None
-    return {"url": spec.code.git, "commit": spec.code.commit}
+    return {"url": spec.code.git, "commit": spec.code.commit or ""}
 
 
 def code_kind(spec: JobSpec) -> str:

@@ -1,25 +1,35 @@
 """Python runs this at startup while the folder is on PYTHONPATH, before a script's first line.
 
-JUMAR_AUTO_PORT makes cuda mean npu, JUMAR_PROOF records losses and parameters. Both wait for the
-import of torch; a process that never imports it is not changed. A sitecustomize further down the path
-still runs."""
+JUMAR_PRIVATE_PYTHON keeps what a job installs in the job. JUMAR_AUTO_PORT makes cuda mean npu,
+JUMAR_PROOF records losses and parameters; these two wait for the import of torch, and a process that
+never imports it is not changed. A sitecustomize further down the path still runs."""
 
-import importlib.machinery
-import importlib.util
 import os
 import sys
 
 
 def _next_sitecustomize() -> None:
+    forms = ("sitecustomize.py", "sitecustomize")
+    having = [e for e in sys.path if any(os.path.exists(os.path.join(e, f)) for f in forms)]
+    if len(having) < 2:
+        # Mostly this is the only one, and what finds another takes longer to import than Python to start.
+        return
     here = os.path.dirname(os.path.realpath(__file__))
     entries = [os.path.realpath(entry or ".") for entry in sys.path]
     behind = sys.path[entries.index(here) + 1 :] if here in entries else []
+    import importlib.machinery
+    import importlib.util
+
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
     if spec is not None and spec.loader is not None:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
 def _start() -> None:
+    if "JUMAR_PRIVATE_PYTHON" in os.environ:
+        from jumar_start import private_packages
+
+        private_packages.install(os.environ["JUMAR_PRIVATE_PYTHON"])
     if "JUMAR_PROOF" in os.environ:
         from jumar_start import proof
 

@@ -47,6 +47,10 @@ class Job(NamedTuple):
     auto_port: bool = False
     """Whether cuda is read as npu."""
     nodes: int = 1
+    activate: Tuple[str, ...] = ()
+    """What to activate before anything of the job runs, line by line."""
+    array_index: Optional[int] = None
+    """Which one of its array."""
 
 
 class Staging(NamedTuple):
@@ -140,6 +144,8 @@ def read_job(directory: JobDir) -> Job:
             ckpt=value.get("ckpt"),
             auto_port=bool(value.get("auto_port")),
             nodes=int(value.get("nodes") or 1),
+            activate=tuple(value.get("activate") or ()),
+            array_index=value.get("array_index"),
         )
 
     job = _built(directory.job, build)

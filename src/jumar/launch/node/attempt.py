@@ -13,7 +13,7 @@ from jumar.launch.jobdir.news import Ending, Journal, reserve_result
 from jumar.launch.jobdir.safefile import create_json, write_json
 from jumar.launch.node.run import NodeRun
 from jumar.launch.nodes.team import Hello, Meeting, group_of, host_address
-from jumar.launch.prepare import code, platform_files, requirements, staging
+from jumar.launch.prepare import activate, code, platform_files, requirements, staging
 from jumar.launch.prepare.platform_files import JobTable, Part
 from jumar.launch.prepare.steps import Steps
 from jumar.launch.processes.control import Control, Stop
@@ -90,15 +90,22 @@ class Given(NamedTuple):
         """What names the attempt in the environment of each of its processes."""
         return {"JUMAR_JOB_ID": self.job.job_id, "JUMAR_ATTEMPT": str(self.directory.number)}
 
-    def environment(self, python: Optional[Dict[str, str]] = None) -> Environment:
-        """The variables of all ranks; `python` are those that its requirements ask for."""
+    def environment(
+        self,
+        activated: Optional[Dict[str, str]] = None,
+        python: Optional[Dict[str, str]] = None,
+    ) -> Environment:
+        """The variables of all ranks; `activated`: what the first two layers have become, `python`:
+        those that its requirements ask for."""
         directory, job = self.directory, self.job
         return Environment.of(
             inherited(),
             job.device_kind,
             own=job.environment,
+            activated=activated,
             python=python,
             is_auto_ported=job.auto_port,
+            private=directory.path("python"),
             store_file=directory.store_file,
             platform=self._platform_variables(),
         )
@@ -159,6 +166,8 @@ class Given(NamedTuple):
             "JUMAR_STOP_FILE": directory.stop,
             "JUMAR_POD_ENV": directory.pod_env,
         }
+        if job.array_index is not None:
+            made["JUMAR_ARRAY_INDEX"] = str(job.array_index)
         if job.device_kind == "sim" and "JUMAR_SIM_REPORT" not in job.environment:
             made["JUMAR_SIM_REPORT"] = directory.trial
         return made
@@ -178,6 +187,7 @@ class Attempt(NodeRun):
         self._directory, self._job, self._request = given
         self.idle_limit_s = given.request.idle_limit_s
         self._journal = journal
+        self._activated: Optional[Dict[str, str]] = None
         self._python: Optional[Dict[str, str]] = None
         log = given.directory.setup_log(given.directory.node)
         self._steps = Steps(control, tree, log, given.job.grace_s)
@@ -230,7 +240,7 @@ class Attempt(NodeRun):
         variables = {**inherited(), **job.environment, **self._given.marks()}
         folder = code.bring_code(directory, job, request, self._steps, variables)
         # Where nodes have an environment cache in common, the others find it there.
-        self._python = self._install(folder, variables)
+        self._python = self._install(folder, self._activate(folder, variables))
         if request.staging is not None:
             self._journal.add("inputs")
             staging.bring(request.staging, directory, self._steps, self._given.marks())
@@ -242,8 +252,8 @@ class Attempt(NodeRun):
         folder = code.folder_of(directory, job)
         if self._python is None:
             variables = {**inherited(), **job.environment, **self._given.marks()}
-            self._python = self._install(folder, variables)
-        environment = self._given.environment(self._python)
+            self._python = self._install(folder, self._activate(folder, variables))
+        environment = self._given.environment(self._activated, self._python)
         addresses = self._given.addresses(environment.common)
         address = addresses[directory.node]
         table = platform_files.table_of(
@@ -254,6 +264,15 @@ class Attempt(NodeRun):
         view = platform_files.provide_paths(directory, job, home, folder, troubles)
         self._warn(troubles)
         return self._given.plan(folder, environment, table, view)
+
+    def _activate(self, folder: str, variables: Dict[str, str]) -> Dict[str, str]:
+        """The variables once what the job wants is active, on this node."""
+        if not self._job.activate:
+            return variables
+        self._journal.add("activate", words=", ".join(self._job.activate))
+        activated = activate.variables_after(self._job.activate, variables, folder, self._steps)
+        self._activated = activated
+        return activated
 
     def _install(self, folder: str, environment: Dict[str, str]) -> Dict[str, str]:
         """The variables of the Python that has what the job's requirements ask for."""
@@ -289,6 +308,10 @@ class Attempt(NodeRun):
     def name_of_ranks(self) -> Optional[str]:
         """One alone has no number for people."""
         return "the command" if self._job.nodes * len(self.tails) == 1 else None
+
+    def has_cuda(self) -> bool:
+        """On GPUs, and where it stands for NPUs."""
+        return self._job.device_kind == "gpu" or self._job.auto_port
 
     def is_disk_full(self) -> bool:
         """Their own message may have found no room."""

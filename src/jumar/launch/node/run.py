@@ -61,6 +61,10 @@ class NodeRun(Listener):
         """What stands for a rank's number where that says nothing."""
         return None
 
+    def has_cuda(self) -> bool:
+        """Whether the ranks should find CUDA, or something that stands for it."""
+        return True
+
     def is_disk_full(self) -> bool:
         """Whether the ranks may have failed for want of room."""
         return False
@@ -158,6 +162,7 @@ class NodeRun(Listener):
                     self.tails[exit_.rank],
                     name=self.name_of_ranks(),
                     disk_full=self.is_disk_full(),
+                    has_cuda=self.has_cuda(),
                 )
             )
         elif self._done_at is None and not exit_.asked:

@@ -11,6 +11,7 @@ from jumar.launch.verdict import LogTail, SetupFailed, describe, signal_name
 
 _FAILED = {
     "code": "the code could not be fetched",
+    "activate": "the environment could not be activated",
     "requirements": "the requirements could not be installed",
 }
 

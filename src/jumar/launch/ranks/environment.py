@@ -2,10 +2,10 @@
 
 1. inherited: the shell's on a command line; for a job the launcher's own, without what belongs to the
    platform and without what looks like a secret, since those of the server are not the job's
-2. the job's own `environment`
+2. the job's own `environment`; what it activates changes both
 3. the Python of its requirements
 4. the devices: what CANN and HCCL want, or the simulated plug-in
-5. the platform: run-time porting, moxing, and the JUMAR_ variables of the job
+5. the platform: run-time porting, the job's own packages, moxing, and the JUMAR_ variables of the job
 6. the rank: its cards, and what its framework reads"""
 
 import os
@@ -40,13 +40,16 @@ class Environment(NamedTuple):
         kind: str,
         *,
         own: Optional[Mapping[str, str]] = None,
+        activated: Optional[Mapping[str, str]] = None,
         python: Optional[Mapping[str, str]] = None,
         is_auto_ported: bool = False,
+        private: Optional[str] = None,
         store_file: Optional[str] = None,
         platform: Optional[Mapping[str, str]] = None,
     ) -> "Environment":
-        """Layers 1 to 5."""
-        common = {"PYTHONUNBUFFERED": "1", **inherited, **(own or {}), **(python or {})}
+        """Layers 1 to 5. `activated`: what the first two have become by activating something. `private`: the folder for what is installed while the job runs."""
+        base = {**inherited, **(own or {})} if activated is None else activated
+        common = {"PYTHONUNBUFFERED": "1", **base, **(python or {})}
         if kind == "npu":
             # Late: everything about the vendor's world, only where there are NPUs to use.
             from jumar.launch.ascend.apply import cann_variables, hccl_variables
@@ -57,6 +60,8 @@ class Environment(NamedTuple):
             common.update(simulation_path(common))
         if is_auto_ported:
             common.update(_auto_port(common))
+        if private is not None:
+            common.update(_private_packages(common, private))
         if store_file is not None:
             common.update(_moxing_path(common, store_file))
         common.update(platform or {})
@@ -150,8 +155,26 @@ def _auto_port(environ: Mapping[str, str]) -> Dict[str, str]:
     Where the launcher travels alone newer plug-ins still do it themselves."""
     if not os.path.isdir(_START_PATH):
         return {"TORCH_TRANSFER_TO_NPU": "1"}
-    entries = [_START_PATH, *_python_path(environ)]
-    return {"PYTHONPATH": os.pathsep.join(entries), "JUMAR_AUTO_PORT": "1"}
+    return {"PYTHONPATH": _start_path(environ), "JUMAR_AUTO_PORT": "1"}
+
+
+def _private_packages(environ: Mapping[str, str], folder: str) -> Dict[str, str]:
+    """What keeps packages that the job installs out of the Python that others use, and their programs
+    on its PATH. Where the launcher travels alone nothing can."""
+    if not os.path.isdir(_START_PATH):
+        return {}
+    programs = os.path.join(folder, "bin")
+    return {
+        "PYTHONPATH": _start_path(environ),
+        "PATH": os.pathsep.join([programs, environ.get("PATH", os.defpath)]),
+        "JUMAR_PRIVATE_PYTHON": folder,
+    }
+
+
+def _start_path(environ: Mapping[str, str]) -> str:
+    """PYTHONPATH with the folder whose `sitecustomize` acts before a script's first line."""
+    others = [entry for entry in _python_path(environ) if entry != _START_PATH]
+    return os.pathsep.join([_START_PATH, *others])
 
 
 def _moxing_path(environ: Mapping[str, str], store_file: str) -> Dict[str, str]:

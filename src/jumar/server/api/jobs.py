@@ -6,6 +6,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from jumar.jobs.finding import is_whole_array
 from jumar.server.edge.auth import Member, OpenedJob
 from jumar.server.edge.exchange import answer, read_spec
 from jumar.server.edge.site import SiteOf
@@ -89,12 +90,18 @@ async def show(opened: OpenedJob, site: SiteOf) -> Response:
 
 @router.post("/jobs/{job}/stop", response_model=JobRecord, summary="Stop a job")
 async def stop(
+    job: str,
     opened: OpenedJob,
     site: SiteOf,
     user: Member,
     why: Annotated[str | None, Query(max_length=200, description="kept with the job")] = None,
 ) -> Response:
-    """Ask a job to end. Asking twice is once; a job that has ended is a conflict."""
+    """Ask a job to end. Asking twice is once; a job that has ended is a conflict.
+
+    The id or the name of an array stops all its jobs that have not ended."""
+    if opened.array_id is not None and is_whole_array(job, opened):
+        await run_in_threadpool(site.service.stop_array, opened.array_id, by=user.name, why=why)
+        return answer(await run_in_threadpool(site.service.get, opened.id))
     stopped = await run_in_threadpool(site.service.stop, opened.id, by=user.name, why=why)
     return answer(stopped)
 

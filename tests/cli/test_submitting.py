@@ -1,0 +1,105 @@
+"""Several jobs in one command, arrays, branches, all ranks, names behind TAB, mistyped words."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.rows.conftest import commit_all
+
+from jumar.client.git_refs import commit_of
+from jumar.errors import BadInput
+
+Jumar = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_stop_does_what_it_can_and_names_the_rest(jumar: Jumar) -> None:
+    jobs = [jumar("run", "--name", "halts", "--", "sleep", "600").stdout.strip() for _ in range(2)]
+    told = jumar("stop", jobs[0], "no-such-job", jobs[1], rc=2)
+    assert "error: no job 'no-such-job'" in told.stderr
+    for job in jobs:
+        assert f"halts ({job}) is sto" in told.stderr
+    over = json.loads(jumar("run", "-F", "--json", "--", "true").stdout)["id"]
+    again = jumar("stop", over, "--json", rc=2)
+    assert (json.loads(again.stdout), "has already ended" in again.stderr) == ([], True)
+
+
+def test_an_array_has_one_name_one_line_and_one_end(jumar: Jumar) -> None:
+    command = ("--", "bash", "-c", "echo index $JUMAR_ARRAY_INDEX; sleep 600")
+    array = jumar("run", "--array", "3-5%1", "--name", "grid", *command).stdout.strip()
+    after = jumar("run", "--after", "grid", "--name", "after-grid", "--", "true").stdout.strip()
+    folded = [line.split()[:2] for line in jumar("jobs").stdout.splitlines()]
+    assert [array, "grid[4-5]"] in folded
+    assert f"waits for {array} to succeed" in jumar("show", after).stdout
+    jobs = json.loads(jumar("jobs", "--json").stdout)
+    ids = {job["array_index"]: job["id"] for job in jobs if job["array_id"] == array}
+    assert json.loads(jumar("show", f"{array}-5", "--json").stdout)["id"] == ids[5]
+    assert f"grid ({array}) is" in jumar("stop", array).stderr
+    jumar("logs", "-f", f"{array}-3")
+    ended = json.loads(jumar("show", after, "--json").stdout)
+    assert (ended["state"], ended["cause"]) == ("stopped", "after-failed")
+    assert ended["values"] == {"job": array}
+
+
+def test_all_ranks_in_one_log(jumar: Jumar) -> None:
+    words = ("--device", "sim:2", "--ranks", "device", "--name", "ranks", "--")
+    jumar("run", *words, "bash", "-c", "echo I am $RANK; printf half")
+    told = jumar("logs", "-f", "ranks", "--rank", "all").stdout.splitlines()
+    expected = [f"[rank {rank}] {line}" for rank in (0, 1) for line in (f"I am {rank}", "half")]
+    assert sorted(told) == sorted(expected)
+    assert jumar("logs", "ranks", "--rank", "all", "-n", "1").stdout.splitlines() == expected[1::2]
+    lines = jumar("logs", "ranks", "--rank", "all", "--json").stdout.splitlines()
+    assert json.loads(lines[0]) == {"node": 0, "rank": 0, "text": "I am 0"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_completes_jobs_and_devices(jumar: Jumar, shell: str) -> None:
+    jumar("run", "--name", "completes-me", "-F", "--", "true")
+
+    def offered(*words: str) -> str:
+        typed = words[-1]
+        at = typed if shell == "fish" else str(len(words) - 1)
+        return jumar(
+            _JUMAR_COMPLETE=f"{shell}_complete", COMP_WORDS=" ".join(words), COMP_CWORD=at
+        ).stdout
+
+    assert "completes-me" in offered("jumar", "stop", "comp")
+    assert "sim:2" in offered("jumar", "run", "--device", "si")
+    assert "sim" not in offered("jumar", "run", "--device", "np")
+
+
+@pytest.mark.parametrize(
+    ("words", "guess"),
+    [(("stpo",), "jumar stop"), (("data", "psuh"), "push"), (("run", "--devcie"), "--device")],
+)
+def test_a_mistyped_word_is_guessed(jumar: Jumar, words: tuple[str, ...], guess: str) -> None:
+    assert guess in jumar(*words, rc=2).stderr
+
+
+def test_a_branch_or_tag_is_the_commit_that_it_was(jumar: Jumar, tmp_path: Path) -> None:
+    repository = tmp_path / "repo"
+    repository.mkdir()
+    (repository / "train.py").write_text("print('first')\n")
+    commit = commit_all(repository).rpartition("@")[2]
+    git = ["git", "-C", str(repository), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for words in (["branch", "feature/x"], ["tag", "-a", "v1", "-m", "one"], ["tag", "both"]):
+        subprocess.run([*git, *words], check=True, timeout=60)
+    url = f"file://{repository}"
+    made = jumar("run", "--code", f"git+{url}@feature/x", "--json", "--", "python", "train.py")
+    assert json.loads(made.stdout)["spec"]["code"] == {"git": url, "commit": commit, "ref": None}
+    (tmp_path / "job.yaml").write_text(
+        f"name: tagged\ncommand: [python, train.py]\ncode: {{git: '{url}', ref: v1}}\n"
+    )
+    assert jumar("run", "-f", "job.yaml", "-F").stdout == "first\n"
+    (repository / "train.py").write_text("print('second')\n")
+    subprocess.run([*git, "commit", "-qam", "more"], check=True, timeout=60)
+    subprocess.run([*git, "branch", "both"], check=True, timeout=60)
+    with pytest.raises(BadInput, match="both a branch and a tag"):
+        commit_of(url, "both")
+    assert commit_of(url, "refs/tags/both") == commit
+    told = jumar("run", "--code", f"git+{url}@nowhere", "--", "true", rc=2).stderr
+    assert "has no branch or tag 'nowhere'" in told
+    with pytest.raises(BadInput) as caught:
+        commit_of("http://name:secret@127.0.0.1:9/x", "main")
+    assert "secret" not in str(caught.value)
