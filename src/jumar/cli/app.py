@@ -38,6 +38,8 @@ COMMANDS: dict[str, Entry] = {
     "jobs rm": Entry("jumar.cli.jobs_rm", "Remove ended jobs and their folders.", JOBS),
     "show": Entry("jumar.cli.show", "Show everything about one job.", JOBS),
     "logs": Entry("jumar.cli.logs", "Print a job's log, or follow it.", JOBS),
+    "files": Entry("jumar.cli.files", "List a job's files.", JOBS),
+    "get": Entry("jumar.cli.get", "Copy a job's files to this machine.", JOBS),
     "stop": Entry("jumar.cli.stop", "Stop jobs.", JOBS),
     "rerun": Entry("jumar.cli.rerun", "Run a job again, as a new job.", JOBS),
     "top": Entry("jumar.cli.top", "Show the cards and who holds them.", JOBS),

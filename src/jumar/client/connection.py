@@ -267,6 +267,26 @@ class _Exchange:
     data: bytes
 
 
+def job_call(
+    method: str,
+    job: str,
+    rest: str = "",
+    *,
+    query: Query | None = None,
+    headers: Mapping[str, str] | None = None,
+    repeatable: bool = False,
+) -> Call:
+    """A call about one job."""
+    path, user = place_of(job)
+    return Call(
+        method=method,
+        path=path + rest,
+        query={"user": user, **(query or {})},
+        headers=headers,
+        repeatable=repeatable,
+    )
+
+
 class _Broken(Exception):
     def __init__(self, error: Exception, *, unsent: bool) -> None:
         super().__init__(str(error))

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from jumar.database.access import Database
 from jumar.engine.base import CarriesData, Engine, HasCards
 from jumar.engine.files import OffersFiles
+from jumar.engine.shared.files import folders_elsewhere
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import (
     BadInput,
@@ -40,6 +41,7 @@ from jumar.spec.job import ArchivedCode, JobSpec
 from jumar.spec.records import (
     AttemptRecord,
     CardUse,
+    FilePage,
     JobPage,
     JobRecord,
     JobSummary,
@@ -349,6 +351,18 @@ class JobService:
     def open_log(self, job: str, node: int, rank: int) -> FileIO:
         """A rank's log; NotFound while it does not exist."""
         return self._files.open_log(self._row(job).id, node, rank)
+
+    def job_files(self, job: str, path: str, *, after: str, limit: int) -> FilePage:
+        """Some of what a job has left; JobFileNotFound."""
+        row = self._row(job)
+        elsewhere = folders_elsewhere(row.spec, self._files.directory(row.id))
+        return self._files.entries(row.id, path, elsewhere=elsewhere, after=after, limit=limit)
+
+    def open_file(self, job: str, path: str) -> FileIO:
+        """A file that a job has left; JobFileNotFound."""
+        row = self._row(job)
+        elsewhere = folders_elsewhere(row.spec, self._files.directory(row.id))
+        return self._files.open_file(row.id, path, elsewhere=elsewhere)
 
     def _row(self, job: str) -> JobRow:
         with self._database.read() as connection:
