@@ -88,6 +88,10 @@ class JobFileNotFound(NotFound, code="file-not-found"):
     """The job has no such file, or it cannot be read."""
 
 
+class SessionNotFound(NotFound, code="session-not-found"):
+    """The command in the job has ended, or somebody else runs it."""
+
+
 class CodeNotFound(NotFound, code="code-not-found"):
     """This code was not uploaded."""
 
@@ -173,7 +177,7 @@ class TooManyUploads(JumarError, code="too-many-uploads", status=429):
 
 
 class TooManyConnections(JumarError, code="too-many-connections", status=429):
-    """The user has too many open websockets."""
+    """The user has too many open websockets, or commands running in jobs."""
 
 
 class HomeUnusable(JumarError, code="home-unusable", status=500):

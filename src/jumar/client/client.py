@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from jumar.client import config, events
+from jumar.client.beside import BesideCalls
 from jumar.client.connection import Call, Connection, decode, job_call, place_of
 from jumar.client.files import FileCalls
 from jumar.client.people import PeopleCalls
@@ -58,7 +59,7 @@ class WithCodeSent:
     """What of the folder was not sent, and why."""
 
 
-class Client(PeopleCalls, FileCalls):
+class Client(PeopleCalls, FileCalls, BesideCalls):
     """A server of jumar, as seen by one user."""
 
     def __init__(

@@ -97,6 +97,8 @@ class Call:
     query: Query | None = None
     body: object = None
     """Anything JSON can say."""
+    content: bytes | None = None
+    """Sent as it is, instead of `body`."""
     upload: Upload | None = None
     upload_size: int = 0
     headers: Mapping[str, str] | None = None
@@ -235,6 +237,9 @@ class Connection:
             headers["Content-Length"] = str(call.upload_size)
             headers["Content-Type"] = "application/x-tar"
             body = call.upload
+        elif call.content is not None:
+            body = call.content
+            headers["Content-Type"] = "application/octet-stream"
         elif call.body is not None:
             body = json.dumps(call.body).encode()
             headers["Content-Type"] = "application/json"

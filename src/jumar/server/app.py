@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from jumar.errors import JumarError, RangeUnsatisfiable
 from jumar.server.api import (
+    beside,
     cards,
     code,
     files,
@@ -40,7 +41,8 @@ def create_app(site: Site) -> FastAPI:
         redoc_url=None,
     )
     app.state.site = site
-    for module in (cards, jobs, logs, files, code, users, tokens, groups, stores, s3, recovery):
+    job_modules = (jobs, logs, files, beside, code)
+    for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     mount_pages(app)
     app.add_exception_handler(JumarError, _on_error)

@@ -13,8 +13,8 @@ MOST_NAMES = 500_000
 """In one folder: they are sorted in memory."""
 MOST_DEPTH = 64
 """Each level is an open descriptor while the folder is listed."""
-_MOST_LINKS = 40
 _MOST_STEPS = 4 * MOST_DEPTH
+"""From folder to folder, to get to one file."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # NONBLOCK: opening a pipe would wait for a writer, for ever.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -143,12 +143,10 @@ class Shelf:
         opened.callback(os.close, root)
         way: List[Tuple[str, int]] = []
         waiting = _parts(path)[::-1]
-        links = steps = 0
-        while waiting:
+        for _ in range(_MOST_STEPS):
+            if not waiting:
+                return Found([name for name, _ in way], way[-1][1] if way else root, None)
             name = waiting.pop()
-            steps += 1
-            if steps > _MOST_STEPS:
-                raise CannotBrowse(f"{path} is too long a way")
             folder = way[-1][1] if way else root
             if name == "..":
                 if not way:
@@ -161,9 +159,6 @@ class Shelf:
             status = _lstat(name, folder, path)
             is_placed = "/".join(names) in self._places
             if stat.S_ISLNK(status.st_mode) and not is_placed:
-                links += 1
-                if links > _MOST_LINKS:
-                    raise CannotBrowse(f"{path} has too many links")
                 target = os.readlink(name, dir_fd=folder)
                 if target.startswith("/"):
                     target, way = self._brought_inside(target, path), []
@@ -176,7 +171,7 @@ class Shelf:
                 raise CannotBrowse(f"{path} does not exist")
             else:
                 return Found(names, folder, status)
-        return Found([name for name, _ in way], way[-1][1] if way else root, None)
+        raise CannotBrowse(f"{path} is too long a way, or goes round in circles")
 
     def _brought_inside(self, target: str, path: str) -> str:
         """A link's full path as seen from the job's folder."""
