@@ -55,6 +55,7 @@ COMMANDS: dict[str, Entry] = {
     "up": Entry("jumar.cli.up", "Start the server.", SERVER),
     "down": Entry("jumar.cli.down", "Stop the server; running jobs continue.", SERVER),
     "login": Entry("jumar.cli.login", "Use another server.", SERVER),
+    "relay": Entry("jumar.cli.relay", "Carry a connection over stdin and stdout.", SERVER),
     "users": Entry("jumar.cli.users", "List and approve users.", SERVER),
     "backup": Entry("jumar.cli.backup", "Save the queue and the users to a file.", SERVER),
     "restore": Entry("jumar.cli.restore", "Restore a backup of the queue and the users.", SERVER),

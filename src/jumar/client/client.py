@@ -1,6 +1,7 @@
 """`Client`: the REST API as typed calls. Reads need neither pydantic nor httpx."""
 
 import secrets
+import socket
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -91,6 +92,10 @@ class Client(PeopleCalls, FileCalls, BesideCalls):
     def reach(self) -> None:
         """See that the server can be reached now, without patience."""
         self._connection.reach()
+
+    def open_stream(self) -> tuple[socket.socket, str]:
+        """A new connection to the server as bare bytes, and the token to use on it."""
+        return self._connection.open_stream()
 
     # jobs
 

@@ -8,9 +8,10 @@ import json
 import logging
 import socket
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -113,20 +114,10 @@ class Connection:
     """The way to one server. Threads may share it: each call takes a connection of its own."""
 
     def __init__(self, url: str, token: str, *, patience_s: float) -> None:
-        parts = urlsplit(url)
-        try:
-            port = parts.port
-        except ValueError:
-            port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
-            raise BadInput(
-                f"{url!r} is not a server's address", hint="write it like http://127.0.0.1:7420"
-            )
         self.url = url.rstrip("/")
         self.patience_s = patience_s
-        self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname, port
-        self._base = parts.path.rstrip("/") + "/api/v1"
+        self._make, base = _way_to(url)
+        self._base = base + "/api/v1"
         self._token = token
         self._idle: list[HTTPConnection] = []
 
@@ -229,8 +220,9 @@ class Connection:
             given = {name: value for name, value in call.query.items() if value is not None}
             path += "?" + urlencode(given, doseq=True)
         headers = {"Accept": "application/json", **(call.headers or {})}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+        token = self._token_for(connection)
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
         body = None
         if call.upload is not None:
             call.upload.seek(0)
@@ -252,17 +244,57 @@ class Connection:
 
     def _connect(self, connection: HTTPConnection) -> None:
         connection.connect()
-        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if connection.sock.family != socket.AF_UNIX:
+            connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def _new(self) -> HTTPConnection:
-        kind = HTTPSConnection if self._secure else HTTPConnection
-        return kind(self._host, self._port, timeout=CONNECT_LIMIT_S, blocksize=_BLOCK)
+        return self._make()
+
+    def _token_for(self, connection: HTTPConnection) -> str:
+        """Our own, or what the far end of an ssh connection has said."""
+        return self._token or getattr(connection, "token", "")
+
+    def open_stream(self) -> tuple[socket.socket, str]:
+        """A new connection as bare bytes, and the token to use on it; for who passes it on."""
+        connection = self._new()
+        try:
+            self._connect(connection)
+        except OSError as error:
+            raise self._unreachable(error) from error
+        if not isinstance(connection, HTTPSConnection):
+            return connection.sock, self._token_for(connection)
+        connection.close()
+        raise BadInput(
+            f"{self.url} cannot be passed on", hint=f"use it directly: jumar login {self.url}"
+        )
 
     def _unreachable(self, error: Exception) -> ServerUnreachable:
         return ServerUnreachable(
             f"no answer from the server at {self.url}: {error_words(error)}",
             hint="start it with jumar up --detach, or set JUMAR_SERVER to use another one",
         )
+
+
+def _way_to(url: str) -> tuple[Callable[[], HTTPConnection], str]:
+    """What makes connections to the server at `url`, and the path that all others are below."""
+    parts = urlsplit(url)
+    if parts.scheme == "ssh":
+        # Late: few use it.
+        from jumar.client.over_ssh import SshConnection, SshPlace
+
+        return partial(SshConnection, SshPlace.of(url)), ""
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+        raise BadInput(
+            f"{url!r} is not a server's address",
+            hint="write it like http://127.0.0.1:7420 or ssh://ann@trainer",
+        )
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    made = partial(kind, parts.hostname, port, timeout=CONNECT_LIMIT_S, blocksize=_BLOCK)
+    return made, parts.path.rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
