@@ -97,12 +97,12 @@ def _page(job: str, after: str, limit: int) -> Call:
 
 @pytest.mark.parametrize(
     "path",
-    (
+    [
         *("job.json", "attempts/1/store.json", "x/../job.json", "out/../attempts/1/store.json"),
         *("..", "../../jumar.db", "/etc/passwd", "leaves", "leaves/passwd", "up/jumar.db", "loop"),
         *("pipe", "out", "nothing", "latest/big.bin/x", "a/" * 300, "x" * 300),
         "hidden/1/store.json",
-    ),
+    ],
 )
 def test_nothing_but_the_jobs_own_plain_files_is_read(
     shared: Running, job: str, folder: Path, path: str

@@ -138,7 +138,8 @@ class _Typist:
 def _raw(descriptor: int) -> Generator[None]:
     """Keys go to the other side as they are typed, Ctrl-C too."""
     before = termios.tcgetattr(descriptor)
-    tty.setraw(descriptor)
+    # Not flushed: what was typed ahead is meant for the other side.
+    tty.setraw(descriptor, termios.TCSADRAIN)
     try:
         yield
     finally:

@@ -78,8 +78,9 @@ class SshConnection(HTTPConnection):
         ours, theirs = socket.socketpair()
         try:
             with theirs:
+                end = theirs.fileno()
                 words = [*_UNINTERRUPTED, *self._place.command()]
-                self._process = subprocess.Popen(words, stdin=theirs, stdout=theirs)
+                self._process = subprocess.Popen(words, stdin=end, stdout=end)
             self.sock = ours
             self.token = _token_in(_first_line(ours))
         except OSError as error:

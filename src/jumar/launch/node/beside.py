@@ -15,7 +15,7 @@ import socket
 import stat
 import sys
 import time
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, cast
 
 from jumar.launch.jobdir import claims, safefile
 from jumar.launch.jobdir.claims import Claim
@@ -117,12 +117,15 @@ def _request(channel: socket.socket, reader: frames.Reader) -> _Asked:
 
 
 def _asked(values: Dict[str, Any]) -> _Asked:
-    argv, terminal = values.get("command") or [], values.get("terminal")
-    if not isinstance(argv, list) or not all(isinstance(word, str) for word in argv):
+    command: object = values.get("command") or []
+    terminal = values.get("terminal")
+    words = cast("List[object]", command) if isinstance(command, list) else [None]
+    argv = [word for word in words if isinstance(word, str)]
+    if len(argv) != len(words):
         raise BadFrame("the command is not a list of words")
     if terminal is not None and not isinstance(terminal, dict):
         raise BadFrame("the terminal is not an object")
-    return _Asked([str(word) for word in argv], terminal, values.get("holds") is True)
+    return _Asked(argv, terminal, values.get("holds") is True)
 
 
 def _claim_of(directory: JobDir) -> Claim:
@@ -137,7 +140,8 @@ def _program(directory: JobDir, asked: _Asked) -> Program:
     environment, view = values.get("environment"), values.get("view")
     if not isinstance(environment, dict):
         raise Unusable(f"{directory.beside} has no environment")
-    variables = {str(name): str(value) for name, value in environment.items()}
+    known = cast("Dict[str, object]", environment)
+    variables = {name: str(value) for name, value in known.items()}
     if asked.terminal is not None:
         variables["TERM"] = str(asked.terminal.get("term") or "xterm")[:64]
         for name in ("LINES", "COLUMNS"):

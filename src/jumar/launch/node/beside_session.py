@@ -94,6 +94,7 @@ class Session:
         signal.signal(signal.SIGCHLD, _noted)
         # All of the job are asked to end so; a shell would not hear it, and keep the cards.
         signal.signal(signal.SIGTERM, self._asked_to_end)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
         signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
         self._selector.register(wake, selectors.EVENT_READ)
         self._selector.register(self._keeper, selectors.EVENT_READ)
@@ -125,16 +126,16 @@ class Session:
             streams = Streams(given, written, complained)
             self._outputs = {output: frames.OUTPUT, errors: frames.ERRORS}
         else:
-            self._terminal, near = pty.openpty()
+            self._terminal, given = pty.openpty()
             self._resize(terminal)
-            streams = Streams(near, near, near, is_terminal=True)
+            streams = Streams(given, given, given, is_terminal=True)
             self._input = self._terminal
             self._outputs = {self._terminal: frames.OUTPUT}
         try:
             self._pid = spawn_with(program, streams)
         finally:
-            for end in {streams.input, streams.output, streams.errors} - {None}:
-                os.close(end)  # pyright: ignore[reportArgumentType] - None was taken out
+            for end in {given, streams.output, streams.errors}:
+                os.close(end)
         for end in (self._input, *self._outputs):
             os.set_blocking(end, False)
 
@@ -169,8 +170,9 @@ class Session:
             wanted = dict.fromkeys(self._outputs, selectors.EVENT_READ)
         if self._to_write and self._input is not None:
             wanted[self._input] = wanted.get(self._input, 0) | selectors.EVENT_WRITE
-        for end in {*self._outputs, *({self._input} - {None})}:
-            self._set_events(end, wanted.get(end, 0), end)  # pyright: ignore[reportArgumentType] - None was taken out
+        inputs = () if self._input is None else (self._input,)
+        for end in {*self._outputs, *inputs}:
+            self._set_events(end, wanted.get(end, 0), end)
 
     def _set_events(self, descriptor: int, events: int, given: Any) -> None:
         known = self._selector.get_map().get(descriptor)

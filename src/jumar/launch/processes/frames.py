@@ -5,7 +5,7 @@ signal is never stuck behind input that nobody reads."""
 
 import json
 import struct
-from typing import Any, Dict, Iterator, Mapping, Tuple
+from typing import Any, Dict, Iterator, Mapping, Tuple, cast
 
 _HEAD = struct.Struct("!cI")
 MOST_BYTES = 1 << 16
@@ -43,12 +43,12 @@ def json_frame(kind: bytes, values: Mapping[str, Any]) -> bytes:
 def values_of(content: bytes) -> Dict[str, Any]:
     """What `json_frame` was given; BadFrame."""
     try:
-        values = json.loads(content)
+        values: object = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise BadFrame("not JSON") from error
     if not isinstance(values, dict):
         raise BadFrame("not an object")
-    return values
+    return cast("Dict[str, Any]", values)
 
 
 class Reader:
