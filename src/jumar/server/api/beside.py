@@ -11,8 +11,9 @@ from fastapi import APIRouter, Path, Request
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from jumar.errors import BadInput, JumarError
+from jumar.errors import BadInput, NotAllowed, NotSignedIn
 from jumar.launch.processes import frames
 from jumar.launch.processes.frames import BadFrame, Reader, json_frame
 from jumar.server.edge.auth import Member, OpenedJob, check_still_allowed, token_of
@@ -77,14 +78,30 @@ async def run_command(
         stream.close()
         raise
     session = Session(user.name, opened.id, reader, writer)
-    await session.send(said)
+    try:
+        await session.send(said)
+    except BaseException:
+        session.close()
+        raise
     check = partial(check_still_allowed, site, token_of(request), opened.user)
-    return StreamingResponse(
-        _relayed(site, session, check),
-        media_type=MEDIA_TYPE,
-        # Proxies that collect an answer before they pass it on would make it late.
-        headers={"X-Session": session.id, "X-Accel-Buffering": "no"},
-    )
+    return _SessionAnswer(site, session, check)
+
+
+class _SessionAnswer(StreamingResponse):
+    """The session is there for as long as it is answered, even if nobody takes a byte of it."""
+
+    def __init__(self, site: Site, session: Session, check_rights: Callable[[], None]) -> None:
+        super().__init__(
+            _relayed(site, session, check_rights),
+            media_type=MEDIA_TYPE,
+            # Proxies that collect an answer before they pass it on would make it late.
+            headers={"X-Session": session.id, "X-Accel-Buffering": "no"},
+        )
+        self._site, self._session = site, session
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._site.sessions.known(self._session):
+            await super().__call__(scope, receive, send)
 
 
 @router.post("/{session}", status_code=204, summary="Send input to a command in a job")
@@ -117,31 +134,35 @@ async def _relayed(
 ) -> AsyncIterator[bytes]:
     """What the command says, frame by frame, for as long as somebody may hear it."""
     reader, checked_at = Reader(), time.monotonic()
-    async with site.sessions.known(session):
-        # At once: the client need not wait for the first word to know that it runs.
-        yield frames.frame(frames.ALIVE)
-        while not site.closing.is_set():
-            try:
-                async with asyncio.timeout(RIGHTS_S):
-                    data = await session.reader.read(_BLOCK)
-            except TimeoutError:
-                data = None
-            except ConnectionError:
-                return
-            if data == b"":
-                yield await run_in_threadpool(_why_it_broke, site, session)
-                return
+    # At once: the client need not wait for the first word to know that it runs.
+    yield frames.frame(frames.ALIVE)
+    while not site.closing.is_set():
+        try:
+            async with asyncio.timeout(RIGHTS_S):
+                data = await session.reader.read(_BLOCK)
+        except TimeoutError:
+            data = None
+        except ConnectionError:
+            return
+        if data == b"":
+            yield await run_in_threadpool(_why_it_broke, site, session)
+            return
+        try:
             said = b"".join(frames.frame(*one) for one in reader.feed(data or b""))
-            if said:
-                yield said
-            now = time.monotonic()
-            if now - session.heard_at > SILENCE_LIMIT_S:
+        except BadFrame:
+            # The host is a process of the job's user, who may have tampered with it.
+            yield json_frame(frames.REFUSED, {"message": "the command was tampered with"})
+            return
+        if said:
+            yield said
+        now = time.monotonic()
+        if now - session.heard_at > SILENCE_LIMIT_S:
+            return
+        if now - checked_at > RIGHTS_S:
+            checked_at = now
+            try:
+                await run_in_threadpool(check_rights)
+            except (NotAllowed, NotSignedIn) as error:
+                yield json_frame(frames.REFUSED, {"message": error.message})
                 return
-            if now - checked_at > RIGHTS_S:
-                checked_at = now
-                try:
-                    await run_in_threadpool(check_rights)
-                except JumarError as error:
-                    yield json_frame(frames.REFUSED, {"message": error.message})
-                    return
-        yield json_frame(frames.REFUSED, {"message": "the server is being stopped"})
+    yield json_frame(frames.REFUSED, {"message": "the server is being stopped"})

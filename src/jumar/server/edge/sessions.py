@@ -4,8 +4,8 @@ what comes from the command, and small requests with what goes to it."""
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from jumar.errors import SessionNotFound, TooManyConnections, Unavailable
@@ -37,6 +37,10 @@ class Session:
         except (TimeoutError, ConnectionError) as error:
             raise Unavailable("the command takes no more input") from error
 
+    def close(self) -> None:
+        """End the command."""
+        self.writer.transport.abort()
+
 
 class Sessions:
     """All of one server; used by its event loop only."""
@@ -52,15 +56,15 @@ class Sessions:
                 hint="end some of them",
             )
 
-    @asynccontextmanager
-    async def known(self, session: Session) -> AsyncGenerator[None]:
-        """Let its user find it, until it has ended; then its stream is closed, and so it ends."""
+    @contextmanager
+    def known(self, session: Session) -> Generator[None]:
+        """Let its user find it for as long as it is answered; then its stream is closed, and it ends."""
         self._open[session.id] = session
         try:
             yield
         finally:
             del self._open[session.id]
-            session.writer.transport.abort()
+            session.close()
 
     def find(self, session_id: str, *, user: str, job_id: str) -> Session:
         """The session, if it is this user's; an administrator does not type into others' shells."""
