@@ -41,7 +41,9 @@ COMMANDS: dict[str, Entry] = {
     "files": Entry("jumar.cli.files", "List a job's files.", JOBS),
     "get": Entry("jumar.cli.get", "Copy a job's files to this machine.", JOBS),
     "exec": Entry("jumar.cli.exec", "Run a command in a running job.", JOBS),
-    "shell": Entry("jumar.cli.shell", "Open a shell in a job, or on cards of its own.", JOBS),
+    "shell": Entry(
+        "jumar.cli.shell", "Open a shell in a running job, or on cards of its own.", JOBS
+    ),
     "stop": Entry("jumar.cli.stop", "Stop jobs.", JOBS),
     "rerun": Entry("jumar.cli.rerun", "Run a job again, as a new job.", JOBS),
     "top": Entry("jumar.cli.top", "Show the cards and who holds them.", JOBS),
