@@ -84,6 +84,14 @@ class LogNotFound(NotFound, code="log-not-found"):
     """This rank has no log yet."""
 
 
+class JobFileNotFound(NotFound, code="file-not-found"):
+    """The job has no such file, or it cannot be read."""
+
+
+class SessionNotFound(NotFound, code="session-not-found"):
+    """The command in the job has ended, or somebody else runs it."""
+
+
 class CodeNotFound(NotFound, code="code-not-found"):
     """This code was not uploaded."""
 
@@ -120,6 +128,10 @@ class NotUploaded(Conflict, code="results-not-uploaded"):
     """Results of the job are not uploaded yet."""
 
 
+class FileChanged(JumarError, code="file-changed", status=412):
+    """The file is not the one that `If-Match` names."""
+
+
 class TooLarge(JumarError, code="too-large", status=413):
     """The request is larger than the server accepts."""
 
@@ -129,7 +141,7 @@ class WrongMediaType(JumarError, code="unsupported-media-type", status=415):
 
 
 class RangeUnsatisfiable(JumarError, code="range-not-satisfiable", status=416):
-    """The range begins after the end of the log."""
+    """The range begins after the end of the file."""
 
     def __init__(self, message: str, *, hint: str | None = None, size: int = 0) -> None:
         super().__init__(message, hint=hint)
@@ -165,7 +177,7 @@ class TooManyUploads(JumarError, code="too-many-uploads", status=429):
 
 
 class TooManyConnections(JumarError, code="too-many-connections", status=429):
-    """The user has too many open websockets."""
+    """The user has too many open websockets, or commands running in jobs."""
 
 
 class HomeUnusable(JumarError, code="home-unusable", status=500):

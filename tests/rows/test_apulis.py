@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 from tests.cli.conftest import Jumar, caller, environment_for
-from tests.rows.conftest import LIMIT_S, Machine, fetch, write
+from tests.rows.conftest import LIMIT_S, Machine, fetch, wait_for_state, write
 from tests.store.served import Served
 
 PASSWORD = "correct horse"
@@ -120,3 +120,16 @@ def test_row_43_the_command_is_rehearsed_on_simulated_cards(jumar: Jumar, tmp_pa
     show = "cat $RANK_TABLE_FILE"
     table = json.loads(jumar(*words, "--", "bash", "-c", show).stdout)
     assert [d["device_id"] for d in table["server_list"][0]["device"]] == ["0", "1"]
+
+
+def test_row_49_a_shell_in_the_running_job(jumar: Jumar, tmp_path: Path) -> None:
+    run = ("run", "--device", "sim:2", "--env", "STEP=12", "--", "sleep", "600")
+    job = jumar(*run).stdout.strip()
+    assert wait_for_state(jumar, job, "running", "failed") == "running"
+    script = "pwd; echo step $STEP; npu-smi info | grep -c 910; echo noted > notes.txt; exit 3\n"
+    seen = jumar("shell", job, text=script, rc=3).stdout.splitlines()
+    assert seen[:2] == [str(tmp_path), "step 12"]
+    assert int(seen[2]) >= 2
+    assert (tmp_path / "notes.txt").read_text() == "noted\n"
+    assert jumar("exec", job, "--", "cat", "notes.txt").stdout == "noted\n"
+    jumar("stop", job)

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Jumar, environment_for
+from tests.cli.conftest import Jumar, caller, environment_for
+from tests.cli.sshd import running_sshd
 from tests.host.env.conftest import make_wheel
 from tests.ports import free_port
 from tests.rows.conftest import (
@@ -21,6 +22,7 @@ from tests.rows.conftest import (
     wait_for_state,
     write,
 )
+from tests.store.served import Served
 
 from jumar.host.env.needs import needed_by
 from jumar.host.versions import Version
@@ -300,3 +302,29 @@ def test_row_23_the_shared_conda_is_activated(jumar: Jumar, tmp_path: Path) -> N
     words = ("--activate", "mindspore", "--env", f"HOME={tmp_path}", "--follow", "--")
     told = jumar("run", *words, "bash", "-c", "command -v python; echo $CONDA_DEFAULT_ENV $GE_HOME")
     assert told.stdout.splitlines() == [f"{prefix}/bin/python", f"mindspore {prefix}/ge"]
+
+
+def test_row_18_the_other_machine_is_used_over_ssh(
+    jumar_program: str, tmp_path: Path, platform: Served
+) -> None:
+    """With the queue of that machine; a queue of several machines is another step."""
+    far = tmp_path / "far-jumar"
+    far.write_text(f'#!/bin/sh\nJUMAR_HOME={platform.home} exec {jumar_program} "$@"\n')
+    far.chmod(0o755)
+    near = caller(jumar_program, tmp_path / "near", tmp_path)
+    with running_sshd(tmp_path / "sshd") as sshd:
+        place = f"ssh://{sshd.user}@127.0.0.1:{sshd.port}"
+        error = near("login", f"{place}/nowhere/jumar", rc=2, PATH=sshd.path).stderr
+        assert "was not found" in error
+        near("login", f"{place}{far}", PATH=sshd.path)
+        stored = json.loads((tmp_path / "near/login.json").read_text())
+        assert stored == {"url": f"{place}{far}", "token": ""}
+        write(
+            tmp_path, {"code/train.py": "print('there')\nopen('model.pt', 'w').write('trained')\n"}
+        )
+        words = ("run", "--code", "code", "--follow", "--json", "--", "python", "train.py")
+        job = json.loads(near(*words, PATH=sshd.path).stdout)["id"]
+        near("get", job, "code/model.pt", PATH=sshd.path)
+    assert (tmp_path / "model.pt").read_text() == "trained"
+    # It is the same queue.
+    assert json.loads(caller(jumar_program, platform.home, tmp_path)("show", job, "--json").stdout)

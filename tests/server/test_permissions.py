@@ -30,6 +30,10 @@ TABLE = [
     # The owner, asked before the other two, has removed it.
     ("DELETE", "/jobs/{done}", None, (401, 403, 204, 404, 404)),
     ("GET", "/jobs/{job}/logs", None, (401, 403, 200, 403, 200)),
+    ("GET", "/jobs/{job}/files", None, (401, 403, 200, 403, 200)),
+    ("GET", "/jobs/{job}/files/content?path=logs/node0/rank0.log", None, (401, 403, 200, 403, 200)),
+    ("POST", "/jobs/{job}/exec", {"command": ["true"]}, (401, 403, 409, 403, 409)),
+    ("POST", "/jobs/{job}/exec/" + "0" * 32, b"", (401, 403, 404, 403, 404)),
     ("GET", "/jobs/{job}/logs/0/0", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{done}/logs/0/0/stream", None, (401, 403, 200, 403, 200)),
     ("HEAD", f"/code/{DIGEST}", None, (401, 403, 404, 404, 404)),

@@ -42,6 +42,12 @@ COMMANDS: dict[str, Entry] = {
     "jobs rm": Entry("jumar.cli.jobs_rm", "Remove ended jobs and their folders.", JOBS),
     "show": Entry("jumar.cli.show", "Show everything about one job.", JOBS),
     "logs": Entry("jumar.cli.logs", "Print a job's log, or follow it.", JOBS),
+    "files": Entry("jumar.cli.files", "List a job's files.", JOBS),
+    "get": Entry("jumar.cli.get", "Copy a job's files to this machine.", JOBS),
+    "exec": Entry("jumar.cli.exec", "Run a command in a running job.", JOBS),
+    "shell": Entry(
+        "jumar.cli.shell", "Open a shell in a running job, or on cards of its own.", JOBS
+    ),
     "stop": Entry("jumar.cli.stop", "Stop jobs.", JOBS),
     "rerun": Entry("jumar.cli.rerun", "Run a job again, as a new job.", JOBS),
     "top": Entry("jumar.cli.top", "Show the cards and who holds them.", JOBS),
@@ -55,6 +61,7 @@ COMMANDS: dict[str, Entry] = {
     "up": Entry("jumar.cli.up", "Start the server.", SERVER),
     "down": Entry("jumar.cli.down", "Stop the server; running jobs continue.", SERVER),
     "login": Entry("jumar.cli.login", "Use another server.", SERVER),
+    "relay": Entry("jumar.cli.relay", "Carry a connection over stdin and stdout.", SERVER),
     "users": Entry("jumar.cli.users", "List and approve users.", SERVER),
     "backup": Entry("jumar.cli.backup", "Save the queue and the users to a file.", SERVER),
     "restore": Entry("jumar.cli.restore", "Restore a backup of the queue and the users.", SERVER),

@@ -75,4 +75,7 @@ def _started(settings: Settings) -> Client:
 
 def _is_here(client: Client) -> bool:
     """Whether the server is on this machine; a loopback address may also be the end of a tunnel."""
-    return urlsplit(client.url).hostname in _LOOPBACK and client.server().name == gethostname()
+    place = urlsplit(client.url)
+    # Over ssh one may be another user there, with other files.
+    is_loopback = place.scheme != "ssh" and place.hostname in _LOOPBACK
+    return is_loopback and client.server().name == gethostname()

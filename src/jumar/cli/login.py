@@ -24,8 +24,13 @@ def command(url: str | None, user: str | None, register: bool, forget: bool, as_
     Its address and token are stored in login.json in the home, readable only by you. Without --user
     it asks for a token. Secrets are never taken from the command line, where others could see them.
 
+    ssh://USER@HOST[:PORT] uses the server that you use there, through ssh: no open port, no token, and
+    whatever your ssh client is set up for. If jumar is not on the PATH there, add its path:
+    ssh://ann@trainer/opt/jumar/bin/jumar.
+
     \b
     Examples:
+      jumar login ssh://ann@trainer
       jumar login http://trainer:7420 --user ann
       jumar login --forget
     """
@@ -39,8 +44,13 @@ def command(url: str | None, user: str | None, register: bool, forget: bool, as_
         return
     if url is None:
         raise BadInput("the server's address is missing", hint="jumar login http://HOST:7420")
-    with Client(url) as stranger:
-        token = _sign_in(stranger, user, register)
+    if url.startswith("ssh://"):
+        if user is not None or register:
+            raise BadInput("over ssh you are who you are there", hint="jumar login ssh://USER@HOST")
+        token = ""
+    else:
+        with Client(url) as stranger:
+            token = _sign_in(stranger, user, register)
     with Client(url, token) as client:
         try:
             me = client.me()

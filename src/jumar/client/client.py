@@ -1,6 +1,7 @@
 """`Client`: the REST API as typed calls. Reads need neither pydantic nor httpx."""
 
 import secrets
+import socket
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from jumar.client import config, events
-from jumar.client.connection import Call, Connection, Query, decode, place_of
+from jumar.client.beside import BesideCalls
+from jumar.client.connection import Call, Connection, decode, job_call, place_of
+from jumar.client.files import FileCalls
 from jumar.client.people import PeopleCalls
 from jumar.errors import BadInput, NotFound, ServerUnreachable
 from jumar.settings import load
@@ -57,7 +60,7 @@ class WithCodeSent:
     """What of the folder was not sent, and why."""
 
 
-class Client(PeopleCalls):
+class Client(PeopleCalls, FileCalls, BesideCalls):
     """A server of jumar, as seen by one user."""
 
     def __init__(
@@ -89,6 +92,10 @@ class Client(PeopleCalls):
     def reach(self) -> None:
         """See that the server can be reached now, without patience."""
         self._connection.reach()
+
+    def open_stream(self) -> tuple[socket.socket, str]:
+        """A new connection to the server as bare bytes, and the token to use on it."""
+        return self._connection.open_stream()
 
     # jobs
 
@@ -123,7 +130,7 @@ class Client(PeopleCalls):
     def get(self, job: str) -> JobRecord:
         """One job, by id, by the start of its id, or by name (the newest of your own of that name);
         `ann/train` is the one of ann."""
-        return decode(JobRecord, self._json(_job_call("GET", job, repeatable=True)))
+        return decode(JobRecord, self._json(job_call("GET", job, repeatable=True)))
 
     def page(
         self,
@@ -163,21 +170,21 @@ class Client(PeopleCalls):
 
     def stop(self, job: str, *, why: str | None = None) -> JobRecord:
         """Ask a job to end; asking twice is once. `why` is kept with the job."""
-        call = _job_call("POST", job, "/stop", query={"why": why}, repeatable=True)
+        call = job_call("POST", job, "/stop", query={"why": why}, repeatable=True)
         return decode(JobRecord, self._json(call))
 
     def upload_results(self, job: str) -> JobRecord:
         """Have the results sent that an ended job left on its machine; `staging` tells how far."""
-        return decode(JobRecord, self._json(_job_call("POST", job, "/upload", repeatable=True)))
+        return decode(JobRecord, self._json(job_call("POST", job, "/upload", repeatable=True)))
 
     def remove(self, job: str) -> None:
         """Remove an ended job with its folder; Conflict while it is not over or not uploaded."""
-        self._json(_job_call("DELETE", job))
+        self._json(job_call("DELETE", job))
 
     def rerun(self, job: str) -> JobRecord:
         """Queue a new job with the same spec; sent again after a cut, it is the same new job."""
         headers = {"Idempotency-Key": secrets.token_hex(16)}
-        call = _job_call("POST", job, "/rerun", headers=headers, repeatable=True)
+        call = job_call("POST", job, "/rerun", headers=headers, repeatable=True)
         return decode(JobRecord, self._json(call))
 
     def wait(self, job: str, timeout_s: float | None = None) -> JobRecord:
@@ -199,14 +206,14 @@ class Client(PeopleCalls):
 
     def log_files(self, job: str) -> tuple[LogFile, ...]:
         """The logs a job has, one per rank."""
-        call = _job_call("GET", job, "/logs", repeatable=True)
+        call = job_call("GET", job, "/logs", repeatable=True)
         return decode(tuple[LogFile, ...], self._json(call))
 
     def logs(
         self, job: str, *, tail: int | None = None, node: int = 0, rank: int = 0
     ) -> Iterator[bytes]:
         """The log of one rank as it is now, in blocks; with `tail` its last lines."""
-        call = _job_call("GET", job, f"/logs/{node}/{rank}", query={"tail": tail}, repeatable=True)
+        call = job_call("GET", job, f"/logs/{node}/{rank}", query={"tail": tail}, repeatable=True)
         with self._connection.stream(call) as response:
             try:
                 while block := response.read1(_BLOCK):
@@ -368,22 +375,3 @@ def _with_commit(code: Mapping[str, Any]) -> Mapping[str, Any]:
     from jumar.client.git_refs import commit_of
 
     return {"git": code["git"], "commit": commit_of(str(code["git"]), str(code["ref"]))}
-
-
-def _job_call(
-    method: str,
-    job: str,
-    rest: str = "",
-    *,
-    query: Query | None = None,
-    headers: Mapping[str, str] | None = None,
-    repeatable: bool = False,
-) -> Call:
-    path, user = place_of(job)
-    return Call(
-        method=method,
-        path=path + rest,
-        query={"user": user, **(query or {})},
-        headers=headers,
-        repeatable=repeatable,
-    )

@@ -8,9 +8,10 @@ import json
 import logging
 import socket
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -97,6 +98,8 @@ class Call:
     query: Query | None = None
     body: object = None
     """Anything JSON can say."""
+    content: bytes | None = None
+    """Sent as it is, instead of `body`."""
     upload: Upload | None = None
     upload_size: int = 0
     headers: Mapping[str, str] | None = None
@@ -111,20 +114,10 @@ class Connection:
     """The way to one server. Threads may share it: each call takes a connection of its own."""
 
     def __init__(self, url: str, token: str, *, patience_s: float) -> None:
-        parts = urlsplit(url)
-        try:
-            port = parts.port
-        except ValueError:
-            port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
-            raise BadInput(
-                f"{url!r} is not a server's address", hint="write it like http://127.0.0.1:7420"
-            )
         self.url = url.rstrip("/")
         self.patience_s = patience_s
-        self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname, port
-        self._base = parts.path.rstrip("/") + "/api/v1"
+        self._make, base = _way_to(url)
+        self._base = base + "/api/v1"
         self._token = token
         self._idle: list[HTTPConnection] = []
 
@@ -227,14 +220,18 @@ class Connection:
             given = {name: value for name, value in call.query.items() if value is not None}
             path += "?" + urlencode(given, doseq=True)
         headers = {"Accept": "application/json", **(call.headers or {})}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+        token = self._token_for(connection)
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
         body = None
         if call.upload is not None:
             call.upload.seek(0)
             headers["Content-Length"] = str(call.upload_size)
             headers["Content-Type"] = "application/x-tar"
             body = call.upload
+        elif call.content is not None:
+            body = call.content
+            headers["Content-Type"] = "application/octet-stream"
         elif call.body is not None:
             body = json.dumps(call.body).encode()
             headers["Content-Type"] = "application/json"
@@ -247,11 +244,29 @@ class Connection:
 
     def _connect(self, connection: HTTPConnection) -> None:
         connection.connect()
-        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if connection.sock.family != socket.AF_UNIX:
+            connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def _new(self) -> HTTPConnection:
-        kind = HTTPSConnection if self._secure else HTTPConnection
-        return kind(self._host, self._port, timeout=CONNECT_LIMIT_S, blocksize=_BLOCK)
+        return self._make()
+
+    def _token_for(self, connection: HTTPConnection) -> str:
+        """Our own, or what the far end of an ssh connection has said."""
+        return self._token or getattr(connection, "token", "")
+
+    def open_stream(self) -> tuple[socket.socket, str]:
+        """A new connection as bare bytes, and the token to use on it; for who passes it on."""
+        connection = self._new()
+        try:
+            self._connect(connection)
+        except OSError as error:
+            raise self._unreachable(error) from error
+        if not isinstance(connection, HTTPSConnection):
+            return connection.sock, self._token_for(connection)
+        connection.close()
+        raise BadInput(
+            f"{self.url} cannot be passed on", hint=f"use it directly: jumar login {self.url}"
+        )
 
     def _unreachable(self, error: Exception) -> ServerUnreachable:
         return ServerUnreachable(
@@ -260,11 +275,53 @@ class Connection:
         )
 
 
+def _way_to(url: str) -> tuple[Callable[[], HTTPConnection], str]:
+    """What makes connections to the server at `url`, and the path that all others are below."""
+    parts = urlsplit(url)
+    if parts.scheme == "ssh":
+        # Late: few use it.
+        from jumar.client.over_ssh import SshConnection, SshPlace
+
+        return partial(SshConnection, SshPlace.of(url)), ""
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+        raise BadInput(
+            f"{url!r} is not a server's address",
+            hint="write it like http://127.0.0.1:7420 or ssh://ann@trainer",
+        )
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    made = partial(kind, parts.hostname, port, timeout=CONNECT_LIMIT_S, blocksize=_BLOCK)
+    return made, parts.path.rstrip("/")
+
+
 @dataclass(frozen=True, slots=True)
 class _Exchange:
     connection: HTTPConnection
     response: HTTPResponse
     data: bytes
+
+
+def job_call(
+    method: str,
+    job: str,
+    rest: str = "",
+    *,
+    query: Query | None = None,
+    headers: Mapping[str, str] | None = None,
+    repeatable: bool = False,
+) -> Call:
+    """A call about one job."""
+    path, user = place_of(job)
+    return Call(
+        method=method,
+        path=path + rest,
+        query={"user": user, **(query or {})},
+        headers=headers,
+        repeatable=repeatable,
+    )
 
 
 class _Broken(Exception):

@@ -7,6 +7,7 @@ What only some engines can do are small protocols of their own; who needs one as
 `isinstance`, never for the engine's name. An engine either has cards, and jumar's scheduler says who
 gets them, or a queue of its own."""
 
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,6 +124,20 @@ class HasQueue(Protocol):
     @property
     def queue_name(self) -> str:
         """What people call the queue."""
+        ...
+
+
+@runtime_checkable
+class RunsBeside(Protocol):
+    """It can run a command beside the ranks of a running attempt."""
+
+    def start_beside(self, attempt: Attempt) -> socket.socket:
+        """Start `jumar.launch.node.beside` for the attempt: as the job's user, on its first node, in
+        the namespace and cgroup of its keeper. Gives our end of the stream that is the program's
+        descriptor 3; what is run comes over it (`launch/processes/frames.py`), never as arguments.
+        The program ends when that stream closes or the attempt ends, and takes along what it started.
+
+        EngineFailed: it could not be started."""
         ...
 
 

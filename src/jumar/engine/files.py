@@ -1,11 +1,12 @@
 """The files of jobs, as an engine offers them to the rooms above: they ask by job, never by path."""
 
+from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from jumar.launch.jobdir.files import JobDir
-from jumar.spec.records import LogFile
+from jumar.spec.records import FilePage, LogFile
 
 
 class JobFiles(Protocol):
@@ -29,6 +30,17 @@ class JobFiles(Protocol):
 
     def open_log(self, job_id: str, node: int, rank: int) -> FileIO:
         """A rank's log, to be read; NotFound while it does not exist."""
+        ...
+
+    def entries(
+        self, job_id: str, path: str, *, elsewhere: Mapping[str, str], after: str, limit: int
+    ) -> FilePage:
+        """What the job has left below `path`, at most `limit`, from the one after `after` on;
+        JobFileNotFound. `elsewhere`: outputs outside of the job directory, by their paths inside."""
+        ...
+
+    def open_file(self, job_id: str, path: str, *, elsewhere: Mapping[str, str]) -> FileIO:
+        """A plain file, to be read; JobFileNotFound. No link is followed out of the job's folders."""
         ...
 
     def trial(self, job_id: str) -> str | None:

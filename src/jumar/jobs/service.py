@@ -1,5 +1,6 @@
 """What the platform does with jobs, as its server offers it: submit, list, show, stop, run again, remove."""
 
+import socket
 import time
 from collections.abc import Collection
 from contextlib import suppress
@@ -11,8 +12,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from jumar.database.access import Database
-from jumar.engine.base import CarriesData, Engine, HasCards
+from jumar.engine.base import CarriesData, Engine, HasCards, RunsBeside
 from jumar.engine.files import OffersFiles
+from jumar.engine.shared.files import folders_elsewhere
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import (
     BadInput,
@@ -44,6 +46,7 @@ from jumar.spec.job import ArchivedCode, GitCode, JobSpec
 from jumar.spec.records import (
     AttemptRecord,
     CardUse,
+    FilePage,
     JobPage,
     JobRecord,
     JobSummary,
@@ -383,6 +386,32 @@ class JobService:
     def open_log(self, job: str, node: int, rank: int) -> FileIO:
         """A rank's log; NotFound while it does not exist."""
         return self._files.open_log(self._row(job).id, node, rank)
+
+    def start_beside(self, job: str) -> socket.socket:
+        """A stream to a program that runs one command beside the ranks of a running job."""
+        row = self._row(job)
+        if row.state.is_final:
+            raise JobEnded(f"job {row.id} has ended", hint=f"see its files: jumar files {row.id}")
+        if row.state is not JobState.RUNNING:
+            raise Conflict(
+                f"job {row.id} is {row.state}; commands can be run in it while it is running",
+                hint=f"wait for it with: jumar logs -f {row.id}",
+            )
+        if not isinstance(self._engine, RunsBeside):
+            raise Conflict(f"the engine {self._engine.name} cannot run commands in a job")
+        return self._engine.start_beside(last_attempt(row, self._files.directory(row.id)))
+
+    def job_files(self, job: str, path: str, *, after: str, limit: int) -> FilePage:
+        """Some of what a job has left; JobFileNotFound."""
+        row = self._row(job)
+        elsewhere = folders_elsewhere(row.spec, self._files.directory(row.id))
+        return self._files.entries(row.id, path, elsewhere=elsewhere, after=after, limit=limit)
+
+    def open_file(self, job: str, path: str) -> FileIO:
+        """A file that a job has left; JobFileNotFound."""
+        row = self._row(job)
+        elsewhere = folders_elsewhere(row.spec, self._files.directory(row.id))
+        return self._files.open_file(row.id, path, elsewhere=elsewhere)
 
     def _row(self, job: str) -> JobRow:
         with self._database.read() as connection:

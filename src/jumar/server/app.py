@@ -8,7 +8,20 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from jumar.errors import JumarError, RangeUnsatisfiable
-from jumar.server.api import cards, code, groups, jobs, logs, recovery, s3, stores, tokens, users
+from jumar.server.api import (
+    beside,
+    cards,
+    code,
+    files,
+    groups,
+    jobs,
+    logs,
+    recovery,
+    s3,
+    stores,
+    tokens,
+    users,
+)
 from jumar.server.edge.exchange import error_answer, http_error, invalid_request
 from jumar.server.edge.guard import Guard
 from jumar.server.edge.site import API, Site
@@ -28,7 +41,8 @@ def create_app(site: Site) -> FastAPI:
         redoc_url=None,
     )
     app.state.site = site
-    for module in (cards, jobs, logs, code, users, tokens, groups, stores, s3, recovery):
+    job_modules = (jobs, logs, files, beside, code)
+    for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     mount_pages(app)
     app.add_exception_handler(JumarError, _on_error)

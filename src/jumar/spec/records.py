@@ -237,6 +237,32 @@ class CardUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobFile:
+    """One thing that a job has left."""
+
+    path: str
+    kind: str
+    """file, folder, link; or other: what cannot be sent, such as a pipe."""
+    size: int = 0
+    modified_at: float = 0.0
+    etag: str = ""
+    """Of a file: changes when it does."""
+    target: str | None = None
+    """Of a link."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePage:
+    """Some of a job's files, folders before what is in them."""
+
+    path: str
+    """Where the path that was asked for leads, without links."""
+    files: tuple[JobFile, ...]
+    next_after: str | None = None
+    """`after` of the next page; None on the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
     """One rank's log in a job directory."""
 

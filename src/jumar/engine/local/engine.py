@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -98,6 +99,7 @@ class LocalEngine:
 
     def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:
         """How the attempts stand now."""
+        self._starter.reap()
         attempts = tuple(attempts)
         seen = self._observer.look(attempts)
         return [self._with_results(*pair) for pair in zip(attempts, seen, strict=True)]
@@ -120,6 +122,10 @@ class LocalEngine:
         """Have another process send them; one that does already goes on alone."""
         directory = self._roots.of(attempt)
         self._starter.run_aside(self._stages.resend(attempt, directory), directory.staging_log(0))
+
+    def start_beside(self, attempt: Attempt) -> socket.socket:
+        """With the rights of this process, which are those of its jobs."""
+        return self._starter.start_beside(self._roots.of(attempt))
 
     def stop(self, attempt: Attempt, why: AttemptState) -> None:
         """Ask by file, and by a signal so that it is seen at once."""

@@ -18,6 +18,7 @@ from jumar.launch.processes.descriptors import as_before
 
 logger = logging.getLogger(__name__)
 ANSWER_LIMIT_S = 5.0
+_BESIDE = "jumar.launch.node.beside"
 
 
 class Starter:
@@ -58,6 +59,28 @@ class Starter:
                 self._spawn(words, None, log)
             except OSError as error:
                 raise EngineFailed(f"cannot start {words[0]}: {error}") from error
+
+    def start_beside(self, directory: JobDir) -> socket.socket:
+        """Start a command's host beside a running attempt; our end of the stream to it."""
+        words = [_BESIDE, directory.root, str(directory.number)]
+        if directory.control_root is not None:
+            words.append(directory.control_root)
+        ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            try:
+                self._spawn(words, theirs.fileno())
+            except OSError as error:
+                ours.close()
+                raise EngineFailed(f"cannot start a command beside the job: {error}") from error
+        return ours
+
+    def reap(self) -> None:
+        """Collect children that have ended, unless somebody is about to."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._reap()
+            finally:
+                self._lock.release()
 
     def close(self) -> None:
         """Let the warm process end when its children have."""

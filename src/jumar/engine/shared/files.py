@@ -180,6 +180,16 @@ def ckpt_path(spec: JobSpec, directory: Path) -> str | None:
     return str((Path(spec.workdir) if spec.workdir else directory / "code") / local_path(spec.ckpt))
 
 
+def folders_elsewhere(spec: JobSpec, directory: Path) -> dict[str, str]:
+    """What the job writes outside of its directory, by the path of the link to it inside."""
+    made = {f"out/{name}": path for name, path in output_paths(spec, directory).items()}
+    ckpt = ckpt_path(spec, directory)
+    if ckpt is not None:
+        made["ckpt"] = ckpt
+    own = f"{directory}/"
+    return {link: path for link, path in made.items() if not path.startswith(own)}
+
+
 def local_path(url: str) -> str:
     """A path without its scheme."""
     return url.removeprefix("file://")

@@ -7,20 +7,24 @@ import os
 import re
 import shutil
 import stat
+from collections.abc import Mapping
 from io import FileIO
 from itertools import islice
 from pathlib import Path
 
 from jumar.engine.shared.files import Roots
-from jumar.errors import HomeUnusable, LogNotFound
+from jumar.errors import HomeUnusable, JobFileNotFound, LogNotFound
+from jumar.launch.jobdir.browse import CannotBrowse, Shelf
 from jumar.launch.jobdir.files import JobDir
-from jumar.spec.records import LogFile
+from jumar.spec.records import FilePage, JobFile, LogFile
 
 _JOB_ID = re.compile(r"[a-z][a-z0-9]{9}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,2}")
 _LOG = re.compile(r"node([0-9]+)/rank([0-9]+)\.log")
 _MOST_ENTRIES = 10_000
 _ASIDE = ".removed-"
+_PLATFORM = frozenset({"attempts", "job.json"})
+"""What the platform keeps in a job directory: requests, claims and keys are not the job's results."""
 _NO_LOG = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 
 
@@ -84,6 +88,29 @@ class SharedFiles:
             file.close()
             raise LogNotFound("the log is not a plain file")
         return file
+
+    def entries(
+        self, job_id: str, path: str, *, elsewhere: Mapping[str, str], after: str, limit: int
+    ) -> FilePage:
+        """With the server's rights."""
+        try:
+            shelf = self._shelf(job_id, elsewhere)
+            place, found = shelf.place_of(path), shelf.entries(path, after)
+            files = tuple(JobFile(**entry._asdict()) for entry in islice(found, limit))
+        except CannotBrowse as error:
+            raise JobFileNotFound(str(error), hint=f"see: jumar files {job_id}") from error
+        next_after = files[-1].path if len(files) == limit else None
+        return FilePage(path=place, files=files, next_after=next_after)
+
+    def open_file(self, job_id: str, path: str, *, elsewhere: Mapping[str, str]) -> FileIO:
+        """With the server's rights."""
+        try:
+            return FileIO(self._shelf(job_id, elsewhere).open_file(path))
+        except CannotBrowse as error:
+            raise JobFileNotFound(str(error), hint=f"see: jumar files {job_id}") from error
+
+    def _shelf(self, job_id: str, elsewhere: Mapping[str, str]) -> Shelf:
+        return Shelf(str(self.directory(job_id)), elsewhere, _PLATFORM)
 
     def trial(self, job_id: str) -> str | None:
         """Its path."""

@@ -129,6 +129,17 @@ class JobDir(NamedTuple):
         return os.path.join(self.attempt, "staging.json")
 
     @property
+    def beside(self) -> str:
+        """What a command beside the ranks of this node needs to be like one of them, while they run."""
+        node = f".node{self.node}" if self.node else ""
+        return os.path.join(self.attempt, f"beside{node}.json")
+
+    @property
+    def shell_pipe(self) -> str:
+        """Where a job that only waits for its shell waits."""
+        return self.path("shell.fifo")
+
+    @property
     def trial(self) -> str:
         """What a run on simulated NPUs has shown."""
         return self.path("trial.json")

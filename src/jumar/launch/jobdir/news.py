@@ -92,8 +92,9 @@ def write_seen(directory: JobDir, seen: Seen) -> None:
 
 
 def forget_keys(directory: JobDir) -> None:
-    """The attempt no longer needs its user's keys."""
+    """The attempt no longer needs its user's keys, nor its variables."""
     safefile.remove(directory.store_file)
+    safefile.remove(directory.beside)
 
 
 def lost(directory: JobDir, cause: str, reason: str, **values: Union[str, int]) -> Ending:

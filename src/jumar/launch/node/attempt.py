@@ -11,6 +11,7 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
 from jumar.launch.jobdir.news import Ending, Journal, reserve_result
 from jumar.launch.jobdir.safefile import create_json, write_json
+from jumar.launch.node import beside
 from jumar.launch.node.run import NodeRun
 from jumar.launch.nodes.team import Hello, Meeting, group_of, host_address
 from jumar.launch.prepare import activate, code, platform_files, requirements, staging
@@ -324,7 +325,10 @@ class Attempt(NodeRun):
     def started(self, pids: Dict[int, int]) -> None:
         """Let the engine see that the ranks run."""
         pids = {rank: pid for rank, pid in pids.items() if rank != SENDER}
+        first = next(rank for rank in self.ranks if rank.rank != SCHEDULER)
         try:
+            # Before anybody is told that they run.
+            beside.leave_for(self._directory, first.program)
             write_json(
                 self._directory.ranks, {"started_at": time.time(), "pids": list(pids.values())}
             )

@@ -38,6 +38,8 @@ class NodeRun(Listener):
         self.team: Team = Team(meeting, control, self.say)
         self.tails: Dict[int, LogTail] = {}
         """By rank, what it has written in this round."""
+        self.ranks: List[Rank] = []
+        """Those of this round."""
         self.idle_limit_s = IDLE_LIMIT_S
         self._node, self._address = meeting.node or 0, meeting.master
         self._done_at: Optional[float] = None
@@ -121,6 +123,7 @@ class NodeRun(Listener):
 
     def _round(self, ranks: List[Rank]) -> Outcome:
         self._done_at = None
+        self.ranks = ranks
         self.tails = {rank.rank: LogTail(rank.program.log) for rank in ranks}
         outcome = supervise(
             [*ranks, *self.helpers()],

@@ -4,8 +4,10 @@ The program gets a session of its own, /dev/null as input, default signal handli
 by the kernel if the process that started it is."""
 
 import errno
+import fcntl
 import os
 import signal
+import termios
 from typing import Dict, List, NamedTuple, Optional, Sequence, Union
 
 from jumar.launch.processes import namespace, process
@@ -47,6 +49,25 @@ def spawn(program: Program) -> int:
         os.set_blocking(log, True)
     except OSError as error:
         raise _cannot_start(program.argv[0], f"{program.log}: {error.strerror}", error) from error
+    try:
+        return spawn_with(program, Streams(None, log, log))
+    finally:
+        os.close(log)
+
+
+class Streams(NamedTuple):
+    """Descriptors for a program; it gets copies."""
+
+    input: Optional[int]
+    """None: /dev/null."""
+    output: int
+    errors: int
+    is_terminal: bool = False
+    """All three are one terminal, which is to be the program's own."""
+
+
+def spawn_with(program: Program, streams: Streams) -> int:
+    """Start it on these descriptors instead of its log; raises CannotStart."""
     report, report_end = os.pipe()
     parent = os.getpid()
     # No signal may reach a Python handler between fork and exec: it would be the parent's.
@@ -54,7 +75,7 @@ def spawn(program: Program) -> int:
     try:
         pid = os.fork()
         if pid == 0:
-            _become(program, parent, log, report_end)
+            _become(program, parent, streams, report_end)
     except OSError as error:
         # As many processes as this user may have.
         os.close(report)
@@ -62,7 +83,6 @@ def spawn(program: Program) -> int:
         raise _cannot_start(program.argv[0], words, error) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.close(log)
         os.close(report_end)
     with os.fdopen(report, "rb") as file:
         failure = file.read()
@@ -79,7 +99,7 @@ def open_log(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
 
 
-def _become(program: Program, parent: int, log: int, report: int) -> None:
+def _become(program: Program, parent: int, streams: Streams, report: int) -> None:
     stage = "prepare"
     try:
         process.end_with_parent(signal.SIGKILL)
@@ -89,10 +109,12 @@ def _become(program: Program, parent: int, log: int, report: int) -> None:
         # Handlers end with exec by themselves; what is ignored would stay so.
         for number in _IGNORED_HERE:
             signal.signal(number, signal.SIG_DFL)
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
+        given = os.open(os.devnull, os.O_RDONLY) if streams.input is None else streams.input
+        os.dup2(given, 0)
+        os.dup2(streams.output, 1)
+        os.dup2(streams.errors, 2)
+        if streams.is_terminal:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         if program.cpus:
             _bind(program.cpus)
         if program.view is not None:

@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 
 from jumar.errors import NotAllowed, NotFound, NotSignedIn
+from jumar.server.edge.requests import Part
 from jumar.server.edge.site import Site
 from jumar.spec.records import JobSummary
 
@@ -25,6 +26,7 @@ KEEP_ALIVE_S = 15.0
 RIGHTS_S = 1.0
 """How often it is asked whether the follower may still follow."""
 _BLOCK = 64 * 1024
+_SEND_BLOCK = 256 * 1024
 MOST_TAIL_BYTES = 16 << 20
 _LONGEST_CHARACTER = 4
 
@@ -72,6 +74,21 @@ class OpenLog:
         block = self.read(offset, _LONGEST_CHARACTER)
         inside = next((i for i, byte in enumerate(block) if byte & 0xC0 != 0x80), 0)
         return offset + inside
+
+
+async def blocks(log: OpenLog, part: Part) -> AsyncIterator[bytes]:
+    """The part, as it is taken; closes the file."""
+    position = part.start
+    try:
+        while position < part.end:
+            count = min(_SEND_BLOCK, part.end - position)
+            block = await run_in_threadpool(log.read, position, count)
+            if not block:
+                return
+            position += len(block)
+            yield block
+    finally:
+        log.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

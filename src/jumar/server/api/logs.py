@@ -1,6 +1,5 @@
 """Logs over REST: by byte range, by their last lines, and live."""
 
-from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated
 
@@ -9,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from jumar.errors import BadInput, LogNotFound
-from jumar.server.api.follow import Follower, OpenLog, Start
+from jumar.server.api.follow import Follower, OpenLog, Start, blocks
 from jumar.server.edge.auth import OpenedJob, check_still_allowed, token_of
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.requests import Part, parse_range, whole_number
@@ -17,7 +16,6 @@ from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.records import LogFile
 
 router = APIRouter(tags=["logs"], prefix="/jobs/{job}/logs")
-SEND_BLOCK = 256 * 1024
 MOST_LINES = 1_000_000
 MOST_OFFSET = 1 << 62
 _MOST_NAMED = 8
@@ -69,7 +67,7 @@ async def read_log(
     headers["X-Log-Offset"] = str(body.start)
     headers["Content-Length"] = str(body.end - body.start)
     return StreamingResponse(
-        _blocks(log, body),
+        blocks(log, body),
         200 if part is None else 206,
         headers,
         media_type="text/plain; charset=utf-8",
@@ -123,17 +121,3 @@ def _open(site: Site, job_id: str, node: int, rank: int) -> OpenLog:
         raise LogNotFound(
             error.message, hint=f"the job has logs of: {places}{more}" if files else None
         ) from error
-
-
-async def _blocks(log: OpenLog, part: Part) -> AsyncIterator[bytes]:
-    position = part.start
-    try:
-        while position < part.end:
-            count = min(SEND_BLOCK, part.end - position)
-            block = await run_in_threadpool(log.read, position, count)
-            if not block:
-                return
-            position += len(block)
-            yield block
-    finally:
-        log.close()

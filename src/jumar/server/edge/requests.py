@@ -160,7 +160,7 @@ def parse_range(header: str | None, size: int) -> Part | None:
             return None
     if start >= end:
         raise RangeUnsatisfiable(
-            f"the range begins after the end: the log has {size} bytes", size=size
+            f"the range begins after the end: there are {size} bytes", size=size
         )
     return Part(start, end)
 

@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 from jumar.jobs.service import JobService
 from jumar.people.accounts import Accounts
 from jumar.server.edge.patience import Patience
+from jumar.server.edge.sessions import Sessions
 from jumar.server.edge.uploads import Uploads
 from jumar.spec.records import ServerInfo
 from jumar.store.door import Door
@@ -32,6 +33,7 @@ class Site:
     """Whether it listens on this machine only; then strange Host headers are refused."""
     patience: Patience = field(default_factory=Patience)
     uploads: Uploads = field(default_factory=Uploads)
+    sessions: Sessions = field(default_factory=Sessions)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is asked to end: endless answers end by themselves."""
 

@@ -1,0 +1,25 @@
+"""A job that holds its cards for a shell, and for no longer: it waits for one to come, then for it to go.
+
+The program runs in whatever Python the job has, so it is handed over as text. The other end of its
+pipe is in the hands of the process that runs the shell, so whoever is killed, the job ends."""
+
+from collections.abc import Sequence
+
+_WAIT_FOR_SHELL = """\
+import os, select, sys
+path = os.path.join(os.environ["JUMAR_JOB_DIR"], "shell.fifo")
+if os.path.lexists(path):
+    os.unlink(path)
+os.mkfifo(path, 0o600)
+end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+poll = select.poll()
+poll.register(end, select.POLLIN)
+print("waiting for the shell", flush=True)
+if not poll.poll(300000):
+    sys.exit("no shell came within 5 minutes")
+while os.read(end, 4096):
+    poll.poll()
+print("the shell has ended", flush=True)
+"""
+
+HOLD: Sequence[str] = ("python", "-c", _WAIT_FOR_SHELL)
