@@ -139,10 +139,10 @@ def test_a_node_that_does_not_come_is_named(launcher: Launcher) -> None:
 NOISE = [
     b"GET / HTTP/1.1\r\n\r\n",
     b"[" * 200_000 + b"\n",
-    b'{"jumar": 2}\n',
-    b'{"jumar": 2, "id": "a", "nodes": 2, "node": 1}\n',
-    b'{"jumar": 2, "id": "a", "nodes": 2, "node": {}, "size": "x", "part": 3}\n',
-    b'{"jumar": 2, "id": "a", "nodes": 2, "node": -1, "size": 1, "part": null}\n',
+    b'{"jumar": 3}\n',
+    b'{"jumar": 3, "id": "a", "nodes": 2, "node": 1}\n',
+    b'{"jumar": 3, "id": "a", "nodes": 2, "node": {}, "size": "x", "part": 3}\n',
+    b'{"jumar": 3, "id": "a", "nodes": 2, "node": -1, "size": 1, "part": null}\n',
 ]
 
 

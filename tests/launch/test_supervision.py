@@ -97,10 +97,11 @@ def test_a_rank_that_only_lost_its_peer_is_not_the_cause(launcher: Launcher) -> 
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\n"
         "time.sleep(60)\n"
     )
-    ended = launcher.run("--devices", "cpu:2", "--grace", "5", script)
-    # Rank 0 was asked to end before it failed, so only rank 1 speaks for itself.
-    assert ended.code == 5
-    assert "EI0006" in ended.errors
+    ended = launcher.run("--devices", "cpu:2", "--grace", "1", script)
+    # Rank 0 had to be asked to end: it is the one that rank 1 has waited for.
+    assert ended.code == 122
+    assert "jumar launch: rank 0 did not answer the others" in ended.errors
+    assert "as a consequence: rank 1 exited with code 5 (EI0006)" in ended.errors
 
 
 @pytest.mark.parametrize(

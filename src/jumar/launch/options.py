@@ -17,8 +17,9 @@ _DEVICES = re.compile(r"(?:(npu|gpu|sim|cpu)(?::(\d{1,5}))?|(\d{1,5})|(auto|all)
 _USAGE = "jumar launch [options] (SCRIPT.py | -m MODULE | PROGRAM) [arguments]"
 _EPILOG = """\
 exit codes: 0 all ranks are done; 75 all have saved and want to be run again; 120 a node was lost;
-121 the nodes could not form a group; 125 the launcher itself was killed; 126, 127 the program
-cannot be started; 128+N the first failing rank was killed by signal N; else that rank's own code.
+121 the nodes could not form a group; 122 a rank did not answer the others; 125 the launcher itself
+was killed; 126, 127 the program cannot be started; 128+N the first failing rank was killed by
+signal N; else that rank's own code.
 
 torchrun's variables (PET_NNODES, PET_NPROC_PER_NODE, ...) stand for options that are not given.
 

@@ -21,6 +21,7 @@ class Cause(StrEnum):
     OUT_OF_MEMORY = "out-of-memory"
     RUN_AGAIN = "run-again"
     DISK_FULL = "disk-full"
+    NO_ANSWER = "no-answer"
     # The command could not be started.
     MISSING_COMMAND = "missing-command"
     MISSING_INTERPRETER = "missing-interpreter"
@@ -86,6 +87,8 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.OUT_OF_MEMORY: ((), ("step",)),
     Cause.RUN_AGAIN: (("code",),),
     Cause.DISK_FULL: ((), ("code",), ("signal",)),
+    # A rank that others waited for in vain: it hung, or was done.
+    Cause.NO_ANSWER: ((), ("code",)),
     # A shell's 126 or 127, or the command itself.
     Cause.MISSING_COMMAND: (("code",), ("command",)),
     Cause.MISSING_INTERPRETER: (("file",),),

@@ -7,6 +7,7 @@ import time
 from typing import Dict, List, NamedTuple, Optional
 
 from jumar.launch.ascend.facts import CardFacts, simulated
+from jumar.launch.faults import add_line
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
 from jumar.launch.jobdir.news import Ending, Journal, reserve_result
@@ -28,7 +29,6 @@ from jumar.launch.ranks.plan import Cores, NodePlan, arguments, cores_for, read_
 from jumar.launch.verdict import (
     SetupFailed,
     Verdict,
-    add_line,
     describe,
     describe_idle,
     describe_left,

@@ -6,7 +6,8 @@ what to run and who hears of it."""
 import time
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from jumar.launch.nodes.team import Hello, Meeting, NotTogether, Team
+from jumar.launch.faults import LogTail
+from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, NotTogether, Team
 from jumar.launch.processes.control import Control, Interrupted
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.supervise import Exit, Listener, Outcome, Rank, supervise
@@ -14,7 +15,6 @@ from jumar.launch.processes.tree import Tree
 from jumar.launch.ranks.frameworks import Group
 from jumar.launch.ranks.plan import NodePlan
 from jumar.launch.verdict import (
-    LogTail,
     SetupFailed,
     Verdict,
     apart,
@@ -23,6 +23,7 @@ from jumar.launch.verdict import (
     judge,
     launcher_killed,
     not_started,
+    other_of,
     setup_failed,
     summarize,
 )
@@ -41,6 +42,8 @@ class NodeRun(Listener):
         self.idle_limit_s = IDLE_LIMIT_S
         self._node, self._address = meeting.node or 0, meeting.master
         self._done_at: Optional[float] = None
+        self._is_clear = False
+        """Whether a rank of this node has failed by a fault of its own."""
 
     def hello(self) -> Hello:
         """What the other nodes must know of this one; raises SetupFailed."""
@@ -116,7 +119,7 @@ class NodeRun(Listener):
             )
 
     def _round(self, ranks: List[Rank]) -> Outcome:
-        self._done_at = None
+        self._done_at, self._is_clear = None, False
         self.tails = {rank.rank: LogTail(rank.program.log) for rank in ranks}
         outcome = supervise(
             [*ranks, *self.helpers()],
@@ -140,31 +143,42 @@ class NodeRun(Listener):
             process, exit_ = outcome.left_failure
             log = self.tails[exit_.rank]
             left = failure_of_left(self._node, process, exit_, log, self.is_disk_full())
-        return self.team.settle(summarize(self._node, outcome, left))
+        others: List[Optional[Verdict]] = []
+        if any(exit_.failed for exit_ in outcome.exits):
+            quiet = [exit_ for exit_ in outcome.exits if exit_.asked or not exit_.failed]
+            others = [other_of(self._node, e, self.tails[e.rank]) for e in quiet if e.rank >= 0]
+        told = [other for other in others if other is not None]
+        return self.team.settle(summarize(self._node, outcome, left, told))
 
     def _judged_alone(self, outcome: Outcome, failures: List[Verdict]) -> Verdict:
         if _is_abandoned(outcome):
             return launcher_killed("keeper", self._node, self.meeting.nodes, self._address)
-        summary = summarize(self._node, outcome, None)
+        summary = summarize(self._node, outcome)
         return judge(failures, [summary], {}, restarts_left=0, nodes=self.meeting.nodes)
 
     def exited(self, exit_: Exit) -> None:
         """A failure ends the ranks of all nodes."""
         if exit_.failed and not exit_.asked:
-            self.team.failed(
-                failure_of(
-                    self._node,
-                    exit_,
-                    self.tails[exit_.rank],
-                    name=self.name_of_ranks(),
-                    disk_full=self.is_disk_full(),
-                )
+            failure = failure_of(
+                self._node,
+                exit_,
+                self.tails[exit_.rank],
+                name=self.name_of_ranks(),
+                disk_full=self.is_disk_full(),
             )
+            self._is_clear = self._is_clear or not failure.is_consequence
+            self.team.failed(failure)
         elif self._done_at is None and not exit_.asked:
             self._done_at = time.monotonic()
 
+    def patience_s(self) -> float:
+        """Ranks that only miss a peer say nothing of the cause, which may take its time to end."""
+        return 0.0 if self._is_clear else min(PEER_WAIT_S, self.meeting.grace_s)
+
     def tick(self, running: Sequence[int], exits: Sequence[Exit]) -> None:
-        """Name ranks that hang."""
+        """Note when faults begin; name ranks that hang."""
+        for tail in self.tails.values():
+            tail.look()
         late = sorted(rank for rank in running if rank >= 0)
         if self._done_at is None or any(exit_.failed for exit_ in exits) or not late:
             return

@@ -2,6 +2,7 @@
 that was told to end passes it on."""
 
 import json
+import math
 import socket
 import time
 from typing import Callable, Dict, Optional, cast
@@ -9,6 +10,7 @@ from typing import Callable, Dict, Optional, cast
 from jumar.launch.nodes.team import Meeting, Message, Team
 from jumar.launch.processes.control import Control, Interrupted, Stop
 
+PROTOCOL = 3
 BEAT_S = 1.0
 SEND_LIMIT_S = 5.0
 _MOST_BYTES = 16 << 20
@@ -33,6 +35,8 @@ class Channel:
         self.seen_at = time.monotonic()
         self.address = address
         """Of the other end."""
+        self.behind_s = math.inf
+        """How far the monotonic clock of the other end is behind ours, at most."""
         connection.settimeout(SEND_LIMIT_S)
         control.watch(connection.fileno(), self._ready)
 
@@ -45,6 +49,10 @@ class Channel:
         except OSError:
             self.close()
             self._receive(self, None)
+
+    def compare_clocks(self, theirs: float) -> None:
+        """What took the shortest way tells the difference best."""
+        self.behind_s = min(self.behind_s, time.monotonic() - theirs)
 
     def close(self) -> None:
         """Twice is once."""
@@ -111,7 +119,7 @@ class Connected(Team):
             self._pass_on(stop)
         if now - self._beat_at >= BEAT_S:
             self._beat_at = now
-            self._tell({"beat": 1})
+            self._tell({"beat": now})
         for channel in list(self._others.values()):
             if channel.open and now - channel.seen_at > self._meeting.node_limit_s:
                 channel.close()

@@ -6,8 +6,8 @@ import socket
 import time
 from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
-from jumar.launch.nodes.channel import BEAT_S, SEND_LIMIT_S, Channel, Connected
-from jumar.launch.nodes.team import Hello, Meeting, Message, NotTogether, group_of
+from jumar.launch.nodes.channel import BEAT_S, PROTOCOL, SEND_LIMIT_S, Channel, Connected
+from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, Message, NotTogether, group_of
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.ranks.frameworks import Group, free_port
 from jumar.launch.verdict import Summary, Verdict, judge
@@ -31,6 +31,8 @@ class Leader(Connected):
         self._lost: Dict[int, str] = {}
         self._running = False
         self._ending_at: Optional[float] = None
+        self._end_at: Optional[Tuple[float, str]] = None
+        """When all are ended for a failure that cannot be the cause, and its words."""
         self._done: Optional[Tuple[int, float]] = None
         """The node whose ranks were done last, and when; None once others were named as late."""
         self._port = 0
@@ -73,7 +75,13 @@ class Leader(Connected):
     def failed(self, failure: Verdict) -> None:
         """All nodes end when one rank fails."""
         super().failed(failure)
-        self._end_all(f"{failure.reason} (node {failure.node})", signal.SIGTERM)
+        words = f"{failure.reason} (node {failure.node})"
+        if not failure.is_consequence:
+            self._end_all(words, signal.SIGTERM)
+        elif self._end_at is None:
+            # Whoever is missed may still say why.
+            wait_s = min(PEER_WAIT_S, self._meeting.grace_s)
+            self._end_at = (time.monotonic() + wait_s, words)
 
     def settle(self, summary: Summary) -> Verdict:
         """Wait for the other nodes' ranks, then decide for all."""
@@ -89,7 +97,7 @@ class Leader(Connected):
             nodes=self._meeting.nodes,
         )
         self._next_round(verdict)
-        self._summaries, self._ending_at, self._done = {}, None, None
+        self._summaries, self._ending_at, self._done, self._end_at = {}, None, None, None
         self._port = self._master_port() if verdict.again else 0
         self._tell({"verdict": verdict._asdict(), "port": self._port})
         self._running = verdict.again
@@ -113,6 +121,8 @@ class Leader(Connected):
 
     def _tick(self) -> None:
         super()._tick()
+        if self._end_at is not None and time.monotonic() >= self._end_at[0]:
+            self._end_all(self._end_at[1], signal.SIGTERM)
         self._name_late_nodes(time.monotonic())
 
     def _master_port(self) -> int:
@@ -144,22 +154,25 @@ class Leader(Connected):
             self._gone(node, channel)
         else:
             try:
-                self._heed(node, message)
+                self._heed(node, channel, message)
             except (KeyError, TypeError, ValueError):
                 # Nothing that a launcher says: whoever it is, the run does not have that node.
                 channel.close()
                 self._gone(node, channel)
 
-    def _heed(self, node: int, message: Message) -> None:
-        if "failed" in message:
-            self.failed(Verdict(**message["failed"]))
+    def _heed(self, node: int, channel: Channel, message: Message) -> None:
+        if "beat" in message:
+            channel.compare_clocks(float(message["beat"]))
+        elif "failed" in message:
+            failure = Verdict(**message["failed"])
+            self.failed(failure._replace(at=failure.at + channel.behind_s))
         elif "ready" in message:
             self._prepared.add(node)
         elif "stop" in message:
             words = f"node {node} was told to end"
             self._end_all(words, int(message["signal"]), str(message["stop"]))
         elif "summary" in message:
-            self._take_summary(node, Summary.from_json(message["summary"]))
+            self._take_summary(node, Summary.from_json(message["summary"], channel.behind_s))
 
     def _welcome(self, channel: Channel, message: Optional[Message]) -> None:
         if message is None:
@@ -169,6 +182,7 @@ class Leader(Connected):
             channel.send({"refuse": refusal})
             channel.close()
             return
+        channel.compare_clocks(message["clock"])
         hello = Hello(message["size"], message["part"])
         if message["node"] is None:
             self._waiting.append((channel, hello))
@@ -178,7 +192,7 @@ class Leader(Connected):
 
     def _refusal(self, message: Message) -> Optional[str]:
         meeting = self._meeting
-        if message.get("jumar") != 2 or not _is_hello(message, meeting.nodes):
+        if message.get("jumar") != PROTOCOL or not _is_hello(message, meeting.nodes):
             return "not a launcher of this version"
         if message.get("id") != meeting.key:
             return f"this is the run {meeting.key!r}, not {message.get('id')!r}"
@@ -253,6 +267,7 @@ def _is_hello(message: Message, nodes: int) -> bool:
         and isinstance(size, int)
         and size > 0
         and (part is None or isinstance(part, dict))
+        and isinstance(message.get("clock"), float)
     )
 
 

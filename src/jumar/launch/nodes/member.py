@@ -4,7 +4,7 @@ import socket
 import time
 from typing import Callable, Optional
 
-from jumar.launch.nodes.channel import BEAT_S, Channel, Connected
+from jumar.launch.nodes.channel import BEAT_S, PROTOCOL, Channel, Connected
 from jumar.launch.nodes.team import Hello, Meeting, Message, NotTogether
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.ranks.frameworks import Group
@@ -31,7 +31,8 @@ class Member(Connected):
         self._others[0] = self._connect(until)
         self._tell(
             {
-                "jumar": 2,
+                "jumar": PROTOCOL,
+                "clock": time.monotonic(),
                 "id": meeting.key,
                 "nodes": meeting.nodes,
                 "node": meeting.node,

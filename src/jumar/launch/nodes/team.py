@@ -13,6 +13,9 @@ from jumar.launch.verdict import Summary, Verdict, judge
 
 Message = Dict[str, Any]
 JOIN_LIMIT_S = 300.0
+PEER_WAIT_S = 10.0
+"""How long ranks may go on after others have only said that a peer is gone: the cause is still to come.
+Never longer than the grace period."""
 
 
 class NotTogether(Exception):
