@@ -127,7 +127,8 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
         raise BadUsage("--module and --no-python exclude each other")
     if given.standalone:
         given.nodes = "1"
-    nodes = _nodes(given.nodes)
+    least, nodes = _nodes(given.nodes)
+    waits = given.rendezvous
     master, port = _address(given, nodes)
     return Options(
         command=tuple(words),
@@ -144,9 +145,13 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
             key=given.run_id,
             grace_s=given.grace,
             restarts=given.restarts,
-            join_limit_s=given.join_limit,
+            join_limit_s=given.join_limit
+            or waits.get("join_timeout")
+            or waits.get("timeout", 300.0),
             node_limit_s=given.node_limit,
             straggler_s=given.straggler,
+            least=None if least == nodes else least,
+            last_call_s=waits.get("last_call_timeout", 30.0),
         ),
         log_dir=given.log_dir,
         framework=given.framework,
@@ -207,7 +212,8 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
         help="ranks on this node: 8, npu:8, gpu:2, cpu:3, or auto: all cards, else all cores")  # fmt: skip
     add(*_both("nproc-per-node"), type=_torchrun_count, dest="devices", metavar="N|gpu|auto",
         help="the same, as torchrun")  # fmt: skip
-    add("--nodes", *_both("nnodes"), default="1", metavar="N", help="how many nodes")
+    add("--nodes", *_both("nnodes"), default="1", metavar="N|MIN:MAX",
+        help="how many nodes; with 1:4 nodes may be lost and come back, counted by --max-restarts")  # fmt: skip
     # torchrun takes the beginning of a word, and people write this one.
     add("--nnode", dest="nodes", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     add(*_both("node-rank"), type=int, metavar="K", help="which of them this is, from 0")
@@ -217,14 +223,16 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     add(*_both("master-port"), type=int, metavar="PORT", help="the port of --rdzv")
     add(*_both("rdzv-id"), dest="run_id", default="none", metavar="ID",
         help="nodes with another id are refused")  # fmt: skip
-    add("--join-limit", type=_seconds, default=300.0, metavar="S",
+    add("--join-limit", type=_seconds, metavar="S",
         help="how long nodes wait for each other (300)")  # fmt: skip
     add("--node-limit", type=_seconds, default=15.0, metavar="S",
         help="a node that is silent this long is lost (15)")  # fmt: skip
     add("--cards", metavar="FILE", help="the cards as `jumar devices --json` prints them")
     add("--rank-table", metavar="FILE|make|none", help="the rank table of the NPUs")
     add("--standalone", action="store_true", help="one node (torchrun)")
-    add(*_both("rdzv-backend"), *_both("rdzv-conf"), dest="ignored", help=argparse.SUPPRESS)
+    add(*_both("rdzv-conf"), dest="rendezvous", type=_rendezvous, default={}, metavar="KEY=S,...",
+        help="last_call_timeout (30): how long more nodes than the least are waited for; join_timeout")  # fmt: skip
+    add(*_both("rdzv-backend"), dest="ignored", help=argparse.SUPPRESS)
 
 
 def _add_supervision(parser: argparse.ArgumentParser) -> None:
@@ -297,18 +305,22 @@ def _number(name: str, text: str, least: int) -> int:
 _NODES = "--nodes (--nnodes)"
 
 
-def _nodes(text: str) -> int:
-    """How many; torchrun also writes `2:2`."""
+def _nodes(text: str) -> Tuple[int, int]:
+    """How few and how many: `4`, or `1:4` as torchrun has it."""
     ends = [_number(_NODES, end, 1) for end in text.split(":")]
     if len(ends) > 2 or ends[0] > ends[-1]:
-        raise BadUsage(f"{_NODES}: {text!r} is not a number of nodes")
-    if ends[0] != ends[-1]:
-        # With the smaller end each node would run alone, and overwrite what the others save.
-        raise BadUsage(
-            f"{_NODES}: {text} asks for a number of nodes that may change, which is not possible",
-            f"say how many there are, the same on every node: --nnodes={ends[-1]}",
-        )
-    return ends[0]
+        raise BadUsage(f"{_NODES}: {text!r} is not a number of nodes", "write 4, or 1:4")
+    return ends[0], ends[-1]
+
+
+def _rendezvous(text: str) -> Dict[str, float]:
+    """What torchrun's --rdzv-conf says of waiting: `last_call_timeout=30,join_timeout=600`."""
+    pairs = (word.partition("=") for word in text.split(",") if word.strip())
+    return {
+        key.strip(): _seconds(value)
+        for key, _, value in pairs
+        if key.strip() in ("last_call_timeout", "join_timeout", "timeout")
+    }
 
 
 def _node(given: Optional[int], nodes: int, environ: Mapping[str, str]) -> Optional[int]:

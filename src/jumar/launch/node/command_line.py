@@ -7,6 +7,7 @@ import os
 import selectors
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
@@ -164,6 +165,7 @@ class _Front:
             base = os.path.abspath(kept) if kept else tempfile.mkdtemp(prefix="jumar-launch-")
             meeting = self._options.meeting
             node = 0 if meeting.nodes == 1 else meeting.node
+            node = node if meeting.least is None else None
             os.makedirs(base if node is None else _logs_of(base, node), exist_ok=True)
         except OSError as error:
             where = kept or "a temporary folder"
@@ -256,6 +258,7 @@ class _Run(NodeRun):
         self._launch = launch
         self._base = base
         self._mouth = mouth
+        self._folder: Optional[str] = None
 
     def hello(self) -> Hello:
         """With this node's part of a rank table that is to be made."""
@@ -263,7 +266,16 @@ class _Run(NodeRun):
 
     def prepare(self, group: Group) -> NodePlan:
         """Only a rank table may have to be waited for, or made of the parts of all nodes."""
+        if self._folder is None:
+            self._folder = self._make_folder(group)
+        return self._launch.plan(self._folder, self.team.parts, self._pause)
+
+    def _make_folder(self, group: Group) -> str:
+        """For the logs of all rounds, and the keeper is told."""
         folder = _logs_of(self._base, group.node)
+        if self.meeting.least is not None:
+            # Numbers change hands.
+            folder = os.path.join(self._base, f"node-{socket.gethostname()}-{os.getpid()}")
         try:
             os.makedirs(folder, exist_ok=True)
             logs = Logs.of(folder, group.first_rank)
@@ -272,7 +284,7 @@ class _Run(NodeRun):
             raise SetupFailed("job-directory", words) from error
         with open(self._mouth.logs, "w", encoding="utf-8") as pipe:
             pipe.write(json.dumps(logs._asdict()))
-        return self._launch.plan(folder, self.team.parts, self._pause)
+        return folder
 
     def say(self, words: str) -> None:
         """The keeper prints it."""

@@ -7,7 +7,7 @@ import time
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from jumar.launch.faults import LogTail
-from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, NotTogether, Team
+from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, NotTogether, Over, Team
 from jumar.launch.processes.control import Control, Interrupted
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.supervise import Exit, Listener, Outcome, Rank, supervise
@@ -88,35 +88,58 @@ class NodeRun(Listener):
             group = self.team.join(self.hello())
         except NotTogether as error:
             return outcome, apart(str(error))
+        except Over as over:
+            return outcome, over.verdict
         except SetupFailed as failure:
             return outcome, self._judged_alone(outcome, [setup_failed(self._node, failure)])
         except Interrupted as interruption:
             outcome = Outcome((), interruption.stop)
             return outcome, self._judged_alone(outcome, [])
-        self._node, self._address = group.node, group.address
-        try:
-            plan = self.prepare(group)
-            self.team.gather()
-        except SetupFailed as failure:
-            self.team.failed(setup_failed(self._node, failure))
-            return outcome, self._settled(outcome)
-        except Interrupted as interruption:
-            outcome = Outcome((), interruption.stop)
-            return outcome, self._settled(outcome)
-        return self._rounds(plan, group)
+        if self.meeting.least is not None:
+            self.say(f"{_world(group)}, of {self.meeting.least} to {self.meeting.nodes} nodes")
+        return self._rounds(group)
 
-    def _rounds(self, plan: NodePlan, group: Group) -> Tuple[Outcome, Verdict]:
+    def _rounds(self, group: Group) -> Tuple[Outcome, Verdict]:
+        plan: Optional[NodePlan] = None
         while True:
-            outcome = self._round(plan.ranks(group))
-            verdict = self._settled(outcome)
+            self._node, self._address = group.node, group.address
+            plan, outcome, verdict = self._one_round(plan, group)
             if not verdict.again:
                 return outcome, verdict
             self.control.resume()
-            group = self.team.again(group)
+            before = group
+            try:
+                group = self.team.again(before)
+            except NotTogether as error:
+                return outcome, apart(f"{verdict.reason}, and {error}")
+            except Over as over:
+                return outcome, over.verdict
+            except Interrupted as interruption:
+                outcome = Outcome((), interruption.stop)
+                return outcome, self._judged_alone(outcome, [])
+            change = "" if _world(group) == _world(before) else f": {_world(group)}"
             self.say(
                 f"{verdict.reason}; all ranks are started again"
-                f" ({group.restart} of at most {self.meeting.restarts})"
+                f" ({group.restart} of at most {self.meeting.restarts}){change}"
             )
+            if self.meeting.least is not None:
+                plan = None
+
+    def _one_round(
+        self, plan: Optional[NodePlan], group: Group
+    ) -> Tuple[Optional[NodePlan], Outcome, Verdict]:
+        outcome = Outcome(())
+        try:
+            if plan is None:
+                plan = self.prepare(group)
+                self.team.gather()
+        except SetupFailed as failure:
+            self.team.failed(setup_failed(self._node, failure))
+        except Interrupted as interruption:
+            outcome = Outcome((), interruption.stop)
+        else:
+            outcome = self._round(plan.ranks(group))
+        return plan, outcome, self._settled(outcome)
 
     def _round(self, ranks: List[Rank]) -> Outcome:
         self._done_at, self._is_clear = None, False
@@ -190,6 +213,11 @@ class NodeRun(Listener):
             self.say(f"still running {waited_s:.0f} s after rank {done} was done: rank {names}")
 
 
+def _world(group: Group) -> str:
+    nodes, ranks = group.nodes, group.world_size
+    return f"{nodes} node{'s' * (nodes > 1)}, {ranks} rank{'s' * (ranks > 1)}"
+
+
 def _is_abandoned(outcome: Outcome) -> bool:
     """The keeper was killed: there is no time to ask other nodes, who will see this one go."""
     return outcome.stop is not None and outcome.stop.why == "keeper-killed"
@@ -200,14 +228,18 @@ def _make_team(meeting: Meeting, control: Control, say: Callable[[str], None]) -
     if meeting.nodes == 1:
         return Team(meeting, control, say)
     # Late: a node alone opens no connection.
-    from jumar.launch.nodes.leader import Leader, PortTaken, is_own_address
+    from jumar.launch.nodes.door import Door, PortTaken, is_own_address
+    from jumar.launch.nodes.elastic import Elastic
+    from jumar.launch.nodes.leader import Leader
     from jumar.launch.nodes.member import Member
 
+    if meeting.least is not None:
+        return Elastic(meeting, control, say)
     if meeting.node == 0:
-        return Leader(meeting, control, say)
+        return Leader(meeting, control, say, Door(meeting, control, meeting.port))
     if meeting.node is None and is_own_address(meeting.master):
         try:
-            return Leader(meeting, control, say)
+            return Leader(meeting, control, say, Door(meeting, control, meeting.port))
         except PortTaken:
             # By the node 0 of a run that has several nodes on this machine.
             return Member(meeting, control, say)

@@ -32,6 +32,10 @@ class Channel:
         self._receive = receive
         self._buffer = b""
         self.open = True
+        self.is_dead = False
+        """The other end has hung up, as a process does that ends; silence may also be the network's."""
+        self.is_retired = False
+        """What still comes is of no interest."""
         self.seen_at = time.monotonic()
         self.address = address
         """Of the other end."""
@@ -46,7 +50,8 @@ class Channel:
             return
         try:
             self._connection.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
+        except OSError as error:
+            self.is_dead = _is_hung_up(error)
             self.close()
             self._receive(self, None)
 
@@ -64,8 +69,9 @@ class Channel:
     def _ready(self, descriptor: int) -> None:
         try:
             data = self._connection.recv(65536)
-        except OSError:
-            data = b""
+            self.is_dead = not data
+        except OSError as error:
+            data, self.is_dead = b"", _is_hung_up(error)
         self._buffer += data
         self.seen_at = time.monotonic()
         *lines, self._buffer = self._buffer.split(b"\n")
@@ -87,6 +93,10 @@ class Channel:
             # Not one of us.
             self.close()
             self._receive(self, None)
+
+
+def _is_hung_up(error: OSError) -> bool:
+    return isinstance(error, (ConnectionResetError, BrokenPipeError))
 
 
 class Connected(Team):

@@ -5,7 +5,7 @@ import time
 from typing import Callable, Optional
 
 from jumar.launch.nodes.channel import BEAT_S, PROTOCOL, Channel, Connected
-from jumar.launch.nodes.team import Hello, Meeting, Message, NotTogether
+from jumar.launch.nodes.team import Dead, Hello, Meeting, Message, NotTogether
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.ranks.frameworks import Group
 from jumar.launch.verdict import Summary, Verdict, judge
@@ -23,32 +23,40 @@ class Member(Connected):
         self._all_are_ready = False
         self._port = 0
         self._leader_lost = False
+        self.connect_limit_s = meeting.join_limit_s
+        self._join_until = 0.0
+        self._has_door = False
+        """Whether node 0 is known to listen as long as it lives."""
 
     def join(self, hello: Hello) -> Group:
         """Find node 0, say hello and wait to be let go."""
-        meeting = self._meeting
-        until = time.monotonic() + meeting.join_limit_s
-        self._others[0] = self._connect(until)
-        self._tell(
-            {
-                "jumar": PROTOCOL,
-                "clock": time.monotonic(),
-                "id": meeting.key,
-                "nodes": meeting.nodes,
-                "node": meeting.node,
-                "size": hello.size,
-                "part": hello.part,
-            }
-        )
+        self._join_until = time.monotonic() + self._meeting.join_limit_s
+        self._others[0] = self._connect(time.monotonic() + self.connect_limit_s)
+        self._tell(self._greeting(hello))
         while self._go is None:
             self._control.check()
             if self._refused or self._leader_lost:
                 raise NotTogether(f"node 0 says: {self._refused or 'nothing, and hung up'}")
-            if time.monotonic() >= until:
-                raise NotTogether(f"the other nodes did not join within {meeting.join_limit_s:g} s")
-            self._control.wait(until - time.monotonic())
+            if time.monotonic() >= self._join_until:
+                limit_s = self._meeting.join_limit_s
+                raise NotTogether(f"the other nodes did not join within {limit_s:g} s")
+            self._control.wait(1.0)
         self._begin()
         return self._go
+
+    def _greeting(self, hello: Hello) -> Message:
+        meeting = self._meeting
+        return {
+            "jumar": PROTOCOL,
+            "clock": time.monotonic(),
+            "id": meeting.key,
+            "nodes": meeting.nodes,
+            "least": meeting.least,
+            "node": meeting.node,
+            "size": hello.size,
+            "part": hello.part,
+            "door": hello.door,
+        }
 
     def once(self, prepare: Callable[[], None]) -> None:
         """Node 0 does it."""
@@ -90,10 +98,11 @@ class Member(Connected):
                 connection = socket.create_connection(where, timeout=3)
                 return Channel(connection, where[0], self._control, self._receive)
             except OSError as error:
-                if time.monotonic() >= until:
-                    raise NotTogether(
-                        f"node 0 does not answer at {where[0]}:{where[1]}: {error}"
-                    ) from error
+                is_dead = isinstance(error, ConnectionRefusedError)
+                if time.monotonic() >= until or (is_dead and self._has_door):
+                    kind = Dead if is_dead else NotTogether
+                    words = f"node 0 does not answer at {where[0]}:{where[1]}: {error}"
+                    raise kind(words) from error
             self._control.pause(0.1)
             self._control.check()
 

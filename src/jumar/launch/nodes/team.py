@@ -22,10 +22,23 @@ class NotTogether(Exception):
     """The nodes could not form a group."""
 
 
+class Dead(NotTogether):
+    """The machine answers, and there is no launcher on it."""
+
+
+class Over(Exception):
+    """The run has ended without this node."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.reason)
+        self.verdict = verdict
+
+
 class Meeting(NamedTuple):
     """How the nodes of a run find each other, and how patient they are."""
 
     nodes: int
+    """As many as there may be."""
     node: Optional[int]
     """None: node 0 where the address of node 0 is this machine's, else as node 0 counts."""
     master: str
@@ -42,6 +55,10 @@ class Meeting(NamedTuple):
     node_limit_s: float = 15.0
     """A node that is silent this long is lost."""
     straggler_s: float = 30.0
+    least: Optional[int] = None
+    """With how many the run goes on, where nodes may come and go."""
+    last_call_s: float = 30.0
+    """How long more nodes are waited for once there are enough."""
 
 
 class Hello(NamedTuple):
@@ -50,13 +67,15 @@ class Hello(NamedTuple):
     size: int
     part: Optional[Message]
     """Its part of the rank table."""
+    door: int = 0
+    """Where others reach it, if nodes may come and go."""
 
 
 def group_of(meeting: Meeting, node: int, counts: List[int], port: int, address: str) -> Group:
     """All ranks as one node sees them; `counts` are the ranks of each node."""
     return Group(
         node=node,
-        nodes=meeting.nodes,
+        nodes=len(counts),
         first_rank=sum(counts[:node]),
         local_count=counts[node],
         world_size=sum(counts),
