@@ -9,7 +9,7 @@ import sys
 from typing import Dict, FrozenSet, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.nodes.team import Meeting
+from jumar.launch.nodes.team import JOIN_LIMIT_S, Meeting
 from jumar.launch.ranks.cards import BadUsage
 
 KINDS = ("npu", "gpu", "sim", "cpu")
@@ -128,7 +128,6 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
     if given.standalone:
         given.nodes = "1"
     least, nodes = _nodes(given.nodes)
-    waits = given.rendezvous
     master, port = _address(given, nodes)
     return Options(
         command=tuple(words),
@@ -145,13 +144,11 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
             key=given.run_id,
             grace_s=given.grace,
             restarts=given.restarts,
-            join_limit_s=given.join_limit
-            or waits.get("join_timeout")
-            or waits.get("timeout", 300.0),
+            join_limit_s=_join_limit_s(given),
             node_limit_s=given.node_limit,
             straggler_s=given.straggler,
             least=None if least == nodes else least,
-            last_call_s=waits.get("last_call_timeout", 30.0),
+            last_call_s=given.rendezvous.get("last_call_timeout", 30.0),
         ),
         log_dir=given.log_dir,
         framework=given.framework,
@@ -321,6 +318,13 @@ def _rendezvous(text: str) -> Dict[str, float]:
         for key, _, value in pairs
         if key.strip() in ("last_call_timeout", "join_timeout", "timeout")
     }
+
+
+def _join_limit_s(given: argparse.Namespace) -> float:
+    if given.join_limit is not None:
+        return float(given.join_limit)
+    waits: Dict[str, float] = given.rendezvous
+    return waits.get("join_timeout", waits.get("timeout", JOIN_LIMIT_S))
 
 
 def _node(given: Optional[int], nodes: int, environ: Mapping[str, str]) -> Optional[int]:

@@ -12,7 +12,7 @@ process has hung up. Where others are just silent, it waits until these must hav
 import time
 from typing import Callable, List, Optional, Union
 
-from jumar.launch.nodes.channel import Channel
+from jumar.launch.nodes.channel import SEND_LIMIT_S, Channel
 from jumar.launch.nodes.door import Door, PortTaken, is_own_address
 from jumar.launch.nodes.rounds import (
     Address,
@@ -85,7 +85,8 @@ class Elastic(Team):
         if isinstance(last, RoundLeader):
             term = last.term_after()
             last.retire()
-            return self._lead(term, last.meeting)
+            join_limit_s = self._meeting.join_limit_s
+            return self._lead(term, last.meeting._replace(join_limit_s=join_limit_s))
         is_dead = last.is_leader_lost and last.is_leader_dead
         is_lost = last.is_leader_lost
         last.close()
@@ -178,7 +179,11 @@ class Elastic(Team):
             except NotTogether:
                 continue
         term = next_term(self._meeting, before.restart + 1, known, leads=False, is_smaller=True)
-        own = self._meeting._replace(master=doors[before.node][0], port=self._door.port)
+        # Whoever is left comes soon. A node that is cut off from all need not wait for long.
+        limit_s = min(self._meeting.join_limit_s, 2 * self._patience_s() + 2 * SEND_LIMIT_S)
+        own = self._meeting._replace(
+            master=doors[before.node][0], port=self._door.port, join_limit_s=limit_s
+        )
         try:
             return self._lead(term, own)
         except Moved as moved:
