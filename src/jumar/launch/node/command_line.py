@@ -19,7 +19,8 @@ from jumar.launch.options import Options, parse, program_of
 from jumar.launch.processes import pair
 from jumar.launch.processes.control import Control
 from jumar.launch.processes.supervise import RUN_AGAIN, Outcome
-from jumar.launch.processes.tree import Tree
+from jumar.launch.processes.tree import Cgroup, Tree, cgroup_place, make_cgroup
+from jumar.launch.processes.watcher import Watcher
 from jumar.launch.ranks.cards import BadUsage, Choice, choose
 from jumar.launch.ranks.environment import Environment
 from jumar.launch.ranks.frameworks import Devices, Group
@@ -27,6 +28,7 @@ from jumar.launch.ranks.plan import TABLE_NAME, Cores, NodePlan, Script, cores_f
 from jumar.launch.verdict import LAUNCHER_KILLED, SetupFailed, Verdict, consequences, signal_name
 
 _LOOK_S = 0.05
+MARK = "JUMAR_LAUNCH"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -59,6 +61,8 @@ class Launch(NamedTuple):
     rank_table: Optional[str]
     """A file, `make`, or None: without."""
     cores: Cores
+    mark: str
+    """In the environment of each process of the run."""
 
     @classmethod
     def of(cls, options: Options, environ: Mapping[str, str]) -> "Launch":
@@ -68,7 +72,9 @@ class Launch(NamedTuple):
         argv = program_of(options, environ)
         named = None if options.framework == "auto" else options.framework
         script = read_script(argv, argv, folder, named)
-        environment = Environment.of(environ, choice.kind)
+        mark = f"{os.getpid()}-{os.urandom(4).hex()}"
+        platform = {} if options.dry_run else {MARK: mark}
+        environment = Environment.of(environ, choice.kind, platform=platform)
         kind = choice.kind if options.bind else "none"
         return cls(
             options=options,
@@ -79,6 +85,7 @@ class Launch(NamedTuple):
             folder=folder,
             rank_table=_rank_table(options, choice, script.framework, environ),
             cores=cores_for(kind, choice.facts, choice.size, environment),
+            mark=mark,
         )
 
     def hello(self) -> Hello:
@@ -183,9 +190,13 @@ class _Front:
     def _keep(self, base: str) -> int:
         heard, said = os.pipe()
         met, meets = os.pipe()
+        place = cgroup_place(f"jumar-launch-{self._launch.mark}")
         try:
+            watcher = Watcher({MARK: self._launch.mark}, place)
             supervisor = pair.fork_supervisor(
-                lambda seen: _Run(self._launch, base, _Mouth(said, meets), seen).run_node().code
+                lambda seen: (
+                    _Run(self._launch, base, _Mouth(said, meets), seen, place).run_node().code
+                )
             )
         except OSError as error:
             _print(2, f"error: no process can be started: {error.strerror}\n")
@@ -195,7 +206,8 @@ class _Front:
         os.close(meets)
         stream = self._follow(heard, met)
         code = pair.wait_for(supervisor)
-        everything_ended = Tree(None).kill()
+        everything_ended = Tree(None if place is None else Cgroup(place)).dissolve()
+        watcher.dismiss()
         while stream is not None and stream.pump(flush=True):
             pass
         if code < 0:
@@ -253,8 +265,11 @@ class _Mouth(NamedTuple):
 class _Run(NodeRun):
     """The supervisor's work."""
 
-    def __init__(self, launch: Launch, base: str, mouth: _Mouth, channel: int) -> None:
-        super().__init__(launch.options.meeting, Control(keeper=channel), Tree(None))
+    def __init__(
+        self, launch: Launch, base: str, mouth: _Mouth, channel: int, place: Optional[str]
+    ) -> None:
+        tree = Tree(make_cgroup(place))
+        super().__init__(launch.options.meeting, Control(keeper=channel), tree)
         self._launch = launch
         self._base = base
         self._mouth = mouth

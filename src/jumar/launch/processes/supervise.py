@@ -199,7 +199,7 @@ class _Group:
             if rank is None:
                 self._left_one_ended(pid, status)
             elif not rank.is_aside:
-                ended.append((_last_write(rank.program.log), self._exit_of(rank, status)))
+                ended.append((_last_write(rank.program.log), self._exit_of(rank, pid, status)))
                 self._wait_for_left(rank, ended[-1][1])
         # Several may have ended since the last look; who wrote last died last.
         for _, exit_ in sorted(ended, key=lambda pair: pair[0]):
@@ -216,7 +216,7 @@ class _Group:
         if left is None or self._kill_at is not None:
             return
         starter = next(rank for rank in self._ranks if rank.is_starter)
-        exit_ = self._exit_of(starter, status)
+        exit_ = self._exit_of(starter, pid, status)
         if exit_.failed and not _is_on_request(exit_):
             self._left_failure = self._left_failure or (left, exit_)
             # The others may have nothing to do with it: a training for each card.
@@ -240,12 +240,12 @@ class _Group:
             self._listener.left_idle(left)
             self._ask(signal.SIGTERM)
 
-    def _exit_of(self, rank: Rank, status: int) -> Exit:
+    def _exit_of(self, rank: Rank, pid: int, status: int) -> Exit:
         asked = rank.rank in self._asked
         if not os.WIFSIGNALED(status):
             return Exit(rank.rank, time.monotonic(), os.WEXITSTATUS(status), None, asked)
         number = os.WTERMSIG(status)
-        out_of_memory = number == signal.SIGKILL and self._kill_at is None and self._oom.grew()
+        out_of_memory = number == signal.SIGKILL and self._kill_at is None and self._oom.killed(pid)
         return Exit(rank.rank, time.monotonic(), None, number, asked, out_of_memory)
 
     def _decide(self) -> None:
