@@ -456,3 +456,21 @@ def test_the_interpreter_is_the_one_asked_for(launcher: Launcher) -> None:
     assert ended.output == "[rank 0] /usr/bin/python3\n"
     ended = launcher.run("--devices", "cpu:1", script)
     assert ended.output == f"[rank 0] {PYTHON}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("--num_processes 8 --mixed_precision bf16", "write -d N"),
+        ("--num-processes=8", "for --num-processes of accelerate write -d N"),
+        ("--num_gpus 8", "for --num_gpus of deepspeed write -d gpu:N"),
+        ("-np 8 --allow-run-as-root", "for -np of mpirun write -d N"),
+        ("--worker_num=8 --local_worker_num=8", "for --local_worker_num of msrun write -d N"),
+    ],
+)
+def test_options_of_other_launchers_are_translated(
+    launcher: Launcher, words: str, hint: str
+) -> None:
+    ended = launcher.run(*words.split(), "train.py")
+    assert ended.code == 2
+    assert hint in ended.errors.splitlines()[-1]

@@ -4,6 +4,7 @@ Reads arguments and environment only; nothing is looked up on the machine."""
 
 import argparse
 import os
+import pkgutil
 import re
 import sys
 from typing import Dict, FrozenSet, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
@@ -76,7 +77,23 @@ class Options(NamedTuple):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise BadUsage(message)
+        translated = _translations(message)
+        raise BadUsage(message, translated) if translated else BadUsage(message)
+
+
+def _translations(message: str) -> str:
+    """How options of other launchers that `message` names are written here."""
+    table = (pkgutil.get_data("jumar.launch", "foreign.tsv") or b"").decode().splitlines()[2:]
+    rows = {option: (tool, here) for tool, option, here in (line.split("\t") for line in table)}
+    named = [word.partition("=")[0] for word in message.split() if word.startswith("-")]
+    # Accelerate and others take dashes too.
+    known = {name: rows.get(name) or rows.get(_underscored(name)) for name in named}
+    found = ((name, row) for name, row in known.items() if row is not None)
+    return "; ".join(f"for {name} of {row[0]} write {row[1]}" for name, row in found)
+
+
+def _underscored(option: str) -> str:
+    return option[:2] + option[2:].replace("-", "_")
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:

@@ -78,8 +78,10 @@ def _listen(meeting: Meeting, port: int) -> socket.socket:
         listening.listen(512)
     except OSError as error:
         listening.close()
-        kind = PortTaken if error.errno == errno.EADDRINUSE else NotTogether
-        raise kind(f"cannot listen on port {port}: {error.strerror}") from error
+        if error.errno == errno.EADDRINUSE:
+            words = f"port {port} of this machine is taken by another program"
+            raise PortTaken(f"{words}; give another one with --rdzv, on every node") from error
+        raise NotTogether(f"cannot listen on port {port}: {error.strerror}") from error
     return listening
 
 

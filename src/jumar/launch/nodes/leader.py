@@ -192,6 +192,8 @@ class Leader(Connected):
             channel.close()
             return
         channel.compare_clocks(message["clock"])
+        # So that it knows who listens here, however long the others take.
+        channel.send({"beat": time.monotonic()})
         hello = Hello(message["size"], message["part"], message["door"])
         if message["node"] is None:
             self._waiting.append((channel, hello))

@@ -25,6 +25,7 @@ class Member(Connected):
         self._leader_lost = False
         self.connect_limit_s = meeting.join_limit_s
         self._join_until = 0.0
+        self._is_answered = False
         self._has_door = False
         """Whether node 0 is known to listen as long as it lives."""
 
@@ -35,14 +36,24 @@ class Member(Connected):
         self._tell(self._greeting(hello))
         while self._go is None:
             self._control.check()
-            if self._refused or self._leader_lost:
-                raise NotTogether(f"node 0 says: {self._refused or 'nothing, and hung up'}")
+            if self._refused:
+                raise NotTogether(f"node 0 says: {self._refused}")
+            if self._leader_lost:
+                raise NotTogether("node 0 hung up" if self._is_answered else self._stranger())
             if time.monotonic() >= self._join_until:
                 limit_s = self._meeting.join_limit_s
-                raise NotTogether(f"the other nodes did not join within {limit_s:g} s")
+                words = f"the other nodes did not join within {limit_s:g} s"
+                raise NotTogether(words if self._is_answered else self._stranger())
             self._control.wait(1.0)
         self._begin()
         return self._go
+
+    def _stranger(self) -> str:
+        where = f"port {self._meeting.port} of {self._meeting.master}"
+        return (
+            f"{where} is taken by another program, which does not answer as node 0 does;"
+            " give another one with --rdzv, on every node"
+        )
 
     def _greeting(self, hello: Hello) -> Message:
         meeting = self._meeting
@@ -110,6 +121,7 @@ class Member(Connected):
         self._control.ask(Stop("node-lost", words=f"node 0 ({self._meeting.master}) was lost"))
 
     def _receive(self, channel: Channel, message: Optional[Message]) -> None:
+        self._is_answered = self._is_answered or message is not None
         if message is None:
             self._leader_lost = True
             if self._go is not None and self._verdict is None:

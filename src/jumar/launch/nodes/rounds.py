@@ -291,7 +291,7 @@ class RoundMember(Member):
         return {**super()._greeting(hello), "was": self._was}
 
     def _receive(self, channel: Channel, message: Optional[Message]) -> None:
-        if message is None or self._go is not None:
+        if message is None or self._go is not None or "beat" in message:
             super()._receive(channel, message)
         elif "moved" in message:
             where = address_in(message["moved"])
