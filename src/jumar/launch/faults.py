@@ -31,6 +31,8 @@ def _words(says: str) -> Tuple[str, ...]:
 
 _OPENS = _words("opens")
 _LOST_PEER = _words("lost-peer")
+_COLLECTIVES = frozenset(_words("collective"))
+_FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')
 _ASKED = _words("asked")
 
 
@@ -72,6 +74,10 @@ class LogTail:
             lines = [lines[0], "…", *lines[2 - _MOST_LINES :]]
         return "\n".join(lines)
 
+    def read_all(self) -> List[str]:
+        """The last lines, whatever they are."""
+        return self._lines()
+
     def _lines(self) -> List[str]:
         try:
             with os.fdopen(open_log(self.path, os.O_RDONLY), "rb") as file:
@@ -99,10 +105,26 @@ def is_fault(tail: str) -> bool:
     )
 
 
+def stuck_in(lines: List[str]) -> str:
+    """Where a rank was when it was made to write down its stacks: a collective, else its own line."""
+    # `  File "x.py", line 3 in all_reduce`, the innermost first, of one thread after the other.
+    frames = [_FRAME.search(line) for line in lines]
+    found = [(frame[1], frame[2], frame[3]) for frame in frames if frame is not None]
+    collective = next((name for _, _, name in found if name in _COLLECTIVES), None)
+    if collective is not None:
+        return collective
+    own = [(path, line) for path, line, _ in found if not _is_library(path)]
+    return f"{own[0][0]}:{own[0][1]}" if own else "an unknown place"
+
+
+def _is_library(path: str) -> bool:
+    return "-packages/" in path or "/lib/python" in path
+
+
 def own_place(tail: str) -> Optional[str]:
     """The last line of a traceback's stack that is no library's: where the script was."""
     places = [line[line.index('File "') :] for line in tail.splitlines() if 'File "' in line]
-    own = [place for place in places if "-packages/" not in place and "/lib/python" not in place]
+    own = [place for place in places if not _is_library(place)]
     return own[-1] if own else None
 
 

@@ -10,7 +10,7 @@ import sys
 from typing import Dict, FrozenSet, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.nodes.team import JOIN_LIMIT_S, Meeting
+from jumar.launch.nodes.team import HANG_LIMIT_S, JOIN_LIMIT_S, Meeting
 from jumar.launch.ranks.cards import BadUsage
 
 KINDS = ("npu", "gpu", "sim", "cpu")
@@ -164,6 +164,7 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
             join_limit_s=_join_limit_s(given),
             node_limit_s=given.node_limit,
             straggler_s=given.straggler,
+            hang_limit_s=given.hang_limit,
             least=None if least == nodes else least,
             last_call_s=given.rendezvous.get("last_call_timeout", 30.0),
         ),
@@ -257,6 +258,8 @@ def _add_supervision(parser: argparse.ArgumentParser) -> None:
         help="start all ranks again, at most N times, when one fails (0)")  # fmt: skip
     add("--straggler", type=_seconds, default=30.0, metavar="S",
         help="name ranks that still run S seconds after another was done (30)")  # fmt: skip
+    add("--hang-limit", type=_seconds, default=HANG_LIMIT_S, metavar="S",
+        help="end all ranks when none does anything for S seconds (1800); 0: never")  # fmt: skip
     add(*_both("log-dir"), metavar="DIR", help="keep the ranks' logs here")
     add("-q", "--quiet", action="store_true", help="logs in files only, nothing on stdout")
     add(*_both("local-ranks-filter"), dest="shown", type=_local_ranks, metavar="K,...",

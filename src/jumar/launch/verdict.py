@@ -137,6 +137,9 @@ class Summary(NamedTuple):
     """Why they were ended, when the reason came from outside."""
     left: Optional[Verdict] = None
     """What failed after the command that had started it was done."""
+    hung: Sequence[Tuple[int, str]] = ()
+    """When no rank did anything: each with the place where it was."""
+    limit_s: float = 0.0
     others: Sequence[Verdict] = ()
     """After a failure: ranks that were done or asked to end, and had complained of no peer."""
 
@@ -175,6 +178,10 @@ def judge(
         first = _cause_of_all(failures, [other for one in summaries for other in one.others])
         again = restarts_left > 0 and stop is None and not first.is_setup
         return _naming_node(first, nodes)._replace(again=again)
+    hung = [(summary.node, *one) for summary in summaries for one in summary.hung]
+    if hung and stop is None:
+        made = _hang(hung, max(summary.limit_s for summary in summaries))
+        return made._replace(again=restarts_left > 0)
     ends = [(summary.node, *end) for summary in summaries for end in summary.codes]
     bad = [end for end in ends if end[2] not in (0, RUN_AGAIN)]
     telling = (*bad, *(end for end in ends if end[2] == RUN_AGAIN))
@@ -210,6 +217,25 @@ def _odd_one(failures: Sequence[Verdict]) -> Optional[Verdict]:
         return None
     few = min(by_place.values(), key=len)
     return few[0] if len(few) == 1 else None
+
+
+def _hang(hung: Sequence[Tuple[int, int, str]], limit_s: float) -> Verdict:
+    """Most wait in one place; who is elsewhere is whom they wait for."""
+    by_place: Dict[str, List[Tuple[int, int]]] = {}
+    for node, rank, place in hung:
+        by_place.setdefault(place, []).append((rank, node))
+    where = sorted(by_place.items(), key=lambda item: len(item[1]))
+    words = "; ".join(f"{_ranks([rank for rank, _ in ranks])} in {place}" for place, ranks in where)
+    reason = f"no rank has done anything for {limit_s:g} s: {words}"
+    made = Verdict("failed", "hang", reason, NO_ANSWER)
+    made = made._replace(values={"limit_s": f"{limit_s:g}", "places": words})
+    rank, node = where[0][1][0]
+    is_odd = len(where) > 1 and len(where[0][1]) == 1
+    return made._replace(rank=rank, node=node) if is_odd else made
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
 
 
 def _ended_with(rank: Optional[int], node: int, code: int) -> Verdict:
@@ -335,7 +361,7 @@ def summarize(
     codes: List[Tuple[Optional[int], int]] = [(exit_.rank, exit_status(exit_)) for exit_ in told]
     stop = outcome.stop
     if stop is None or not stop.is_from_outside:
-        return Summary(node, codes, None, left, others)
+        return Summary(node, codes, None, left, others=others)
     return Summary(node, codes or [(None, 128 + stop.signal)], stop.why, left)
 
 

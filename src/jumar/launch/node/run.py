@@ -6,10 +6,11 @@ what to run and who hears of it."""
 import time
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from jumar.launch.faults import LogTail
+from jumar.launch.faults import LogTail, stuck_in
 from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, NotTogether, Over, Team
-from jumar.launch.processes.control import Control, Interrupted
+from jumar.launch.processes.control import HANG, Control, Interrupted
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
+from jumar.launch.processes.pulse import Pulse
 from jumar.launch.processes.supervise import Exit, Listener, Outcome, Rank, supervise
 from jumar.launch.processes.tree import Tree
 from jumar.launch.ranks.frameworks import Group
@@ -42,6 +43,8 @@ class NodeRun(Listener):
         self.idle_limit_s = IDLE_LIMIT_S
         self._node, self._address = meeting.node or 0, meeting.master
         self._done_at: Optional[float] = None
+        self._pulse: Optional[Pulse] = None
+        self._is_idle = False
         self._is_clear = False
         """Whether a rank of this node has failed by a fault of its own."""
 
@@ -144,6 +147,7 @@ class NodeRun(Listener):
     def _round(self, ranks: List[Rank]) -> Outcome:
         self._done_at, self._is_clear = None, False
         self.tails = {rank.rank: LogTail(rank.program.log) for rank in ranks}
+        self._pulse, self._is_idle = self._take_pulse(ranks), False
         outcome = supervise(
             [*ranks, *self.helpers()],
             self.control,
@@ -158,6 +162,13 @@ class NodeRun(Listener):
             self.team.failed(not_started(self._node, rank, error, log))
         return outcome
 
+    def _take_pulse(self, ranks: List[Rank]) -> Optional[Pulse]:
+        """One process alone may be a service that waits to be asked."""
+        is_group = self.meeting.nodes > 1 or len(ranks) > 1
+        if not self.meeting.hang_limit_s or not is_group or any(rank.is_starter for rank in ranks):
+            return None
+        return Pulse([rank.program.log for rank in ranks], self.meeting.hang_limit_s)
+
     def _settled(self, outcome: Outcome) -> Verdict:
         if _is_abandoned(outcome):
             return launcher_killed("keeper", self._node, self.meeting.nodes, self._address)
@@ -171,7 +182,12 @@ class NodeRun(Listener):
             quiet = [exit_ for exit_ in outcome.exits if exit_.asked or not exit_.failed]
             others = [other_of(self._node, e, self.tails[e.rank]) for e in quiet if e.rank >= 0]
         told = [other for other in others if other is not None]
-        return self.team.settle(summarize(self._node, outcome, left, told))
+        summary = summarize(self._node, outcome, left, told)
+        if outcome.stop is not None and outcome.stop.why == HANG.why:
+            ranks = sorted((rank, tail) for rank, tail in self.tails.items() if rank >= 0)
+            hung = [(rank, stuck_in(tail.read_all())) for rank, tail in ranks]
+            summary = summary._replace(hung=hung, limit_s=self.meeting.hang_limit_s)
+        return self.team.settle(summary)
 
     def _judged_alone(self, outcome: Outcome, failures: List[Verdict]) -> Verdict:
         if _is_abandoned(outcome):
@@ -202,6 +218,9 @@ class NodeRun(Listener):
         """Note when faults begin; name ranks that hang."""
         for tail in self.tails.values():
             tail.look()
+        if self._pulse is not None and self._pulse.has_stopped() != self._is_idle:
+            self._is_idle = not self._is_idle
+            self.team.idle(self._is_idle)
         late = sorted(rank for rank in running if rank >= 0)
         if self._done_at is None or any(exit_.failed for exit_ in exits) or not late:
             return

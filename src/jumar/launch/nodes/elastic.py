@@ -69,6 +69,10 @@ class Elastic(Team):
         """The leader is told."""
         self._this_round().failed(failure)
 
+    def idle(self, is_so: bool) -> None:
+        """The leader is told."""
+        self._this_round().idle(is_so)
+
     def settle(self, summary: Summary) -> Verdict:
         """A leader that is lost ends the round, not the run."""
         verdict = self._this_round().settle(summary)

@@ -8,7 +8,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 from jumar.launch.nodes.channel import BEAT_S, PROTOCOL, SEND_LIMIT_S, Channel, Connected
 from jumar.launch.nodes.door import Door
 from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, Message, NotTogether, group_of
-from jumar.launch.processes.control import Control, Stop
+from jumar.launch.processes.control import HANG, Control, Stop
 from jumar.launch.ranks.frameworks import Group, free_port
 from jumar.launch.verdict import Summary, Verdict, judge
 
@@ -29,6 +29,7 @@ class Leader(Connected):
         self._prepared: Set[int] = set()
         self._summaries: Dict[int, Summary] = {}
         self._lost: Dict[int, str] = {}
+        self._idle: Set[int] = set()
         self._running = False
         self._ending_at: Optional[float] = None
         self._end_at: Optional[Tuple[float, str]] = None
@@ -98,6 +99,15 @@ class Leader(Connected):
             wait_s = min(PEER_WAIT_S, self._meeting.grace_s)
             self._end_at = (time.monotonic() + wait_s, words)
 
+    def idle(self, is_so: bool) -> None:
+        """When no node does anything, all have hung."""
+        self._note_idle(0, is_so)
+
+    def _note_idle(self, node: int, is_so: bool) -> None:
+        (self._idle.add if is_so else self._idle.discard)(node)
+        if len(self._idle) == self._size:
+            self._end_all(HANG.words, HANG.signal, HANG.why)
+
     def settle(self, summary: Summary) -> Verdict:
         """Wait for the other nodes' ranks, then decide for all."""
         self._take_summary(0, summary)
@@ -106,6 +116,7 @@ class Leader(Connected):
             self._give_up_on_late_nodes()
         verdict = self._next_round(self._judge())
         self._summaries, self._ending_at, self._done, self._end_at = {}, None, None, None
+        self._idle.clear()
         self._port = self._master_port() if verdict.again else 0
         self._tell({"verdict": verdict._asdict(), "port": self._port})
         self._running = verdict.again
@@ -175,6 +186,8 @@ class Leader(Connected):
         elif "failed" in message:
             failure = Verdict(**message["failed"])
             self.failed(failure._replace(at=failure.at + channel.behind_s))
+        elif "idle" in message:
+            self._note_idle(node, bool(message["idle"]))
         elif "ready" in message:
             self._prepared.add(node)
         elif "stop" in message:

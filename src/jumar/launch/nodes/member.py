@@ -82,6 +82,10 @@ class Member(Connected):
         """Node 0 tells the others."""
         self._tell({"failed": failure._asdict()})
 
+    def idle(self, is_so: bool) -> None:
+        """Node 0 knows of the others."""
+        self._tell({"idle": is_so})
+
     def settle(self, summary: Summary) -> Verdict:
         """Tell how it went here and wait for what node 0 makes of it."""
         self._tell({"summary": summary.as_json()})

@@ -7,12 +7,13 @@ import os
 import socket
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
-from jumar.launch.processes.control import Control
+from jumar.launch.processes.control import HANG, Control
 from jumar.launch.ranks.frameworks import Group, free_port
 from jumar.launch.verdict import Summary, Verdict, judge
 
 Message = Dict[str, Any]
 JOIN_LIMIT_S = 300.0
+HANG_LIMIT_S = 1800.0
 PEER_WAIT_S = 10.0
 """How long ranks may go on after others have only said that a peer is gone: the cause is still to come.
 Never longer than the grace period."""
@@ -57,6 +58,8 @@ class Meeting(NamedTuple):
     straggler_s: float = 30.0
     least: Optional[int] = None
     """With how many the run goes on, where nodes may come and go."""
+    hang_limit_s: float = HANG_LIMIT_S
+    """All ranks have hung when none has done anything for so long; 0: that is never said."""
     last_call_s: float = 30.0
     """How long more nodes are waited for once there are enough."""
 
@@ -143,6 +146,11 @@ class Team:
     def failed(self, failure: Verdict) -> None:
         """Something failed on this node."""
         self._failures.append(failure)
+
+    def idle(self, is_so: bool) -> None:
+        """Whether the ranks of this node do nothing; called when that changes."""
+        if is_so:
+            self._control.ask(HANG)
 
     def settle(self, summary: Summary) -> Verdict:
         """All ranks of this node have ended; what comes of the run."""

@@ -11,7 +11,7 @@ from typing import Callable, List, NamedTuple, Optional
 
 _LOOK_S = 0.5
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_OF_OTHER_NODES = ("node-lost", "node-came", "peer-failed")
+_OF_OTHER_NODES = ("node-lost", "node-came", "peer-failed", "hang")
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -20,7 +20,7 @@ class Stop(NamedTuple):
 
     why: str
     """A state of result.json, or `keeper-killed`, `signal`, `node-lost`, `node-came`, `peer-failed`,
-    `step-limit`."""
+    `hang`, `step-limit`."""
     signal: int = signal.SIGTERM
     """What the ranks are sent."""
     words: str = ""
@@ -29,6 +29,10 @@ class Stop(NamedTuple):
     def is_from_outside(self) -> bool:
         """Meant for all nodes of a run, and no failure of any of them."""
         return self.why not in (*_OF_OTHER_NODES, "keeper-killed", "step-limit")
+
+
+# Python then writes down where it was (PYTHONFAULTHANDLER).
+HANG = Stop("hang", signal.SIGABRT, "no rank does anything")
 
 
 class Interrupted(Exception):

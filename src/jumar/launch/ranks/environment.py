@@ -45,7 +45,9 @@ class Environment(NamedTuple):
         platform: Optional[Mapping[str, str]] = None,
     ) -> "Environment":
         """Layers 1 to 5."""
-        common = {"PYTHONUNBUFFERED": "1", **inherited, **(own or {}), **(python or {})}
+        # Where Python was is in the log when a rank crashes, or is aborted because it hangs.
+        always = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+        common = {**always, **inherited, **(own or {}), **(python or {})}
         if kind == "npu":
             # Late: everything about the vendor's world, only where there are NPUs to use.
             from jumar.launch.ascend.apply import cann_variables, hccl_variables
