@@ -31,7 +31,7 @@ def build(output: Path) -> None:
     """Write the archive aside and rename it."""
     output.parent.mkdir(parents=True, exist_ok=True)
     aside = output.with_name(f"{output.name}.{os.getpid()}.new")
-    files = [SOURCES / "jumar" / "__init__.py", *sorted((SOURCES / "jumar/launch").rglob("*.py"))]
+    files = [SOURCES / "jumar" / "__init__.py", *_launcher()]
     with aside.open("wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -39,9 +39,15 @@ def build(output: Path) -> None:
             for path in files:
                 name, source = str(path.relative_to(SOURCES)), path.read_bytes()
                 add(archive, name, source)
-                add(archive, f"{name}c", compiled(name, source))
+                if path.suffix == ".py":
+                    add(archive, f"{name}c", compiled(name, source))
     aside.chmod(aside.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     aside.rename(output)
+
+
+def _launcher() -> list[Path]:
+    found = (SOURCES / "jumar/launch").rglob("*")
+    return sorted(path for path in found if path.suffix in (".py", ".tsv"))
 
 
 def add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:

@@ -111,6 +111,16 @@ PARTS = (
             (sys.executable, "bench/schedule.py", "--jobs", "100000"),
         ),
     ),
+    Part(
+        "blame",
+        "60 failures over 2 nodes x 2 ranks with gloo, the right rank and node named in all",
+        ((sys.executable, "-m", "tests.launch.blame", "--count", "60"),),
+    ),
+    Part(
+        "elastic",
+        "4 namespaces, nodes lost and returned 50 times, never two groups at once",
+        ((sys.executable, "-m", "tests.launch.elastic", "--changes", "50"),),
+    ),
     _operators(),
 )
 

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -178,3 +179,17 @@ def test_a_failed_job_cannot_command_whoever_looks_at_it(
         assert "\x1b]" not in drawn
     shown = json.loads(jumar("show", job, "--json").stdout)
     assert CLIPBOARD in shown["attempts"][0]["tail"]
+
+
+def test_a_closed_output_is_no_reason_for_a_traceback(tmp_path: Path) -> None:
+    program = Path(sys.executable).parent / "jumar"
+    for words in ("--help", "launch true", "devices"):
+        ended = subprocess.run(
+            ["/bin/sh", "-c", f"{program} {words} >&-"],
+            check=False,
+            capture_output=True,
+            text=True,
+            env=environment_for(tmp_path),
+            timeout=60,
+        )
+        assert (ended.returncode, ended.stderr) == (0, "")

@@ -28,17 +28,32 @@ def cpus_of(
 
 
 def test_cpus_follow_the_card_and_hidden_cards_keep_their_share():
-    assert cpus_of([0, 1], A2, "0-95") == ["72-83", "0-11"]
-    assert cpus_of([2, 3], A2, "0-95") == ["84-95", "12-23"]
-    assert cpus_of([3, 0], A2, "0-95") == ["12-23", "72-83"]
+    allowed = "0-23,72-95"
+    assert cpus_of([0, 1], A2, allowed) == ["72-83", "0-11"]
+    assert cpus_of([2, 3], A2, allowed) == ["84-95", "12-23"]
+    assert cpus_of([3, 0], A2, allowed) == ["12-23", "72-83"]
+
+
+def test_all_cpus_are_used_the_near_ones_first():
+    near = ["144-167", "0-23", "144-167", "0-23", "96-119", "48-71", "96-119", "48-71"]
+    cards = [NearCard(card, parse_cpus(cpus)) for card, cpus in enumerate(near)]
+    plan = plan_binding(ranks=list(range(8)), cards=cards, allowed=parse_cpus("0-191"))
+    bound = [rank.cpus or frozenset() for rank in plan.ranks]
+    assert [len(cpus) for cpus in bound] == [24] * 8
+    assert frozenset().union(*bound) == parse_cpus("0-191")
+    assert format_cpus(bound[1]) == "0-11,24-35"
+    assert all(len(cpus & parse_cpus(own)) == 12 for cpus, own in zip(bound, near, strict=True))
+    # Second threads of cores that are near no card.
+    cards = [NearCard(n, parse_cpus("0-3,8-11")) for n in range(2)]
+    assert cpus_of([0, 1], cards, "0-15") == ["0-1,4-5,8-9,12-13", "2-3,6-7,10-11,14-15"]
 
 
 def test_cards_of_one_numa_node_do_not_share_cores_through_their_second_threads():
     cards = [NearCard(n, parse_cpus("0-7,16-23")) for n in range(2)]
-    assert cpus_of([0, 1], cards, "0-31") == ["0-3,16-19", "4-7,20-23"]
+    assert cpus_of([0, 1], cards, "0-7,16-23") == ["0-3,16-19", "4-7,20-23"]
     assert cpus_of([0, 1], cards, "0-2,16-18") == ["0-1,18", "2,16-17"]
     assert cpus_of([0, 1], cards, "0,2,4,6") == ["0,4", "2,6"]
-    assert cpus_of([0, 0, 1], cards, "0-31") == ["0-1,16-17", "2-3,18-19", "4-7,20-23"]
+    assert cpus_of([0, 0, 1], cards, "0-7,16-23") == ["0-1,16-17", "2-3,18-19", "4-7,20-23"]
 
 
 def test_only_allowed_cpus_are_given():
@@ -60,7 +75,7 @@ def test_a3_is_sliced_evenly_over_all_cards():
 
 
 def test_two_ranks_on_one_card_share_its_part():
-    assert cpus_of([1, 1], A2, "0-95") == ["0-5", "6-11"]
+    assert cpus_of([1, 1], A2, "0-23") == ["0-5", "6-11"]
 
 
 def test_without_cards_the_ranks_share_evenly():
@@ -74,16 +89,23 @@ def test_fewer_cpus_than_ranks_binds_nobody():
     assert "2 CPUs for 3 ranks" in plan.warnings[0]
 
 
-def test_torch_npus_own_binding_is_left_alone():
+@pytest.mark.parametrize(
+    ("wish", "is_its_own"),
+    [("1", True), ("2,npu0:0-3", True), ("mode:1", True), ("0", False), ("mode:0,force:1", False)],
+)
+def test_torch_npus_own_binding_is_left_alone(wish: str, is_its_own: bool):
     plan = plan_binding(
-        ranks=[0], cards=A2, allowed=parse_cpus("0-95"), environ={"CPU_AFFINITY_CONF": "1"}
+        ranks=[0], cards=A2, allowed=parse_cpus("0-95"), environ={"CPU_AFFINITY_CONF": wish}
     )
-    assert plan.ranks[0].cpus is None
+    assert (plan.ranks[0].cpus is None) == is_its_own
 
 
 def test_the_plan_can_be_read():
-    plan = plan_binding(ranks=[0], cards=A2, allowed=parse_cpus("0-95"))
+    plan = plan_binding(ranks=[0], cards=A2, allowed=parse_cpus("0-23,72-95"))
     assert plan.lines() == ["rank 0 on card 0: CPUs 72-83 (near the card, shared with 2)"]
+    plan = plan_binding(ranks=[0], cards=A2, allowed=parse_cpus("0-27,72-95"))
+    words = "near the card, shared with 2; 26 are near none"
+    assert plan.lines() == [f"rank 0 on card 0: CPUs 26,72-83 ({words})"]
 
 
 @given(

@@ -14,6 +14,7 @@ from tests.launch.conftest import Launcher, in_namespace, wait_for
 from tests.ports import free_port
 
 from jumar.launch.jobdir.files import JobDir
+from jumar.launch.nodes.channel import PROTOCOL
 from jumar.launch.processes import process
 
 GRACE_S = 2.0
@@ -304,12 +305,22 @@ def test_a_node_that_the_job_does_not_have_is_refused(pair: NodesJob, launcher: 
         assert (ended.code, "has no node 2" in ended.errors) == (2, True)
 
 
-@pytest.mark.parametrize("message", [{"failed": {"x": 1}}, {"stop": "x"}, {"summary": 5}])
+@pytest.mark.parametrize(
+    "message", [{"failed": {"x": 1}}, {"stop": "x"}, {"summary": 5}, {"beat": []}]
+)
 def test_a_node_that_talks_nonsense_is_lost(pair: NodesJob, message: dict[str, Any]) -> None:
     pair.write("echo up; sleep 60")
     pair.start(0)
     port = json.loads(Path(pair.directory().request).read_text())["port"]
-    hello = {"jumar": 2, "id": "j1.1", "nodes": 2, "node": 1, "size": 2, "part": None}
+    hello: dict[str, Any] = {
+        "jumar": PROTOCOL,
+        "id": "j1.1",
+        "nodes": 2,
+        "least": None,
+        "node": 1,
+        "size": 2,
+    }
+    hello |= {"part": None, "door": 0, "clock": 1.0}
 
     def connected() -> bool:
         return stranger.connect_ex(("127.0.0.1", port)) in (0, errno.EISCONN)

@@ -136,13 +136,31 @@ def test_a_node_that_does_not_come_is_named(launcher: Launcher) -> None:
     assert "node 0 does not answer" in ended.errors
 
 
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_port_that_another_program_has_is_named_on_both_nodes(
+    launcher: Launcher, answer: bytes
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        words = ("--nodes", "2", "--rdzv", f"127.0.0.1:{port}", "--join-limit", "2", "true")
+        one = launcher.start("--node-rank", "1", *words)
+        visitor, _ = other.accept()
+        with visitor:
+            visitor.sendall(answer)
+            zero = launcher.run("--node-rank", "0", *words)
+            ended = launcher.end(one)
+    assert (zero.code, ended.code) == (121, 121)
+    assert f"port {port} of this machine is taken by another program" in zero.errors
+    assert f"port {port} of 127.0.0.1 is taken by another program" in ended.errors
+
+
 NOISE = [
     b"GET / HTTP/1.1\r\n\r\n",
     b"[" * 200_000 + b"\n",
-    b'{"jumar": 2}\n',
-    b'{"jumar": 2, "id": "a", "nodes": 2, "node": 1}\n',
-    b'{"jumar": 2, "id": "a", "nodes": 2, "node": {}, "size": "x", "part": 3}\n',
-    b'{"jumar": 2, "id": "a", "nodes": 2, "node": -1, "size": 1, "part": null}\n',
+    b'{"jumar": 3}\n',
+    b'{"jumar": 3, "id": "a", "nodes": 2, "node": 1}\n',
+    b'{"jumar": 3, "id": "a", "nodes": 2, "node": {}, "size": "x", "part": 3, "door": 0, "clock": 1.0}\n',
+    b'{"jumar": 3, "id": "a", "nodes": 2, "node": -1, "size": 1, "part": null, "door": 0, "clock": 1.0}\n',
 ]
 
 

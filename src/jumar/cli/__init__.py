@@ -8,9 +8,12 @@ import signal
 import sys
 from typing import Any, cast
 
+from jumar.launch.processes.standard_files import open_closed_files
+
 
 def main() -> None:
     """Run `jumar`."""
+    open_closed_files()
     # File names need not be UTF-8: what cannot be printed is shown as escapes, also in JSON.
     cast("Any", sys.stdout).reconfigure(errors="backslashreplace")
     try:

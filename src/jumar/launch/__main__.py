@@ -8,13 +8,15 @@ import os
 import sys
 from typing import Optional, Sequence
 
+from jumar.launch.processes.standard_files import open_closed_files
+
 
 def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None) -> int:
     """Run one command line and give the exit code.
 
     `python` is for scripts. By default it is the one that runs this: whoever writes
     `python3.9 jumar-launch.pyz` has named it."""
-    _open_closed_files()
+    open_closed_files()
     arguments = sys.argv[1:] if arguments is None else arguments
     if _is_of_a_job(arguments):
         return _attempt(arguments)
@@ -30,17 +32,6 @@ def _is_of_a_job(arguments: Sequence[str]) -> bool:
         return True
     names_attempt = list(arguments[1:2]) == ["--attempt"] and not os.path.isfile(first)
     return names_attempt or os.path.isfile(os.path.join(first, "job.json"))
-
-
-def _open_closed_files() -> None:
-    """A standard file that the caller has closed is /dev/null: the next one that is opened, such as
-    a rank's log, would have its number."""
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
-            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def _attempt(arguments: Sequence[str]) -> int:

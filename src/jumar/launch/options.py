@@ -4,12 +4,13 @@ Reads arguments and environment only; nothing is looked up on the machine."""
 
 import argparse
 import os
+import pkgutil
 import re
 from typing import Dict, FrozenSet, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from jumar.launch.interpreter import active_python
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.nodes.team import Meeting
+from jumar.launch.nodes.team import HANG_LIMIT_S, JOIN_LIMIT_S, Meeting
 from jumar.launch.ranks.cards import BadUsage
 
 KINDS = ("npu", "gpu", "sim", "cpu")
@@ -17,8 +18,9 @@ _DEVICES = re.compile(r"(?:(npu|gpu|sim|cpu)(?::(\d{1,5}))?|(\d{1,5})|(auto|all)
 _USAGE = "jumar launch [options] (SCRIPT.py | -m MODULE | PROGRAM) [arguments]"
 _EPILOG = """\
 exit codes: 0 all ranks are done; 75 all have saved and want to be run again; 120 a node was lost;
-121 the nodes could not form a group; 125 the launcher itself was killed; 126, 127 the program
-cannot be started; 128+N the first failing rank was killed by signal N; else that rank's own code.
+121 the nodes could not form a group; 122 a rank did not answer the others; 125 the launcher itself
+was killed; 126, 127 the program cannot be started; 128+N the first failing rank was killed by
+signal N; else that rank's own code.
 
 torchrun's variables (PET_NNODES, PET_NPROC_PER_NODE, ...) stand for options that are not given.
 
@@ -75,7 +77,23 @@ class Options(NamedTuple):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise BadUsage(message)
+        translated = _translations(message)
+        raise BadUsage(message, translated) if translated else BadUsage(message)
+
+
+def _translations(message: str) -> str:
+    """How options of other launchers that `message` names are written here."""
+    table = (pkgutil.get_data("jumar.launch", "foreign.tsv") or b"").decode().splitlines()[2:]
+    rows = {option: (tool, here) for tool, option, here in (line.split("\t") for line in table)}
+    named = [word.partition("=")[0] for word in message.split() if word.startswith("-")]
+    # Accelerate and others take dashes too.
+    known = {name: rows.get(name) or rows.get(_underscored(name)) for name in named}
+    found = ((name, row) for name, row in known.items() if row is not None)
+    return "; ".join(f"for {name} of {row[0]} write {row[1]}" for name, row in found)
+
+
+def _underscored(option: str) -> str:
+    return option[:2] + option[2:].replace("-", "_")
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
@@ -126,7 +144,7 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
         raise BadUsage("--module and --no-python exclude each other")
     if given.standalone:
         given.nodes = "1"
-    nodes = _nodes(given.nodes)
+    least, nodes = _nodes(given.nodes)
     master, port = _address(given, nodes)
     return Options(
         command=tuple(words),
@@ -143,9 +161,12 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
             key=given.run_id,
             grace_s=given.grace,
             restarts=given.restarts,
-            join_limit_s=given.join_limit,
+            join_limit_s=_join_limit_s(given),
             node_limit_s=given.node_limit,
             straggler_s=given.straggler,
+            hang_limit_s=given.hang_limit,
+            least=None if least == nodes else least,
+            last_call_s=given.rendezvous.get("last_call_timeout", 30.0),
         ),
         log_dir=given.log_dir,
         framework=given.framework,
@@ -206,7 +227,8 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
         help="ranks on this node: 8, npu:8, gpu:2, cpu:3, or auto: all cards, else all cores")  # fmt: skip
     add(*_both("nproc-per-node"), type=_torchrun_count, dest="devices", metavar="N|gpu|auto",
         help="the same, as torchrun")  # fmt: skip
-    add("--nodes", *_both("nnodes"), default="1", metavar="N", help="how many nodes")
+    add("--nodes", *_both("nnodes"), default="1", metavar="N|MIN:MAX",
+        help="how many nodes; with 1:4 nodes may be lost and come back, counted by --max-restarts")  # fmt: skip
     # torchrun takes the beginning of a word, and people write this one.
     add("--nnode", dest="nodes", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     add(*_both("node-rank"), type=int, metavar="K", help="which of them this is, from 0")
@@ -216,14 +238,16 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     add(*_both("master-port"), type=int, metavar="PORT", help="the port of --rdzv")
     add(*_both("rdzv-id"), dest="run_id", default="none", metavar="ID",
         help="nodes with another id are refused")  # fmt: skip
-    add("--join-limit", type=_seconds, default=300.0, metavar="S",
+    add("--join-limit", type=_seconds, metavar="S",
         help="how long nodes wait for each other (300)")  # fmt: skip
     add("--node-limit", type=_seconds, default=15.0, metavar="S",
         help="a node that is silent this long is lost (15)")  # fmt: skip
     add("--cards", metavar="FILE", help="the cards as `jumar devices --json` prints them")
     add("--rank-table", metavar="FILE|make|none", help="the rank table of the NPUs")
     add("--standalone", action="store_true", help="one node (torchrun)")
-    add(*_both("rdzv-backend"), *_both("rdzv-conf"), dest="ignored", help=argparse.SUPPRESS)
+    add(*_both("rdzv-conf"), dest="rendezvous", type=_rendezvous, default={}, metavar="KEY=S,...",
+        help="last_call_timeout (30): how long more nodes than the least are waited for; join_timeout")  # fmt: skip
+    add(*_both("rdzv-backend"), dest="ignored", help=argparse.SUPPRESS)
 
 
 def _add_supervision(parser: argparse.ArgumentParser) -> None:
@@ -234,6 +258,8 @@ def _add_supervision(parser: argparse.ArgumentParser) -> None:
         help="start all ranks again, at most N times, when one fails (0)")  # fmt: skip
     add("--straggler", type=_seconds, default=30.0, metavar="S",
         help="name ranks that still run S seconds after another was done (30)")  # fmt: skip
+    add("--hang-limit", type=_seconds, default=HANG_LIMIT_S, metavar="S",
+        help="end all ranks when none does anything for S seconds (1800); 0: never")  # fmt: skip
     add(*_both("log-dir"), metavar="DIR", help="keep the ranks' logs here")
     add("-q", "--quiet", action="store_true", help="logs in files only, nothing on stdout")
     add(*_both("local-ranks-filter"), dest="shown", type=_local_ranks, metavar="K,...",
@@ -300,18 +326,29 @@ def _number(name: str, text: str, least: int) -> int:
 _NODES = "--nodes (--nnodes)"
 
 
-def _nodes(text: str) -> int:
-    """How many; torchrun also writes `2:2`."""
+def _nodes(text: str) -> Tuple[int, int]:
+    """How few and how many: `4`, or `1:4` as torchrun has it."""
     ends = [_number(_NODES, end, 1) for end in text.split(":")]
     if len(ends) > 2 or ends[0] > ends[-1]:
-        raise BadUsage(f"{_NODES}: {text!r} is not a number of nodes")
-    if ends[0] != ends[-1]:
-        # With the smaller end each node would run alone, and overwrite what the others save.
-        raise BadUsage(
-            f"{_NODES}: {text} asks for a number of nodes that may change, which is not possible",
-            f"say how many there are, the same on every node: --nnodes={ends[-1]}",
-        )
-    return ends[0]
+        raise BadUsage(f"{_NODES}: {text!r} is not a number of nodes", "write 4, or 1:4")
+    return ends[0], ends[-1]
+
+
+def _rendezvous(text: str) -> Dict[str, float]:
+    """What torchrun's --rdzv-conf says of waiting: `last_call_timeout=30,join_timeout=600`."""
+    pairs = (word.partition("=") for word in text.split(",") if word.strip())
+    return {
+        key.strip(): _seconds(value)
+        for key, _, value in pairs
+        if key.strip() in ("last_call_timeout", "join_timeout", "timeout")
+    }
+
+
+def _join_limit_s(given: argparse.Namespace) -> float:
+    if given.join_limit is not None:
+        return float(given.join_limit)
+    waits: Dict[str, float] = given.rendezvous
+    return waits.get("join_timeout", waits.get("timeout", JOIN_LIMIT_S))
 
 
 def _node(given: Optional[int], nodes: int, environ: Mapping[str, str]) -> Optional[int]:

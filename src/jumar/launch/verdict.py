@@ -7,9 +7,10 @@ import os
 import signal
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
+from jumar.launch.faults import LogTail, is_fault, lost_peer_sign, own_place
 from jumar.launch.jobdir.news import NO_VALUES, Ending, Values
 from jumar.launch.processes.left_behind import Left, LeftBehind
-from jumar.launch.processes.spawn import CannotStart, open_log
+from jumar.launch.processes.spawn import CannotStart
 from jumar.launch.processes.supervise import RUN_AGAIN, SCHEDULER, Exit, Outcome
 
 
@@ -64,61 +65,15 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-class LogTail:
-    """The end of a log, as far as it was written after this was made, or `from_start`."""
-
-    def __init__(self, path: str, *, from_start: bool = False) -> None:
-        self.path = path
-        self._start = 0 if from_start else _size(path)
-
-    def read(self, most_bytes: int = 65536, most_lines: int = 40) -> str:
-        """The last lines; from the last traceback on if there is one."""
-        lines = self._lines(most_bytes)
-        for index in range(len(lines) - 1, -1, -1):
-            if "Traceback (most recent call last)" in lines[index]:
-                lines = lines[index:]
-                break
-        else:
-            lines = lines[-20:]
-        if len(lines) > most_lines:
-            lines = [lines[0], "…", *lines[2 - most_lines :]]
-        return "\n".join(lines)
-
-    def _lines(self, most_bytes: int) -> List[str]:
-        try:
-            with os.fdopen(open_log(self.path, os.O_RDONLY), "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                file.seek(max(self._start, size - most_bytes))
-                text = file.read(most_bytes).decode("utf-8", "replace")
-        except OSError:
-            return []
-        return text.rstrip().splitlines()
-
-
-def add_line(path: str, words: str) -> None:
-    """A word of the platform in a rank's log; raises OSError."""
-    log = open_log(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    try:
-        os.write(log, f"jumar: {words}\n".encode("utf-8", "backslashreplace"))
-    finally:
-        os.close(log)
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
-
-
 _COMMAND = "the command"
 NODE_LOST = 120
 NOT_TOGETHER = 121
+NO_ANSWER = 122
 LAUNCHER_KILLED = 125
 _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
-# What a rank writes when another one is gone: true, but not the cause.
-_SIGNS = ("EI0006", "Connection closed by peer", "Connection reset by peer", "Broken pipe")
+_OF_A_PEER = (None, "SIGABRT", "SIGPIPE")
+"""How a rank ends that has lost a peer; the watchdogs of NCCL and HCCL abort."""
 _FULL = "No space left on device"
 # What torch says to a script that is written for CUDA where there is none.
 _NO_CUDA = (
@@ -166,11 +121,18 @@ class Verdict(NamedTuple):
     """All ranks are to be started again."""
     values: Values = NO_VALUES
     """What the cause is said with; `reason` is the same in English."""
+    at: float = 0.0
+    """When the fault began, on the monotonic clock of the node that judges."""
 
     @property
     def is_consequence(self) -> bool:
         """Whether a rank only says that a peer did not answer."""
-        return any(sign in self.tail for sign in _SIGNS)
+        return self.signal in _OF_A_PEER and lost_peer_sign(self.tail) is not None
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether its log tells of a fault of its own."""
+        return is_fault(self.tail)
 
     def ending(self) -> Ending:
         """For result.json."""
@@ -188,17 +150,28 @@ class Summary(NamedTuple):
     """Why they were ended, when the reason came from outside."""
     left: Optional[Verdict] = None
     """What failed after the command that had started it was done."""
+    hung: Sequence[Tuple[int, str]] = ()
+    """When no rank did anything: each with the place where it was."""
+    limit_s: float = 0.0
+    others: Sequence[Verdict] = ()
+    """After a failure: ranks that were done or asked to end, and had complained of no peer."""
 
     def as_json(self) -> Dict[str, Any]:
         """For node 0."""
-        return {**self._asdict(), "left": None if self.left is None else self.left._asdict()}
+        return {
+            **self._asdict(),
+            "left": None if self.left is None else self.left._asdict(),
+            "others": [other._asdict() for other in self.others],
+        }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Summary":
-        """As another node has sent it."""
-        left = value["left"]
-        summary = cls(**value)
-        return summary if left is None else summary._replace(left=Verdict(**left))
+    def from_json(cls, value: Mapping[str, Any], behind_s: float) -> "Summary":
+        """As another node has sent it, whose clock is so far behind."""
+        left, others = value["left"], [Verdict(**other) for other in value["others"]]
+        return cls(**value)._replace(
+            left=None if left is None else Verdict(**left),
+            others=[other._replace(at=other.at + behind_s) for other in others],
+        )
 
 
 def judge(
@@ -209,15 +182,19 @@ def judge(
     restarts_left: int,
     nodes: int,
 ) -> Verdict:
-    """`failures` in the order of time, `summaries` in that of the nodes; `lost` names nodes that
-    are gone."""
+    """`failures` are those of ranks that nobody had asked to end, `summaries` in the order of the
+    nodes; `lost` names nodes that are gone."""
     if lost:
         return _node_lost(", ".join(lost.values()), min(lost), NODE_LOST)
     stop = next((summary.stop for summary in summaries if summary.stop is not None), None)
     if failures:
-        first = next((failure for failure in failures if not failure.is_consequence), failures[0])
+        first = _cause_of_all(failures, [other for one in summaries for other in one.others])
         again = restarts_left > 0 and stop is None and not first.is_setup
         return _naming_node(first, nodes)._replace(again=again)
+    hung = [(summary.node, *one) for summary in summaries for one in summary.hung]
+    if hung and stop is None:
+        made = _hang(hung, max(summary.limit_s for summary in summaries))
+        return made._replace(again=restarts_left > 0)
     ends = [(summary.node, *end) for summary in summaries for end in summary.codes]
     bad = [end for end in ends if end[2] not in (0, RUN_AGAIN)]
     telling = (*bad, *(end for end in ends if end[2] == RUN_AGAIN))
@@ -231,6 +208,47 @@ def judge(
         ended = _ended_with(rank if len(ends) > 1 else None, node, code)
         return _naming_node(ended._replace(rank=rank), nodes)
     return Verdict("succeeded", "done", "done", 0, exit_code=0)
+
+
+def _cause_of_all(failures: Sequence[Verdict], others: Sequence[Verdict]) -> Verdict:
+    """The first fault by time. If all who failed only miss a peer, it is the one who does not."""
+    faults = [failure for failure in failures if not failure.is_consequence]
+    faults += [other for other in others if other.is_fault]
+    if faults:
+        return min(faults, key=lambda fault: fault.at)
+    if len(others) == 1:
+        return others[0]
+    return _odd_one(failures) or min(failures, key=lambda failure: failure.at)
+
+
+def _odd_one(failures: Sequence[Verdict]) -> Optional[Verdict]:
+    """The one that was at another place of the script than all others, which were at one."""
+    by_place: Dict[Optional[str], List[Verdict]] = {}
+    for failure in failures:
+        by_place.setdefault(own_place(failure.tail), []).append(failure)
+    if len(failures) < 3 or len(by_place) != 2:
+        return None
+    few = min(by_place.values(), key=len)
+    return few[0] if len(few) == 1 else None
+
+
+def _hang(hung: Sequence[Tuple[int, int, str]], limit_s: float) -> Verdict:
+    """Most wait in one place; who is elsewhere is whom they wait for."""
+    by_place: Dict[str, List[Tuple[int, int]]] = {}
+    for node, rank, place in hung:
+        by_place.setdefault(place, []).append((rank, node))
+    where = sorted(by_place.items(), key=lambda item: len(item[1]))
+    words = "; ".join(f"{_ranks([rank for rank, _ in ranks])} in {place}" for place, ranks in where)
+    reason = f"no rank has done anything for {limit_s:g} s: {words}"
+    made = Verdict("failed", "hang", reason, NO_ANSWER)
+    made = made._replace(values={"limit_s": f"{limit_s:g}", "places": words})
+    rank, node = where[0][1][0]
+    is_odd = len(where) > 1 and len(where[0][1]) == 1
+    return made._replace(rank=rank, node=node) if is_odd else made
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
 
 
 def _ended_with(rank: Optional[int], node: int, code: int) -> Verdict:
@@ -286,6 +304,7 @@ def failure_of(
 ) -> Verdict:
     """A rank that failed by itself; `name` stands for its number. `has_cuda`: whether it should have
     found CUDA."""
+    log.look()
     tail = log.read()
     cause = _cause(exit_, tail, disk_full)
     if cause == "exit-code" and not has_cuda and any(words in tail for words in _NO_CUDA):
@@ -308,7 +327,26 @@ def failure_of(
         tail,
         log.path,
         values=values,
+        at=log.fault_at if log.fault_at is not None and is_fault(tail) else exit_.at,
     )
+
+
+def other_of(node: int, exit_: Exit, log: LogTail) -> Optional[Verdict]:
+    """A rank that was done before others failed, or that had to be asked to end after they had: if it
+    complains of no peer, it may be the one that they miss."""
+    found = failure_of(node, exit_, log, name=None, disk_full=False)
+    if found.is_consequence:
+        return None
+    if found.is_fault:
+        return found
+    missed = found._replace(cause="no-answer", code=NO_ANSWER, signal=None)
+    if exit_.asked:
+        words, values = "did not answer the others", {"rank": exit_.rank}
+        missed = missed._replace(exit_code=None)
+    else:
+        words = f"exited with code {exit_.code} while the others still needed it"
+        values = {"rank": exit_.rank, "code": exit_.code or 0}
+    return missed._replace(reason=f"{who(exit_.rank)} {words}", values=values)
 
 
 def failure_of_left(node: int, left: Left, exit_: Exit, log: LogTail, disk_full: bool) -> Verdict:
@@ -336,14 +374,16 @@ def setup_failed(node: int, error: SetupFailed) -> Verdict:
     return made._replace(is_setup=True, values=error.values)
 
 
-def summarize(node: int, outcome: Outcome, left: Optional[Verdict]) -> Summary:
+def summarize(
+    node: int, outcome: Outcome, left: Optional[Verdict] = None, others: Sequence[Verdict] = ()
+) -> Summary:
     """What node 0 needs to know of a node."""
     # A scheduler that is ended after the workers says nothing about them.
     told = [exit_ for exit_ in outcome.exits if exit_.rank != SCHEDULER or not exit_.asked]
     codes: List[Tuple[Optional[int], int]] = [(exit_.rank, exit_status(exit_)) for exit_ in told]
     stop = outcome.stop
     if stop is None or not stop.is_from_outside:
-        return Summary(node, codes, None, left)
+        return Summary(node, codes, None, left, others=others)
     return Summary(node, codes or [(None, 128 + stop.signal)], stop.why, left)
 
 
@@ -359,7 +399,7 @@ def consequences(outcome: Outcome, cause: Optional[int], tails: Dict[int, str]) 
     for exit_ in outcome.exits:
         if not exit_.failed or exit_.rank in (SCHEDULER, cause):
             continue
-        sign = next((sign for sign in _SIGNS if sign in tails.get(exit_.rank, "")), None)
+        sign = lost_peer_sign(tails.get(exit_.rank, ""))
         if exit_.asked and sign is None and exit_.signal in (signal.SIGTERM, signal.SIGKILL):
             ended.append(exit_.rank)
         else:

@@ -22,6 +22,8 @@ class Cause(StrEnum):
     RUN_AGAIN = "run-again"
     NO_CUDA = "no-cuda"
     DISK_FULL = "disk-full"
+    NO_ANSWER = "no-answer"
+    HANG = "hang"
     # The command could not be started.
     MISSING_COMMAND = "missing-command"
     MISSING_INTERPRETER = "missing-interpreter"
@@ -92,6 +94,10 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.RUN_AGAIN: (("code",),),
     Cause.NO_CUDA: (("code",),),
     Cause.DISK_FULL: ((), ("code",), ("signal",)),
+    # A rank that others waited for in vain: it hung, or was done.
+    Cause.NO_ANSWER: ((), ("code",)),
+    # `places`: which ranks were where.
+    Cause.HANG: (("limit_s", "places"),),
     # A shell's 126 or 127, or the command itself.
     Cause.MISSING_COMMAND: (("code",), ("command",)),
     Cause.MISSING_INTERPRETER: (("file",),),

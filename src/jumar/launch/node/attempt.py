@@ -7,13 +7,14 @@ import time
 from typing import Dict, List, NamedTuple, Optional
 
 from jumar.launch.ascend.facts import CardFacts, simulated
+from jumar.launch.faults import add_line
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
 from jumar.launch.jobdir.news import Ending, Journal, reserve_result
 from jumar.launch.jobdir.safefile import create_json, write_json
 from jumar.launch.node import beside
 from jumar.launch.node.run import NodeRun
-from jumar.launch.nodes.team import Hello, Meeting, group_of, host_address
+from jumar.launch.nodes.team import HANG_LIMIT_S, Hello, Meeting, group_of, host_address
 from jumar.launch.prepare import activate, code, platform_files, requirements, staging
 from jumar.launch.prepare.platform_files import JobTable, Part
 from jumar.launch.prepare.steps import Steps
@@ -29,12 +30,12 @@ from jumar.launch.ranks.plan import Cores, NodePlan, arguments, cores_for, read_
 from jumar.launch.verdict import (
     SetupFailed,
     Verdict,
-    add_line,
     describe,
     describe_idle,
     describe_left,
 )
 
+_HANG_LIMIT = "JUMAR_HANG_LIMIT_S"
 _NODE_LIMIT_S = 60.0
 """Longer than anything that is prepared without a look at the other nodes."""
 
@@ -70,7 +71,12 @@ class Given(NamedTuple):
             grace_s=job.grace_s,
             join_limit_s=self.request.join_limit_s,
             node_limit_s=_NODE_LIMIT_S,
+            hang_limit_s=self._hang_limit_s(),
         )
+
+    def _hang_limit_s(self) -> float:
+        wish = self.job.environment.get(_HANG_LIMIT, "")
+        return float(wish) if wish.isdecimal() else HANG_LIMIT_S
 
     @property
     def has_table(self) -> bool:

@@ -7,6 +7,7 @@ import os
 import selectors
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
@@ -18,7 +19,8 @@ from jumar.launch.options import Options, parse, program_of
 from jumar.launch.processes import pair
 from jumar.launch.processes.control import Control
 from jumar.launch.processes.supervise import RUN_AGAIN, Outcome
-from jumar.launch.processes.tree import Tree
+from jumar.launch.processes.tree import Cgroup, Tree, cgroup_place, make_cgroup
+from jumar.launch.processes.watcher import Watcher
 from jumar.launch.ranks.cards import BadUsage, Choice, choose
 from jumar.launch.ranks.environment import Environment
 from jumar.launch.ranks.frameworks import Devices, Group
@@ -26,6 +28,7 @@ from jumar.launch.ranks.plan import TABLE_NAME, Cores, NodePlan, Script, cores_f
 from jumar.launch.verdict import LAUNCHER_KILLED, SetupFailed, Verdict, consequences, signal_name
 
 _LOOK_S = 0.05
+MARK = "JUMAR_LAUNCH"
 
 
 def main(arguments: Sequence[str], python: str) -> int:
@@ -60,6 +63,8 @@ class Launch(NamedTuple):
     rank_table: Optional[str]
     """A file, `make`, or None: without."""
     cores: Cores
+    mark: str
+    """In the environment of each process of the run."""
 
     @classmethod
     def of(cls, options: Options, environ: Mapping[str, str], python: str) -> "Launch":
@@ -69,7 +74,9 @@ class Launch(NamedTuple):
         argv = program_of(options, environ, python)
         named = None if options.framework == "auto" else options.framework
         script = read_script(argv, argv, folder, named)
-        environment = Environment.of(environ, choice.kind)
+        mark = f"{os.getpid()}-{os.urandom(4).hex()}"
+        platform = {} if options.dry_run else {MARK: mark}
+        environment = Environment.of(environ, choice.kind, platform=platform)
         kind = choice.kind if options.bind else "none"
         return cls(
             options=options,
@@ -80,6 +87,7 @@ class Launch(NamedTuple):
             folder=folder,
             rank_table=_rank_table(options, choice, script.framework, environ),
             cores=cores_for(kind, choice.facts, choice.size, environment),
+            mark=mark,
         )
 
     def hello(self) -> Hello:
@@ -166,6 +174,7 @@ class _Front:
             base = os.path.abspath(kept) if kept else tempfile.mkdtemp(prefix="jumar-launch-")
             meeting = self._options.meeting
             node = 0 if meeting.nodes == 1 else meeting.node
+            node = node if meeting.least is None else None
             os.makedirs(base if node is None else _logs_of(base, node), exist_ok=True)
         except OSError as error:
             where = kept or "a temporary folder"
@@ -183,9 +192,13 @@ class _Front:
     def _keep(self, base: str) -> int:
         heard, said = os.pipe()
         met, meets = os.pipe()
+        place = cgroup_place(f"jumar-launch-{self._launch.mark}")
         try:
+            watcher = Watcher({MARK: self._launch.mark}, place)
             supervisor = pair.fork_supervisor(
-                lambda seen: _Run(self._launch, base, _Mouth(said, meets), seen).run_node().code
+                lambda seen: (
+                    _Run(self._launch, base, _Mouth(said, meets), seen, place).run_node().code
+                )
             )
         except OSError as error:
             _print(2, f"error: no process can be started: {error.strerror}\n")
@@ -195,7 +208,8 @@ class _Front:
         os.close(meets)
         stream = self._follow(heard, met)
         code = pair.wait_for(supervisor)
-        everything_ended = Tree(None).kill()
+        everything_ended = Tree(None if place is None else Cgroup(place)).dissolve()
+        watcher.dismiss()
         while stream is not None and stream.pump(flush=True):
             pass
         if code < 0:
@@ -253,11 +267,15 @@ class _Mouth(NamedTuple):
 class _Run(NodeRun):
     """The supervisor's work."""
 
-    def __init__(self, launch: Launch, base: str, mouth: _Mouth, channel: int) -> None:
-        super().__init__(launch.options.meeting, Control(keeper=channel), Tree(None))
+    def __init__(
+        self, launch: Launch, base: str, mouth: _Mouth, channel: int, place: Optional[str]
+    ) -> None:
+        tree = Tree(make_cgroup(place))
+        super().__init__(launch.options.meeting, Control(keeper=channel), tree)
         self._launch = launch
         self._base = base
         self._mouth = mouth
+        self._folder: Optional[str] = None
 
     def hello(self) -> Hello:
         """With this node's part of a rank table that is to be made."""
@@ -265,7 +283,16 @@ class _Run(NodeRun):
 
     def prepare(self, group: Group) -> NodePlan:
         """Only a rank table may have to be waited for, or made of the parts of all nodes."""
+        if self._folder is None:
+            self._folder = self._make_folder(group)
+        return self._launch.plan(self._folder, self.team.parts, self._pause)
+
+    def _make_folder(self, group: Group) -> str:
+        """For the logs of all rounds, and the keeper is told."""
         folder = _logs_of(self._base, group.node)
+        if self.meeting.least is not None:
+            # Numbers change hands.
+            folder = os.path.join(self._base, f"node-{socket.gethostname()}-{os.getpid()}")
         try:
             os.makedirs(folder, exist_ok=True)
             logs = Logs.of(folder, group.first_rank)
@@ -274,7 +301,7 @@ class _Run(NodeRun):
             raise SetupFailed("job-directory", words) from error
         with open(self._mouth.logs, "w", encoding="utf-8") as pipe:
             pipe.write(json.dumps(logs._asdict()))
-        return self._launch.plan(folder, self.team.parts, self._pause)
+        return folder
 
     def say(self, words: str) -> None:
         """The keeper prints it."""

@@ -6,15 +6,16 @@ what to run and who hears of it."""
 import time
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from jumar.launch.nodes.team import Hello, Meeting, NotTogether, Team
-from jumar.launch.processes.control import Control, Interrupted
+from jumar.launch.faults import LogTail, stuck_in
+from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, NotTogether, Over, Team
+from jumar.launch.processes.control import HANG, Control, Interrupted
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
+from jumar.launch.processes.pulse import Pulse
 from jumar.launch.processes.supervise import Exit, Listener, Outcome, Rank, supervise
 from jumar.launch.processes.tree import Tree
 from jumar.launch.ranks.frameworks import Group
 from jumar.launch.ranks.plan import NodePlan
 from jumar.launch.verdict import (
-    LogTail,
     SetupFailed,
     Verdict,
     apart,
@@ -23,6 +24,7 @@ from jumar.launch.verdict import (
     judge,
     launcher_killed,
     not_started,
+    other_of,
     setup_failed,
     summarize,
 )
@@ -43,6 +45,10 @@ class NodeRun(Listener):
         self.idle_limit_s = IDLE_LIMIT_S
         self._node, self._address = meeting.node or 0, meeting.master
         self._done_at: Optional[float] = None
+        self._pulse: Optional[Pulse] = None
+        self._is_idle = False
+        self._is_clear = False
+        """Whether a rank of this node has failed by a fault of its own."""
 
     def hello(self) -> Hello:
         """What the other nodes must know of this one; raises SetupFailed."""
@@ -91,40 +97,64 @@ class NodeRun(Listener):
             group = self.team.join(self.hello())
         except NotTogether as error:
             return outcome, apart(str(error))
+        except Over as over:
+            return outcome, over.verdict
         except SetupFailed as failure:
             return outcome, self._judged_alone(outcome, [setup_failed(self._node, failure)])
         except Interrupted as interruption:
             outcome = Outcome((), interruption.stop)
             return outcome, self._judged_alone(outcome, [])
-        self._node, self._address = group.node, group.address
-        try:
-            plan = self.prepare(group)
-            self.team.gather()
-        except SetupFailed as failure:
-            self.team.failed(setup_failed(self._node, failure))
-            return outcome, self._settled(outcome)
-        except Interrupted as interruption:
-            outcome = Outcome((), interruption.stop)
-            return outcome, self._settled(outcome)
-        return self._rounds(plan, group)
+        if self.meeting.least is not None:
+            self.say(f"{_world(group)}, of {self.meeting.least} to {self.meeting.nodes} nodes")
+        return self._rounds(group)
 
-    def _rounds(self, plan: NodePlan, group: Group) -> Tuple[Outcome, Verdict]:
+    def _rounds(self, group: Group) -> Tuple[Outcome, Verdict]:
+        plan: Optional[NodePlan] = None
         while True:
-            outcome = self._round(plan.ranks(group))
-            verdict = self._settled(outcome)
+            self._node, self._address = group.node, group.address
+            plan, outcome, verdict = self._one_round(plan, group)
             if not verdict.again:
                 return outcome, verdict
             self.control.resume()
-            group = self.team.again(group)
+            before = group
+            try:
+                group = self.team.again(before)
+            except NotTogether as error:
+                return outcome, apart(f"{verdict.reason}, and {error}")
+            except Over as over:
+                return outcome, over.verdict
+            except Interrupted as interruption:
+                outcome = Outcome((), interruption.stop)
+                return outcome, self._judged_alone(outcome, [])
+            change = "" if _world(group) == _world(before) else f": {_world(group)}"
             self.say(
                 f"{verdict.reason}; all ranks are started again"
-                f" ({group.restart} of at most {self.meeting.restarts})"
+                f" ({group.restart} of at most {self.meeting.restarts}){change}"
             )
+            if self.meeting.least is not None:
+                plan = None
+
+    def _one_round(
+        self, plan: Optional[NodePlan], group: Group
+    ) -> Tuple[Optional[NodePlan], Outcome, Verdict]:
+        outcome = Outcome(())
+        try:
+            if plan is None:
+                plan = self.prepare(group)
+                self.team.gather()
+        except SetupFailed as failure:
+            self.team.failed(setup_failed(self._node, failure))
+        except Interrupted as interruption:
+            outcome = Outcome((), interruption.stop)
+        else:
+            outcome = self._round(plan.ranks(group))
+        return plan, outcome, self._settled(outcome)
 
     def _round(self, ranks: List[Rank]) -> Outcome:
-        self._done_at = None
+        self._done_at, self._is_clear = None, False
         self.ranks = ranks
         self.tails = {rank.rank: LogTail(rank.program.log) for rank in ranks}
+        self._pulse, self._is_idle = self._take_pulse(ranks), False
         outcome = supervise(
             [*ranks, *self.helpers()],
             self.control,
@@ -139,6 +169,13 @@ class NodeRun(Listener):
             self.team.failed(not_started(self._node, rank, error, log))
         return outcome
 
+    def _take_pulse(self, ranks: List[Rank]) -> Optional[Pulse]:
+        """One process alone may be a service that waits to be asked."""
+        is_group = self.meeting.nodes > 1 or len(ranks) > 1
+        if not self.meeting.hang_limit_s or not is_group or any(rank.is_starter for rank in ranks):
+            return None
+        return Pulse([rank.program.log for rank in ranks], self.meeting.hang_limit_s)
+
     def _settled(self, outcome: Outcome) -> Verdict:
         if _is_abandoned(outcome):
             return launcher_killed("keeper", self._node, self.meeting.nodes, self._address)
@@ -147,32 +184,51 @@ class NodeRun(Listener):
             process, exit_ = outcome.left_failure
             log = self.tails[exit_.rank]
             left = failure_of_left(self._node, process, exit_, log, self.is_disk_full())
-        return self.team.settle(summarize(self._node, outcome, left))
+        others: List[Optional[Verdict]] = []
+        if any(exit_.failed for exit_ in outcome.exits):
+            quiet = [exit_ for exit_ in outcome.exits if exit_.asked or not exit_.failed]
+            others = [other_of(self._node, e, self.tails[e.rank]) for e in quiet if e.rank >= 0]
+        told = [other for other in others if other is not None]
+        summary = summarize(self._node, outcome, left, told)
+        if outcome.stop is not None and outcome.stop.why == HANG.why:
+            ranks = sorted((rank, tail) for rank, tail in self.tails.items() if rank >= 0)
+            hung = [(rank, stuck_in(tail.read_all())) for rank, tail in ranks]
+            summary = summary._replace(hung=hung, limit_s=self.meeting.hang_limit_s)
+        return self.team.settle(summary)
 
     def _judged_alone(self, outcome: Outcome, failures: List[Verdict]) -> Verdict:
         if _is_abandoned(outcome):
             return launcher_killed("keeper", self._node, self.meeting.nodes, self._address)
-        summary = summarize(self._node, outcome, None)
+        summary = summarize(self._node, outcome)
         return judge(failures, [summary], {}, restarts_left=0, nodes=self.meeting.nodes)
 
     def exited(self, exit_: Exit) -> None:
         """A failure ends the ranks of all nodes."""
         if exit_.failed and not exit_.asked:
-            self.team.failed(
-                failure_of(
-                    self._node,
-                    exit_,
-                    self.tails[exit_.rank],
-                    name=self.name_of_ranks(),
-                    disk_full=self.is_disk_full(),
-                    has_cuda=self.has_cuda(),
-                )
+            failure = failure_of(
+                self._node,
+                exit_,
+                self.tails[exit_.rank],
+                name=self.name_of_ranks(),
+                disk_full=self.is_disk_full(),
+                has_cuda=self.has_cuda(),
             )
+            self._is_clear = self._is_clear or not failure.is_consequence
+            self.team.failed(failure)
         elif self._done_at is None and not exit_.asked:
             self._done_at = time.monotonic()
 
+    def patience_s(self) -> float:
+        """Ranks that only miss a peer say nothing of the cause, which may take its time to end."""
+        return 0.0 if self._is_clear else min(PEER_WAIT_S, self.meeting.grace_s)
+
     def tick(self, running: Sequence[int], exits: Sequence[Exit]) -> None:
-        """Name ranks that hang."""
+        """Note when faults begin; name ranks that hang."""
+        for tail in self.tails.values():
+            tail.look()
+        if self._pulse is not None and self._pulse.has_stopped() != self._is_idle:
+            self._is_idle = not self._is_idle
+            self.team.idle(self._is_idle)
         late = sorted(rank for rank in running if rank >= 0)
         if self._done_at is None or any(exit_.failed for exit_ in exits) or not late:
             return
@@ -182,6 +238,11 @@ class NodeRun(Listener):
             names = ", ".join(map(str, late))
             done = ", ".join(str(exit_.rank) for exit_ in exits)
             self.say(f"still running {waited_s:.0f} s after rank {done} was done: rank {names}")
+
+
+def _world(group: Group) -> str:
+    nodes, ranks = group.nodes, group.world_size
+    return f"{nodes} node{'s' * (nodes > 1)}, {ranks} rank{'s' * (ranks > 1)}"
 
 
 def _is_abandoned(outcome: Outcome) -> bool:
@@ -194,14 +255,18 @@ def _make_team(meeting: Meeting, control: Control, say: Callable[[str], None]) -
     if meeting.nodes == 1:
         return Team(meeting, control, say)
     # Late: a node alone opens no connection.
-    from jumar.launch.nodes.leader import Leader, PortTaken, is_own_address
+    from jumar.launch.nodes.door import Door, PortTaken, is_own_address
+    from jumar.launch.nodes.elastic import Elastic
+    from jumar.launch.nodes.leader import Leader
     from jumar.launch.nodes.member import Member
 
+    if meeting.least is not None:
+        return Elastic(meeting, control, say)
     if meeting.node == 0:
-        return Leader(meeting, control, say)
+        return Leader(meeting, control, say, Door(meeting, control, meeting.port))
     if meeting.node is None and is_own_address(meeting.master):
         try:
-            return Leader(meeting, control, say)
+            return Leader(meeting, control, say, Door(meeting, control, meeting.port))
         except PortTaken:
             # By the node 0 of a run that has several nodes on this machine.
             return Member(meeting, control, say)

@@ -2,6 +2,7 @@
 that was told to end passes it on."""
 
 import json
+import math
 import socket
 import time
 from typing import Callable, Dict, Optional, cast
@@ -9,6 +10,7 @@ from typing import Callable, Dict, Optional, cast
 from jumar.launch.nodes.team import Meeting, Message, Team
 from jumar.launch.processes.control import Control, Interrupted, Stop
 
+PROTOCOL = 3
 BEAT_S = 1.0
 SEND_LIMIT_S = 5.0
 _MOST_BYTES = 16 << 20
@@ -30,9 +32,15 @@ class Channel:
         self._receive = receive
         self._buffer = b""
         self.open = True
+        self.is_dead = False
+        """The other end has hung up, as a process does that ends; silence may also be the network's."""
+        self.is_retired = False
+        """What still comes is of no interest."""
         self.seen_at = time.monotonic()
         self.address = address
         """Of the other end."""
+        self.behind_s = math.inf
+        """How far the monotonic clock of the other end is behind ours, at most."""
         connection.settimeout(SEND_LIMIT_S)
         control.watch(connection.fileno(), self._ready)
 
@@ -42,9 +50,14 @@ class Channel:
             return
         try:
             self._connection.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
+        except OSError as error:
+            self.is_dead = _is_hung_up(error)
             self.close()
             self._receive(self, None)
+
+    def compare_clocks(self, theirs: float) -> None:
+        """What took the shortest way tells the difference best."""
+        self.behind_s = min(self.behind_s, time.monotonic() - theirs)
 
     def close(self) -> None:
         """Twice is once."""
@@ -56,8 +69,9 @@ class Channel:
     def _ready(self, descriptor: int) -> None:
         try:
             data = self._connection.recv(65536)
-        except OSError:
-            data = b""
+            self.is_dead = not data
+        except OSError as error:
+            data, self.is_dead = b"", _is_hung_up(error)
         self._buffer += data
         self.seen_at = time.monotonic()
         *lines, self._buffer = self._buffer.split(b"\n")
@@ -79,6 +93,10 @@ class Channel:
             # Not one of us.
             self.close()
             self._receive(self, None)
+
+
+def _is_hung_up(error: OSError) -> bool:
+    return isinstance(error, (ConnectionResetError, BrokenPipeError))
 
 
 class Connected(Team):
@@ -111,7 +129,7 @@ class Connected(Team):
             self._pass_on(stop)
         if now - self._beat_at >= BEAT_S:
             self._beat_at = now
-            self._tell({"beat": 1})
+            self._tell({"beat": now})
         for channel in list(self._others.values()):
             if channel.open and now - channel.seen_at > self._meeting.node_limit_s:
                 channel.close()

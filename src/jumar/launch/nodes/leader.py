@@ -1,64 +1,82 @@
 """Node 0 of several: it listens, numbers the nodes, and decides for all."""
 
-import errno
 import signal
 import socket
 import time
 from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
-from jumar.launch.nodes.channel import BEAT_S, SEND_LIMIT_S, Channel, Connected
-from jumar.launch.nodes.team import Hello, Meeting, Message, NotTogether, group_of
-from jumar.launch.processes.control import Control, Stop
+from jumar.launch.nodes.channel import BEAT_S, PROTOCOL, SEND_LIMIT_S, Channel, Connected
+from jumar.launch.nodes.door import Door
+from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, Message, NotTogether, group_of
+from jumar.launch.processes.control import HANG, Control, Stop
 from jumar.launch.ranks.frameworks import Group, free_port
 from jumar.launch.verdict import Summary, Verdict, judge
 
-
-class PortTaken(NotTogether):
-    """Somebody listens there already."""
+_FAREWELL_S = 2.0
 
 
 class Leader(Connected):
     """Node 0 of several."""
 
-    def __init__(self, meeting: Meeting, control: Control, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, meeting: Meeting, control: Control, say: Callable[[str], None], door: Door
+    ) -> None:
         super().__init__(meeting, control, say)
+        self._size = meeting.nodes
+        """How many nodes there are in this round."""
         self._hellos: Dict[int, Hello] = {}
-        self._visitors: List[Channel] = []
-        """Who has connected and may not be one of us."""
         self._waiting: List[Tuple[Channel, Hello]] = []
         self._prepared: Set[int] = set()
         self._summaries: Dict[int, Summary] = {}
         self._lost: Dict[int, str] = {}
+        self._idle: Set[int] = set()
         self._running = False
         self._ending_at: Optional[float] = None
+        self._end_at: Optional[Tuple[float, str]] = None
+        """When all are ended for a failure that cannot be the cause, and its words."""
         self._done: Optional[Tuple[int, float]] = None
         """The node whose ranks were done last, and when; None once others were named as late."""
         self._port = 0
-        self._socket = _listen(meeting)
-        control.watch(self._socket.fileno(), self._accept)
+        self._door = door
+        door.open_to(self._receive)
 
     def join(self, hello: Hello) -> Group:
         """Wait for a hello of each other node, then let all go."""
         self._hellos[0] = hello
         until = time.monotonic() + self._meeting.join_limit_s
-        while len(self._hellos) < self._meeting.nodes:
+        while not self._are_all_here():
             self._control.check()
-            self._control.wait(until - time.monotonic())
-            self._number_nodes()
+            self._control.wait(min(1.0, until - time.monotonic()))
             if time.monotonic() >= until:
-                missing = [n for n in range(self._meeting.nodes) if n not in self._hellos]
-                raise NotTogether(
-                    f"{_names(missing)} did not join within {self._meeting.join_limit_s:g} s"
-                )
-        counts = [self._hellos[node].size for node in range(self._meeting.nodes)]
-        self.parts = [self._hellos[node].part for node in range(self._meeting.nodes)]
+                within = f"within {self._meeting.join_limit_s:g} s"
+                raise NotTogether(f"{self._who_is_missing()} did not join {within}")
+        return self._let_all_go()
+
+    def _let_all_go(self) -> Group:
+        counts = [self._hellos[node].size for node in range(self._size)]
+        self.parts = [self._hellos[node].part for node in range(self._size)]
         port = self._master_port()
-        for node, channel in self._others.items():
-            group = group_of(self._meeting, node, counts, port, channel.address)
-            channel.send({"go": group._asdict(), "parts": self.parts})
+        mine, *others = [
+            group_of(self._meeting, node, counts, port, self._address_of(node))._replace(
+                restart=self._restart
+            )
+            for node in range(self._size)
+        ]
+        for group in others:
+            self._others[group.node].send({"go": group._asdict(), "parts": self.parts})
         self._running = True
         self._begin()
-        return group_of(self._meeting, 0, counts, port, self._meeting.master)
+        return mine
+
+    def _address_of(self, node: int) -> str:
+        return self._others[node].address if node else self._meeting.master
+
+    def _are_all_here(self) -> bool:
+        self._number_nodes()
+        return len(self._hellos) == self._size
+
+    def _who_is_missing(self) -> str:
+        return _names([node for node in range(self._size) if node not in self._hellos])
 
     def once(self, prepare: Callable[[], None]) -> None:
         """Here, and now; then the others may go on."""
@@ -67,58 +85,79 @@ class Leader(Connected):
 
     def gather(self) -> None:
         """Wait for a word of each other node, then let all start."""
-        self._until(lambda: len(self._prepared) == self._meeting.nodes - 1)
+        self._until(lambda: len(self._prepared) == self._size - 1)
         self._tell({"start": 1})
 
     def failed(self, failure: Verdict) -> None:
         """All nodes end when one rank fails."""
         super().failed(failure)
-        self._end_all(f"{failure.reason} (node {failure.node})", signal.SIGTERM)
+        words = f"{failure.reason} (node {failure.node})"
+        if not failure.is_consequence:
+            self._end_all(words, signal.SIGTERM)
+        elif self._end_at is None:
+            # Whoever is missed may still say why.
+            wait_s = min(PEER_WAIT_S, self._meeting.grace_s)
+            self._end_at = (time.monotonic() + wait_s, words)
+
+    def idle(self, is_so: bool) -> None:
+        """When no node does anything, all have hung."""
+        self._note_idle(0, is_so)
+
+    def _note_idle(self, node: int, is_so: bool) -> None:
+        (self._idle.add if is_so else self._idle.discard)(node)
+        if len(self._idle) == self._size:
+            self._end_all(HANG.words, HANG.signal, HANG.why)
 
     def settle(self, summary: Summary) -> Verdict:
         """Wait for the other nodes' ranks, then decide for all."""
         self._take_summary(0, summary)
-        while len(self._summaries) + len(self._lost) < self._meeting.nodes:
+        while len(self._summaries) + len(self._lost) < self._size:
             self._control.wait(BEAT_S / 2)
             self._give_up_on_late_nodes()
-        verdict = judge(
-            self._failures,
-            [self._summaries[node] for node in sorted(self._summaries)],
-            {node: self._lost[node] for node in sorted(self._lost)},
-            restarts_left=self._restarts_left(),
-            nodes=self._meeting.nodes,
-        )
-        self._next_round(verdict)
-        self._summaries, self._ending_at, self._done = {}, None, None
+        verdict = self._next_round(self._judge())
+        self._summaries, self._ending_at, self._done, self._end_at = {}, None, None, None
+        self._idle.clear()
         self._port = self._master_port() if verdict.again else 0
         self._tell({"verdict": verdict._asdict(), "port": self._port})
         self._running = verdict.again
         return verdict
+
+    def _judge(self) -> Verdict:
+        return judge(
+            self._failures,
+            [self._summaries[node] for node in sorted(self._summaries)],
+            {node: self._lost[node] for node in sorted(self._lost)},
+            restarts_left=self._restarts_left(),
+            nodes=self._size,
+        )
 
     def again(self, before: Group) -> Group:
         """On the port that all nodes were told."""
         return before._replace(restart=self._restart, port=self._port)
 
     def close(self) -> None:
-        """No more visitors."""
+        """Hang up last: what others have not read yet would be lost."""
+        self._control.regularly = None
+        until = time.monotonic() + _FAREWELL_S
+        while any(one.open for one in self._others.values()) and time.monotonic() < until:
+            self._control.wait(until - time.monotonic())
         super().close()
         self._running = False
-        self._control.unwatch(self._socket.fileno())
-        self._socket.close()
-        for visitor in self._visitors:
-            visitor.close()
+        self._door.close()
 
     def _pass_on(self, stop: Stop) -> None:
         self._end_all("another node was told to end", stop.signal, stop.why)
 
     def _tick(self) -> None:
         super()._tick()
+        if self._end_at is not None and time.monotonic() >= self._end_at[0]:
+            self._end_all(self._end_at[1], signal.SIGTERM)
         self._name_late_nodes(time.monotonic())
 
     def _master_port(self) -> int:
         """Next to the port that the administrator has opened, so that it may be opened too."""
         for port in range(self._meeting.port + 1, self._meeting.port + 64):
-            with socket.socket(self._socket.family, socket.SOCK_STREAM) as probe:
+            with socket.socket(self._door.family, socket.SOCK_STREAM) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:
                     probe.bind(("", port))
@@ -126,15 +165,6 @@ class Leader(Connected):
                     continue
                 return port
         return free_port()
-
-    def _accept(self, descriptor: int) -> None:
-        try:
-            connection, address = self._socket.accept()
-        except OSError:
-            return
-        self._visitors = [visitor for visitor in self._visitors if visitor.open]
-        # Whoever knocked may have left already, as port scanners do: ask the connection nothing.
-        self._visitors.append(Channel(connection, str(address[0]), self._control, self._receive))
 
     def _receive(self, channel: Channel, message: Optional[Message]) -> None:
         node = next((node for node, known in self._others.items() if known is channel), None)
@@ -144,32 +174,40 @@ class Leader(Connected):
             self._gone(node, channel)
         else:
             try:
-                self._heed(node, message)
+                self._heed(node, channel, message)
             except (KeyError, TypeError, ValueError):
                 # Nothing that a launcher says: whoever it is, the run does not have that node.
                 channel.close()
                 self._gone(node, channel)
 
-    def _heed(self, node: int, message: Message) -> None:
-        if "failed" in message:
-            self.failed(Verdict(**message["failed"]))
+    def _heed(self, node: int, channel: Channel, message: Message) -> None:
+        if "beat" in message:
+            channel.compare_clocks(float(message["beat"]))
+        elif "failed" in message:
+            failure = Verdict(**message["failed"])
+            self.failed(failure._replace(at=failure.at + channel.behind_s))
+        elif "idle" in message:
+            self._note_idle(node, bool(message["idle"]))
         elif "ready" in message:
             self._prepared.add(node)
         elif "stop" in message:
             words = f"node {node} was told to end"
             self._end_all(words, int(message["signal"]), str(message["stop"]))
         elif "summary" in message:
-            self._take_summary(node, Summary.from_json(message["summary"]))
+            self._take_summary(node, Summary.from_json(message["summary"], channel.behind_s))
 
     def _welcome(self, channel: Channel, message: Optional[Message]) -> None:
-        if message is None:
+        if message is None or "beat" in message:
             return
         refusal = self._refusal(message)
         if refusal is not None:
             channel.send({"refuse": refusal})
             channel.close()
             return
-        hello = Hello(message["size"], message["part"])
+        channel.compare_clocks(message["clock"])
+        # So that it knows who listens here, however long the others take.
+        channel.send({"beat": time.monotonic()})
+        hello = Hello(message["size"], message["part"], message["door"])
         if message["node"] is None:
             self._waiting.append((channel, hello))
         else:
@@ -178,13 +216,15 @@ class Leader(Connected):
 
     def _refusal(self, message: Message) -> Optional[str]:
         meeting = self._meeting
-        if message.get("jumar") != 2 or not _is_hello(message, meeting.nodes):
+        if message.get("jumar") != PROTOCOL or not _is_hello(message, meeting.nodes):
             return "not a launcher of this version"
         if message.get("id") != meeting.key:
             return f"this is the run {meeting.key!r}, not {message.get('id')!r}"
         if message.get("nodes") != meeting.nodes:
             return f"this run has {meeting.nodes} nodes, not {message.get('nodes')}"
-        if self._running:
+        if message.get("least") != meeting.least:
+            return f"this run needs {meeting.least} nodes, not {message.get('least')}"
+        if self._running and meeting.least is None:
             return "the run has begun without you"
         if message["node"] in self._hellos:
             return f"node {message['node']} is there already"
@@ -226,7 +266,7 @@ class Leader(Connected):
         done, since = self._done
         if now - since >= self._meeting.straggler_s:
             self._done = None
-            late = [node for node in range(self._meeting.nodes) if node not in self._summaries]
+            late = [node for node in range(self._size) if node not in self._summaries]
             if late:
                 words = f"still running {now - since:.0f} s after node {done} was done"
                 self._say(f"{words}: {_names(late)}")
@@ -253,34 +293,6 @@ def _is_hello(message: Message, nodes: int) -> bool:
         and isinstance(size, int)
         and size > 0
         and (part is None or isinstance(part, dict))
+        and isinstance(message.get("clock"), float)
+        and isinstance(message.get("door"), int)
     )
-
-
-def _listen(meeting: Meeting) -> socket.socket:
-    family = socket.AF_INET6 if ":" in meeting.master else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(("", meeting.port))
-        listening.listen(512)
-    except OSError as error:
-        listening.close()
-        kind = PortTaken if error.errno == errno.EADDRINUSE else NotTogether
-        raise kind(f"cannot listen on port {meeting.port}: {error.strerror}") from error
-    return listening
-
-
-def is_own_address(host: str) -> bool:
-    """Whether this machine has the address: only then can it be bound."""
-    try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
-    except OSError:
-        return False
-    for family, kind, _, _, address in found:
-        try:
-            with socket.socket(family, kind) as probe:
-                probe.bind(address)
-        except OSError:
-            continue
-        return True
-    return False

@@ -4,8 +4,8 @@ import socket
 import time
 from typing import Callable, Optional
 
-from jumar.launch.nodes.channel import BEAT_S, Channel, Connected
-from jumar.launch.nodes.team import Hello, Meeting, Message, NotTogether
+from jumar.launch.nodes.channel import BEAT_S, PROTOCOL, Channel, Connected
+from jumar.launch.nodes.team import Dead, Hello, Meeting, Message, NotTogether
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.ranks.frameworks import Group
 from jumar.launch.verdict import Summary, Verdict, judge
@@ -23,31 +23,51 @@ class Member(Connected):
         self._all_are_ready = False
         self._port = 0
         self._leader_lost = False
+        self.connect_limit_s = meeting.join_limit_s
+        self._join_until = 0.0
+        self._is_answered = False
+        self._has_door = False
+        """Whether node 0 is known to listen as long as it lives."""
 
     def join(self, hello: Hello) -> Group:
         """Find node 0, say hello and wait to be let go."""
-        meeting = self._meeting
-        until = time.monotonic() + meeting.join_limit_s
-        self._others[0] = self._connect(until)
-        self._tell(
-            {
-                "jumar": 2,
-                "id": meeting.key,
-                "nodes": meeting.nodes,
-                "node": meeting.node,
-                "size": hello.size,
-                "part": hello.part,
-            }
-        )
+        self._join_until = time.monotonic() + self._meeting.join_limit_s
+        self._others[0] = self._connect(time.monotonic() + self.connect_limit_s)
+        self._tell(self._greeting(hello))
         while self._go is None:
             self._control.check()
-            if self._refused or self._leader_lost:
-                raise NotTogether(f"node 0 says: {self._refused or 'nothing, and hung up'}")
-            if time.monotonic() >= until:
-                raise NotTogether(f"the other nodes did not join within {meeting.join_limit_s:g} s")
-            self._control.wait(until - time.monotonic())
+            if self._refused:
+                raise NotTogether(f"node 0 says: {self._refused}")
+            if self._leader_lost:
+                raise NotTogether("node 0 hung up" if self._is_answered else self._stranger())
+            if time.monotonic() >= self._join_until:
+                limit_s = self._meeting.join_limit_s
+                words = f"the other nodes did not join within {limit_s:g} s"
+                raise NotTogether(words if self._is_answered else self._stranger())
+            self._control.wait(1.0)
         self._begin()
         return self._go
+
+    def _stranger(self) -> str:
+        where = f"port {self._meeting.port} of {self._meeting.master}"
+        return (
+            f"{where} is taken by another program, which does not answer as node 0 does;"
+            " give another one with --rdzv, on every node"
+        )
+
+    def _greeting(self, hello: Hello) -> Message:
+        meeting = self._meeting
+        return {
+            "jumar": PROTOCOL,
+            "clock": time.monotonic(),
+            "id": meeting.key,
+            "nodes": meeting.nodes,
+            "least": meeting.least,
+            "node": meeting.node,
+            "size": hello.size,
+            "part": hello.part,
+            "door": hello.door,
+        }
 
     def once(self, prepare: Callable[[], None]) -> None:
         """Node 0 does it."""
@@ -61,6 +81,10 @@ class Member(Connected):
     def failed(self, failure: Verdict) -> None:
         """Node 0 tells the others."""
         self._tell({"failed": failure._asdict()})
+
+    def idle(self, is_so: bool) -> None:
+        """Node 0 knows of the others."""
+        self._tell({"idle": is_so})
 
     def settle(self, summary: Summary) -> Verdict:
         """Tell how it went here and wait for what node 0 makes of it."""
@@ -89,10 +113,11 @@ class Member(Connected):
                 connection = socket.create_connection(where, timeout=3)
                 return Channel(connection, where[0], self._control, self._receive)
             except OSError as error:
-                if time.monotonic() >= until:
-                    raise NotTogether(
-                        f"node 0 does not answer at {where[0]}:{where[1]}: {error}"
-                    ) from error
+                is_dead = isinstance(error, ConnectionRefusedError)
+                if time.monotonic() >= until or (is_dead and self._has_door):
+                    kind = Dead if is_dead else NotTogether
+                    words = f"node 0 does not answer at {where[0]}:{where[1]}: {error}"
+                    raise kind(words) from error
             self._control.pause(0.1)
             self._control.check()
 
@@ -100,6 +125,7 @@ class Member(Connected):
         self._control.ask(Stop("node-lost", words=f"node 0 ({self._meeting.master}) was lost"))
 
     def _receive(self, channel: Channel, message: Optional[Message]) -> None:
+        self._is_answered = self._is_answered or message is not None
         if message is None:
             self._leader_lost = True
             if self._go is not None and self._verdict is None:

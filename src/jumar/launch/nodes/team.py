@@ -7,22 +7,39 @@ import os
 import socket
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
-from jumar.launch.processes.control import Control
+from jumar.launch.processes.control import HANG, Control
 from jumar.launch.ranks.frameworks import Group, free_port
 from jumar.launch.verdict import Summary, Verdict, judge
 
 Message = Dict[str, Any]
 JOIN_LIMIT_S = 300.0
+HANG_LIMIT_S = 1800.0
+PEER_WAIT_S = 10.0
+"""How long ranks may go on after others have only said that a peer is gone: the cause is still to come.
+Never longer than the grace period."""
 
 
 class NotTogether(Exception):
     """The nodes could not form a group."""
 
 
+class Dead(NotTogether):
+    """The machine answers, and there is no launcher on it."""
+
+
+class Over(Exception):
+    """The run has ended without this node."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.reason)
+        self.verdict = verdict
+
+
 class Meeting(NamedTuple):
     """How the nodes of a run find each other, and how patient they are."""
 
     nodes: int
+    """As many as there may be."""
     node: Optional[int]
     """None: node 0 where the address of node 0 is this machine's, else as node 0 counts."""
     master: str
@@ -39,6 +56,12 @@ class Meeting(NamedTuple):
     node_limit_s: float = 15.0
     """A node that is silent this long is lost."""
     straggler_s: float = 30.0
+    least: Optional[int] = None
+    """With how many the run goes on, where nodes may come and go."""
+    hang_limit_s: float = HANG_LIMIT_S
+    """All ranks have hung when none has done anything for so long; 0: that is never said."""
+    last_call_s: float = 30.0
+    """How long more nodes are waited for once there are enough."""
 
 
 class Hello(NamedTuple):
@@ -47,13 +70,15 @@ class Hello(NamedTuple):
     size: int
     part: Optional[Message]
     """Its part of the rank table."""
+    door: int = 0
+    """Where others reach it, if nodes may come and go."""
 
 
 def group_of(meeting: Meeting, node: int, counts: List[int], port: int, address: str) -> Group:
     """All ranks as one node sees them; `counts` are the ranks of each node."""
     return Group(
         node=node,
-        nodes=meeting.nodes,
+        nodes=len(counts),
         first_rank=sum(counts[:node]),
         local_count=counts[node],
         world_size=sum(counts),
@@ -121,6 +146,11 @@ class Team:
     def failed(self, failure: Verdict) -> None:
         """Something failed on this node."""
         self._failures.append(failure)
+
+    def idle(self, is_so: bool) -> None:
+        """Whether the ranks of this node do nothing; called when that changes."""
+        if is_so:
+            self._control.ask(HANG)
 
     def settle(self, summary: Summary) -> Verdict:
         """All ranks of this node have ended; what comes of the run."""

@@ -2,12 +2,13 @@
 
 from typing import Dict, List, NamedTuple, Optional
 
+from jumar.launch.faults import LogTail
 from jumar.launch.jobdir.news import Values
 from jumar.launch.processes.control import Control, Interrupted
 from jumar.launch.processes.spawn import Program
 from jumar.launch.processes.supervise import Exit, Rank, supervise
 from jumar.launch.processes.tree import Tree
-from jumar.launch.verdict import LogTail, SetupFailed, describe, signal_name
+from jumar.launch.verdict import SetupFailed, describe, signal_name
 
 _FAILED = {
     "code": "the code could not be fetched",

@@ -11,6 +11,7 @@ from typing import Callable, List, NamedTuple, Optional
 
 _LOOK_S = 0.5
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_OF_OTHER_NODES = ("node-lost", "node-came", "peer-failed", "hang")
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -18,7 +19,8 @@ class Stop(NamedTuple):
     """Why all ranks shall end before they are done."""
 
     why: str
-    """A state of result.json, or `keeper-killed`, `signal`, `node-lost`, `peer-failed`, `step-limit`."""
+    """A state of result.json, or `keeper-killed`, `signal`, `node-lost`, `node-came`, `peer-failed`,
+    `hang`, `step-limit`."""
     signal: int = signal.SIGTERM
     """What the ranks are sent."""
     words: str = ""
@@ -26,7 +28,11 @@ class Stop(NamedTuple):
     @property
     def is_from_outside(self) -> bool:
         """Meant for all nodes of a run, and no failure of any of them."""
-        return self.why not in ("keeper-killed", "node-lost", "peer-failed", "step-limit")
+        return self.why not in (*_OF_OTHER_NODES, "keeper-killed", "step-limit")
+
+
+# Python then writes down where it was (PYTHONFAULTHANDLER).
+HANG = Stop("hang", signal.SIGABRT, "no rank does anything")
 
 
 class Interrupted(Exception):
@@ -111,13 +117,13 @@ class Control:
             raise Interrupted(self.stop)
 
     def ask(self, stop: Stop) -> None:
-        """The first reason to stop counts."""
-        if self.stop is None:
+        """The first reason to stop counts, but one from outside is meant for further rounds too."""
+        if self.stop is None or (stop.is_from_outside and not self.stop.is_from_outside):
             self.stop = stop
 
     def resume(self) -> None:
-        """Forget a stop that another node's failure caused: there will be another round."""
-        if self.stop is not None and self.stop.why == "peer-failed":
+        """Forget a stop that came of what happened on other nodes: there will be another round."""
+        if self.stop is not None and self.stop.why in _OF_OTHER_NODES:
             self.stop = None
 
     def finish(self) -> None:
@@ -168,7 +174,7 @@ class Control:
         self.impatient = True
 
     def _look(self) -> None:
-        if self.stop is not None or self._is_deaf:
+        if self._is_deaf or (self.stop is not None and self.stop.why not in _OF_OTHER_NODES):
             return
         why = self._asked_to_stop() if self._asked_to_stop else None
         if why is not None:

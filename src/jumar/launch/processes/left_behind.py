@@ -51,7 +51,7 @@ class LeftBehind:
         self._look_at = time.monotonic()
         self._looks = 0
         self._quiet_looks = 0
-        self._ticks = _Counts(_ticks)
+        self._ticks = _Counts(cpu_ticks)
         self._turns = _Counts(_turns)
         self._children: Optional[Dict[int, Left]] = None
         self._members: List[Stat] = []
@@ -164,7 +164,7 @@ def _below(others: Collection[int]) -> List[Stat]:
     return found
 
 
-def _ticks(pid: int) -> int:
+def cpu_ticks(pid: int) -> int:
     """CPU time, also of children that it has reaped."""
     fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:15])

@@ -44,6 +44,7 @@ class Exit(NamedTuple):
 
     rank: int
     at: float
+    """On the monotonic clock."""
     code: Optional[int]
     signal: Optional[int]
     asked: bool
@@ -88,6 +89,10 @@ class Listener:
 
     def ending(self, stop: Optional[Stop]) -> None:
         """The ranks are being asked to end; None: because one failed."""
+
+    def patience_s(self) -> float:
+        """How long the others may go on after a failure: the one that caused it may be among them."""
+        return 0.0
 
     def left_running(self, left: LeftBehind) -> None:
         """The command is done, and what it has started is waited for."""
@@ -194,7 +199,7 @@ class _Group:
             if rank is None:
                 self._left_one_ended(pid, status)
             elif not rank.is_aside:
-                ended.append((_last_write(rank.program.log), self._exit_of(rank, status)))
+                ended.append((_last_write(rank.program.log), self._exit_of(rank, pid, status)))
                 self._wait_for_left(rank, ended[-1][1])
         # Several may have ended since the last look; who wrote last died last.
         for _, exit_ in sorted(ended, key=lambda pair: pair[0]):
@@ -211,7 +216,7 @@ class _Group:
         if left is None or self._kill_at is not None:
             return
         starter = next(rank for rank in self._ranks if rank.is_starter)
-        exit_ = self._exit_of(starter, status)
+        exit_ = self._exit_of(starter, pid, status)
         if exit_.failed and not _is_on_request(exit_):
             self._left_failure = self._left_failure or (left, exit_)
             # The others may have nothing to do with it: a training for each card.
@@ -235,13 +240,13 @@ class _Group:
             self._listener.left_idle(left)
             self._ask(signal.SIGTERM)
 
-    def _exit_of(self, rank: Rank, status: int) -> Exit:
+    def _exit_of(self, rank: Rank, pid: int, status: int) -> Exit:
         asked = rank.rank in self._asked
         if not os.WIFSIGNALED(status):
-            return Exit(rank.rank, time.time(), os.WEXITSTATUS(status), None, asked)
+            return Exit(rank.rank, time.monotonic(), os.WEXITSTATUS(status), None, asked)
         number = os.WTERMSIG(status)
-        out_of_memory = number == signal.SIGKILL and self._kill_at is None and self._oom.grew()
-        return Exit(rank.rank, time.time(), None, number, asked, out_of_memory)
+        out_of_memory = number == signal.SIGKILL and self._kill_at is None and self._oom.killed(pid)
+        return Exit(rank.rank, time.monotonic(), None, number, asked, out_of_memory)
 
     def _decide(self) -> None:
         if self._stop is None and (self._running or self._left is not None):
@@ -264,7 +269,10 @@ class _Group:
         return None
 
     def _follow_exits(self) -> None:
-        if any(exit_.failed for exit_ in self._exits):
+        failed_at = min((exit_.at for exit_ in self._exits if exit_.failed), default=None)
+        if failed_at is not None:
+            if time.monotonic() < failed_at + self._listener.patience_s():
+                return
             self._listener.ending(None)
             self._ask(signal.SIGTERM)
         elif (

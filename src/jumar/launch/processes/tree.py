@@ -1,20 +1,25 @@
 """All processes of one attempt, and how to end every one of them.
 
 They are those in the attempt's cgroup and those below the calling process, which must be a
-subreaper: then a daemon that double-forked into a session of its own is still found. One cgroup v2 per
-attempt, so that one write ends all. Where none can be made (not mounted, read-only, another user's)
-there is none. No controller is switched on."""
+subreaper: then a daemon that double-forked into a session of its own is still found. One cgroup per
+attempt: of version 2, so that one write ends all, or of any hierarchy of version 1. Where none can be
+made (not mounted, read-only, another user's) there is none. No controller is switched on; where memory is
+a hierarchy of version 1, there is a second group that counts kills for want of it."""
 
 import errno
 import os
 import signal
 import time
-from typing import List, Optional, Set
+from typing import FrozenSet, Iterator, List, NamedTuple, Optional, Set
 
 from jumar.launch.processes import process
 
 MOUNTINFO = "/proc/self/mountinfo"
 OWN_CGROUPS = "/proc/self/cgroup"
+_KERNEL_LOG = "/dev/kmsg"
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"
+_UNIFIED = "cgroup2"
+_PREFERRED = (_UNIFIED, "pids", "freezer", "name=systemd")
 
 
 class Cgroup:
@@ -22,18 +27,17 @@ class Cgroup:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._memory = _memory_twin(path)
 
     def take_in(self, pid: int) -> bool:
         """Move a process into the group; what it starts from now on is in it too.
 
         The kernel may need 20 ms for it, so this is done while the program starts up, not
         before: whatever it manages to start meanwhile is still found through the subreaper."""
-        try:
-            with open(os.path.join(self.path, "cgroup.procs"), "w", encoding="ascii") as file:
-                file.write(str(pid))
-        except OSError:
-            return False
-        return True
+        if self._memory is not None:
+            make_cgroup(self._memory)
+            _write(os.path.join(self._memory, "cgroup.procs"), str(pid))
+        return _write(os.path.join(self.path, "cgroup.procs"), str(pid))
 
     def pids(self) -> List[int]:
         """Who is in it, as far as this process can see them; nobody when it is gone."""
@@ -49,30 +53,44 @@ class Cgroup:
 
     def kill(self) -> bool:
         """SIGKILL to all in it at once; False when this kernel (before 5.14) cannot."""
-        try:
-            with open(os.path.join(self.path, "cgroup.kill"), "w", encoding="ascii") as file:
-                file.write("1")
-        except OSError:
-            return False
-        return True
+        return _write(os.path.join(self.path, "cgroup.kill"), "1")
 
     def remove(self) -> bool:
         """Whether it is gone afterwards; it stays while a process is in it."""
-        try:
-            os.rmdir(self.path)
-        except FileNotFoundError:
-            return True
-        except OSError:
-            return False
-        return True
+        are_gone = [_remove(path) for path in (self._memory, self.path) if path is not None]
+        return all(are_gone)
 
     def oom_kills(self) -> Optional[int]:
         """How many of it the kernel has killed for memory; None when nobody counts."""
-        try:
-            with open(os.path.join(self.path, "memory.events"), encoding="ascii") as file:
-                return _count(file.read(), "oom_kill")
-        except OSError:
-            return None
+        counters = [os.path.join(self.path, "memory.events")]
+        if self._memory is not None:
+            counters.insert(0, os.path.join(self._memory, "memory.oom_control"))
+        for counter in counters:
+            try:
+                with open(counter, encoding="ascii") as file:
+                    return _count(file.read(), "oom_kill")
+            except OSError:
+                continue
+        return None
+
+
+def _write(path: str, words: str) -> bool:
+    try:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(words)
+    except OSError:
+        return False
+    return True
+
+
+def _remove(path: str) -> bool:
+    try:
+        os.rmdir(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def cgroup_name(job_id: str, attempt: int, node: int = 0) -> str:
@@ -82,22 +100,65 @@ def cgroup_name(job_id: str, attempt: int, node: int = 0) -> str:
 
 def cgroup_place(name: str) -> Optional[str]:
     """Where a group of this name could be made; nothing is made yet."""
-    mount = _cgroup2_mount()
-    own = _own_path()
-    if mount is None or own is None:
-        return None
-    parent = os.path.join(mount, own.lstrip("/"))
-    return os.path.join(parent, name) if os.access(parent, os.W_OK) else None
+    hierarchies = list(_hierarchies())
+    for kind in _PREFERRED:
+        for one in hierarchies:
+            if kind in one.kinds and os.access(one.own, os.W_OK):
+                return os.path.join(one.own, name)
+    return None
 
 
 def claimed_cgroup(path: Optional[str], name: str) -> Optional[Cgroup]:
     """The group that a claim names, if it is where groups are and has the name it must have: a job
     may write any path into a claim."""
-    mount = _cgroup2_mount()
-    if path is None or mount is None or os.path.basename(path) != name:
+    if path is None or os.path.basename(path) != name or os.path.normpath(path) != path:
         return None
-    below = os.path.normpath(path) == path and path.startswith(mount.rstrip("/") + "/")
-    return Cgroup(path) if below else None
+    mounts = [one.mount.rstrip("/") + "/" for one in _hierarchies()]
+    return Cgroup(path) if any(path.startswith(mount) for mount in mounts) else None
+
+
+def _memory_twin(path: str) -> Optional[str]:
+    """Beside a group at `path`, the one of the same name that counts kills for want of memory."""
+    for one in _hierarchies():
+        if "memory" in one.kinds and os.access(one.own, os.W_OK):
+            return os.path.join(one.own, os.path.basename(path))
+    return None
+
+
+class _Hierarchy(NamedTuple):
+    kinds: FrozenSet[str]
+    """`cgroup2`, or the controllers of version 1."""
+    mount: str
+    own: str
+    """The folder of the group that this process is in."""
+
+
+def _hierarchies() -> Iterator[_Hierarchy]:
+    own = _own_paths()
+    for line in _lines(MOUNTINFO):
+        left, _, right = line.partition(" - ")
+        kind, *_, options = right.rstrip("\n").split(" ") or [""]
+        root, mount = (word.encode().decode("unicode_escape") for word in left.split(" ")[3:5])
+        for names, path in own:
+            is_unified = kind == _UNIFIED and not names
+            if is_unified or (kind == "cgroup" and names and names <= set(options.split(","))):
+                below = path[len(root) :] if path.startswith(root) else path
+                place = os.path.join(mount, below.strip("/")).rstrip("/")
+                yield _Hierarchy(frozenset({_UNIFIED}) if is_unified else names, mount, place)
+
+
+def _own_paths() -> "List[tuple[FrozenSet[str], str]]":
+    """Of each hierarchy: its controllers, and the group that this process is in."""
+    parts = [line.rstrip("\n").split(":", 2) for line in _lines(OWN_CGROUPS)]
+    return [(frozenset(names.split(",") if names else ()), path) for _, names, path in parts]
+
+
+def _lines(path: str) -> List[str]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.readlines()
+    except OSError:
+        return []
 
 
 def make_cgroup(path: Optional[str]) -> Optional[Cgroup]:
@@ -122,29 +183,6 @@ def machine_oom_kills() -> int:
         return 0
 
 
-def _cgroup2_mount() -> Optional[str]:
-    try:
-        with open(MOUNTINFO, encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                left, _, right = line.partition(" - ")
-                if right.split(" ", 1)[0] == "cgroup2":
-                    return left.split(" ")[4].encode().decode("unicode_escape")
-    except OSError:
-        return None
-    return None
-
-
-def _own_path() -> Optional[str]:
-    try:
-        with open(OWN_CGROUPS, encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                if line.startswith("0::"):
-                    return line[3:].rstrip("\n")
-    except OSError:
-        return None
-    return None
-
-
 def _count(text: str, key: str) -> Optional[int]:
     for line in text.splitlines():
         name, _, value = line.partition(" ")
@@ -154,19 +192,45 @@ def _count(text: str, key: str) -> Optional[int]:
 
 
 class OomWatch:
-    """Whether the kernel has killed for memory since this was made."""
+    """Whether the kernel has killed a process of a group for want of memory since this was made."""
 
     def __init__(self, group: Optional[Cgroup]) -> None:
         self._group = group
-        self._before = self._count()
+        self._before = group.oom_kills() if group else None
+        self._machine_before = machine_oom_kills()
 
-    def grew(self) -> bool:
-        """True once a kill was counted."""
-        return self._count() > self._before
-
-    def _count(self) -> int:
+    def killed(self, pid: int) -> bool:
+        """Whether that was the end of a process that was killed. Of others' kills nothing is taken for
+        ours, unless nobody but the machine as a whole counts them."""
         counted = self._group.oom_kills() if self._group else None
-        return machine_oom_kills() if counted is None else counted
+        if counted is not None:
+            return counted > (self._before or 0)
+        if machine_oom_kills() == self._machine_before:
+            return False
+        lines = _kernel_lines()
+        return lines is None or any(f"Killed process {pid} " in line for line in lines)
+
+
+def _kernel_lines() -> Optional[List[str]]:
+    """The kernel's log; None where it cannot be read, or calls processes by other numbers."""
+    try:
+        if os.readlink("/proc/self/ns/pid") != _FIRST_PID_NAMESPACE:
+            return None
+        log = os.open(_KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    lines: List[str] = []
+    try:
+        while True:
+            try:
+                lines.append(os.read(log, 8192).decode("utf-8", "replace"))
+            except BrokenPipeError:
+                # What came next has been overwritten.
+                continue
+            except OSError:
+                return lines
+    finally:
+        os.close(log)
 
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "busybox"})

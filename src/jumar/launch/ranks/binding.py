@@ -1,8 +1,8 @@
 """Which CPUs each rank runs on. The CPUs follow the card, not the rank's number.
 
 `plan_binding` is pure. A card with known near CPUs (A2, or an NVIDIA card's NUMA node) shares them
-with all cards that name the same ones, those of other jobs too. A3 does not tell: the allowed CPUs
-are sliced evenly over all cards. Without cards the ranks share the allowed CPUs evenly.
+with all cards that name the same ones, those of other jobs too; CPUs that are near no card are then
+shared by all. A3 does not tell: the allowed CPUs are sliced evenly over all cards. Without cards the ranks share the allowed CPUs evenly.
 Binding itself is done in the child (`spawn`); when it cannot, the rank goes on unbound."""
 
 import os
@@ -78,7 +78,7 @@ def plan_binding(
     environ: Optional[Mapping[str, str]] = None,
 ) -> BindingPlan:
     """The CPUs of each local rank. `ranks[i]` is the card of local rank i, None without cards."""
-    if environ and environ.get("CPU_AFFINITY_CONF"):
+    if _binds_itself((environ or {}).get("CPU_AFFINITY_CONF", "")):
         # torch_npu binds by itself, and silently gives up when it finds itself bound.
         return _unbound(ranks, "CPU_AFFINITY_CONF is set: torch_npu binds")
     if len(allowed) < max(1, len(ranks)):
@@ -87,6 +87,12 @@ def plan_binding(
     if not ranks or any(card is None or card not in known for card in ranks):
         return BindingPlan(tuple(_by_rank(ranks, allowed)))
     return _by_card([card for card in ranks if card is not None], known, allowed, generation)
+
+
+def _binds_itself(wish: str) -> bool:
+    """What torch_npu makes of CPU_AFFINITY_CONF: `1`, `mode:2,npu0:0-3`; 0 is off."""
+    mode = wish.split(",")[0].strip()
+    return (mode[len("mode:") :] if mode.startswith("mode:") else mode) not in ("", "0")
 
 
 def near_cards(kind: str, *, root: str = "/", npu_smi: str = "npu-smi") -> List[NearCard]:
@@ -164,10 +170,20 @@ def _share(
     cpus = here
     if len(here) >= len(sharers):
         cpus = _split_each_run(here, len(sharers))[sharers.index(card)]
-    if len(sharers) == 1:
-        return cpus, "near the card"
     others = ", ".join(str(other) for other in sharers if other != card)
-    return cpus, f"near the card, shared with {others}"
+    why = f"near the card, shared with {others}" if others else "near the card"
+    far = _far_share(card, known, allowed)
+    return cpus | far, f"{why}; {format_cpus(far)} are near none" if far else why
+
+
+def _far_share(card: int, known: Mapping[int, NearCard], allowed: FrozenSet[int]) -> FrozenSet[int]:
+    """Of the CPUs that are near no card, those whose numbers are close to the near ones."""
+    sets = [other.near for other in known.values() if other.near is not None]
+    far = allowed - frozenset().union(*sets)
+    in_order = sorted(known, key=lambda other: (min(known[other].near or {0}), other))
+    # Several runs of numbers near one card are the first and the second threads of its cores.
+    split = _split_each_run if any(len(runs(near)) > 1 for near in sets) else _split
+    return split(far, len(known))[in_order.index(card)]
 
 
 def _split_each_run(cpus: FrozenSet[int], parts: int) -> List[FrozenSet[int]]:

@@ -47,9 +47,12 @@ class Environment(NamedTuple):
         store_file: Optional[str] = None,
         platform: Optional[Mapping[str, str]] = None,
     ) -> "Environment":
-        """Layers 1 to 5. `activated`: what the first two have become by activating something. `private`: the folder for what is installed while the job runs."""
+        """Layers 1 to 5. `activated`: what the first two have become by activating something.
+        `private`: the folder for what is installed while the job runs."""
+        # Where Python was is in the log when a rank crashes, or is aborted because it hangs.
+        always = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
         base = {**inherited, **(own or {})} if activated is None else activated
-        common = {"PYTHONUNBUFFERED": "1", **base, **(python or {})}
+        common = {**always, **base, **(python or {})}
         if kind == "npu":
             # Late: everything about the vendor's world, only where there are NPUs to use.
             from jumar.launch.ascend.apply import cann_variables, hccl_variables

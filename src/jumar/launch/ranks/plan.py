@@ -145,10 +145,12 @@ class NodePlan(NamedTuple):
         variables = self.environment.of_rank(
             self.framework, group, self.devices, local_rank, alone=self.virtual_local_rank
         )
-        rank = group.first_rank + local_rank
+        rank, cpus = group.first_rank + local_rank, self.cores.cpus[local_rank]
+        if cpus is not None and not self.environment.common.get("OMP_NUM_THREADS"):
+            variables["OMP_NUM_THREADS"] = str(len(cpus))
         program = self._program(f"rank{rank}", variables)
         argv = self._arguments(variables["LOCAL_RANK"])
-        return Rank(rank, program._replace(argv=argv, cpus=self.cores.cpus[local_rank]))
+        return Rank(rank, program._replace(argv=argv, cpus=cpus))
 
     def _arguments(self, local_rank: str) -> List[str]:
         option = self.local_rank

@@ -1,0 +1,101 @@
+"""Where a node listens for others; who is heard before anybody minds the door is kept waiting."""
+
+import errno
+import socket
+from typing import Callable, List, Optional, Tuple
+
+from jumar.launch.nodes.channel import Channel
+from jumar.launch.nodes.team import Meeting, Message, NotTogether
+from jumar.launch.processes.control import Control
+
+Host = Callable[[Channel, Optional[Message]], None]
+
+
+class PortTaken(NotTogether):
+    """Somebody listens there already."""
+
+
+class Door:
+    """One listening socket."""
+
+    def __init__(self, meeting: Meeting, control: Control, port: int) -> None:
+        """Raises NotTogether."""
+        self._control = control
+        self._host: Optional[Host] = None
+        self._visitors: List[Channel] = []
+        """Who has connected and may not be one of us."""
+        self._kept: List[Tuple[Channel, Message]] = []
+        self._socket = _listen(meeting, port)
+        self.family = self._socket.family
+        self.port = int(self._socket.getsockname()[1])
+        control.watch(self._socket.fileno(), self._accept)
+
+    def open_to(self, host: Optional[Host]) -> None:
+        """From now on `host` hears visitors, beginning with those who were kept waiting."""
+        self._host = host
+        kept, self._kept = (self._kept, []) if host is not None else ([], self._kept)
+        for channel, message in kept:
+            if channel.open:
+                self._hear(channel, message)
+
+    def keep(self, channel: Channel, message: Message) -> None:
+        """For whoever minds the door next."""
+        self._kept.append((channel, message))
+
+    def close(self) -> None:
+        """No more visitors; twice is once."""
+        if self._socket.fileno() < 0:
+            return
+        self._control.unwatch(self._socket.fileno())
+        self._socket.close()
+        for visitor in self._visitors:
+            visitor.close()
+
+    def _accept(self, descriptor: int) -> None:
+        try:
+            connection, address = self._socket.accept()
+        except OSError:
+            return
+        self._visitors = [visitor for visitor in self._visitors if visitor.open]
+        # Whoever knocked may have left already, as port scanners do: ask the connection nothing.
+        self._visitors.append(Channel(connection, str(address[0]), self._control, self._hear))
+
+    def _hear(self, channel: Channel, message: Optional[Message]) -> None:
+        if channel.is_retired:
+            return
+        if self._host is not None:
+            self._host(channel, message)
+        elif message is not None and "beat" not in message:
+            self.keep(channel, message)
+
+
+def _listen(meeting: Meeting, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in meeting.master else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("", port))
+        listening.listen(512)
+    except OSError as error:
+        listening.close()
+        if error.errno == errno.EADDRINUSE:
+            words = f"port {port} of this machine is taken by another program"
+            raise PortTaken(f"{words}; give another one with --rdzv, on every node") from error
+        raise NotTogether(f"cannot listen on port {port}: {error.strerror}") from error
+    return listening
+
+
+def is_own_address(host: str) -> bool:
+    """Whether this machine has the address: only then can it be bound."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    for family, kind, _, _, address in found:
+        try:
+            with socket.socket(family, kind) as probe:
+                probe.bind(address)
+        except OSError:
+            continue
+        return True
+    return False

@@ -1,0 +1,107 @@
+"""Whoever's fault came first is named, with its node; who only lost a peer is not."""
+
+import math
+from pathlib import Path
+
+import pytest
+from tests.launch import blame
+from tests.launch.conftest import Launcher
+
+from jumar.launch.faults import LogTail, is_fault, lost_peer_sign
+from jumar.launch.verdict import Summary, Verdict, judge
+
+
+def test_the_first_fault_is_blamed_on_all_nodes(tmp_path: Path) -> None:
+    """All kinds of failures at once, each over two nodes with two ranks each."""
+    under_way: list[blame.Failure] = []
+    launchers: list[Launcher] = []
+    try:
+        for number, kind in enumerate(blame.KINDS):
+            folder = tmp_path / kind
+            folder.mkdir()
+            launchers.append(Launcher(folder))
+            made = blame.Failure(launchers[-1], blame.BY_RING, kind, (number * 3 + 1) % 4)
+            under_way.append(made)
+        assert [fault for one in under_way for fault in one.faults()] == []
+    finally:
+        for launcher in launchers:
+            launcher.close()
+
+
+OWN = [
+    "Traceback (most recent call last):\n  File x\nValueError: bad\n"
+    "[rank1]:[W1116 10:00:00] recvValue failed: Connection reset by peer",
+    "Traceback (most recent call last):\n  File x\nKeyError: 3\n\n"
+    "During handling of the above exception, another exception occurred:\n\n"
+    "Traceback (most recent call last):\n  File x\nRuntimeError: Connection closed by peer [::1]:3",
+    "[rank0]: Traceback (most recent call last):\n[rank0]:   File x\n[rank0]: OSError: disk",
+    "step 3\n[ERROR] EZ9999: Inner Error!\nThe error from device: aicore exception",
+    "terminate called after throwing an instance of 'std::bad_alloc'\n  what(): std::bad_alloc",
+]
+LOST = [
+    "[rank2]: Traceback (most recent call last):\n[rank2]:   File x\n"
+    "[rank2]: RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:5",
+    "Traceback (most recent call last):\n  File x\ntorch.distributed.DistBackendError: NCCL error\n"
+    "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting",
+    "Traceback (most recent call last):\n  File x\nConnectionResetError: Connection reset by peer\n\n"
+    "The above exception was the direct cause of the following exception:\n\n"
+    "Traceback (most recent call last):\n  File x\nTrainingFailed: step 7",
+    "RuntimeError: HCCL error\n[ERROR] 2024-01-01 ERR02200 DIST call hccl api failed.\n"
+    "[PID: 7] Communication_Error_Connect(EI0006): Getting socket times out.",
+    "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+    "  what(): [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)",
+]
+
+
+def test_words_of_a_lost_peer_are_told_from_a_fault_of_ones_own(tmp_path: Path) -> None:
+    for number, text in enumerate((*OWN, *LOST)):
+        log = tmp_path / f"rank{number}.log"
+        tail = LogTail(str(log))
+        log.write_text("epoch 1\n" * 50 + text + "\n")
+        tail.look()
+        assert tail.fault_at is not None
+        assert (is_fault(tail.read()), lost_peer_sign(tail.read()) is None) == (
+            (True, True) if text in OWN else (False, False)
+        ), text
+    asked = "Traceback (most recent call last):\n  File x\nKeyboardInterrupt"
+    assert not is_fault(asked)
+
+
+def failure(rank: int, text: str, at: float = 0.0) -> Verdict:
+    tail = f'Traceback (most recent call last):\n  File "t.py", line {rank}\n{text}'
+    return Verdict("failed", "exit-code", f"rank {rank} failed", 1, rank=rank, tail=tail, at=at)
+
+
+def quiet(rank: int) -> Verdict:
+    return failure(rank, "")._replace(tail="step 3")
+
+
+PEER = "RuntimeError: Connection closed by peer"
+
+
+@pytest.mark.parametrize(
+    ("failures", "others", "blamed"),
+    [
+        # By time, not in the order in which nodes tell of it.
+        ([failure(0, "ValueError", 2), failure(1, "ValueError", 1)], [], 1),
+        ([failure(0, PEER, 1), failure(1, "ValueError", 2)], [], 1),
+        # One that was asked to end had its fault before.
+        ([failure(0, "ValueError", 2)], [failure(1, "KeyError", 1)], 1),
+        ([failure(0, PEER, 1), failure(2, PEER, 2)], [quiet(1)], 1),
+        # Nobody knows: the first who says so.
+        ([failure(0, PEER, 2), failure(2, PEER, 1)], [quiet(1), quiet(3)], 2),
+    ],
+)
+def test_the_cause_is_the_first_fault_or_whom_all_others_miss(
+    failures: list[Verdict], others: list[Verdict], blamed: int
+) -> None:
+    summaries = [Summary(0, [], others=others)]
+    verdict = judge(failures, summaries, {}, restarts_left=0, nodes=1)
+    assert verdict.rank == blamed
+
+
+def test_who_was_at_another_place_than_all_others_is_blamed() -> None:
+    same = [failure(0, PEER)._replace(rank=rank, at=float(rank)) for rank in (0, 1, 3)]
+    odd = failure(9, PEER, math.inf)
+    verdict = judge([*same, odd], [Summary(0, [])], {}, restarts_left=0, nodes=1)
+    assert verdict.rank == 9

@@ -1,0 +1,87 @@
+"""Runs whose nodes may come and go."""
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.launch import elastic
+from tests.launch.conftest import Launcher, wait_for, wait_for_notice
+from tests.ports import free_port
+
+from jumar.launch.processes import process
+
+
+@pytest.mark.slow
+def test_nodes_are_lost_and_come_back(tmp_path: Path) -> None:
+    if not elastic.can_be_made():
+        pytest.skip("network namespaces need root and ip")
+    assert elastic.play(tmp_path, 4, seed=3, cuts=0.0) == []
+
+
+UP = "echo up $RANK/$WORLD_SIZE $TORCHELASTIC_RESTART_COUNT; until test -e enough; do sleep 0.1; done"
+
+
+class Nodes:
+    """Of one run on this machine."""
+
+    def __init__(self, launcher: Launcher, folder: Path, size: str, restarts: int) -> None:
+        self._launcher, self._folder = launcher, folder
+        self._words = (
+            "-d", "cpu:1", "--nnodes", size, "--rdzv", f"127.0.0.1:{free_port()}", "--grace", "1",
+            "--max-restarts", str(restarts), "--log-dir", "logs", "--join-limit", "60",
+            "--rdzv-conf", "last_call_timeout=0", "sh", "-c", UP,
+        )  # fmt: skip
+
+    def start(self) -> "subprocess.Popen[str]":
+        return self._launcher.start(*self._words)
+
+    def wait_for(self, *lines: str) -> None:
+        def are_there() -> bool:
+            logs = "".join(path.read_text() for path in self._folder.glob("logs/*/*.log"))
+            return all(line in logs.splitlines() for line in lines)
+
+        wait_for(are_there, f"{lines} are in the logs")
+
+    def finish(self) -> None:
+        (self._folder / "enough").touch()
+
+
+def test_a_lost_leader_is_replaced_and_without_restarts_left_a_newcomer_waits(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    nodes = Nodes(launcher, tmp_path, "1:2", restarts=2)
+    first = nodes.start()
+    nodes.wait_for("up 0/1 0")
+    second = nodes.start()
+    nodes.wait_for("up 0/2 1", "up 1/2 1")
+    for pid in (first.pid, *(stat.pid for stat in process.descendants(first.pid))):
+        process.send(pid, signal.SIGKILL)
+    nodes.wait_for("up 0/1 2")
+    spare = nodes.start()
+    wait_for_notice(spare, "this node waits until it is needed")
+    nodes.finish()
+    told = launcher.end(second)
+    assert told.code == 0
+    words = "lost contact with node 0 (127.0.0.1); all ranks are started again (2 of at most 2)"
+    assert f"{words}: 1 node, 1 rank" in told.errors
+    assert launcher.end(spare).code == 0
+
+
+def test_without_restarts_a_lost_node_ends_the_run(launcher: Launcher, tmp_path: Path) -> None:
+    nodes = Nodes(launcher, tmp_path, "2:3", restarts=0)
+    first, second = nodes.start(), nodes.start()
+    nodes.wait_for("up 0/2 0", "up 1/2 0")
+    second.kill()
+    ended = launcher.end(first)
+    assert ended.code == 120
+    assert "lost contact with node 1 (127.0.0.1)" in ended.errors
+
+
+def test_too_few_nodes_do_not_begin(launcher: Launcher) -> None:
+    where = f"127.0.0.1:{free_port()}"
+    ended = launcher.run("--nnodes", "2:3", "--rdzv", where, "--join-limit", "0.5", "true")
+    assert ended.code == 121
+    assert "1 of at least 2 nodes are here: the others did not join within 0.5 s" in ended.errors
+    ended = launcher.run("--nnodes", "3:2", "--rdzv", where, "true")
+    assert (ended.code, "hint: write 4, or 1:4" in ended.errors) == (2, True)
