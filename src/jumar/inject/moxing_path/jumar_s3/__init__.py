@@ -12,6 +12,7 @@ from .parts import BIG_BYTES, PART_BYTES, part_bytes, part_count, part_range, ta
 from .retry import Patience, Retry, Trouble
 from .route import ProxyRefused
 from .sign import Endpoint
+from .uploads import UnfinishedUpload
 from .wire import Body
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "S3Error",
     "Tag",
     "Trouble",
+    "UnfinishedUpload",
     "pages",
     "part_bytes",
     "part_count",

@@ -3,31 +3,26 @@
 import hashlib
 import re
 import sys
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections import deque
 from typing import Deque, Dict, Generator, Iterable, List, Optional, Tuple
-from urllib.parse import quote
 
 from .answers import (
     Answer,
-    Begun,
     Found,
     Got,
     Kept,
-    Part,
     Reading,
     S3Error,
     Tag,
     bare,
     expect,
-    field,
     http_time,
-    parse,
     told,
 )
-from .asking import Asking
 from .listing import More, Page, listing_query, read_page
 from .sign import presigned_query
+from .uploads import Uploads, content_md5, copy_source
 from .wire import Body, Connection
 
 # XML cannot express most of them, and turns a carriage return into a new line.
@@ -38,7 +33,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
 _NOT_SPOKEN = ("NotImplemented", "InvalidArgument", "InvalidRequest")
 
 
-class S3(Asking):
+class S3(Uploads):
     """Calls to one server."""
 
     _lists_version_1 = False
@@ -109,15 +104,15 @@ class S3(Asking):
     ) -> Tag:
         """Write an object in one request; returns its tag. With `md5` the server checks the bytes."""
         with self.answer(
-            "PUT", bucket, key, headers=_content_md5(md5), body=body, length=length
+            "PUT", bucket, key, headers=content_md5(md5), body=body, length=length
         ) as answer:
             answer.drain()
             return answer.etag
 
     def copy(self, bucket: str, key: str, to_bucket: str, to_key: str) -> None:
         """Copy an object inside the server."""
-        source = "/" + quote(f"{bucket}/{key}", safe="/-_.~")
-        with self.answer("PUT", to_bucket, to_key, headers={"x-amz-copy-source": source}) as answer:
+        headers = copy_source(bucket, key)
+        with self.answer("PUT", to_bucket, to_key, headers=headers) as answer:
             # A copy that fails late is reported in the body of a successful answer.
             expect(answer.text(), "CopyObjectResult", answer.headers)
 
@@ -137,7 +132,7 @@ class S3(Asking):
         rows = "".join(f"<Object><Key>{_escaped(key)}</Key></Object>" for key in names)
         body = (f"<Delete><Quiet>true</Quiet>{rows}</Delete>").encode()
         # This call requires a checksum of its body.
-        headers = _content_md5(hashlib.md5(body).digest())
+        headers = content_md5(hashlib.md5(body).digest())
         with self.answer(
             "POST", bucket, query={"delete": ""}, headers=headers, body=body
         ) as answer:
@@ -171,93 +166,6 @@ class S3(Asking):
         query = listing_query(prefix, delimiter, limit, more)
         with self.answer("GET", bucket, query=query) as answer:
             return read_page(answer.text(), answer.headers, more.version, limit)
-
-    # Uploads in parts
-
-    def create_upload(self, bucket: str, key: str, crc32: bool = False) -> Begun:
-        """Start an upload in parts; with `crc32` the server is asked to check checksums."""
-        headers = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "FULL_OBJECT"}
-        with self.answer(
-            "POST", bucket, key, query={"uploads": ""}, headers=headers if crc32 else None
-        ) as answer:
-            kept = all(answer.headers.get(name) == value for name, value in headers.items())
-            return Begun(field(answer.text(), "UploadId"), crc32 and kept, answer.encrypted)
-
-    def put_part(
-        self,
-        bucket: str,
-        key: str,
-        upload: str,
-        number: int,
-        body: Body,
-        length: int,
-        crc32: Optional[bytes] = None,
-        md5: Optional[bytes] = None,
-    ) -> Tag:
-        """Send one part; returns its tag. The server checks the checksums that it is given."""
-        query = {"partNumber": str(number), "uploadId": upload}
-        headers = {**_checksum(crc32), **_content_md5(md5)}
-        with self.answer(
-            "PUT", bucket, key, query=query, headers=headers, body=body, length=length
-        ) as answer:
-            answer.drain()
-            return answer.etag
-
-    def parts(self, bucket: str, key: str, upload: str) -> List[Part]:
-        """The parts that have arrived."""
-        found: List[Part] = []
-        marker = 0
-        while True:
-            query = {"uploadId": upload}
-            if marker:
-                query["part-number-marker"] = str(marker)
-            with self.answer("GET", bucket, key, query=query) as answer:
-                root = expect(answer.text(), "ListPartsResult", answer.headers)
-            fields: Dict[str, str] = {}
-            for element in root:
-                if bare(element) == "Part":
-                    part = {bare(child): child.text or "" for child in element}
-                    number, size = int(part["PartNumber"]), int(part["Size"])
-                    found.append(Part(number, size, part["ETag"].strip('"')))
-                else:
-                    fields[bare(element)] = element.text or ""
-            if fields.get("IsTruncated") != "true":
-                return found
-            last = found[-1].number if found else 0
-            following = int(fields.get("NextPartNumberMarker") or 0) or last
-            if following <= marker:
-                raise S3Error(
-                    200, "BadListing", f"the list of parts of {bucket}/{key} does not end"
-                )
-            marker = following
-
-    def complete_upload(
-        self,
-        bucket: str,
-        key: str,
-        upload: str,
-        etags: Iterable[str],
-        crc32: Optional[bytes] = None,
-    ) -> Tag:
-        """Complete the object from its parts; returns its tag."""
-        rows = "".join(
-            f"<Part><PartNumber>{number}</PartNumber><ETag>&quot;{etag}&quot;</ETag></Part>"
-            for number, etag in enumerate(etags, 1)
-        )
-        body = (f"<CompleteMultipartUpload>{rows}</CompleteMultipartUpload>").encode()
-        with self.answer(
-            "POST", bucket, key, query={"uploadId": upload}, headers=_checksum(crc32), body=body
-        ) as answer:
-            text = answer.text()
-        root = parse(text)
-        if root is not None and bare(root) == "Error":
-            raise told(answer.raw.status, root, answer.headers)
-        return Tag(field(text, "ETag").strip('"'), answer.encrypted)
-
-    def abort_upload(self, bucket: str, key: str, upload: str) -> None:
-        """Discard the parts."""
-        with self.answer("DELETE", bucket, key, query={"uploadId": upload}) as answer:
-            answer.drain()
 
     # Calls on buckets
 
@@ -321,14 +229,6 @@ def _take(asked: Deque[Tuple[str, Connection, bool]], free: List[Connection]) ->
             return Got(key, data, answer.etag)
     except OSError:
         return Got(key, None, Tag(""))
-
-
-def _checksum(crc32: Optional[bytes]) -> Dict[str, str]:
-    return {} if crc32 is None else {"x-amz-checksum-crc32": b64encode(crc32).decode("ascii")}
-
-
-def _content_md5(md5: Optional[bytes]) -> Dict[str, str]:
-    return {} if md5 is None else {"content-md5": b64encode(md5).decode("ascii")}
 
 
 def _escaped(text: str) -> str:
