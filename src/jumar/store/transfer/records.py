@@ -3,7 +3,7 @@
 import threading
 from dataclasses import dataclass, field
 
-from jumar.inject.moxing_path.jumar_s3 import Patience
+from jumar.inject.moxing_path.jumar_s3 import Crew, Patience
 
 SMALL_BYTES = 1 << 20
 """Objects up to this size are copied through memory."""
@@ -63,6 +63,8 @@ class Progress:
     total_bytes: int = 0
     resumed_bytes: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
+    crew: Crew = field(default_factory=Crew)
+    """Carries the parts of all big files."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plan(self, files: int, size: int) -> None:

@@ -1,4 +1,4 @@
-"""Carry out a transfer: small files in many threads, then the big ones, each in parts."""
+"""Carry out a transfer: small files in many threads, then the parts of the big ones."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jumar.errors import BadInput, JumarError, StorageFull
-from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES
+from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, Stopped
 from jumar.store.base import Entry, Store
 from jumar.store.errors import StoreAway, patiently
 from jumar.store.filecopy import copy_file
@@ -28,6 +28,7 @@ from jumar.store.transfer.upload import Upload
 # These end the whole transfer: the other files would fail in the same way.
 _FATAL = (StorageFull, StoreAway)
 _MOST_FAILURES = 1000
+_BIG_AT_A_TIME = 16
 # A server that is killed and restarted is back sooner.
 LISTING_PATIENCE_S = 30.0
 
@@ -43,6 +44,7 @@ def transfer(
     """Copy to the target what it does not have yet."""
     began = time.monotonic()
     progress = progress or Progress()
+    progress.crew.limit(options.workers)
     # A store that cannot even be listed may have a wrong address: fail soon.
     limit_s = min(options.patience.limit_s, LISTING_PATIENCE_S)
 
@@ -95,8 +97,8 @@ class _Work:
             if isinstance(self.source, ObjectStore) and isinstance(self.target, FolderStore):
                 small = fetch_small(self.source, self.target, small, self.options, self.progress)
             each(self._copy, small, min(self.options.workers, len(small)), self.progress.stop)
-            for copy in big:
-                self._copy(copy)
+            # These threads only wait for the parts of their file; more would open more of them.
+            each(self._copy, big, min(_BIG_AT_A_TIME, len(big)), self.progress.stop)
         if self._fatal is not None:
             raise self._fatal
         if plan.deletions and not self.failures:
@@ -135,6 +137,8 @@ class _Work:
             )
         except JumarError as error:
             self._failed(copy.source.key, error)
+        except Stopped:
+            return
         except OSError as error:
             # An error of this machine: those of the network are StoreAway.
             self._failed(copy.source.key, explained(error, str(error.filename or copy.target)))

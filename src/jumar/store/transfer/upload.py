@@ -15,14 +15,11 @@ from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, Begun
 from jumar.store.errors import Damaged, patiently
 from jumar.store.folder import explained
 from jumar.store.objects import ObjectStore
-from jumar.store.parallel import in_threads
 from jumar.store.transfer.checksum import Crc32, Digest, joined_crc32
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.unfinished import Unfinished
 from jumar.store.transfer.verify import check_arrived, check_part
 
-# Three parts of 8 MiB in flight: little is ever sent twice.
-PART_WORKERS = 3
 _TRIES_WHILE_CHANGING = 3
 _STEP_BYTES = 1 << 18
 
@@ -186,7 +183,8 @@ class _PartedUpload:
     def _send(self) -> None:
         begun, etags = self._unfinished.take_up(crc32=True)
         missing = [n for n in range(1, self._unfinished.count + 1) if n not in etags]
-        sent = in_threads(lambda number: self._send_part(begun, number), missing, PART_WORKERS)
+        progress = self._upload.progress
+        sent = progress.crew.each(partial(self._send_part, begun), missing, progress.stop)
         etags.update(zip(missing, sent, strict=True))
         self._unfinished.complete(begun, etags, self._crc32() if begun.crc32 else None)
 
@@ -217,6 +215,8 @@ class _PartedUpload:
                 check_part(store, key, begun, etag, md5)
             if crc32 is not None:
                 self._crcs[number] = crc32
+            # Bytes that only lie in a buffer of this machine say nothing about the rate.
+            self._upload.progress.crew.carried(length)
             return etag
 
         return self._unfinished.patiently(send)
