@@ -9,10 +9,20 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from jumar.errors import BadInput, NotFound
-from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, Found, Page, S3Error, Tag, pages
+from jumar.inject.moxing_path.jumar_s3 import (
+    S3,
+    Crew,
+    Endpoint,
+    Found,
+    Page,
+    S3Error,
+    Tag,
+    copy_inside,
+    pages,
+)
 from jumar.store.base import Entry, Listing
 from jumar.store.errors import NETWORK, explain_network, explain_s3
 
@@ -146,13 +156,16 @@ class ObjectStore:
 
     def copy(self, key: str, to: str) -> Entry:
         """Copy inside the bucket, on the server."""
-        return self.copy_from(self, key, to)
-
-    def copy_from(self, other: "ObjectStore", key: str, to: str) -> Entry:
-        """Copy from a bucket of the same server, on the server."""
-        self.check(to)
-        self.call(key, lambda: self.s3.copy(other.bucket, key, self.bucket, to))
+        self.copy_from(self, self.stat(key), to, Crew(), partial(self.call, key))
         return self.stat(to)
+
+    def copy_from(
+        self, other: "ObjectStore", entry: Entry, to: str, crew: Crew, ask: Callable[..., Any]
+    ) -> None:
+        """Copy from a bucket of the same server, on the server; `ask` makes each request."""
+        self.check(to)
+        source, target = (other.bucket, entry.key), (self.bucket, to)
+        copy_inside(self.s3, source, target, entry.size, entry.etag, crew, ask)
 
     def make_folder(self, prefix: str) -> None:
         """Create the empty object that consoles show as a folder."""

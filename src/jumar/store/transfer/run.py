@@ -2,11 +2,9 @@
 
 import threading
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from jumar.errors import BadInput, JumarError, StorageFull
 from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, Stopped
@@ -179,11 +177,10 @@ def copy_entry(
     elif isinstance(source, ObjectStore) and isinstance(target, FolderStore):
         Download(source, entry, target, key, options, progress).run()
     elif isinstance(source, FolderStore | ObjectStore) and isinstance(target, ObjectStore):
-        with nullcontext(state) if state else TemporaryDirectory(prefix="jumar-upload-") as folder:
-            if isinstance(source, FolderStore):
-                path = source.path(entry.key)
-                return Upload(target, key, path, options, progress, Path(folder)).run()
-            copy_between(source, entry, target, key, options, progress, Path(folder))
+        if isinstance(source, FolderStore):
+            path = source.path(entry.key)
+            return Upload(target, key, path, options, progress, state).run()
+        copy_between(source, entry, target, key, options, progress, state)
     else:
         raise BadInput(f"{source.name} cannot be copied to {target.name}")
     return None

@@ -95,7 +95,7 @@ class Upload:
     path: str
     options: Options
     progress: Progress
-    state: Path
+    state: Path | None
 
     def run(self) -> str | None:
         """Send the file; returns a note if it was still changing at the last try."""
@@ -178,15 +178,11 @@ class _PartedUpload:
 
     def run(self) -> None:
         """Send the missing parts, then complete the object; start over if the server has lost it."""
-        self._unfinished.anew_if_lost(self._send)
+        self._unfinished.carry(self._send, crc32=True, crc32_of_all=self._crc32)
 
-    def _send(self) -> None:
-        begun, etags = self._unfinished.take_up(crc32=True)
-        missing = [n for n in range(1, self._unfinished.count + 1) if n not in etags]
+    def _send(self, begun: Begun, missing: list[int]) -> list[str]:
         progress = self._upload.progress
-        sent = progress.crew.each(partial(self._send_part, begun), missing, progress.stop)
-        etags.update(zip(missing, sent, strict=True))
-        self._unfinished.complete(begun, etags, self._crc32() if begun.crc32 else None)
+        return progress.crew.each(partial(self._send_part, begun), missing, progress.stop)
 
     def _crc(self, number: int) -> bytes:
         """The checksum of a part."""

@@ -8,6 +8,7 @@ by its full name, hence the relative imports."""
 from .answers import Begun, Found, Kept, Part, Reading, S3Error, Tag
 from .client import S3
 from .crew import Crew, Stopped
+from .inside import copy_inside, discard_upload
 from .listing import More, Page, pages
 from .parts import BIG_BYTES, PART_BYTES, part_bytes, part_count, part_range, tag_of_parts
 from .retry import Patience, Retry, Trouble
@@ -38,6 +39,8 @@ __all__ = [
     "Tag",
     "Trouble",
     "UnfinishedUpload",
+    "copy_inside",
+    "discard_upload",
     "pages",
     "part_bytes",
     "part_count",
