@@ -16,7 +16,7 @@ from jumar.store.errors import Damaged
 from jumar.store.filecopy import copy_file, reserve
 from jumar.store.objects import ObjectStore
 from jumar.store.places import make_bucket, open_place
-from jumar.store.transfer.checksum import Crc32, joined_crc32
+from jumar.inject.moxing_path.jumar_s3.checksum import Crc32, joined_crc32
 from jumar.store.transfer.download import STEP_BYTES
 from jumar.store.transfer.records import Options
 from jumar.store.transfer.run import transfer

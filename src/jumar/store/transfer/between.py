@@ -3,14 +3,12 @@
 Big objects are sent in parts and resumed after an interruption (`unfinished`)."""
 
 import hashlib
-import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from jumar.inject.moxing_path.jumar_s3 import Begun
+from jumar.inject.moxing_path.jumar_s3 import Begun, room
 from jumar.store.base import Entry
 from jumar.store.errors import Damaged, patiently
 from jumar.store.objects import ObjectStore
@@ -19,32 +17,6 @@ from jumar.store.transfer.unfinished import Unfinished
 from jumar.store.transfer.verify import check_arrived, check_part, is_wrong
 
 T = TypeVar("T")
-# Parts are held in memory, since servers want their checksum before their bytes.
-_MOST_HELD_BYTES = 48 << 20
-
-
-class _Room:
-    """Memory for parts, shared by all threads; a part that is larger than all of it is alone."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._taken = 0
-        self._freed = threading.Condition()
-
-    @contextmanager
-    def taken(self, size: int) -> Generator[None]:
-        with self._freed:
-            self._freed.wait_for(lambda: not self._taken or self._taken + size <= self._most)
-            self._taken += size
-        try:
-            yield
-        finally:
-            with self._freed:
-                self._taken -= size
-                self._freed.notify_all()
-
-
-_room = _Room(_MOST_HELD_BYTES)
 
 
 def copy_between(
@@ -91,7 +63,7 @@ def _pass_parts(
 
     def carry(number: int) -> str:
         start, length = unfinished.range(number)
-        with _room.taken(length):
+        with room.taken(length):
             return pass_one(number, start, length)
 
     def pass_one(number: int, start: int, length: int) -> str:

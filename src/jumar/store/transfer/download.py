@@ -16,12 +16,7 @@ from typing import TypeVar
 
 from jumar.errors import StorageFull
 from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, PART_BYTES, S3, Reading
-from jumar.store.base import Entry
-from jumar.store.errors import Damaged, StoreAway, patiently
-from jumar.store.filecopy import reserve
-from jumar.store.folder import ASIDE, FolderStore, aside_name, discard, explained, open_aside
-from jumar.store.objects import ObjectStore
-from jumar.store.transfer.checksum import (
+from jumar.inject.moxing_path.jumar_s3.checksum import (
     Crc32,
     Digest,
     is_md5,
@@ -29,6 +24,11 @@ from jumar.store.transfer.checksum import (
     parts_in_tag,
     same_parts,
 )
+from jumar.store.base import Entry
+from jumar.store.errors import Damaged, StoreAway, patiently
+from jumar.store.filecopy import reserve
+from jumar.store.folder import ASIDE, FolderStore, aside_name, discard, explained, open_aside
+from jumar.store.objects import ObjectStore
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.steps import Arriving, Journal
 from jumar.store.transfer.verify import check_answered, is_wrong

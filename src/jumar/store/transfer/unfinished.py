@@ -20,10 +20,10 @@ from jumar.inject.moxing_path.jumar_s3 import (
     part_range,
     tag_of_parts,
 )
+from jumar.inject.moxing_path.jumar_s3.checksum import is_md5, parts_in_tag
 from jumar.store.errors import Damaged, patiently
 from jumar.store.folder import explained
 from jumar.store.objects import ObjectStore
-from jumar.store.transfer.checksum import is_md5, parts_in_tag
 from jumar.store.transfer.records import Options, Progress
 from jumar.wholefile import write_whole
 

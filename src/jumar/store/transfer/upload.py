@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, Begun
+from jumar.inject.moxing_path.jumar_s3.checksum import Crc32, Digest, joined_crc32
 from jumar.store.errors import Damaged, patiently
 from jumar.store.folder import explained
 from jumar.store.objects import ObjectStore
-from jumar.store.transfer.checksum import Crc32, Digest, joined_crc32
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.unfinished import Unfinished
 from jumar.store.transfer.verify import check_arrived, check_part

@@ -7,7 +7,7 @@ by its full name, hence the relative imports."""
 
 from .answers import Begun, Found, Kept, Part, Reading, S3Error, Tag
 from .client import S3
-from .crew import Crew, Stopped
+from .crew import Crew, Stopped, room
 from .inside import copy_inside, discard_upload
 from .listing import More, Page, pages
 from .parts import BIG_BYTES, PART_BYTES, part_bytes, part_count, part_range, tag_of_parts
@@ -45,5 +45,6 @@ __all__ = [
     "part_bytes",
     "part_count",
     "part_range",
+    "room",
     "tag_of_parts",
 ]

@@ -4,10 +4,12 @@ How many there are follows the measured rate: twice as many as long as that pays
 server a few suffice, and more would take turns at Python's lock; over a distance one connection carries
 only what fits into its window."""
 
+import os
 import threading
 import time
 from collections import deque
-from typing import Any, Callable, Deque, Iterable, List, Optional, TypeVar
+from contextlib import contextmanager
+from typing import Any, Callable, Deque, Generator, Iterable, List, Optional, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -17,6 +19,9 @@ MOST = 32
 _JUDGED_BYTES = 4 << 20
 _PAYS = 1.1
 _HARMS = 0.9
+
+
+_MOST_HELD_BYTES = 48 << 20
 
 
 class Stopped(Exception):
@@ -46,6 +51,10 @@ class Crew:
         self.most = most
         self.width = min(FIRST, most)
         """How many parts are carried at the same time, now."""
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
         self._batches: Deque[_Batch] = deque()
         self._changed = threading.Condition()
         self._threads = 0
@@ -71,6 +80,9 @@ class Crew:
                 raise Stopped("stopped")
             return action(item)
 
+        if self._process != os.getpid():
+            # A forked process has none of its parent's threads.
+            self._start()
         batch = _Batch(unless_stopped, list(items))
         with self._changed:
             self._batches.append(batch)
@@ -145,3 +157,29 @@ class Crew:
         batch.running -= 1
         if not batch.running and not batch.has_more:
             self._changed.notify_all()
+
+
+class Room:
+    """Memory for parts that must be held, because servers want a checksum before the bytes; shared by
+    all threads. A part that is larger than all of it is alone."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken = 0
+        self._freed = threading.Condition()
+
+    @contextmanager
+    def taken(self, size: int) -> Generator[None, None, None]:
+        """Wait until there is room for `size` bytes, and have it."""
+        with self._freed:
+            self._freed.wait_for(lambda: not self._taken or self._taken + size <= self._most)
+            self._taken += size
+        try:
+            yield
+        finally:
+            with self._freed:
+                self._taken -= size
+                self._freed.notify_all()
+
+
+room = Room(_MOST_HELD_BYTES)
