@@ -56,6 +56,7 @@ class Dialect:
     repeats_uploads: bool = False
     """Whether the list of unfinished uploads never ends."""
     refuses_completion: bool = False
+    ignores_ranges: bool = False
     objects: dict[str, Stored] = field(default_factory=dict[str, Stored])
     uploads: dict[str, dict[int, Stored]] = field(default_factory=dict[str, dict[int, Stored]])
     upload_keys: dict[str, str] = field(default_factory=dict[str, str])
@@ -207,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         tags = {"ETag": f'"{found.etag}"', **_dated(found)}
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", ""))
-        if asked is None:
+        if asked is None or self.dialect.ignores_ranges:
             self._say(200, found.data, **tags)
             return
         start, end = int(asked[1]), min(int(asked[2] or len(found.data)), len(found.data) - 1)
