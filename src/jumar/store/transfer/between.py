@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from jumar.inject.moxing_path.jumar_s3 import Begun, room
+from jumar.inject.moxing_path.jumar_s3 import PART_BYTES, Begun, room
 from jumar.store.base import Entry
 from jumar.store.errors import Damaged, patiently
 from jumar.store.objects import ObjectStore
-from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
+from jumar.store.transfer.records import Options, Progress
 from jumar.store.transfer.unfinished import Unfinished
 from jumar.store.transfer.verify import check_arrived, check_part, is_wrong
 
@@ -37,9 +37,10 @@ def copy_between(
 
         target.copy_from(source, entry, key, progress.crew, ask)
         progress.add_bytes(entry.size)
-    elif entry.size <= SMALL_BYTES:
-        passing = partial(_pass_whole, source, entry, target, key)
-        patiently(passing, options.patience, progress.stop)
+    elif entry.size <= PART_BYTES:
+        with room.taken(entry.size):
+            passing = partial(_pass_whole, source, entry, target, key)
+            patiently(passing, options.patience, progress.stop)
         progress.add_bytes(entry.size)
     else:
         place = f"{source.endpoint.url}\0{source.bucket}\0{entry.key}"

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from jumar.errors import BadInput, JumarError, StorageFull
-from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, Stopped
+from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, Crew, Stopped
 from jumar.store.base import Entry, Store
 from jumar.store.errors import StoreAway, patiently
 from jumar.store.filecopy import copy_file
@@ -20,13 +20,21 @@ from jumar.store.transfer.download import Download
 from jumar.store.transfer.local import copy_here, copy_one
 from jumar.store.transfer.plan import Copy, Plan, make_plan
 from jumar.store.transfer.quick import fetch_small
-from jumar.store.transfer.records import Failure, Options, Progress, Report
+from jumar.store.transfer.records import (
+    FILES_AT_FIRST,
+    PARTS_AT_A_TIME,
+    Failure,
+    Options,
+    Progress,
+    Report,
+)
 from jumar.store.transfer.upload import Upload
 
 # These end the whole transfer: the other files would fail in the same way.
 _FATAL = (StorageFull, StoreAway)
 _MOST_FAILURES = 1000
 _BIG_AT_A_TIME = 16
+_FILES_JUDGED = 8
 # A server that is killed and restarted is back sooner.
 LISTING_PATIENCE_S = 30.0
 
@@ -42,7 +50,7 @@ def transfer(
     """Copy to the target what it does not have yet."""
     began = time.monotonic()
     progress = progress or Progress()
-    progress.crew.limit(options.workers)
+    progress.crew.limit(min(PARTS_AT_A_TIME, options.workers))
     # A store that cannot even be listed may have a wrong address: fail soon.
     limit_s = min(options.patience.limit_s, LISTING_PATIENCE_S)
 
@@ -94,7 +102,7 @@ class _Work:
             small = [copy for copy in plan.copies if copy.source.size <= BIG_BYTES]
             if isinstance(self.source, ObjectStore) and isinstance(self.target, FolderStore):
                 small = fetch_small(self.source, self.target, small, self.options, self.progress)
-            each(self._copy, small, min(self.options.workers, len(small)), self.progress.stop)
+            self._copy_small(small)
             # These threads only wait for the parts of their file; more would open more of them.
             each(self._copy, big, min(_BIG_AT_A_TIME, len(big)), self.progress.stop)
         if self._fatal is not None:
@@ -103,6 +111,18 @@ class _Work:
             delete = partial(self.target.delete, plan.deletions)
             patiently(delete, self.options.patience, self.progress.stop)
             self.deleted = len(plan.deletions)
+
+    def _copy_small(self, copies: list[Copy]) -> None:
+        crew = Crew(self.options.workers, FILES_AT_FIRST, _FILES_JUDGED)
+
+        def copy_one(copy: Copy) -> None:
+            self._copy(copy)
+            crew.carried(1)
+
+        try:
+            crew.each(copy_one, copies, self.progress.stop)
+        except Stopped:
+            return
 
     def _copy_here(self, source: FolderStore, target: FolderStore, plan: Plan) -> None:
         for folder in {copy.target.rpartition("/")[0] for copy in plan.copies} - {""}:

@@ -1,4 +1,4 @@
-"""Threads that carry the parts of big objects, of one or of many at the same time.
+"""Threads that carry small objects, or parts of big ones, many at the same time.
 
 How many there are follows the measured rate: twice as many as long as that pays, up to a limit. Near a
 server a few suffice, and more would take turns at Python's lock; over a distance one connection carries
@@ -15,7 +15,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 FIRST = 4
 MOST = 32
-# A number of threads is judged once each of them has carried this much on average.
 _JUDGED_BYTES = 4 << 20
 _PAYS = 1.1
 _HARMS = 0.9
@@ -47,9 +46,12 @@ class _Batch:
 class Crew:
     """Workers for any number of callers; each waits for its own parts."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MOST, first: int = FIRST, judged: int = _JUDGED_BYTES) -> None:
+        """A number of threads is judged once each has carried `judged` on average: bytes, or whatever
+        `carried` counts."""
         self.most = most
-        self.width = min(FIRST, most)
+        self._judged = judged
+        self.width = min(first, most)
         """How many parts are carried at the same time, now."""
         self._start()
 
@@ -91,6 +93,9 @@ class Crew:
                 while batch.running or batch.has_more:
                     self._changed.wait()
             except BaseException as error:
+                # Ctrl-C: what is under way shall not wait for a store that is away.
+                if stop is not None:
+                    stop.set()
                 batch.error = batch.error or error
                 while batch.running:
                     self._changed.wait()
@@ -103,7 +108,7 @@ class Crew:
         return batch.results
 
     def carried(self, count: int) -> None:
-        """Some bytes have arrived; decides how many threads there shall be."""
+        """So much has arrived; decides how many threads there shall be."""
         with self._changed:
             if self._is_settled:
                 return
@@ -112,7 +117,7 @@ class Crew:
                 self._since = now
                 return
             self._carried += count
-            if self._carried < self.width * _JUDGED_BYTES or now <= self._since:
+            if self._carried < self.width * self._judged or now <= self._since:
                 return
             rate = self._carried / (now - self._since)
             self._carried, self._since = 0, now
