@@ -21,24 +21,22 @@ _LIMIT_S = 60
 
 
 def certificate(folder: Path) -> Path:
-    """A certificate for localhost, its key beside it."""
-    words = (
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-    )
-    names = ("-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1")
-    places = ("-keyout", str(folder / "key.pem"), "-out", str(folder / "ca.pem"))
-    subprocess.run(
-        ["openssl", *words, *names, *places], check=True, capture_output=True, timeout=60
-    )
-    return folder / "ca.pem"
+    """An authority, and beside it `server.pem` with its key, a certificate for localhost: some clients
+    take no server that is its own authority."""
+    ca, ca_key = folder / "ca.pem", folder / "ca-key.pem"
+    _make("/CN=bench authority", ca, ca_key)
+    extensions = ("basicConstraints=critical,CA:FALSE", "subjectAltName=DNS:localhost,IP:127.0.0.1")
+    signing = ["-CA", str(ca), "-CAkey", str(ca_key)]
+    for extension in extensions:
+        signing += ["-addext", extension]
+    _make("/CN=localhost", folder / "server.pem", folder / "server-key.pem", *signing)
+    return ca
+
+
+def _make(subject: str, certificate: Path, key: Path, *more: str) -> None:
+    words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", subject)
+    places = ("-keyout", str(key), "-out", str(certificate))
+    subprocess.run(["openssl", *words, *places, *more], check=True, capture_output=True, timeout=60)
 
 
 @contextmanager
@@ -55,7 +53,8 @@ def distant(door: Door, ca: Path) -> Generator[Credential]:
             f"-filer=127.0.0.1:{ports['filer']}.{ports['filer.grpc']}",
             *(f"-port={port}", f"-port.grpc={grpc}", "-port.iceberg=0", "-port.lance=0"),
             *("-iam=false", f"-config={door.folder / 's3.json'}"),
-            *(f"-cert.file={ca}", f"-key.file={ca.with_name('key.pem')}"),
+            f"-cert.file={ca.with_name('server.pem')}",
+            f"-key.file={ca.with_name('server-key.pem')}",
         ],
         cwd=door.folder,
         env={},

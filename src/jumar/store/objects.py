@@ -67,7 +67,12 @@ class ObjectStore:
 
     def make_ready(self) -> None:
         """Create the bucket if it is missing and the server is the platform's own."""
-        if self._makes_bucket and self.bucket not in self.call("", self.s3.buckets):
+        if self._makes_bucket:
+            self.create()
+
+    def create(self) -> None:
+        """Create the bucket unless it exists."""
+        if self.bucket not in self.call("", self.s3.buckets):
             self.call("", lambda: self.s3.create_bucket(self.bucket))
 
     def walk(self, prefix: str = "") -> Iterator[Entry]:
@@ -86,7 +91,7 @@ class ObjectStore:
             folders.update(page.prefixes)
         return Listing(tuple(entries), tuple(sorted(folders)))
 
-    def has_any(self, prefix: str) -> bool:
+    def has_folder(self, prefix: str = "") -> bool:
         """Whether a folder exists, as objects or as a marker; without a prefix, the bucket."""
         page = self.call(prefix, lambda: self.s3.page(self.bucket, prefix, limit=1))
         return bool(page.objects) or prefix == ""

@@ -39,13 +39,10 @@ def bring(plan: StagePlan) -> None:
 
 def _check_target(staged: Staged, plan: StagePlan, config: StoreConfig) -> None:
     place = open_place(staged.url, config)
-    store = place.store
-    if not isinstance(store, ObjectStore):
-        return
 
     def look() -> None:
-        store.make_ready()
-        next(store.walk(place.prefix), None)
+        place.store.make_ready()
+        next(place.store.walk(place.prefix), None)
 
     patiently(look, Patience(limit_s=plan.patience_s))
 
