@@ -2,11 +2,10 @@
 
 import sys
 
-from moxing import file
-from moxing.file import file_io
+from .. import file
 
 # One module under both names, however deep it is imported from.
-sys.modules[f"{__name__}.file"] = file
-sys.modules[f"{__name__}.file.file_io"] = file_io
+for _name in ("file", "file.file_io"):
+    sys.modules[f"{__name__}.{_name}"] = sys.modules[f"moxing.{_name}"]
 
 __all__ = ["file"]
