@@ -1,13 +1,12 @@
 """Copies to and from one S3 server and between folders: jumar and the usual tools, in one run.
 
 `python bench/store.py [--quick] [--small 5000] [--big-mib 2048] [--local 20000] [--rounds 3]`. The
-server is SeaweedFS behind jumar's door. Each figure is the wall time of a whole command, start
-included, the median of the rounds; who goes first changes with the round. Rivals that are not
-installed are left out, and said so. s3fs gets an environment of its own, made with uv for the run:
-beside boto3 it resolves to a very old version."""
+server is SeaweedFS behind jumar's door; the `far` cases reach it through TLS and a line of 20 ms, the
+same for all. Each figure is the wall time of a whole command, start included, the median of the
+rounds; who goes first changes with the round. Rivals that are not installed are left out, and said
+so."""
 
 import argparse
-import importlib.util
 import os
 import resource
 import shutil
@@ -17,18 +16,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from parts.distant import certificate, distant
+from parts.store_tools import SCRIPTS, Command, jumar, own_pythons, tool_commands, where
 
 from jumar.inject.moxing_path.jumar_s3 import S3
 from jumar.store.credentials import Credential, save_credential
 from jumar.store.door import Door
 
 SMALL_BYTES = 20_000
-S3FS_PIN = "s3fs==2026.9.0"
 # How many times as quick as the best of the others jumar shall be.
 GOALS = {
+    "far small up": 1.0,
+    "far small down": 1.0,
+    "far shards up": 1.0,
+    "far shards down": 1.0,
     "local small": 1.0,
     "local big": 1.0,
     "small up": 1.2,
@@ -37,41 +41,8 @@ GOALS = {
     "big down": 1.0,
     "no-change sync": 2.0,
 }
-MOST_MEMORY_MB = 300
-AT_A_TIME = "16"
-SCRIPTS = Path(sys.executable).parent
-BOTO3 = """
-import boto3, os, sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-way, local, bucket, prefix = sys.argv[1:]
-client = boto3.client('s3', endpoint_url=os.environ['S3_ENDPOINT_URL'])
-pool = ThreadPoolExecutor(16)
-local = Path(local)
-if way == 'up':
-    files = [p for p in local.rglob('*') if p.is_file()] if local.is_dir() else [local]
-    base = local if local.is_dir() else local.parent
-    list(pool.map(lambda p: client.upload_file(str(p), bucket, f'{prefix}/{p.relative_to(base)}'), files))
-else:
-    pages = client.get_paginator('list_objects_v2').paginate(Bucket=bucket, Prefix=prefix + '/')
-    keys = [o['Key'] for page in pages for o in page.get('Contents', [])]
-    def get(key):
-        path = local / key[len(prefix) + 1:]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        client.download_file(bucket, key, str(path))
-    list(pool.map(get, keys))
-"""
-S3FS = """
-import os, sys, s3fs
-way, local, bucket, prefix = sys.argv[1:]
-fs = s3fs.S3FileSystem(key=os.environ['AWS_ACCESS_KEY_ID'], secret=os.environ['AWS_SECRET_ACCESS_KEY'],
-                       client_kwargs={'endpoint_url': os.environ['S3_ENDPOINT_URL']})
-if way == 'up':
-    target = f'{bucket}/{prefix}/' + ('' if os.path.isdir(local) else os.path.basename(local))
-    fs.put(local + '/' if os.path.isdir(local) else local, target, recursive=os.path.isdir(local), batch_size=16)
-else:
-    fs.get(f'{bucket}/{prefix}/', local + '/', recursive=True, batch_size=16)
-"""
+MOST_MEMORY_MB = 100
+SHARDS = 16
 
 
 @dataclass
@@ -81,9 +52,20 @@ class Bench:
     credential: Credential
     folder: Path
     rounds: int
-    s3fs_python: str | None
+    clients: dict[str, Command]
+    ca: Path
     seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     jumar_rss_mb: float = 0.0
+
+    @property
+    def home(self) -> Path:
+        """jumar's own, whose `obs://` is the server that is measured now."""
+        return self.folder / "home"
+
+    def use(self, credential: Credential) -> None:
+        """Measure this server from now on."""
+        self.credential = credential
+        save_credential(self.home / "store.json", "obs", credential)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -95,7 +77,10 @@ class Bench:
             "AWS_REGION": "us-east-1",
             "AWS_DEFAULT_REGION": "us-east-1",
             "S3_ENDPOINT_URL": self.credential.endpoint,
-            "JUMAR_HOME": str(self.folder / "home"),
+            "SSL_CERT_FILE": str(self.ca),
+            "AWS_CA_BUNDLE": str(self.ca),
+            "RCLONE_CA_CERT": str(self.ca),
+            "JUMAR_HOME": str(self.home),
             "RCLONE_CONFIG": str(self.folder / "no.conf"),
             "RCLONE_CONFIG_D_TYPE": "s3",
             "RCLONE_CONFIG_D_PROVIDER": "SeaweedFS",
@@ -103,31 +88,8 @@ class Bench:
             "RCLONE_CONFIG_D_ENDPOINT": self.credential.endpoint,
         }
 
-    def clients(self) -> dict[str, Callable[[str, Path, str], list[str]]]:
-        """Name to the command that copies a file or folder up, or a prefix down."""
-        found: dict[str, Callable[[str, Path, str], list[str]]] = {"jumar": _jumar}
-        for name, command in (("s5cmd", _s5cmd), ("rclone", _rclone)):
-            if _program(name):
-                found[name] = command
-            else:
-                print(f"{name} is not installed: left out")
-        if importlib.util.find_spec("boto3"):
-            found["boto3"] = lambda way, local, prefix: [
-                *(sys.executable, "-W", "ignore", "-c", BOTO3, way, str(local), "bench", prefix)
-            ]
-        else:
-            print("boto3 is not installed: left out")
-        python = self.s3fs_python
-        if python:
-            found["s3fs"] = lambda way, local, prefix: [
-                *(python, "-W", "ignore", "-c", S3FS, way, str(local), "bench", prefix)
-            ]
-        else:
-            print("s3fs could not be installed: left out")
-        return found
-
-    def measure(self, case: str, client: str, command: list[str]) -> None:
-        """One timed run of a command."""
+    def measure(self, case: str, client: str, command: list[str]) -> bool:
+        """One timed run of a command; whether it did its work."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         began = time.perf_counter()
         done = subprocess.run(
@@ -135,34 +97,16 @@ class Bench:
         )
         seconds = time.perf_counter() - began
         if done.returncode:
-            raise RuntimeError(f"{client} failed at {case}: {done.stderr[-400:]}")
+            said = f"{client} failed at {case} with {done.returncode}: {done.stderr[-400:]}"
+            if client == "jumar":
+                raise RuntimeError(said)
+            print(f"  {said}")
+            return False
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         self.seconds.setdefault(case, {}).setdefault(client, []).append(seconds)
         print(f"  {case:22} {client:8} {seconds:8.2f} s   client cpu {cpu:6.2f} s", flush=True)
-
-
-def _program(name: str) -> str | None:
-    return shutil.which(name, path=f"{SCRIPTS}:{os.environ['PATH']}")
-
-
-def _jumar(way: str, local: Path, prefix: str) -> list[str]:
-    url = f"obs://bench/{prefix}/"
-    sides = ["push", str(local), url] if way == "up" else ["pull", url, str(local)]
-    return [str(SCRIPTS / "jumar"), "data", *sides]
-
-
-def _s5cmd(way: str, local: Path, prefix: str) -> list[str]:
-    program = [str(_program("s5cmd")), "--numworkers", AT_A_TIME, "--log", "error", "cp"]
-    if way == "up":
-        return [*program, f"{local}/" if local.is_dir() else str(local), f"s3://bench/{prefix}/"]
-    return [*program, f"s3://bench/{prefix}/*", f"{local}/"]
-
-
-def _rclone(way: str, local: Path, prefix: str) -> list[str]:
-    sides = [str(local), f"d:bench/{prefix}"]
-    options = ["--transfers", AT_A_TIME, "--checkers", AT_A_TIME]
-    return [str(_program("rclone")), "copy", *options, *(sides if way == "up" else sides[::-1])]
+        return True
 
 
 def make_files(folder: Path, count: int) -> None:
@@ -181,19 +125,19 @@ def make_big(path: Path, mib: int) -> None:
             file.write(os.urandom(1 << 20))
 
 
-def remote(bench: Bench, small: Path, big: Path) -> None:
-    """Up and down, small and big, client after client in each round."""
-    clients = bench.clients()
+def remote(bench: Bench, cases: dict[str, Path]) -> None:
+    """Up and down, case by case, client after client in each round."""
     for turn in range(bench.rounds):
-        names = list(clients)
-        for case, local in (("small", small), ("big", big)):
-            for name in _in_turn(names, turn):
-                prefix = f"{name}-{case}-{turn}"
-                bench.measure(f"{case} up", name, clients[name]("up", local, prefix))
+        for case, local in cases.items():
+            for name in _in_turn(list(bench.clients), turn):
+                copying = bench.clients[name]
+                prefix = f"{name}-{case.replace(' ', '-')}-{turn}"
+                if not bench.measure(f"{case} up", name, copying("up", local, prefix)):
+                    continue
                 target = bench.folder / f"down-{prefix}"
                 target.mkdir()
-                bench.measure(f"{case} down", name, clients[name]("down", target, prefix))
-                _verify(local, target)
+                if bench.measure(f"{case} down", name, copying("down", target, prefix)):
+                    _verify(local, target)
                 _remove(target)
 
 
@@ -207,7 +151,7 @@ def _in_turn(names: list[str], turn: int) -> list[str]:
 def _remove(target: Path) -> None:
     """Of small files nothing is removed before the end: ext4 without a journal gives no inode away
     again for minutes, and whoever makes files next walks over all that were just removed."""
-    if sum(1 for _ in target.rglob("*")) < 10:
+    if sum(1 for _ in target.rglob("*")) < 100:
         shutil.rmtree(target)
 
 
@@ -220,11 +164,11 @@ def _verify(local: Path, target: Path) -> None:
 
 def no_change(bench: Bench, local: Path) -> None:
     """A sync that has nothing to do."""
-    jumar = [str(SCRIPTS / "jumar"), "data", "sync", str(local), "obs://bench/sync"]
-    subprocess.run(jumar, env=bench.environment, check=True, capture_output=True, timeout=1200)
+    syncing = [str(SCRIPTS / "jumar"), "data", "sync", str(local), "obs://bench/sync"]
+    subprocess.run(syncing, env=bench.environment, check=True, capture_output=True, timeout=1200)
     for _ in range(max(3, bench.rounds)):
-        bench.measure("no-change sync", "jumar", jumar)
-        if program := _program("s5cmd"):
+        bench.measure("no-change sync", "jumar", syncing)
+        if program := where("s5cmd"):
             s5cmd = [program, "--log", "error", "sync", f"{local}/", "s3://bench/sync/"]
             bench.measure("no-change sync", "s5cmd", s5cmd)
 
@@ -261,21 +205,6 @@ def _read(source: Path) -> None:
                     pass
 
 
-def s3fs_python(folder: Path) -> str | None:
-    """An environment with s3fs alone."""
-    uv = _program("uv")
-    if uv is None:
-        return None
-    python = str(folder / "s3fs" / "bin" / "python")
-    for command in (
-        [uv, "venv", "--quiet", "--python", sys.executable, str(folder / "s3fs")],
-        [uv, "pip", "install", "--quiet", "--python", python, S3FS_PIN],
-    ):
-        if subprocess.run(command, check=False, timeout=600).returncode:
-            return None
-    return python
-
-
 def report(bench: Bench, *, goals: bool) -> None:
     """Medians, and jumar against the best of the others."""
     print(f"\n{'case':16} {'client':8} {'median s':>9} {'jumar is':>10}")
@@ -294,9 +223,28 @@ def report(bench: Bench, *, goals: bool) -> None:
     print(f"largest memory of a jumar command: {bench.jumar_rss_mb:.0f} of {MOST_MEMORY_MB} MB")
 
 
-def largest_memory(bench: Bench, commands: list[list[str]]) -> float:
+def far(bench: Bench, door: Door, shard_mib: int) -> None:
+    """Small files and a checkpoint in shards, over TLS and a distance."""
+    shards = bench.folder / "shards"
+    shards.mkdir()
+    for number in range(SHARDS):
+        make_big(shards / f"{number}.bin", shard_mib)
+    small = bench.folder / "small"
+    with distant(door, bench.ca) as credential:
+        bench.use(credential)
+        remote(bench, {"far small": small, "far shards": shards})
+        bench.jumar_rss_mb = max(bench.jumar_rss_mb, largest_memory(bench, small, shards))
+
+
+def largest_memory(bench: Bench, *sources: Path) -> float:
     """Of jumar's own commands, by GNU time's means: a child of its own each."""
-    largest = 0.0
+    largest, commands = 0.0, list[list[str]]()
+    for source in sources:
+        prefix = f"memory-{source.name}-{time.monotonic_ns()}"
+        commands += [
+            jumar("up", source, prefix),
+            jumar("down", bench.folder / f"out-{prefix}", prefix),
+        ]
     for command in commands:
         code = (
             "import resource,subprocess,sys;"
@@ -320,6 +268,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="jumar and the usual tools, in one run")
     parser.add_argument("--small", type=int, default=5000)
     parser.add_argument("--big-mib", type=int, default=2048)
+    parser.add_argument("--shard-mib", type=int, default=64)
+    parser.add_argument("--only", choices=["local", "near", "far"], help="Leave out the others.")
     parser.add_argument("--local", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
@@ -328,31 +278,33 @@ def main() -> None:
     given = parser.parse_args()
     if given.quick:
         given.small, given.big_mib, given.local, given.rounds = 500, 256, 2000, 1
+        given.shard_mib = 20
     folder = Path(tempfile.mkdtemp(prefix="jumar-bench-store-"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     door = Door(folder / "door-home", port)
     try:
-        make_files(folder / "small", given.small)
-        make_files(folder / "tree", given.local)
-        make_big(folder / "big.bin", given.big_mib)
         door.start()
         S3(door.credential.wire()).create_bucket("bench")
-        save_credential(folder / "home" / "store.json", "obs", door.credential)
-        bench = Bench(door.credential, folder, given.rounds, s3fs_python(folder))
-        folders(bench, folder / "tree", folder / "big.bin")
-        remote(bench, folder / "small", folder / "big.bin")
-        no_change(bench, folder / "tree")
-        bench.jumar_rss_mb = largest_memory(
-            bench,
-            [
-                _jumar("up", folder / "big.bin", "memory"),
-                _jumar("down", folder / "out", "memory"),
-                _jumar("up", folder / "small", "memory-small"),
-                _jumar("down", folder / "out-small", "memory-small"),
-            ],
-        )
+        ca = certificate(folder)
+        # This process asks whether the server answers, too.
+        os.environ["SSL_CERT_FILE"] = str(ca)
+        tools = tool_commands(own_pythons(folder)) if given.only != "local" else {}
+        bench = Bench(door.credential, folder, given.rounds, tools, ca)
+        bench.use(door.credential)
+        make_files(folder / "small", given.small)
+        if given.only in (None, "local", "near"):
+            make_big(folder / "big.bin", given.big_mib)
+            make_files(folder / "tree", given.local)
+        if given.only in (None, "local"):
+            folders(bench, folder / "tree", folder / "big.bin")
+        if given.only in (None, "near"):
+            remote(bench, {"small": folder / "small", "big": folder / "big.bin"})
+            no_change(bench, folder / "tree")
+            bench.jumar_rss_mb = largest_memory(bench, folder / "small", folder / "big.bin")
+        if given.only in (None, "far"):
+            far(bench, door, given.shard_mib)
         # Where all takes a second, a command's start decides: no goals for that.
         report(bench, goals=not given.quick)
     finally:

@@ -1,6 +1,7 @@
 """Real S3 servers: SeaweedFS behind the door, rclone, moto. Parts that are missing fail a test."""
 
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -73,6 +74,22 @@ def moto_credential() -> Generator[Credential]:
     finally:
         process.terminate()
         process.wait(180)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
+    """A certificate for 127.0.0.1 that only those trust who are told to."""
+    folder = tmp_path_factory.mktemp("authority")
+    key, certificate = folder / "key.pem", folder / "ca.pem"
+    words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=lab")
+    names = ("-addext", "subjectAltName=IP:127.0.0.1,DNS:store.lan")
+    places = ("-keyout", str(key), "-out", str(certificate))
+    subprocess.run(
+        ["openssl", *words, *names, *places], check=True, capture_output=True, timeout=60
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return certificate, context
 
 
 @pytest.fixture

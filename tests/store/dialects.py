@@ -4,6 +4,7 @@ as OBS documents it, or tags of encrypted objects. And servers that err, each in
 import base64
 import hashlib
 import re
+import ssl
 import threading
 import time
 from collections.abc import Generator
@@ -47,8 +48,18 @@ class Dialect:
     """Whether another program has the port now, which says 200 to everything."""
     stalls: int = 0
     """So many of the next reads and writes of objects are not answered, until the client gives up."""
+    moved_to: str = ""
+    """Another server, to which all questions about the bucket are sent."""
+    proxy_authorization: str = ""
+    """What a request must carry if the server is reached as a proxy."""
+    most_uploads: int = 1000
+    repeats_uploads: bool = False
+    """Whether the list of unfinished uploads never ends."""
+    refuses_completion: bool = False
+    ignores_ranges: bool = False
     objects: dict[str, Stored] = field(default_factory=dict[str, Stored])
     uploads: dict[str, dict[int, Stored]] = field(default_factory=dict[str, dict[int, Stored]])
+    upload_keys: dict[str, str] = field(default_factory=dict[str, str])
     asked: list[str] = field(default_factory=list[str])
     md5s: list[str] = field(default_factory=list[str])
     """The Content-MD5 of each write, empty where there was none."""
@@ -73,13 +84,20 @@ class Dialect:
 
 
 @contextmanager
-def speaking(dialect: Dialect, port: int = 0) -> Generator[Dialect]:
+def speaking(
+    dialect: Dialect, port: int = 0, tls: ssl.SSLContext | None = None
+) -> Generator[Dialect]:
     """The server, while it runs; its bucket is `lab`."""
     handler = type("Handler", (_Handler,), {"dialect": dialect})
     server = _Server(("127.0.0.1", port), handler)
+    if tls is not None:
+        # Each connection's own thread shakes hands.
+        server.socket = tls.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
-    dialect.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    dialect.endpoint = f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
     try:
         yield dialect
     finally:
@@ -105,7 +123,14 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.raw_requestline or not self.parse_request():
             self.close_connection = True
             return
-        if self.dialect.taken_over:
+        asked = self.headers.get("proxy-authorization", "")
+        if self.dialect.proxy_authorization not in ("", asked):
+            self._read()
+            self._say_error(407, "ProxyAuthenticationRequired")
+        elif self.dialect.moved_to and urlsplit(self.path).path.startswith("/lab"):
+            self._read()
+            self._say(307, Location=f"{self.dialect.moved_to}{self.path}")
+        elif self.dialect.taken_over:
             self._read()
             self._say(200, b"<html><body>It works!</body></html>")
         elif self.command in ("GET", "PUT") and "?" not in self.path and self._is_to_stall():
@@ -167,6 +192,8 @@ class _Handler(BaseHTTPRequestHandler):
                 b"<ListAllMyBucketsResult><Buckets><Bucket><Name>lab</Name></Bucket></Buckets>"
                 b"</ListAllMyBucketsResult>",
             )
+        elif key == "" and "uploads" in query:
+            self._list_uploads(query)
         elif key == "":
             self._list(query)
         elif "uploadId" in query:
@@ -181,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         tags = {"ETag": f'"{found.etag}"', **_dated(found)}
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", ""))
-        if asked is None:
+        if asked is None or self.dialect.ignores_ranges:
             self._say(200, found.data, **tags)
             return
         start, end = int(asked[1]), min(int(asked[2] or len(found.data)), len(found.data) - 1)
@@ -190,6 +217,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         key, query, body = self._read()
+        source = unquote(self.headers.get("x-amz-copy-source", "")).removeprefix("/lab/")
+        if source:
+            found = self._copied(source)
+            if found is None:
+                return
+            body = found
         given = self.headers.get("content-md5", "")
         with self.dialect.lock:
             self.dialect.md5s.append(given)
@@ -202,9 +235,28 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             part = Stored(body, self.dialect._tag(body))  # pyright: ignore[reportPrivateUsage]
             upload[int(query["partNumber"])] = part
-            self._say(200, ETag=f'"{part.etag}"')
+            self._say_put(part, "CopyPartResult" if source else "")
         else:
-            self._say(200, ETag=f'"{self.dialect.put(key, body).etag}"')
+            self._say_put(self.dialect.put(key, body), "CopyObjectResult" if source else "")
+
+    def _say_put(self, made: Stored, copied: str) -> None:
+        text = f'<{copied}><ETag>"{made.etag}"</ETag></{copied}>' if copied else ""
+        self._say(200, text.encode(), ETag=f'"{made.etag}"')
+
+    def _copied(self, source: str) -> bytes | None:
+        """The bytes of another object, or of a range of it; None if that was refused."""
+        found = self.dialect.objects.get(source)
+        if found is None:
+            self._say_error(404, "NoSuchKey")
+            return None
+        if self.headers.get("x-amz-copy-source-if-match", f'"{found.etag}"') != f'"{found.etag}"':
+            self._say_error(412, "PreconditionFailed")
+            return None
+        asked = self.headers.get("x-amz-copy-source-range", "")
+        if not asked:
+            return found.data
+        start, end = map(int, asked.removeprefix("bytes=").split("-"))
+        return found.data[start : end + 1]
 
     def do_POST(self) -> None:
         key, query, body = self._read()
@@ -216,8 +268,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif "uploads" in query:
             name = f"u{len(dialect.uploads)}-{time.time_ns()}"
             dialect.uploads[name] = {}
+            dialect.upload_keys[name] = key
             text = f"<R><UploadId>{name}</UploadId></R>"
             self._say(200, text.encode())
+        elif dialect.refuses_completion:
+            self._say_error(503, "SlowDown")
         elif query["uploadId"] not in dialect.uploads:
             self._say_error(404, "NoSuchUpload")
         else:
@@ -254,6 +309,31 @@ class _Handler(BaseHTTPRequestHandler):
             200,
             f"<ListPartsResult><IsTruncated>{cut}</IsTruncated>{rows}</ListPartsResult>".encode(),
         )
+
+    def _list_uploads(self, query: dict[str, str]) -> None:
+        """In the order of keys, then of names, as many at a time as it likes."""
+        dialect = self.dialect
+        after = (query.get("key-marker", ""), query.get("upload-id-marker", ""))
+        found = sorted((dialect.upload_keys[name], name) for name in dialect.uploads)
+        found = [one for one in found if one > after and one[0].startswith(query.get("prefix", ""))]
+        shown = found[: dialect.most_uploads]
+        rows = "".join(
+            f"<Upload><Key>{escape(self._shown(key, query))}</Key><UploadId>{name}</UploadId>"
+            "<Initiated>2026-01-02T03:04:05.000Z</Initiated></Upload>"
+            for key, name in shown
+        )
+        has_more = len(found) > len(shown) or dialect.repeats_uploads
+        if dialect.repeats_uploads:
+            shown = [("a", "same")]
+        head = f"<IsTruncated>{str(has_more).lower()}</IsTruncated>"
+        if self.dialect.encodes:
+            head += "<EncodingType>url</EncodingType>"
+        if has_more:
+            key, name = shown[-1]
+            head += f"<NextKeyMarker>{escape(self._shown(key, query))}</NextKeyMarker>"
+            head += f"<NextUploadIdMarker>{name}</NextUploadIdMarker>"
+        root = "ListMultipartUploadsResult"
+        self._say(200, f"<{root}>{head}{rows}</{root}>".encode())
 
     def _list(self, query: dict[str, str]) -> None:
         lists = self.dialect.lists
@@ -307,7 +387,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _row(self, name: str, query: dict[str, str]) -> str:
         shown, found = escape(self._shown(name, query)), self.dialect.objects.get(name)
-        if found is None:
+        delimiter = query.get("delimiter")
+        is_folder = delimiter and name.endswith(delimiter) and name != query.get("prefix")
+        if found is None or is_folder:
             return f"<CommonPrefixes><Prefix>{shown}</Prefix></CommonPrefixes>"
         when = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(found.mtime))
         return (

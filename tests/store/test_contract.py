@@ -1,9 +1,17 @@
 """What every store promises, whatever is behind it."""
 
+import base64
+import ssl
 import time
+from collections.abc import Generator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from tests.store.dialects import Dialect, speaking
+from tests.store.slow_line import slow_line
 
 from jumar.errors import BadInput, JumarError, NotFound
 from jumar.inject.moxing_path.jumar_s3 import S3
@@ -14,7 +22,45 @@ from jumar.store.objects import ObjectStore
 from jumar.store.places import Place, Url, open_place
 from jumar.store.remove import remove_all
 
-KINDS = ["folder", "builtin-folder", "builtin-door", "rclone", "moto"]
+# Servers in memory that speak as real ones do, each in its own way.
+MANNERS = ["lists-1", "encrypts", "tls-and-distance", "redirects", "behind-a-proxy"]
+KINDS = ["folder", "builtin-folder", "builtin-door", "rclone", "moto", *MANNERS]
+
+
+@pytest.fixture(scope="module")
+def manners(authority: tuple[Path, ssl.SSLContext]) -> Generator[dict[str, Dialect]]:
+    """The servers, each with a bucket `lab`; `endpoint` is where clients find it."""
+    sealed = {"x-amz-server-side-encryption": "aws:kms"}
+    password = "Basic " + base64.b64encode(b"ann:p@ss").decode()
+    with ExitStack() as stack:
+        made = {
+            "lists-1": stack.enter_context(speaking(Dialect("1", most_keys=2))),
+            "encrypts": stack.enter_context(speaking(Dialect("2", encryption=sealed))),
+            "tls-and-distance": stack.enter_context(speaking(Dialect("2"), tls=authority[1])),
+            "redirects": stack.enter_context(speaking(Dialect("2"))),
+            "behind-a-proxy": stack.enter_context(
+                speaking(Dialect("2", proxy_authorization=password))
+            ),
+        }
+        far = made["tls-and-distance"]
+        port = stack.enter_context(slow_line(int(urlsplit(far.endpoint).port or 0)))
+        far.endpoint = f"https://127.0.0.1:{port}"
+        door = Dialect("2", moved_to=made["redirects"].endpoint)
+        made["redirects"].endpoint = stack.enter_context(speaking(door)).endpoint
+        yield made
+
+
+def _mannered(
+    kind: str, manners: dict[str, Dialect], monkeypatch: pytest.MonkeyPatch, ca: Path
+) -> Store:
+    dialect = manners[kind]
+    dialect.objects.clear()
+    credential = dialect.credential
+    monkeypatch.setenv("SSL_CERT_FILE", str(ca))
+    if kind == "behind-a-proxy":
+        monkeypatch.setenv("HTTP_PROXY", dialect.endpoint.replace("//", "//ann:p%40ss@"))
+        credential = replace(credential, endpoint="http://store.lan")
+    return _object(credential, "lab")
 
 
 def _folder(tmp_path: Path) -> Store:
@@ -27,8 +73,11 @@ def _object(credential: Credential, bucket: str) -> Store:
 
 
 @pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     kind = request.param
+    if kind in MANNERS:
+        ca: Path = request.getfixturevalue("authority")[0]
+        return _mannered(kind, request.getfixturevalue("manners"), monkeypatch, ca)
     bucket = f"c{time.time_ns():x}"
     if kind == "folder":
         return _folder(tmp_path)

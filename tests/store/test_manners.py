@@ -3,7 +3,6 @@
 import base64
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -190,21 +189,6 @@ def test_an_expired_token_is_told_as_such() -> None:
     assert "the temporary credential has expired" in told.message
     assert "--token" in (told.hint or "")
     assert seen == ["temporary"]
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
-    """A certificate for 127.0.0.1 that only those trust who are told to."""
-    key, certificate = tmp_path / "key.pem", tmp_path / "ca.pem"
-    words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=lab")
-    names = ("-addext", "subjectAltName=IP:127.0.0.1,DNS:store.lan")
-    places = ("-keyout", str(key), "-out", str(certificate))
-    subprocess.run(
-        ["openssl", *words, *names, *places], check=True, capture_output=True, timeout=60
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return certificate, context
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "AWS_CA_BUNDLE"])

@@ -46,7 +46,9 @@ def _copying(function: Any) -> Any:
         ),
         click.option("--exclude", multiple=True, metavar="PATTERN", help="Skip these."),
         click.option("--include", multiple=True, metavar="PATTERN", help="Copy only these."),
-        click.option("--workers", default=32, type=click.IntRange(1, 256), show_default=True),
+        click.option(
+            "--workers", default=128, type=click.IntRange(1, 256), help="At most so many at a time."
+        ),
     ):
         function = option(function)
     return function

@@ -38,6 +38,14 @@ class Store(Protocol):
         """Called before the first write; creates the bucket where that is up to us."""
         ...
 
+    def create(self) -> None:
+        """Create the bucket or the folder unless it exists."""
+        ...
+
+    def has_folder(self, prefix: str = "") -> bool:
+        """Whether this folder exists, even if it is empty; without a prefix, the store itself."""
+        ...
+
     def walk(self, prefix: str = "") -> Iterator[Entry]:
         """All entries whose keys start with `prefix`, which is empty or ends in `/`."""
         ...

@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from jumar.inject.moxing_path.jumar_s3.checksum import names_content
 from jumar.store.base import Entry
 from jumar.store.filecopy import copy_file
 from jumar.store.folder import FolderStore, explained
 from jumar.store.objects import ObjectStore
-from jumar.store.transfer.checksum import names_content
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.records import Options, Progress
 

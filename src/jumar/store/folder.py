@@ -86,6 +86,14 @@ class FolderStore:
     def make_ready(self) -> None:
         """Nothing to do: folders are created with their first file."""
 
+    def create(self) -> None:
+        """Create the folder."""
+        os.makedirs(self.root, exist_ok=True)
+
+    def has_folder(self, prefix: str = "") -> bool:
+        """Whether there is such a folder."""
+        return os.path.isdir(f"{self.root}/{prefix}")
+
     def walk(self, prefix: str = "") -> Iterator[Entry]:
         """All files below `prefix`; follows links, skips loops."""
         start = self.root if not prefix else self.path(prefix.rstrip("/"))

@@ -9,10 +9,20 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from jumar.errors import BadInput, NotFound
-from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, Found, Page, S3Error, Tag, pages
+from jumar.inject.moxing_path.jumar_s3 import (
+    S3,
+    Crew,
+    Endpoint,
+    Found,
+    Page,
+    S3Error,
+    Tag,
+    copy_inside,
+    pages,
+)
 from jumar.store.base import Entry, Listing
 from jumar.store.errors import NETWORK, explain_network, explain_s3
 
@@ -57,7 +67,12 @@ class ObjectStore:
 
     def make_ready(self) -> None:
         """Create the bucket if it is missing and the server is the platform's own."""
-        if self._makes_bucket and self.bucket not in self.call("", self.s3.buckets):
+        if self._makes_bucket:
+            self.create()
+
+    def create(self) -> None:
+        """Create the bucket unless it exists."""
+        if self.bucket not in self.call("", self.s3.buckets):
             self.call("", lambda: self.s3.create_bucket(self.bucket))
 
     def walk(self, prefix: str = "") -> Iterator[Entry]:
@@ -76,7 +91,7 @@ class ObjectStore:
             folders.update(page.prefixes)
         return Listing(tuple(entries), tuple(sorted(folders)))
 
-    def has_any(self, prefix: str) -> bool:
+    def has_folder(self, prefix: str = "") -> bool:
         """Whether a folder exists, as objects or as a marker; without a prefix, the bucket."""
         page = self.call(prefix, lambda: self.s3.page(self.bucket, prefix, limit=1))
         return bool(page.objects) or prefix == ""
@@ -146,13 +161,16 @@ class ObjectStore:
 
     def copy(self, key: str, to: str) -> Entry:
         """Copy inside the bucket, on the server."""
-        return self.copy_from(self, key, to)
-
-    def copy_from(self, other: "ObjectStore", key: str, to: str) -> Entry:
-        """Copy from a bucket of the same server, on the server."""
-        self.check(to)
-        self.call(key, lambda: self.s3.copy(other.bucket, key, self.bucket, to))
+        self.copy_from(self, self.stat(key), to, Crew(), partial(self.call, key))
         return self.stat(to)
+
+    def copy_from(
+        self, other: "ObjectStore", entry: Entry, to: str, crew: Crew, ask: Callable[..., Any]
+    ) -> None:
+        """Copy from a bucket of the same server, on the server; `ask` makes each request."""
+        self.check(to)
+        source, target = (other.bucket, entry.key), (self.bucket, to)
+        copy_inside(self.s3, source, target, entry.size, entry.etag, crew, ask)
 
     def make_folder(self, prefix: str) -> None:
         """Create the empty object that consoles show as a folder."""

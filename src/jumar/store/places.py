@@ -133,19 +133,12 @@ def buckets(scheme: str, config: StoreConfig) -> tuple[str, ...]:
 
 def make_bucket(scheme: str, bucket: str, config: StoreConfig) -> None:
     """Create a bucket unless it exists."""
-    store = open_bucket(scheme, bucket, config)
-    if isinstance(store, FolderStore):
-        os.makedirs(store.root, exist_ok=True)
-    elif isinstance(store, ObjectStore) and bucket not in buckets(scheme, config):
-        store.call("", lambda: store.s3.create_bucket(bucket))
+    open_bucket(scheme, bucket, config).create()
 
 
 def folder_exists(place: Place) -> bool:
     """Whether a folder or a bucket exists, even if it is empty."""
-    store = place.store
-    if isinstance(store, FolderStore):
-        return os.path.isdir(f"{store.root}/{place.key}" if place.key else store.root)
-    return isinstance(store, ObjectStore) and store.has_any(place.prefix)
+    return place.store.has_folder(place.prefix)
 
 
 def _file_place(url: Url) -> Place:

@@ -19,7 +19,7 @@ from jumar.store.parallel import each
 from jumar.store.places import Place, open_place
 from jumar.store.staging.plan import Staged, StagePlan
 from jumar.store.staging.status import StatusFile
-from jumar.store.transfer.records import Options, Progress
+from jumar.store.transfer.records import FILES_AT_FIRST, Options, Progress
 from jumar.store.transfer.run import transfer
 
 
@@ -39,13 +39,10 @@ def bring(plan: StagePlan) -> None:
 
 def _check_target(staged: Staged, plan: StagePlan, config: StoreConfig) -> None:
     place = open_place(staged.url, config)
-    store = place.store
-    if not isinstance(store, ObjectStore):
-        return
 
     def look() -> None:
-        store.make_ready()
-        next(store.walk(place.prefix), None)
+        place.store.make_ready()
+        next(place.store.walk(place.prefix), None)
 
     patiently(look, Patience(limit_s=plan.patience_s))
 
@@ -79,7 +76,7 @@ def _fetch(
             below = "" if single else f"/{check_path_key(entry.key[cut:])}"
             cache.bring(store, entry, staged.path + below, options, progress)
 
-        each(bring_one, entries, min(options.workers, len(entries)), progress.stop)
+        each(bring_one, entries, min(FILES_AT_FIRST, len(entries)), progress.stop)
     cache.trim()
 
 

@@ -3,18 +3,20 @@
 Big objects are sent in parts and resumed after an interruption (`unfinished`)."""
 
 import hashlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
+from jumar.inject.moxing_path.jumar_s3 import PART_BYTES, Begun, room
 from jumar.store.base import Entry
 from jumar.store.errors import Damaged, patiently
 from jumar.store.objects import ObjectStore
-from jumar.store.parallel import in_threads
-from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
+from jumar.store.transfer.records import Options, Progress
 from jumar.store.transfer.unfinished import Unfinished
 from jumar.store.transfer.verify import check_arrived, check_part, is_wrong
 
-_MOST_COPIED_BYTES = 5 << 30
-PIPE_WORKERS = 4
+T = TypeVar("T")
 
 
 def copy_between(
@@ -24,25 +26,27 @@ def copy_between(
     key: str,
     options: Options,
     progress: Progress,
-    state: Path,
+    state: Path | None,
 ) -> None:
     """Copy one object."""
-    same = source.endpoint == target.endpoint and entry.size <= _MOST_COPIED_BYTES
-    if not same and entry.size > SMALL_BYTES:
+    if source.endpoint == target.endpoint:
+
+        def ask(action: Callable[[], T]) -> T:
+            call = partial(target.call, key, action)
+            return patiently(call, options.patience, progress.stop)
+
+        target.copy_from(source, entry, key, progress.crew, ask)
+        progress.add_bytes(entry.size)
+    elif entry.size <= PART_BYTES:
+        with room.taken(entry.size):
+            passing = partial(_pass_whole, source, entry, target, key)
+            patiently(passing, options.patience, progress.stop)
+        progress.add_bytes(entry.size)
+    else:
         place = f"{source.endpoint.url}\0{source.bucket}\0{entry.key}"
         version = {"etag": entry.etag, "mtime": entry.mtime}
         unfinished = Unfinished(target, key, entry.size, place, version, options, progress, state)
-        unfinished.anew_if_lost(lambda: _pass_parts(source, entry, unfinished))
-        return
-
-    def copy() -> None:
-        if same:
-            target.copy_from(source, entry.key, key)
-        else:
-            _pass_whole(source, entry, target, key)
-
-    patiently(copy, options.patience, progress.stop)
-    progress.add_bytes(entry.size)
+        unfinished.carry(partial(_pass_parts, source, entry, unfinished), crc32=False)
 
 
 def _pass_whole(source: ObjectStore, entry: Entry, target: ObjectStore, key: str) -> None:
@@ -53,12 +57,17 @@ def _pass_whole(source: ObjectStore, entry: Entry, target: ObjectStore, key: str
     check_arrived(target, key, target.put_small(key, data, md5), md5)
 
 
-def _pass_parts(source: ObjectStore, entry: Entry, unfinished: Unfinished) -> None:
-    target, key = unfinished.store, unfinished.key
-    begun, etags = unfinished.take_up(crc32=False)
+def _pass_parts(
+    source: ObjectStore, entry: Entry, unfinished: Unfinished, begun: Begun, missing: list[int]
+) -> list[str]:
+    target, key, progress = unfinished.store, unfinished.key, unfinished.progress
 
     def carry(number: int) -> str:
         start, length = unfinished.range(number)
+        with room.taken(length):
+            return pass_one(number, start, length)
+
+    def pass_one(number: int, start: int, length: int) -> str:
         data = source.read(entry.key, start, length)
         if len(data) != length:
             raise Damaged(f"{source.name}{entry.key}: a range arrived incomplete")
@@ -66,18 +75,15 @@ def _pass_parts(source: ObjectStore, entry: Entry, unfinished: Unfinished) -> No
         md5 = hashlib.md5(data).digest()
         etag = target.call(key, lambda: target.s3.put_part(*place, data, length, md5=md5))
         check_part(target, key, begun, etag, md5)
-        unfinished.progress.add_bytes(length)
+        progress.add_bytes(length)
+        progress.crew.carried(length)
         return etag
 
-    missing = [number for number in range(1, unfinished.count + 1) if number not in etags]
-    sent = in_threads(
-        lambda number: unfinished.patiently(lambda: carry(number)),
-        missing,
-        PIPE_WORKERS,
+    sent = progress.crew.each(
+        lambda number: unfinished.patiently(lambda: carry(number)), missing, progress.stop
     )
-    etags.update(zip(missing, sent, strict=True))
     if unfinished.patiently(lambda: source.stat(entry.key)).etag != entry.etag:
         # Parts of both versions may be in it: the next try starts over.
-        unfinished.forget()
+        unfinished.give_up(begun)
         raise Damaged(f"{source.name}{entry.key} was replaced during the copy; run it again")
-    unfinished.complete(begun, etags)
+    return sent

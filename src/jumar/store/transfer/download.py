@@ -16,13 +16,7 @@ from typing import TypeVar
 
 from jumar.errors import StorageFull
 from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, PART_BYTES, S3, Reading
-from jumar.store.base import Entry
-from jumar.store.errors import Damaged, StoreAway, patiently
-from jumar.store.filecopy import reserve
-from jumar.store.folder import ASIDE, FolderStore, aside_name, discard, explained, open_aside
-from jumar.store.objects import ObjectStore
-from jumar.store.parallel import in_threads
-from jumar.store.transfer.checksum import (
+from jumar.inject.moxing_path.jumar_s3.checksum import (
     Crc32,
     Digest,
     is_md5,
@@ -30,14 +24,18 @@ from jumar.store.transfer.checksum import (
     parts_in_tag,
     same_parts,
 )
+from jumar.store.base import Entry
+from jumar.store.errors import Damaged, StoreAway, patiently
+from jumar.store.filecopy import reserve
+from jumar.store.folder import ASIDE, FolderStore, aside_name, discard, explained, open_aside
+from jumar.store.objects import ObjectStore
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.steps import Arriving, Journal
 from jumar.store.transfer.verify import check_answered, is_wrong
 
 T = TypeVar("T")
-RANGE_WORKERS = 5
 # Whole parts, as we send them, so that servers that store parts read none of them twice.
-RANGE_BYTES = 3 * PART_BYTES
+RANGE_BYTES = 2 * PART_BYTES
 STEP_BYTES = 1 << 20
 # Small enough to still be in the CPU cache when it is written.
 _BUFFER_BYTES = 1 << 18
@@ -253,7 +251,8 @@ class _RangedDownload:
 
     def _fetch_missing(self, file: int, digests: dict[int, bytes]) -> None:
         runs = self._runs(number for number in range(self._count) if number not in digests)
-        in_threads(lambda run: self._fetch_run(file, run, digests), runs, RANGE_WORKERS)
+        progress = self._download.progress
+        progress.crew.each(lambda run: self._fetch_run(file, run, digests), runs, progress.stop)
 
     def _runs(self, missing: Iterable[int]) -> list[range]:
         """Consecutive steps, as many as fit into one request."""
@@ -299,6 +298,7 @@ class _RangedDownload:
                     for number, digest in arriving.take(room[:got]):
                         self._journal.add(number, digest)
                         digests[number] = digest
+                        download.progress.crew.carried(self._step(number)[1])
         except BaseException:
             download.progress.add_bytes(-arriving.unfinished)
             raise

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from fnmatch import translate
 
 from jumar.errors import BadInput, NotFound
+from jumar.inject.moxing_path.jumar_s3.checksum import is_md5, names_content
 from jumar.store.base import Entry, Store
 from jumar.store.folder import FolderStore
 from jumar.store.objects import ObjectStore
 from jumar.store.places import Place, folder_exists
-from jumar.store.transfer.checksum import is_md5, names_content
 from jumar.store.transfer.records import Options
 
 

@@ -10,7 +10,7 @@ from jumar.store.folder import FolderStore
 from jumar.store.objects import ObjectStore
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.plan import Copy
-from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
+from jumar.store.transfer.records import FILES_AT_FIRST, SMALL_BYTES, Options, Progress
 
 # A few are done by the time threads have started.
 _WORTH_IT = 64
@@ -29,7 +29,8 @@ def fetch_small(
         # Opening an encrypted connection takes long; threads open them in parallel.
         return list(copies)
     done: set[str] = set()
-    coming = store.s3.get_many(store.bucket, (c.source.key for c in small), options.workers)
+    width = min(FILES_AT_FIRST, options.workers)
+    coming = store.s3.get_many(store.bucket, (c.source.key for c in small), width)
     for copy, got in zip(small, coming, strict=True):
         if got.data is None or progress.stop.is_set():
             break

@@ -3,10 +3,12 @@
 import threading
 from dataclasses import dataclass, field
 
-from jumar.inject.moxing_path.jumar_s3 import Patience
+from jumar.inject.moxing_path.jumar_s3 import Crew, Patience
 
-SMALL_BYTES = 1 << 20
+SMALL_BYTES = 1 << 18
 """Objects up to this size are copied through memory."""
+PARTS_AT_A_TIME = 32
+FILES_AT_FIRST = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,8 @@ class Options:
     """Also copy what the target already has."""
     settled_s: float = 0.0
     """Skip files modified within the last so many seconds."""
-    workers: int = 32
+    workers: int = 128
+    """At most so many files or parts at a time; fewer where more are no faster."""
     patience: Patience = field(default_factory=Patience)
 
 
@@ -63,6 +66,8 @@ class Progress:
     total_bytes: int = 0
     resumed_bytes: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
+    crew: Crew = field(default_factory=Crew)
+    """Carries the parts of all big files."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plan(self, files: int, size: int) -> None:

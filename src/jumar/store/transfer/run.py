@@ -1,15 +1,13 @@
-"""Carry out a transfer: small files in many threads, then the big ones, each in parts."""
+"""Carry out a transfer: small files in many threads, then the parts of the big ones."""
 
 import threading
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from jumar.errors import BadInput, JumarError, StorageFull
-from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES
+from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, Crew, Stopped
 from jumar.store.base import Entry, Store
 from jumar.store.errors import StoreAway, patiently
 from jumar.store.filecopy import copy_file
@@ -22,12 +20,21 @@ from jumar.store.transfer.download import Download
 from jumar.store.transfer.local import copy_here, copy_one
 from jumar.store.transfer.plan import Copy, Plan, make_plan
 from jumar.store.transfer.quick import fetch_small
-from jumar.store.transfer.records import Failure, Options, Progress, Report
+from jumar.store.transfer.records import (
+    FILES_AT_FIRST,
+    PARTS_AT_A_TIME,
+    Failure,
+    Options,
+    Progress,
+    Report,
+)
 from jumar.store.transfer.upload import Upload
 
 # These end the whole transfer: the other files would fail in the same way.
 _FATAL = (StorageFull, StoreAway)
 _MOST_FAILURES = 1000
+_BIG_AT_A_TIME = 16
+_FILES_JUDGED = 8
 # A server that is killed and restarted is back sooner.
 LISTING_PATIENCE_S = 30.0
 
@@ -43,6 +50,7 @@ def transfer(
     """Copy to the target what it does not have yet."""
     began = time.monotonic()
     progress = progress or Progress()
+    progress.crew.limit(min(PARTS_AT_A_TIME, options.workers))
     # A store that cannot even be listed may have a wrong address: fail soon.
     limit_s = min(options.patience.limit_s, LISTING_PATIENCE_S)
 
@@ -94,15 +102,27 @@ class _Work:
             small = [copy for copy in plan.copies if copy.source.size <= BIG_BYTES]
             if isinstance(self.source, ObjectStore) and isinstance(self.target, FolderStore):
                 small = fetch_small(self.source, self.target, small, self.options, self.progress)
-            each(self._copy, small, min(self.options.workers, len(small)), self.progress.stop)
-            for copy in big:
-                self._copy(copy)
+            self._copy_small(small)
+            # These threads only wait for the parts of their file; more would open more of them.
+            each(self._copy, big, min(_BIG_AT_A_TIME, len(big)), self.progress.stop)
         if self._fatal is not None:
             raise self._fatal
         if plan.deletions and not self.failures:
             delete = partial(self.target.delete, plan.deletions)
             patiently(delete, self.options.patience, self.progress.stop)
             self.deleted = len(plan.deletions)
+
+    def _copy_small(self, copies: list[Copy]) -> None:
+        crew = Crew(self.options.workers, FILES_AT_FIRST, _FILES_JUDGED)
+
+        def copy_one(copy: Copy) -> None:
+            self._copy(copy)
+            crew.carried(1)
+
+        try:
+            crew.each(copy_one, copies, self.progress.stop)
+        except Stopped:
+            return
 
     def _copy_here(self, source: FolderStore, target: FolderStore, plan: Plan) -> None:
         for folder in {copy.target.rpartition("/")[0] for copy in plan.copies} - {""}:
@@ -135,6 +155,8 @@ class _Work:
             )
         except JumarError as error:
             self._failed(copy.source.key, error)
+        except Stopped:
+            return
         except OSError as error:
             # An error of this machine: those of the network are StoreAway.
             self._failed(copy.source.key, explained(error, str(error.filename or copy.target)))
@@ -175,11 +197,10 @@ def copy_entry(
     elif isinstance(source, ObjectStore) and isinstance(target, FolderStore):
         Download(source, entry, target, key, options, progress).run()
     elif isinstance(source, FolderStore | ObjectStore) and isinstance(target, ObjectStore):
-        with nullcontext(state) if state else TemporaryDirectory(prefix="jumar-upload-") as folder:
-            if isinstance(source, FolderStore):
-                path = source.path(entry.key)
-                return Upload(target, key, path, options, progress, Path(folder)).run()
-            copy_between(source, entry, target, key, options, progress, Path(folder))
+        if isinstance(source, FolderStore):
+            path = source.path(entry.key)
+            return Upload(target, key, path, options, progress, state).run()
+        copy_between(source, entry, target, key, options, progress, state)
     else:
         raise BadInput(f"{source.name} cannot be copied to {target.name}")
     return None

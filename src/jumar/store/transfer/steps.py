@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jumar.store.transfer.checksum import Digest
+from jumar.inject.moxing_path.jumar_s3.checksum import Digest
 
 
 class Arriving:

@@ -11,18 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from jumar.errors import NotFound
+from jumar.errors import JumarError, NotFound
 from jumar.inject.moxing_path.jumar_s3 import (
     Begun,
+    discard_upload,
     part_bytes,
     part_count,
     part_range,
     tag_of_parts,
 )
+from jumar.inject.moxing_path.jumar_s3.checksum import is_md5, parts_in_tag
 from jumar.store.errors import Damaged, patiently
 from jumar.store.folder import explained
 from jumar.store.objects import ObjectStore
-from jumar.store.transfer.checksum import is_md5, parts_in_tag
 from jumar.store.transfer.records import Options, Progress
 from jumar.wholefile import write_whole
 
@@ -50,7 +51,8 @@ class Unfinished:
     """Identifies the state of the source."""
     options: Options
     progress: Progress
-    state: Path
+    state: Path | None
+    """Where it is recorded; without, it is not resumed and leaves nothing behind."""
 
     @property
     def count(self) -> int:
@@ -61,9 +63,38 @@ class Unfinished:
         """Where a part starts, and its length."""
         return part_range(self.size, number)
 
-    def take_up(self, *, crc32: bool) -> tuple[Begun, dict[int, str]]:
-        """The upload, new or resumed, and the tags of the parts that have arrived."""
-        return self._resumed() or (self._begun(crc32=crc32), {})
+    def carry(
+        self,
+        send: Callable[[Begun, list[int]], list[str]],
+        *,
+        crc32: bool,
+        crc32_of_all: Callable[[], bytes] = bytes,
+    ) -> None:
+        """The whole upload: `send` gives the tags of the missing parts. Once more from the start if the
+        server no longer knows it, because another server has taken its place."""
+        before = self.progress.bytes
+        try:
+            self._carry_once(send, crc32, crc32_of_all)
+        except NotFound:
+            self._forget()
+            self.progress.add_bytes(before - self.progress.bytes)
+            self._carry_once(send, crc32, crc32_of_all)
+
+    def _carry_once(
+        self,
+        send: Callable[[Begun, list[int]], list[str]],
+        crc32: bool,
+        crc32_of_all: Callable[[], bytes],
+    ) -> None:
+        begun, etags = self._resumed() or (self._begun(crc32=crc32), {})
+        try:
+            missing = [number for number in range(1, self.count + 1) if number not in etags]
+            etags.update(zip(missing, send(begun, missing), strict=True))
+            self._complete(begun, etags, crc32_of_all() if begun.crc32 else None)
+        except BaseException:
+            if self.state is None:
+                self.give_up(begun)
+            raise
 
     def patiently(self, action: Callable[[], T]) -> T:
         """Ask the server, retrying while it is away."""
@@ -73,7 +104,17 @@ class Unfinished:
     def _begun(self, *, crc32: bool) -> Begun:
         bucket, s3 = self.store.bucket, self.store.s3
         made = self.patiently(lambda: s3.create_upload(bucket, self.key, crc32=crc32))
+        try:
+            self._note(made)
+        except JumarError:
+            self.give_up(made)
+            raise
+        return made
+
+    def _note(self, made: Begun) -> None:
         journal = self._journal()
+        if journal is None:
+            return
         known = {"upload": made.id, "crc32": made.crc32, "encrypted": made.encrypted}
         values = {**known, **self._identity()}
         try:
@@ -81,11 +122,13 @@ class Unfinished:
             write_whole(journal, json.dumps(values))
         except OSError as error:
             raise explained(error, str(journal)) from error
-        return made
 
     def _resumed(self) -> tuple[Begun, dict[int, str]] | None:
+        journal = self._journal()
         try:
-            values = cast("dict[str, Any]", json.loads(self._journal().read_text("utf-8")))
+            if journal is None:
+                return None
+            values = cast("dict[str, Any]", json.loads(journal.read_text("utf-8")))
             begun = Begun(
                 str(values.pop("upload")),
                 bool(values.pop("crc32")),
@@ -94,6 +137,8 @@ class Unfinished:
         except (OSError, ValueError, KeyError):
             return None
         if values != self._identity():
+            # The source has changed since: nobody will complete that one.
+            self.give_up(begun)
             return None
         bucket, s3 = self.store.bucket, self.store.s3
         try:
@@ -106,7 +151,7 @@ class Unfinished:
         self.progress.resume(sum(self.range(number)[1] for number in etags))
         return begun, etags
 
-    def complete(self, begun: Begun, etags: Mapping[int, str], crc32: bytes | None = None) -> None:
+    def _complete(self, begun: Begun, etags: Mapping[int, str], crc32: bytes | None = None) -> None:
         """Complete the object from its parts, and compare its tag with theirs."""
         listed = [etags[number] for number in sorted(etags)]
         wanted = ""
@@ -130,31 +175,28 @@ class Unfinished:
             etag = found.etag
         except Damaged:
             # Parts of an earlier try do not match the source: the next try starts over.
-            self.forget()
+            self.give_up(begun)
             raise
-        self.forget()
+        self._forget()
         if wanted and parts_in_tag(etag) and etag != wanted:
             # Not every answer says that the object is encrypted; the one to HEAD does.
             found_tag = self.patiently(lambda: s3.head(bucket, self.key)).etag
             if parts_in_tag(found_tag) and found_tag != wanted:
                 raise damaged(self.store, self.key)
 
-    def anew_if_lost(self, action: Callable[[], None]) -> None:
-        """The whole upload; once more from the start if the server no longer knows it, because another
-        server has taken its place."""
-        before = self.progress.bytes
-        try:
-            action()
-        except NotFound:
-            self.forget()
-            self.progress.add_bytes(before - self.progress.bytes)
-            action()
+    def give_up(self, begun: Begun) -> None:
+        """Do not resume it again, and free its space on the server."""
+        self._forget()
+        discard_upload(self.store.s3, (self.store.bucket, self.key), begun.id)
 
-    def forget(self) -> None:
-        """Do not resume it again."""
-        self._journal().unlink(missing_ok=True)
+    def _forget(self) -> None:
+        journal = self._journal()
+        if journal is not None:
+            journal.unlink(missing_ok=True)
 
-    def _journal(self) -> Path:
+    def _journal(self) -> Path | None:
+        if self.state is None:
+            return None
         place = f"{self.store.endpoint.url}\0{self.store.bucket}\0{self.key}\0{self.source}"
         name = hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
         return self.state / f"upload-{name}.json"

@@ -12,17 +12,14 @@ from functools import partial
 from pathlib import Path
 
 from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, Begun
+from jumar.inject.moxing_path.jumar_s3.checksum import Crc32, Digest, joined_crc32
 from jumar.store.errors import Damaged, patiently
 from jumar.store.folder import explained
 from jumar.store.objects import ObjectStore
-from jumar.store.parallel import in_threads
-from jumar.store.transfer.checksum import Crc32, Digest, joined_crc32
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.unfinished import Unfinished
 from jumar.store.transfer.verify import check_arrived, check_part
 
-# Three parts of 8 MiB in flight: little is ever sent twice.
-PART_WORKERS = 3
 _TRIES_WHILE_CHANGING = 3
 _STEP_BYTES = 1 << 18
 
@@ -98,7 +95,7 @@ class Upload:
     path: str
     options: Options
     progress: Progress
-    state: Path
+    state: Path | None
 
     def run(self) -> str | None:
         """Send the file; returns a note if it was still changing at the last try."""
@@ -181,14 +178,11 @@ class _PartedUpload:
 
     def run(self) -> None:
         """Send the missing parts, then complete the object; start over if the server has lost it."""
-        self._unfinished.anew_if_lost(self._send)
+        self._unfinished.carry(self._send, crc32=True, crc32_of_all=self._crc32)
 
-    def _send(self) -> None:
-        begun, etags = self._unfinished.take_up(crc32=True)
-        missing = [n for n in range(1, self._unfinished.count + 1) if n not in etags]
-        sent = in_threads(lambda number: self._send_part(begun, number), missing, PART_WORKERS)
-        etags.update(zip(missing, sent, strict=True))
-        self._unfinished.complete(begun, etags, self._crc32() if begun.crc32 else None)
+    def _send(self, begun: Begun, missing: list[int]) -> list[str]:
+        progress = self._upload.progress
+        return progress.crew.each(partial(self._send_part, begun), missing, progress.stop)
 
     def _crc(self, number: int) -> bytes:
         """The checksum of a part."""
@@ -217,6 +211,8 @@ class _PartedUpload:
                 check_part(store, key, begun, etag, md5)
             if crc32 is not None:
                 self._crcs[number] = crc32
+            # Bytes that only lie in a buffer of this machine say nothing about the rate.
+            self._upload.progress.crew.carried(length)
             return etag
 
         return self._unfinished.patiently(send)

@@ -3,10 +3,10 @@
 import hashlib
 
 from jumar.inject.moxing_path.jumar_s3 import PART_BYTES, Begun
+from jumar.inject.moxing_path.jumar_s3.checksum import is_md5, parts_in_tag, same_parts
 from jumar.store.base import Entry
 from jumar.store.errors import StoreAway
 from jumar.store.objects import ObjectStore
-from jumar.store.transfer.checksum import is_md5, parts_in_tag, same_parts
 from jumar.store.transfer.unfinished import damaged
 
 _STEP_BYTES = 1 << 20

@@ -151,6 +151,8 @@ class Reading:
         self.whole = whole
         """Whether the server sends the whole object although a range was requested."""
         self.etag = answer.etag
+        self.size = answer.length
+        """How many bytes the answer has, as far as the server says; 0 if it does not."""
         while skip > 0:
             got = len(answer.raw.read(min(skip, 1 << 20)))
             if not got:

@@ -1,10 +1,10 @@
-"""How requests are made: addresses, signatures, one connection per thread."""
+"""How requests are made: addresses, signatures, connections that are kept for the next request."""
 
 import hashlib
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Dict, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Tuple
 from urllib.parse import quote, urlsplit
 
 from .answers import Answer, S3Error
@@ -42,15 +42,16 @@ class Asking:
         self._moved: Dict[str, Server] = {}
         """Where buckets are that the server does not have itself."""
         self._timeout_s = timeout_s
-        self._local = threading.local()
+        self._idle: List[Connection] = []
+        """Open connections that no request uses, the last used one at the end."""
+        self._process = os.getpid()
         self._tls_context: Optional[SSLContext] = None
         self._making_tls = threading.Lock()
 
     def close(self) -> None:
-        """Close this thread's connection."""
-        kept = getattr(self._local, "kept", None)
-        if kept is not None:
-            kept.close()
+        """Close the connections that no request uses."""
+        while self._idle:
+            self._idle.pop().close()
 
     def place(self, bucket: str, key: str) -> Tuple[str, str]:
         """The host and the path of a key."""
@@ -176,13 +177,23 @@ class Asking:
         return sent
 
     def _connection(self, bucket: str) -> Connection:
-        """This thread's connection."""
-        kept: Optional[Connection] = getattr(self._local, "kept", None)
-        if kept is None or (kept.host, kept.port) != self._address(bucket):
+        """One that nobody uses now; it comes back when the answer has been read."""
+        if self._process != os.getpid():
+            # A forked process must not speak into its parent's conversations.
+            self._process = os.getpid()
             self.close()
-            kept = self.new_connection(bucket)
-            self._local.kept = kept
-        return kept
+        wanted = self._address(bucket)
+        for _ in range(len(self._idle)):
+            try:
+                found = self._idle.pop()
+            except IndexError:
+                break
+            if (found.host, found.port) == wanted and found.is_usable():
+                return found
+            found.close()
+        made = self.new_connection(bucket)
+        made.on_free = self._idle.append
+        return made
 
     def _address(self, bucket: str) -> Tuple[str, int]:
         server = self._server(bucket)
@@ -190,7 +201,7 @@ class Asking:
         return host, server.port or (443 if self.secure else 80)
 
     def new_connection(self, bucket: str) -> Connection:
-        """A connection that the caller keeps."""
+        """A connection that only the caller uses."""
         host, port = self._address(bucket)
         try:
             proxy = proxy_for(host, port, secure=self.secure)

@@ -114,12 +114,17 @@ class Uploads(Asking):
         upload: str,
         number: int,
         span: Tuple[int, int],
+        etag: str,
     ) -> Tag:
-        """Make a part of bytes that the server already has: bucket and key, start and length."""
+        """Make a part of bytes of an object that the server has with this tag. Places are bucket and
+        key, a span is a start and a length."""
         query = {"partNumber": str(number), "uploadId": upload}
         start, length = span
-        headers = copy_source(*source)
-        headers["x-amz-copy-source-range"] = f"bytes={start}-{start + length - 1}"
+        headers = {
+            **copy_source(*source),
+            "x-amz-copy-source-range": f"bytes={start}-{start + length - 1}",
+            "x-amz-copy-source-if-match": f'"{etag}"',
+        }
         with self.answer("PUT", *target, query=query, headers=headers) as answer:
             # A copy that fails late is reported in the body of a successful answer.
             root = expect(answer.text(), "CopyPartResult", answer.headers)

@@ -6,8 +6,9 @@ of a body. With thousands of small objects, or big ones from a nearby server, th
 import select
 import socket
 import struct
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Dict, Generator, Iterable, List, Optional, Union
+from typing import TYPE_CHECKING, Callable, Dict, Generator, Iterable, List, Optional, Union
 
 from .route import Proxy, ProxyRefused
 
@@ -21,6 +22,7 @@ _READ_BYTES = 64 * 1024
 _ONE_SEND_BYTES = 128 * 1024
 # Between these pieces of a large body it is looked whether the server has refused it already.
 _PIECE_BYTES = 1 << 20
+_SURELY_OPEN_S = 1.0
 
 
 class Connection:
@@ -41,6 +43,9 @@ class Connection:
         self._proxy = proxy
         self._socket: Optional[socket.socket] = None
         self._ahead = b""
+        self._free_since = 0.0
+        self.on_free: Callable[[Connection], None] = lambda _: None
+        """Told when the answer has been read and the connection can be used again."""
 
     def __del__(self) -> None:
         self.close()
@@ -49,6 +54,22 @@ class Connection:
     def is_open(self) -> bool:
         """Whether an earlier request left it open; the server may have closed it since."""
         return self._socket is not None
+
+    def is_usable(self) -> bool:
+        """Whether the next request can go over it. Servers close what was idle for some time, and only
+        then is anything to be read before a request."""
+        if self._socket is None or self._ahead:
+            return False
+        if time.monotonic() - self._free_since < _SURELY_OPEN_S:
+            return True
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return not waiting.poll(0)
+
+    def free(self) -> None:
+        """The answer has been read."""
+        self._free_since = time.monotonic()
+        self.on_free(self)
 
     def close(self) -> None:
         """Close it; the next request opens a new one."""
@@ -120,7 +141,7 @@ class Connection:
         if self._socket is None:
             return 0
         if self._tls is not None:
-            return self._socket.recv_into(buffer)
+            return _fill(self._socket, buffer)
         try:
             # The kernel wakes us once, when everything has arrived, instead of for each packet.
             return self._socket.recv_into(buffer, 0, socket.MSG_WAITALL)
@@ -291,8 +312,21 @@ class Response:
 
     def _finish(self) -> None:
         self.done = True
-        if not self._kept:
+        if self._kept:
+            self._connection.free()
+        else:
             self._connection.close()
+
+
+def _fill(encrypted: socket.socket, buffer: memoryview) -> int:
+    """What arrives encrypted comes in records of 16 KB at most: fewer turns of the caller's loop."""
+    done = 0
+    while done < len(buffer):
+        got = encrypted.recv_into(buffer[done:])
+        if not got:
+            break
+        done += got
+    return done
 
 
 def _length(headers: Dict[str, str]) -> Optional[int]:

@@ -1,7 +1,8 @@
 """`moxing` for jobs: `mox.file` on `obs://`, `s3://` and local paths.
 
-For scripts that import ModelArts' module of this name. Only `mox.file` exists here: the rest of that
-module trains models with TensorFlow 1. Standard library only, Python 3.7 and later.
+For scripts that import ModelArts' module of this name, also as `moxing.framework`. Only `mox.file`
+exists here: the rest of that module trains models with TensorFlow 1. Standard library only, Python
+3.7 and later.
 
 Every job has this folder on its PYTHONPATH, which Python searches before installed packages: if the
 job's own Python has a `moxing`, that one is imported instead."""
@@ -27,6 +28,10 @@ def _installed() -> bool:
 
 
 if not _installed():
-    from . import file
+    from functools import partial
 
-    __all__ = ["file"]
+    from . import file, framework
+    from .files_only import refuse
+
+    __getattr__ = partial(refuse, __name__)
+    __all__ = ["file", "framework"]

@@ -5,6 +5,7 @@ itself is copied into the target, as common recipes expect
 (`copy_parallel('obs://b/free_train/ckpt', '/cache/')` creates `/cache/ckpt`). If the target's last
 name is already the source's, the content is copied."""
 
+from . import file_io
 from .copying import copy, copy_parallel, rename
 from .locations import set_auth
 from .objects import File
@@ -35,6 +36,7 @@ __all__ = [
     "copy",
     "copy_parallel",
     "exists",
+    "file_io",
     "get_size",
     "glob",
     "is_directory",

@@ -6,8 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Iterable, List, Optional
 
 from . import remote
+from .carrying import download, pass_on, upload
 from .locations import ASIDE, Local, Location, Remote, Url, find, text_of, written_aside
 from .tree import is_directory, remove
+
+_THREADS = 16
 
 
 def copy(src_url: Url, dst_url: Url) -> None:
@@ -26,7 +29,7 @@ def copy_parallel(
     src_url: Url,
     dst_url: Url,
     file_list: Optional[Iterable[str]] = None,
-    threads: int = 16,
+    threads: int = _THREADS,
     is_processing: bool = True,
     use_queue: bool = True,
 ) -> None:
@@ -44,7 +47,7 @@ def copy_parallel(
     if isinstance(target, Local):
         for folder in {os.path.dirname(one.path) for _, one in pairs if isinstance(one, Local)}:
             os.makedirs(folder, exist_ok=True)
-    with ThreadPoolExecutor(max(1, min(threads, 64))) as pool:
+    with ThreadPoolExecutor(min(max(1, threads or _THREADS), 64)) as pool:
         for done in [pool.submit(_copy_file, *pair) for pair in pairs]:
             done.result()
 
@@ -100,24 +103,15 @@ def _copy_file(source: Location, target: Location) -> None:
         if isinstance(target, Local):
             _copy_local(source, target)
         else:
-            remote.upload(source.path, target)
+            upload(source.path, target)
     elif isinstance(target, Local):
-        remote.download(source, target.path)
+        download(source, target.path)
     else:
-        _pass_on(source, target)
+        found = remote.on(source, lambda: source.s3.head(source.bucket, source.key))
+        (remote.copy if source.s3 is target.s3 else pass_on)(source, found, target)
 
 
 def _copy_local(source: Local, target: Local) -> None:
     with written_aside(target.path) as aside:
         shutil.copyfile(source.path, aside)
         shutil.copystat(source.path, aside)
-
-
-def _pass_on(source: Remote, target: Remote) -> None:
-    if source.s3 is target.s3:
-        remote.on(
-            source,
-            lambda: source.s3.copy(source.bucket, source.key, target.bucket, target.key),
-        )
-        return
-    remote.put(target, remote.get(source))

@@ -11,9 +11,10 @@ import threading
 from contextlib import contextmanager
 from typing import Any, Dict, Generator, NamedTuple, Optional, Tuple, Union
 
-from jumar_s3 import S3, Endpoint
+from jumar_s3 import S3, Endpoint, Patience
 
-_given: Dict[str, Endpoint] = {}
+_given: Dict[str, Any] = {}
+"""What `set_auth` was told."""
 _clients: Dict[Endpoint, S3] = {}
 ASIDE = ".jumar-"
 _lock = threading.Lock()
@@ -97,31 +98,52 @@ def set_auth(
     sk: Optional[str] = None,
     server: Optional[str] = None,
     port: Optional[int] = None,
-    is_secure: bool = True,
-    region: str = "us-east-1",
-    path_style: bool = True,
+    is_secure: Optional[bool] = None,
+    region: Optional[str] = None,
+    path_style: Optional[bool] = None,
+    retry: Optional[int] = None,
+    security_token: Optional[str] = None,
     **_: Any,
 ) -> None:
-    """Use this server and key from now on, in this process."""
-    if not server:
-        raise ValueError("set_auth needs server=")
-    if "://" not in server:
-        server = f"{'https' if is_secure else 'http'}://{server}"
-    if port is not None:
-        server = f"{server.rstrip('/')}:{port}"
-    _given["obs"] = Endpoint(server, ak or "", sk or "", region, "", path_style)
+    """Use this server and these keys from now on, in this process; what is not given stays as it is.
+
+    `is_secure` decides only where the server's address does not: the platform's own is kept as it is.
+    Options of ModelArts about things that this module does not have (such as `obs_client_log`) change
+    nothing."""
+    values = {
+        "access_key": ak,
+        "secret_key": sk,
+        "region": region,
+        "path_style": path_style,
+        # A temporary key belongs to its token, and no other.
+        "token": security_token if security_token is not None or ak is None else "",
+    }
+    if server:
+        _given["endpoint"] = f"{server.rstrip('/')}:{port}" if port is not None else server
+    if is_secure is not None:
+        _given["is_secure"] = is_secure
+    if retry is not None:
+        _given["retry"] = max(0, int(retry))
+    _given.update({name: value for name, value in values.items() if value is not None})
+
+
+def patience() -> Patience:
+    """How long to try again: what so many retries take."""
+    usual = Patience()
+    if "retry" not in _given:
+        return usual
+    waits = (min(usual.first_s * 2**n, usual.longest_s) for n in range(min(_given["retry"], 1000)))
+    return Patience(limit_s=sum(waits), damaged_tries=_given["retry"] + 1)
 
 
 def _server(scheme: str) -> Tuple[str, Optional[Endpoint]]:
     values = _settings()
     home = os.environ.get("JUMAR_HOME") or os.path.expanduser("~/.jumar")
     builtin = str(values.get("builtin") or os.path.join(home, "store"))
-    if _given:
-        return builtin, _given["obs"]
-    credential = values.get(scheme) or values.get("obs") or values.get("door")
-    if credential:
-        return builtin, _endpoint(credential)
-    return builtin, _from_environment()
+    known = values.get(scheme) or values.get("obs") or values.get("door") or _from_environment()
+    if not known and "endpoint" not in _given:
+        return builtin, None
+    return builtin, _endpoint({**(known or {}), **_given})
 
 
 def _settings() -> Dict[str, Any]:
@@ -136,8 +158,11 @@ def _settings() -> Dict[str, Any]:
 
 
 def _endpoint(credential: Dict[str, Any]) -> Endpoint:
+    address = str(credential["endpoint"])
+    if "://" not in address:
+        address = f"{'https' if credential.get('is_secure', True) else 'http'}://{address}"
     return Endpoint(
-        str(credential["endpoint"]),
+        address,
         str(credential.get("access_key") or ""),
         str(credential.get("secret_key") or ""),
         str(credential.get("region") or "us-east-1"),
@@ -146,16 +171,18 @@ def _endpoint(credential: Dict[str, Any]) -> Endpoint:
     )
 
 
-def _from_environment() -> Optional[Endpoint]:
-    server = os.environ.get("S3_ENDPOINT")
-    access, secret = os.environ.get("ACCESS_KEY_ID"), os.environ.get("SECRET_ACCESS_KEY")
-    if not server or not access or not secret:
+def _from_environment() -> Optional[Dict[str, Any]]:
+    read = os.environ.get
+    if not read("S3_ENDPOINT") or not read("ACCESS_KEY_ID") or not read("SECRET_ACCESS_KEY"):
         return None
-    if "://" not in server:
-        secure = os.environ.get("S3_USE_HTTPS", "1") != "0"
-        server = f"{'https' if secure else 'http'}://{server}"
-    region, token = os.environ.get("S3_REGION"), os.environ.get("SECURITY_TOKEN")
-    return Endpoint(server, access, secret, region or "us-east-1", token or "")
+    return {
+        "endpoint": read("S3_ENDPOINT"),
+        "access_key": read("ACCESS_KEY_ID"),
+        "secret_key": read("SECRET_ACCESS_KEY"),
+        "region": read("S3_REGION"),
+        "token": read("SECURITY_TOKEN"),
+        "is_secure": read("S3_USE_HTTPS", "1") != "0",
+    }
 
 
 def _client(endpoint: Endpoint) -> S3:

@@ -9,6 +9,7 @@ import tempfile
 from typing import Any, Iterator, Optional
 
 from . import remote
+from .carrying import download, upload
 from .locations import Local, Location, Url, aside_of, find, is_url, text_of
 
 
@@ -70,7 +71,7 @@ class File:
             if isinstance(target, Local):
                 os.replace(self._copy, target.path)
             elif target is not None:
-                remote.upload(self._copy, target)
+                upload(self._copy, target)
         finally:
             if self._copy and os.path.exists(self._copy):
                 os.unlink(self._copy)
@@ -87,13 +88,14 @@ def _copied(place: Location, mode: str, name: str) -> str:
         return _copied_here(place.path, mode, name)
     if not place.key or place.key.endswith("/"):
         raise IsADirectoryError(21, "a folder cannot be opened", name)
-    there = mode[:1] != "w" and remote.head(place) is not None
+    # Whoever reads learns from the reading itself whether there is anything.
+    there = mode[:1] == "r" or (mode[:1] != "w" and remote.head(place) is not None)
     _check_mode(mode, name, there)
     descriptor, copy = tempfile.mkstemp(prefix="mox-")
     os.close(descriptor)
     if there:
         try:
-            remote.download(place, copy)
+            download(place, copy)
         except BaseException:
             os.unlink(copy)
             raise

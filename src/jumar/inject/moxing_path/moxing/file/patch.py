@@ -4,6 +4,7 @@ Only calls with a URL are redirected; plain paths work as before."""
 
 import builtins
 import glob as glob_module
+import io
 import os
 import shutil
 import stat as stat_module
@@ -33,10 +34,12 @@ def _take_over() -> None:
         return
     table: Tuple[Tuple[Any, str, Callable[..., Any]], ...] = (
         (builtins, "open", _open),
+        (io, "open", _open),
         (os, "listdir", tree.list_directory),
         (os, "remove", tree.remove),
         (os, "unlink", tree.remove),
         (os, "rename", copying.rename),
+        (os, "replace", copying.rename),
         (os, "mkdir", _mkdir),
         (os, "makedirs", _makedirs),
         (os, "rmdir", _rmtree),
@@ -47,6 +50,7 @@ def _take_over() -> None:
         (os.path, "isdir", tree.is_directory),
         (os.path, "isfile", _isfile),
         (os.path, "getsize", tree.get_size),
+        (os.path, "getmtime", _getmtime),
         (glob_module, "glob", _glob),
         (shutil, "copyfile", _copy),
         (shutil, "copy", _copy),
@@ -95,6 +99,10 @@ def _stat(path: Any, **_: Any) -> os.stat_result:
     kind = stat_module.S_IFDIR | 0o777 if found.is_directory else stat_module.S_IFREG | 0o666
     seconds = found.mtime_nsec // 10**9
     return os.stat_result((kind, 0, 0, 1, 0, 0, found.length, seconds, seconds, seconds))
+
+
+def _getmtime(path: Any) -> float:
+    return tree.stat(path).mtime_nsec / 1e9
 
 
 class _Scanned(List[tree.Entry]):

@@ -1,41 +1,46 @@
-"""Single operations on objects, retried while the server is away."""
+"""Requests about objects, retried while the server is away."""
 
 import errno
 import hashlib
 import logging
 import os
-import re
 from functools import partial
 from typing import Callable, Iterator, List, Optional, Tuple, TypeVar
 
 from jumar_s3 import (
-    BIG_BYTES,
+    Crew,
     Found,
     More,
     Page,
-    Patience,
     ProxyRefused,
     Retry,
     S3Error,
     Trouble,
+    copy_inside,
     pages,
-    part_count,
-    part_range,
-    tag_of_parts,
 )
+from jumar_s3.checksum import is_md5
 
-from .locations import Remote, written_aside
+from .locations import Remote, patience
 
 T = TypeVar("T")
-STEP_BYTES = 1 << 20
-_MD5 = re.compile("[0-9a-f]{32}")
-_PATIENCE = Patience()
+crew = Crew()
+"""Carries the parts of big objects, for all threads of the process."""
+
+
+class Damaged(OSError):
+    """What arrived is not what was sent; another try may help."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(errno.EIO, "the data arrived damaged", name)
 
 
 def _trouble_of(error: Exception) -> Optional[Trouble]:
     wait_s = 0.0
     if isinstance(error, S3Error):
         away, wait_s = error.is_away, error.wait_s
+    elif isinstance(error, Damaged):
+        return Trouble(str(error), away=False)
     elif isinstance(error, ProxyRefused):
         away = False
     else:
@@ -44,15 +49,14 @@ def _trouble_of(error: Exception) -> Optional[Trouble]:
         away = isinstance(error, (ConnectionError, TimeoutError)) or (
             isinstance(error, OSError) and error.errno in numbers
         )
-    return Trouble(f"the store is away ({error})", away=True, wait_s=wait_s) if away else None
+    return Trouble(str(error), away=True, wait_s=wait_s) if away else None
 
 
 _retry = Retry(_trouble_of, logging.getLogger("moxing"))
 
 
 def on(place: Remote, action: Callable[[], T]) -> T:
-    """`action()`, retried while the server is away; a broken connection is closed, and errors are
-    those that `os` raises."""
+    """`action()`, repeated while the server is away; its refusals become errors like those of files."""
 
     def step() -> T:
         try:
@@ -62,7 +66,7 @@ def on(place: Remote, action: Callable[[], T]) -> T:
             raise
 
     try:
-        return _retry(step, _PATIENCE)
+        return _retry(step, patience())
     except S3Error as error:
         name = f"{place.bucket}/{place.key}"
         if error.status == 404:
@@ -115,84 +119,6 @@ def is_folder(place: Remote) -> bool:
     return bool(page.objects) or place.key == ""
 
 
-def download(place: Remote, path: str) -> None:
-    """An object to a file, which appears complete or not at all."""
-
-    def fetch(aside: str) -> None:
-        with open(aside, "wb") as file, place.s3.get(place.bucket, place.key) as reading:
-            buffer = memoryview(bytearray(STEP_BYTES))
-            while True:
-                got = reading.readinto(buffer)
-                if not got:
-                    break
-                file.write(buffer[:got])
-
-    with written_aside(path) as aside:
-        on(place, partial(fetch, aside))
-
-
-def upload(path: str, place: Remote) -> None:
-    """A file to an object; in parts if it is big."""
-    size = os.path.getsize(path)
-    if size <= BIG_BYTES:
-        on(place, partial(_put_file, place, path, size))
-        return
-    name = on(place, lambda: place.s3.create_upload(place.bucket, place.key)).id
-    try:
-        etags = [
-            _send_part(place, path, name, number, *part_range(size, number))
-            for number in range(1, part_count(size) + 1)
-        ]
-        _complete(place, name, etags, size)
-    except BaseException:
-        on(place, lambda: place.s3.abort_upload(place.bucket, place.key, name))
-        raise
-
-
-def _complete(place: Remote, name: str, etags: List[str], size: int) -> None:
-    try:
-        on(place, lambda: place.s3.complete_upload(place.bucket, place.key, name, etags))
-    except FileNotFoundError:
-        # It may have been completed before, with only the answer lost. An earlier object may have
-        # the same size: only the tag can tell.
-        found = head(place)
-        wanted = tag_of_parts([bytes.fromhex(tag) for tag in etags if _MD5.fullmatch(tag)])
-        if found is None or (found.size, found.etag) != (size, wanted):
-            raise
-
-
-def _put_file(place: Remote, path: str, size: int) -> None:
-    md5 = _md5(path, 0, size)
-    place.s3.put(place.bucket, place.key, _pieces(path, 0, size), size, md5)
-
-
-def _send_part(place: Remote, path: str, name: str, number: int, start: int, length: int) -> str:
-    def send() -> str:
-        md5, body = _md5(path, start, length), _pieces(path, start, length)
-        return place.s3.put_part(place.bucket, place.key, name, number, body, length, md5=md5)
-
-    return on(place, send)
-
-
-def _md5(path: str, start: int, length: int) -> bytes:
-    """For the server, which checks what arrives."""
-    digest = hashlib.md5()
-    for piece in _pieces(path, start, length):
-        digest.update(piece)
-    return digest.digest()
-
-
-def _pieces(path: str, start: int, length: int) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        file.seek(start)
-        while length > 0:
-            data = file.read(min(STEP_BYTES, length))
-            if not data:
-                raise OSError(errno.EIO, "the file became shorter during the copy", path)
-            length -= len(data)
-            yield data
-
-
 def put(place: Remote, data: bytes) -> None:
     """An object from memory."""
     md5 = hashlib.md5(data).digest()
@@ -204,9 +130,27 @@ def get(place: Remote) -> bytes:
 
     def fetch() -> bytes:
         with place.s3.get(place.bucket, place.key) as reading:
-            return reading.read()
+            data, etag = reading.read(), reading.etag
+        check(place, etag, hashlib.md5(data).hexdigest())
+        return data
 
     return on(place, fetch)
+
+
+def check(place: Remote, etag: str, md5: str) -> None:
+    """Raise Damaged unless bytes with this MD5 can have this tag."""
+    if not is_md5(etag) or etag == md5:
+        return
+    # Not every answer says that the object is encrypted; the one to HEAD does.
+    found = place.s3.head(place.bucket, place.key).etag
+    if is_md5(found) and found != md5:
+        raise Damaged(f"{place.bucket}/{place.key}")
+
+
+def copy(source: Remote, found: Found, target: Remote) -> None:
+    """An object to another key of the same server, which copies it itself."""
+    places = ((source.bucket, source.key), (target.bucket, target.key))
+    copy_inside(source.s3, *places, found.size, found.etag, crew, partial(on, target))
 
 
 def delete(place: Remote, keys: List[str]) -> None:

@@ -1,6 +1,7 @@
 """Inspecting and changing files and folders, wherever they are."""
 
 import fnmatch
+import io
 import os
 import shutil
 from datetime import datetime
@@ -63,8 +64,12 @@ isdir = is_directory
 
 def read(url: Url, binary: bool = False, client_id: Optional[str] = None) -> Any:
     """The content of a file, as text unless `binary`."""
-    with File(url, "rb" if binary else "r") as file:
-        return file.read()
+    place = find(url)
+    if isinstance(place, Local):
+        with File(url, "rb" if binary else "r") as file:
+            return file.read()
+    data = remote.get(place)
+    return data if binary else io.TextIOWrapper(io.BytesIO(data), "utf-8").read()
 
 
 def write(url: Url, data: Any, binary: bool = False) -> None:

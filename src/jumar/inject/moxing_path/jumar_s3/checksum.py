@@ -9,11 +9,12 @@ be combined."""
 
 import re
 import zlib
-from collections.abc import Callable, Iterable
-from importlib import import_module
-from typing import Any, Protocol
+from typing import Callable, Iterable, List, Optional, Protocol, Tuple, Union
 
-from jumar.inject.moxing_path.jumar_s3 import Tag, tag_of_parts
+from .answers import Tag
+from .parts import tag_of_parts
+
+Bytes = Union[bytes, memoryview]
 
 _PLAIN = re.compile(r"[0-9a-f]{32}")
 _PARTS = re.compile(r"([0-9a-f]{32})-(\d{1,5})")
@@ -26,7 +27,7 @@ _CRC32 = 0xEDB88320
 class Digest(Protocol):
     """A running checksum."""
 
-    def update(self, data: bytes | memoryview, /) -> None:
+    def update(self, data: Bytes, /) -> None:
         """Add some bytes."""
         ...
 
@@ -35,16 +36,8 @@ class Digest(Protocol):
         ...
 
 
-def _quickest_crc32() -> Callable[[bytes | memoryview, int], int]:
-    try:
-        # Ten times as fast as zlib's own, but not available for every platform.
-        module: Any = import_module("isal.isal_zlib")
-    except ImportError:
-        return zlib.crc32
-    return module.crc32
-
-
-_crc32_of = _quickest_crc32()
+crc32_of: Callable[[Bytes, int], int] = zlib.crc32
+"""Those who have a faster one put it here."""
 
 
 class Crc32:
@@ -53,16 +46,16 @@ class Crc32:
     def __init__(self) -> None:
         self._value = 0
 
-    def update(self, data: bytes | memoryview, /) -> None:
+    def update(self, data: Bytes, /) -> None:
         """Add some bytes."""
-        self._value = _crc32_of(data, self._value)
+        self._value = crc32_of(data, self._value)
 
     def digest(self) -> bytes:
         """Four bytes, big-endian, as S3 writes them."""
         return self._value.to_bytes(4, "big")
 
 
-def joined_crc32(ranges: Iterable[tuple[bytes, int]]) -> bytes:
+def joined_crc32(ranges: Iterable[Tuple[bytes, int]]) -> bytes:
     """The CRC-32 of the whole, from the CRC-32 and the length of each range."""
     whole = 0
     shift, shifted_bytes = 0, -1
@@ -108,13 +101,13 @@ def names_content(etag: str) -> bool:
     return is_md5(etag) or parts_in_tag(etag) is not None
 
 
-def parts_in_tag(etag: str) -> int | None:
+def parts_in_tag(etag: str) -> Optional[int]:
     """How many parts the tag is made of; None if the object was not sent in parts."""
     match = _PARTS.fullmatch(etag)
     return int(match[2]) if match and not _is_encrypted(etag) else None
 
 
-def same_parts(etag: str, digests: list[bytes]) -> bool | None:
+def same_parts(etag: str, digests: List[bytes]) -> Optional[bool]:
     """Whether these are the object's parts; None if the tag cannot tell."""
     if parts_in_tag(etag) != len(digests):
         return None
