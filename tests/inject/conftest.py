@@ -83,9 +83,10 @@ def ranks(tmp_path: Path) -> Run:
         words = [sys.executable, str(SCRIPTS / script), device, *arguments]
         with ThreadPoolExecutor(count) as pool:
             own = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
-            done = list(
-                pool.map(lambda one: _run(words, {**environ, **group, **one}, tmp_path), own)
-            )
+            started = [
+                pool.submit(_run, words, {**environ, **group, **one}, tmp_path) for one in own
+            ]
+            done = [one.result() for one in started]
         code = next((one.returncode for one in done if one.returncode), 0)
         output, errors = ("".join(getattr(o, name) for o in done) for name in ("stdout", "stderr"))
         return subprocess.CompletedProcess(words, code, output, errors)

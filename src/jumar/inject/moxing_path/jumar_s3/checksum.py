@@ -7,9 +7,10 @@ an object is encrypted is sent with the object, never in a listing. Newer server
 of all bytes, if the sender asks for it: it costs a sixth of an MD5, and the checksums of ranges can
 be combined."""
 
+import hashlib
 import re
 import zlib
-from typing import Callable, Iterable, List, Optional, Protocol, Tuple, Union
+from typing import Callable, Iterable, List, Optional, Tuple, Union
 
 from .answers import Tag
 from .parts import tag_of_parts
@@ -24,18 +25,6 @@ _PARTS = re.compile(r"([0-9a-f]{32})-(\d{1,5})")
 _CRC32 = 0xEDB88320
 
 
-class Digest(Protocol):
-    """A running checksum."""
-
-    def update(self, data: Bytes, /) -> None:
-        """Add some bytes."""
-        ...
-
-    def digest(self) -> bytes:
-        """The checksum so far."""
-        ...
-
-
 crc32_of: Callable[[Bytes, int], int] = zlib.crc32
 """Those who have a faster one put it here."""
 
@@ -46,13 +35,18 @@ class Crc32:
     def __init__(self) -> None:
         self._value = 0
 
-    def update(self, data: Bytes, /) -> None:
+    def update(self, data: Bytes) -> None:
         """Add some bytes."""
         self._value = crc32_of(data, self._value)
 
     def digest(self) -> bytes:
         """Four bytes, big-endian, as S3 writes them."""
         return self._value.to_bytes(4, "big")
+
+
+# The type of hashlib's digests has no public name before Python 3.13.
+Digest = Union["hashlib._Hash", Crc32]  # pyright: ignore[reportPrivateUsage]
+"""A running checksum."""
 
 
 def joined_crc32(ranges: Iterable[Tuple[bytes, int]]) -> bytes:
