@@ -13,6 +13,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run one command line and give the exit code."""
     _open_closed_files()
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["--kept"]:
+        from jumar.launch.node.kept import main as kept
+
+        return kept(arguments)
     if _is_of_a_job(arguments):
         return _attempt(arguments)
     from jumar.launch.node.command_line import main as launch
