@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import free_port
 
 from jumar.root import program
 from jumar.site.copying import copy_program
@@ -48,6 +49,7 @@ class Host:
     users: tuple[str, ...]
     settings: dict[str, object] = field(default_factory=dict[str, object])
     root: "subprocess.Popen[bytes] | None" = None
+    serving: "subprocess.Popen[bytes] | None" = None
 
     @property
     def toml(self) -> Path:
@@ -104,6 +106,70 @@ class Host:
             self.root.wait(10)
             self.root = None
 
+    @property
+    def door(self) -> Path:
+        return self.top / "run" / "jumar.sock"
+
+    def start_server(self) -> None:
+        """The server, as the unit starts it."""
+        home = self.state / "server"
+        variables = CLEAN | {
+            "HOME": str(home),
+            "JUMAR_HOME": str(home),
+            "JUMAR_SITE": str(self.toml),
+        }
+        with (self.top / "server.log").open("ab") as log:
+            self.serving = subprocess.Popen(
+                [*self.identity(self.server), str(self.command), "up", "--port", str(free_port())],
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        until(lambda: self.jumar(self.users[0], "jobs", check=False)[0] == 0, "the server answers")
+
+    def end_server(self, number: int = signal.SIGKILL) -> None:
+        if self.serving is not None:
+            self.serving.send_signal(number)
+            self.serving.wait(20)
+            self.serving = None
+
+    @property
+    def command(self) -> Path:
+        return self.python.with_name("jumar")
+
+    def identity(self, user: str) -> list[str]:
+        """What makes a command one of `user`."""
+        found = program.pwd.getpwnam(user)
+        return ["setpriv", f"--reuid={user}", f"--regid={found.pw_gid}", "--init-groups"]
+
+    def jumar(
+        self,
+        user: str,
+        *words: str,
+        check: bool = True,
+        folder: Path | None = None,
+        **variables: str,
+    ) -> tuple[int, str, str]:
+        """A command of a user who has set nothing up."""
+        home = "/root" if user == "root" else str(self.home(user))
+        environment = CLEAN | {"HOME": home, "JUMAR_SITE_SOCKET": str(self.door)} | variables
+        ran = subprocess.run(
+            [*self.identity(user), str(self.command), *words],
+            env=environment,
+            cwd="/" if folder is None else folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+        if check:
+            log = (self.top / "server.log").read_text()[-1500:]
+            assert ran.returncode == 0, (words, ran.stdout, ran.stderr, log)
+        return ran.returncode, ran.stdout, ran.stderr
+
     @contextmanager
     def connection(self, user: str | None = None) -> Generator[socket.socket]:
         """To root's program, as the server's account or as `user`."""
@@ -139,7 +205,7 @@ class Host:
 
     def start(self, job: str, command: str, user: str, number: int = 1, **changes: Any) -> Any:
         """Have a shell command run as an attempt of a job."""
-        told = {
+        told: dict[str, Any] = {
             "job": {
                 "format": 1,
                 "job_id": job,
@@ -231,7 +297,6 @@ def host() -> Generator[Host]:
             server=server,
             state=str(made.state),
             run=str(top / "run"),
-            job_run=str(top / "run-job"),
             root_run=str(top / "run-root"),
             launcher=[str(made.python), "-I", "-m", "jumar.launch"],
         )
@@ -245,9 +310,17 @@ def host() -> Generator[Host]:
         _remove(top, made, (*names, server))
 
 
+@pytest.fixture(scope="module")
+def site(host: Host) -> Host:
+    """With the server too."""
+    host.start_server()
+    return host
+
+
 def _remove(top: Path, made: "Host | None", accounts: tuple[str, ...]) -> None:
     """The processes of this site alone: its keepers hold their claims, all else is of its users."""
     if made is not None:
+        made.end_server()
         made.end_root()
         for claim in made.state.glob("control/*/*/node0/claim.json"):
             with claim.open("rb") as file:

@@ -75,4 +75,6 @@ def _started(settings: Settings) -> Client:
 
 def _is_here(client: Client) -> bool:
     """Whether the server is on this machine; a loopback address may also be the end of a tunnel."""
-    return urlsplit(client.url).hostname in _LOOPBACK and client.server().name == gethostname()
+    place = urlsplit(client.url)
+    is_near = place.scheme == "unix" or place.hostname in _LOOPBACK
+    return is_near and client.server().name == gethostname()

@@ -116,15 +116,17 @@ class Connection:
             port = parts.port
         except ValueError:
             port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+        self._socket = parts.path if parts.scheme == "unix" else None
+        is_remote = parts.scheme in ("http", "https") and parts.hostname
+        if not (is_remote or self._socket) or port == -1:
             raise BadInput(
                 f"{url!r} is not a server's address", hint="write it like http://127.0.0.1:7420"
             )
         self.url = url.rstrip("/")
         self.patience_s = patience_s
         self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname, port
-        self._base = parts.path.rstrip("/") + "/api/v1"
+        self._host, self._port = parts.hostname or "localhost", port
+        self._base = ("" if self._socket else parts.path.rstrip("/")) + "/api/v1"
         self._token = token
         self._idle: list[HTTPConnection] = []
 
@@ -246,6 +248,11 @@ class Connection:
                 raise
 
     def _connect(self, connection: HTTPConnection) -> None:
+        if self._socket is not None:
+            connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.sock.settimeout(CONNECT_LIMIT_S)
+            connection.sock.connect(self._socket)
+            return
         connection.connect()
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

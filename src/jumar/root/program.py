@@ -86,8 +86,6 @@ class Site:
     state: str
     run: str
     """The folder of the server's socket for people."""
-    job_run: str
-    """The folder of the server's socket for jobs, which they see in place of `run`."""
     root_run: str
     """The folder of this program's socket."""
     launcher: list[str]
@@ -104,6 +102,11 @@ class Site:
     variables: dict[str, str]
     map: dict[str, str]
     """Unix accounts by the names of web accounts: for the server, not looked at here."""
+
+    @property
+    def job_run(self) -> str:
+        """The folder of the server's socket for jobs, which they see in place of `run`."""
+        return f"{self.run}-job"
 
     @property
     def server_ids(self) -> tuple[int, int]:
@@ -145,7 +148,7 @@ def read_site(path: str) -> Site:
         site = Site(**values)
     except (OSError, ValueError, TypeError) as error:
         raise Refused(f"{path}: {error}") from error
-    texts = [site.server, site.state, site.run, site.job_run, site.root_run, site.admin_group]
+    texts = [site.server, site.state, site.run, site.root_run, site.admin_group]
     texts += [*site.launcher, *site.users, *site.variables, *site.variables.values()]
     if not all(isinstance(text, str) for text in texts) or not site.launcher:  # pyright: ignore[reportUnnecessaryIsInstance] - it comes from a file
         raise Refused(f"{path}: a value is not a text")

@@ -34,6 +34,9 @@ def copy_program(target: Path) -> Path:
         packages = _packages_folder(aside)
         for found in _closure("jumar"):
             _copy_distribution(found, packages)
+        command = aside / "bin" / "jumar"
+        command.write_text(f"#!{target}/bin/python3 -I\nfrom jumar.cli import main\n\nmain()\n")
+        command.chmod(0o755)
         # Whatever the umask was: everybody runs it, root alone writes it.
         subprocess.run(["chmod", "-R", "u=rwX,go=rX", str(aside)], check=True, timeout=120)
         subprocess.run(["chown", "-R", "0:0", str(aside)], check=True, timeout=120)

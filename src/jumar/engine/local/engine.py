@@ -106,7 +106,7 @@ class LocalEngine:
         if not seen.state.is_final or not attempt.spec.sends_results:
             return seen
         try:
-            record = self._stages.read(self._roots.of(attempt))
+            record = self.staging(attempt)
         except OSError:
             # Not known now: what may be unsent is looked after until it is known.
             return replace(seen, not_uploaded=True)
