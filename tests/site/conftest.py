@@ -23,8 +23,11 @@ from tests.ports import free_port
 
 from jumar.root import program
 from jumar.site.copying import copy_program
+from jumar.site.units import CAPABILITIES
 
 LIMIT_S = 30.0
+# As the unit bounds them.
+_CAPABILITIES = ("setpriv", "--bounding-set=-all," + ",".join(f"+{name}" for name in CAPABILITIES))
 CLEAN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
@@ -82,7 +85,7 @@ class Host:
         """Root's program, as the unit starts it."""
         with self.log.open("ab") as log:
             self.root = subprocess.Popen(
-                [str(self.python), "-I", program.__file__, str(self.toml)],
+                [*_CAPABILITIES, str(self.python), "-I", program.__file__, str(self.toml)],
                 env=CLEAN,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -127,6 +130,8 @@ class Host:
                 stderr=log,
                 start_new_session=True,
             )
+        # Before that, a command would start a server of the user's own.
+        until(self.door.exists, "the server listens")
         until(lambda: self.jumar(self.users[0], "jobs", check=False)[0] == 0, "the server answers")
 
     def end_server(self, number: int = signal.SIGKILL) -> None:
@@ -273,11 +278,22 @@ def new_id() -> str:
     return "j" + secrets.token_hex(5)[:9]
 
 
-@pytest.fixture(scope="module")
-def host() -> Generator[Host]:
-    """With root's program running."""
+@pytest.fixture(scope="session")
+def installed() -> Generator[Path]:
+    """The interpreter of a copied program: it is the same for all sites of a test process."""
     if os.geteuid() != 0 or not sys.platform.startswith("linux"):
         pytest.skip("a site is installed by root")
+    top = Path(f"/srv/jumar-program-{secrets.token_hex(2)}")
+    top.mkdir()
+    try:
+        yield copy_program(top / "1")
+    finally:
+        shutil.rmtree(top)
+
+
+@pytest.fixture(scope="module")
+def host(installed: Path) -> Generator[Host]:
+    """With root's program running."""
     mark = secrets.token_hex(2)
     top = Path(f"/srv/jumar-{mark}")
     names = tuple(f"jm{mark}{letter}" for letter in "abc")
@@ -289,16 +305,18 @@ def host() -> Generator[Host]:
         (top / folder).mkdir()
     try:
         _run("useradd", "-r", "-M", "-d", "/nonexistent", "-s", "/usr/sbin/nologin", "-U", server)
+        _run("groupadd", "-r", f"{server}g")
         for name in names:
             _run("useradd", "-m", "-d", str(top / "homes" / name), "-s", "/bin/bash", "-U", name)
             (top / "homes" / name).chmod(0o700)
-        made = Host(top, copy_program(top / "program"), server, names)
+        made = Host(top, installed, server, names)
         made.configure(
             server=server,
             state=str(made.state),
             run=str(top / "run"),
             root_run=str(top / "run-root"),
             launcher=[str(made.python), "-I", "-m", "jumar.launch"],
+            admin_group=f"{server}g",
         )
         for folder in ("run", "run-job", "state/server"):
             (top / folder).mkdir()
@@ -333,6 +351,7 @@ def _remove(top: Path, made: "Host | None", accounts: tuple[str, ...]) -> None:
                 os.kill(int(process.name), signal.SIGKILL)
     for name in accounts:
         subprocess.run(["userdel", "-f", name], check=False, capture_output=True)
+    subprocess.run(["groupdel", f"{accounts[-1]}g"], check=False, capture_output=True)
     shutil.rmtree(top, ignore_errors=True)
 
 

@@ -6,7 +6,6 @@ In this order: what the caller gives, `JUMAR_SERVER` (or `server` in config.toml
 
 import json
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +18,7 @@ EMBEDDED_FILE = "client.json"
 SERVER_FILE = "server.json"
 """There while the home's own server runs, or after it was killed."""
 LOGIN_FILE = "login.json"
+SITE_FILE = "/etc/jumar/site.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,9 @@ def find(settings: Settings, url: str | None = None, token: str | None = None) -
 
 
 def has_site(settings: Settings) -> bool:
-    """Whether this machine has a site for all who are on it."""
-    try:
-        return stat.S_ISSOCK(os.stat(settings.site_socket).st_mode)
-    except OSError:
-        return False
+    """Whether this machine has a site for all who are on it, be its server up or down: nobody is given
+    a server of their own in its place."""
+    return any(map(os.path.exists, (settings.site_socket, SITE_FILE)))
 
 
 def required(settings: Settings, url: str | None = None, token: str | None = None) -> Address:

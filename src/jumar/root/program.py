@@ -300,10 +300,18 @@ def _make_folder(path: str, uid: int, gid: int, mode: int) -> None:
     """Below folders that root alone can write; modes are set, not left to the umask."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    handle = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        os.fchown(handle, uid, gid)
-        os.fchmod(handle, mode)
+        found = os.fstat(handle)
+        if (found.st_uid, found.st_gid) == (uid, gid):
+            if uid == 0:
+                os.chmod(f"/proc/self/fd/{handle}", mode)
+            return
+        if found.st_uid != 0:
+            raise Refused(f"{path} belongs to somebody else")
+        # Before it is given away: then the right to change it is gone too.
+        os.chmod(f"/proc/self/fd/{handle}", mode)
+        os.chown(f"/proc/self/fd/{handle}", uid, gid)
     finally:
         os.close(handle)
 
@@ -1062,6 +1070,8 @@ def send_hint(site: Site, server_uid: int, job: str) -> None:
         pass
     finally:
         os.seteuid(0)
+        # Changed ids made this process one that nobody may look at; who comes beside the job has to.
+        _check(_libc.prctl(4, 1, 0, 0, 0), "dumpable")
 
 
 _INFINITY = resource.RLIM_INFINITY

@@ -162,7 +162,12 @@ class Control:
         self.ask(Stop(why or "signal", passed))
 
     def _keeper_spoke(self, descriptor: int) -> None:
-        words = os.read(descriptor, 64)
+        try:
+            words = os.read(descriptor, 64)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            words = b""
         if words:
             if not self._is_deaf:
                 self.ask(Stop(words.decode("ascii", "replace")))
