@@ -106,6 +106,19 @@ PARTS = (
             (sys.executable, "bench/schedule.py", "--jobs", "100000"),
         ),
     ),
+    Part(
+        "site",
+        "600 jobs of 12 users on a site, server and root's program killed 20 times",
+        (
+            (
+                "env",
+                "JUMAR_STORM=600,12,20",
+                *(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "--timeout", "5000"),
+                "tests/site/test_storm.py",
+            ),
+        ),
+        5400,
+    ),
     _operators(),
 )
 

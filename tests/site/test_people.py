@@ -4,13 +4,13 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.site.api import api
 from tests.site.conftest import Host, until
 
 _TRAIN = """
@@ -59,7 +59,7 @@ def test_each_runs_in_her_own_folder(site: Host) -> None:
         folder = _folder(site, user)
         assert f"hello from {site.uid(user)} {folder}" in out
         assert (folder / "result.txt").stat().st_uid == site.uid(user)
-        me = _api(site, user, "GET", "/me")
+        me = api(site, user, "GET", "/me")
         assert (me["name"], me["role"]) == (user, "member")
 
 
@@ -164,22 +164,22 @@ def test_a_web_account_is_nobody_on_the_machine(site: Host) -> None:
     late = f"{site.server[:-1]}w"
     url = json.loads((site.state / "server/server.json").read_text())["url"]
     body = {"name": late, "password": "a long enough password"}
-    _api(site, None, "POST", "/users", body, url)
-    _api(site, "root", "PATCH", f"/users/{late}", {"role": "member"})
-    token = _api(site, None, "POST", "/session", body, url)["token"]
+    api(site, None, "POST", "/users", body, url)
+    api(site, "root", "PATCH", f"/users/{late}", {"role": "member"})
+    token = api(site, None, "POST", "/session", body, url)["token"]
     job = {"name": "web", "command": ["true"], "workdir": "/"}
-    refused = _api(site, None, "POST", "/jobs", job, url, token, expect=422)
+    refused = api(site, None, "POST", "/jobs", job, url, token, expect=422)
     assert "has no Unix account" in refused["error"]["message"]
     assert f"jumar users map {late}" in refused["error"]["hint"]
     subprocess.run(["useradd", "-M", "-d", "/nonexistent", "-s", "/bin/bash", late], check=True)
     try:
-        me = _api(site, late, "GET", "/me")
+        me = api(site, late, "GET", "/me")
         assert me["name"] == f"{late}.{site.uid(late)}", "two accounts"
     finally:
         subprocess.run(["userdel", "-f", late], check=True, capture_output=True)
     ann = site.users[0]
     site.jumar("root", "users", "map", late, ann, JUMAR_SITE=str(site.toml))
-    made = _api(site, None, "POST", "/jobs", job, url, token, expect=201)
+    made = api(site, None, "POST", "/jobs", job, url, token, expect=201)
     assert until(lambda: _show(site, "root", made["id"])["state"] == "succeeded", "it ran")
     assert (site.state / "jobs" / made["id"] / "work").stat().st_uid == site.uid(ann)
     code, _, err = site.jumar(
@@ -224,36 +224,9 @@ def test_killed_programs_lose_no_job_and_run_none_twice(site: Host, who: str) ->
     assert sorted(ran) == sorted(f"{job} {user}" for user, job in jobs)
 
 
-def _api(
-    site: Host,
-    user: str | None,
-    method: str,
-    path: str,
-    body: object = None,
-    url: str = "",
-    token: str = "",
-    expect: int | None = None,
-) -> dict[str, Any]:
-    """One call: over the socket as `user`, or over the network at `url`."""
-    connection = HTTPConnection(url.partition("//")[2] or "localhost", timeout=30)
-    if user is not None:
-        connection.sock = socket.socket(socket.AF_UNIX)
-        with site.being(user):
-            connection.sock.connect(str(site.door))
-    headers = {"Content-Type": "application/json"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    connection.request(f"{method}", f"/api/v1{path}", json.dumps(body) if body else None, headers)
-    answer = connection.getresponse()
-    data = json.loads(answer.read() or b"{}")
-    connection.close()
-    assert answer.status == expect if expect else answer.status < 300, data
-    return data
-
-
 def test_a_header_makes_nobody_somebody(site: Host) -> None:
     """Over the network the kernel says nothing, whatever a request claims."""
     url = json.loads((site.state / "server/server.json").read_text())["url"]
     assert os.path.exists(site.door)
-    refused = _api(site, None, "GET", "/me", url=url, expect=401)
+    refused = api(site, None, "GET", "/me", url=url, expect=401)
     assert refused["error"]["code"] == "not-signed-in"

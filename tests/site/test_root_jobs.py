@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.site.conftest import Host, is_locked, memfd, new_id, until
+from tests.site.conftest import Host, is_locked, new_id, until
 
 _SELF = """
 import json, os, resource
@@ -223,12 +223,10 @@ def test_beside_runs_where_the_job_runs(host: Host) -> None:
     ann, job = host.users[0], new_id()
     assert host.start(job, "sleep 60", ann)["ok"]
     ours, theirs = socket.socketpair()
-    told = memfd(b"{}")
     with ours, theirs:
         other = host.message(job, host.users[1], kind="beside")
-        assert host.ask(other, (told, theirs.fileno()))["code"] == "owner"
+        assert host.ask(other, (theirs.fileno(),))["code"] == "owner"
         gone = host.message(job, ann, 2, kind="beside")
-        assert host.ask(gone, (told, theirs.fileno()))["code"] == "over"
-    os.close(told)
+        assert host.ask(gone, (theirs.fileno(),))["code"] == "over"
     host.ask({"v": 1, "do": "signal", "job": job, "attempt": 1, "why": "lost"})
     assert host.result(job)["cause"] == "killed-by-server"

@@ -131,7 +131,7 @@ def test_descriptors_are_what_they_must_be(host: Host) -> None:
         assert "no" in host.ask(message, given_), given_
     assert "no" in host.ask({"v": 1, "do": "remove", "job": "jaaaaaaaaa"}, (readable,))
     assert host.ask({"v": 1, "do": "remove", "job": "jaaaaaaaaa"})["code"] == "no-job"
-    assert "no" in host.ask(message | {"kind": "beside"}, (readable, readable))
+    assert "no" in host.ask(message | {"kind": "beside"}, (readable,))
     for descriptor in (writable, readable, heard, said, path_only, folder):
         os.close(descriptor)
 

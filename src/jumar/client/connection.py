@@ -15,6 +15,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
+from jumar.client.over_socket import UnixConnection
 from jumar.errors import (
     BadInput,
     Conflict,
@@ -248,22 +249,22 @@ class Connection:
                 raise
 
     def _connect(self, connection: HTTPConnection) -> None:
-        if self._socket is not None:
-            connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.sock.settimeout(CONNECT_LIMIT_S)
-            connection.sock.connect(self._socket)
-            return
         connection.connect()
-        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if connection.sock.family != socket.AF_UNIX:
+            connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def _new(self) -> HTTPConnection:
+        if self._socket is not None:
+            return UnixConnection(self._socket, CONNECT_LIMIT_S, _BLOCK)
         kind = HTTPSConnection if self._secure else HTTPConnection
         return kind(self._host, self._port, timeout=CONNECT_LIMIT_S, blocksize=_BLOCK)
 
     def _unreachable(self, error: Exception) -> ServerUnreachable:
         return ServerUnreachable(
             f"no answer from the server at {self.url}: {error_words(error)}",
-            hint="start it with jumar up --detach, or set JUMAR_SERVER to use another one",
+            hint="start it with jumar up --detach, or set JUMAR_SERVER to use another one"
+            if self._socket is None
+            else "ask an administrator of this machine: jumar site status",
         )
 
 

@@ -11,8 +11,8 @@ Protocol
     start   kind, job, attempt, user, uid, cards, kill_at, memory, cpus
             kind "attempt", with one or two read-only regular descriptors: what the launcher is told
             (a memfd), and the archive of the code. "already": true when somebody has claimed it.
-            kind "beside" (exec, shell): the first descriptor, and a stream socket; joins the namespace
-            and the cgroup of a living attempt.
+            kind "beside" (exec, shell): one stream socket; in the namespace and the cgroup of a
+            living attempt.
     signal  job, attempt, why (stopped, timed-out, preempted: the launcher is asked; lost: all is killed)
     lost    job, attempt: whose keeper is dead; ends what is left and writes the result
     files   job, op, paths: "open" passes a descriptor for each of up to 64 plain files, "list" passes
@@ -275,21 +275,17 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_descriptors(request: dict[str, Any], descriptors: list[int]) -> None:
-    """Only what the verb takes, and nothing that could be written to or waits."""
-    most = {"attempt": 2, "beside": 2}.get(request.get("kind", ""), 0)
-    if len(descriptors) > most or (most and not descriptors):
+    """Only what the verb takes; of files nothing that could be written to or waits."""
+    kind = request.get("kind")
+    counts = {"attempt": (1, 2), "beside": (1,)}
+    if len(descriptors) not in counts.get(str(kind), (0,)):
         raise Refused("the number of descriptors is wrong")
-    is_beside = request.get("kind") == "beside"
-    if is_beside and len(descriptors) != most:
-        raise Refused("the number of descriptors is wrong")
-    for place, descriptor in enumerate(descriptors):
-        mode = os.fstat(descriptor).st_mode
-        if is_beside and place == 1:
+    for descriptor in descriptors:
+        mode, flags = os.fstat(descriptor).st_mode, fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        if kind == "beside":
             if not stat.S_ISSOCK(mode):
-                raise Refused("the second descriptor is not a socket")
-            continue
-        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
-        if not stat.S_ISREG(mode) or flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_PATH:
+                raise Refused("the descriptor is not a socket")
+        elif not stat.S_ISREG(mode) or flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_PATH:
             raise Refused("a descriptor is not a plain file opened to be read")
 
 
@@ -1157,7 +1153,7 @@ def _start_beside(site: Site, request: dict[str, Any], descriptors: list[int]) -
             _check(_libc.setns(namespace, 0x20000), "setns")
             group.join()
             words = ["--beside", site.job(job, "work"), "--attempt", str(number)]
-            become_program(site, user, [descriptors[1], descriptors[0]], words)
+            become_program(site, user, descriptors, words)
         finally:
             os._exit(70)
     return {}

@@ -6,10 +6,12 @@ own folder, by the user; what the keeper says about the attempt is out of the jo
 
 import json
 import os
+import socket
 import sys
 from typing import Any, Dict, Sequence
 
-from jumar.launch.jobdir import news
+from jumar.launch.jobdir import claims, news
+from jumar.launch.jobdir.claims import Claim
 from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import read_job, read_request
 from jumar.launch.jobdir.news import Journal
@@ -46,11 +48,18 @@ def main(arguments: Sequence[str]) -> int:
     _write_down(directory, has_archive=int(count) > _ARCHIVE - _CHANNEL)
     job, request = read_job(directory), read_request(directory)
     control.deadline = request.ends_at()
+    _claim(directory)
     journal = Journal(directory, job.job_id, None)
     attempt = _KeptAttempt(Given(directory, job, request), control, Tree(None), journal)
     ending = attempt.run_to_the_end()
     _say(_WORDS + news.words_of(ending))
     return 0
+
+
+def _claim(directory: JobDir) -> None:
+    """For the user's own programs beside this one: they cannot see the keeper's. Held until we end."""
+    me = process.myself()
+    claims.take(directory, Claim(me, me, socket.gethostname(), None))
 
 
 def _write_down(directory: JobDir, *, has_archive: bool) -> None:
