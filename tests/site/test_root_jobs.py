@@ -7,6 +7,7 @@ import socket
 import stat
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.site.conftest import Host, is_locked, new_id, until
@@ -165,12 +166,11 @@ def test_files_are_read_as_the_user(host: Host) -> None:
     assert host.start(job, words, ann)["ok"]
     host.result(job)
 
-    def files(op: str, *paths: str) -> dict[str, object]:
+    def files(op: str, *paths: str) -> dict[str, Any]:
         return host.ask({"v": 1, "do": "files", "job": job, "op": op, "paths": list(paths)})
 
-    def text(answer: object) -> bytes:
-        descriptor = answer["fds"][0]  # pyright: ignore
-        with os.fdopen(descriptor, "rb") as file:
+    def text(answer: dict[str, Any]) -> bytes:
+        with os.fdopen(answer["fds"][0], "rb") as file:
             return os.pread(file.fileno(), 1 << 20, 0)
 
     assert text(files("open", "out/file", "logs/node0/rank0.log")) == b"yes\n"

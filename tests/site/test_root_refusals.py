@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import time
 from typing import Any
@@ -14,7 +15,7 @@ from tests.site.conftest import Host, memfd, new_id
 from jumar.root import program
 from jumar.root.program import Refused, parse
 
-_GOOD = {
+_GOOD: dict[str, Any] = {
     "v": 1, "do": "start", "kind": "attempt", "job": "jaaaaaaaaa", "attempt": 1, "user": "ann",
     "uid": 1001, "cards": [], "kill_at": None, "memory": None, "cpus": None,
 }  # fmt: skip
@@ -155,9 +156,10 @@ def test_root_runs_no_code_that_others_can_write(host: Host) -> None:
     ann = host.users[0]
     told = memfd(b"{}")
     launcher = host.settings["launcher"]
-    mine = host.home(ann) / "python"
-    mine.write_text("#!/bin/sh\ntouch /srv/owned\n")
+    mine = host.top / "python"
+    mine.write_text("#!/bin/sh\n")
     mine.chmod(0o755)
+    shutil.chown(mine, ann)
     host.configure(launcher=[str(mine)])
     try:
         assert "can be changed by others" in host.ask(host.message(new_id(), ann), (told,))["no"]

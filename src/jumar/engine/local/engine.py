@@ -73,7 +73,15 @@ class LocalEngine:
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run; raises SubmitRefused when it never could."""
         self._stages.check(spec, user)
-        return make_plan(spec, archive=archive, cards=self.cards(), home=self._home)
+        plan = make_plan(spec, archive=archive, cards=self.cards(), home=self._home)
+        owner = self._stages.stores.owner
+        if user == owner or not owner:
+            return plan
+        shared = (
+            f"this is {owner}'s own server: the job runs with {owner}'s account, which can read all of "
+            "it, and so can the other jobs there"
+        )
+        return replace(plan, notes=(*plan.notes, shared))
 
     def start(self, attempt: Attempt) -> None:
         """Write the files, then have a supervisor started; a claimed attempt is left alone."""
