@@ -85,6 +85,12 @@ def _read_site(settings: Settings) -> RootSite | None:
         ) from error
 
 
+def _mapped(settings: Settings) -> dict[str, str]:
+    """Whom web accounts are on this machine, as root's file says now."""
+    found = _read_site(settings)
+    return {} if found is None else found.map
+
+
 @contextlib.contextmanager
 def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Generator[Site]:
     stores = UserStores(settings.home, owner=_user_name() if shared is None else "")
@@ -95,7 +101,7 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
             database,
             # Without fences a call from inside a job cannot be told from one outside.
             shared.admin_group if shared.fences else "",
-            lambda: read_site(settings.site).map,
+            lambda: _mapped(settings),
         )
     engine = _engine(settings, stores, shared, unix)
     accounts = Accounts(database)
