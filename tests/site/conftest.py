@@ -83,6 +83,8 @@ class Host:
 
     def start_root(self) -> None:
         """Root's program, as the unit starts it."""
+        for kind in ("auto", "v1"):
+            program.make_cgroups(kind)
         with self.log.open("ab") as log:
             self.root = subprocess.Popen(
                 [*_CAPABILITIES, str(self.python), "-I", program.__file__, str(self.toml)],

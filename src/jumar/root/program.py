@@ -631,14 +631,16 @@ class Group:
             _put(f"{self.main}/freezer.state", "THAWED")
 
     def remove(self) -> bool:
-        """Whether it is gone afterwards."""
+        """Whether all of it is gone afterwards; each part is tried."""
+        is_gone = True
         for path in self._folders.values():
-            with contextlib.suppress(FileNotFoundError):
-                try:
-                    os.rmdir(path)
-                except OSError:
-                    return False
-        return True
+            try:
+                os.rmdir(path)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                is_gone = False
+        return is_gone
 
     def end(self, limit_s: float) -> bool:
         """Kill until nobody is left; whether that is so."""
@@ -689,7 +691,18 @@ def _cgroup_folders(wanted: str) -> dict[str, str]:
                     found[name] = place + _base(path)
     if "v2" in found:
         found.pop("freezer", None)
-    return {kind: path for kind, path in found.items() if os.access(os.path.dirname(path), os.W_OK)}
+    # At the very top only a folder that was made beforehand, with more rights, can be written.
+    return {
+        kind: path
+        for kind, path in found.items()
+        if any(os.access(place, os.W_OK) for place in (path, os.path.dirname(path)))
+    }
+
+
+def make_cgroups(kind: str) -> None:
+    """The folders of all jobs."""
+    for path in _cgroup_folders(kind).values():
+        os.makedirs(path, exist_ok=True)
 
 
 def _base(own: str) -> str:
@@ -700,9 +713,8 @@ def _base(own: str) -> str:
 
 def prepare_cgroups(site: Site) -> None:
     """Make the folder of all jobs; in v2 a group that shares has no processes of its own."""
+    make_cgroups(site.cgroup)
     folders = _cgroup_folders(site.cgroup)
-    for path in folders.values():
-        os.makedirs(path, exist_ok=True)
     if "v2" not in folders:
         return
     top = os.path.dirname(folders["v2"])
@@ -985,10 +997,8 @@ class Keeper:
 
     def _end_all(self) -> None:
         """Cards are free when nobody is left: so long this waits."""
-        if self._group.main is None:
-            while _kill_descendants():
-                time.sleep(0.02)
-            return
+        while self._group.main is None and _kill_descendants():
+            time.sleep(0.02)
         while not self._group.end(60.0):
             audit(f"{self._job}.{self._number}: processes that cannot be killed")
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from jumar.client import Client
 from jumar.errors import HomeUnusable, ServerUnreachable
 from jumar.launch.processes.process import Identity, identify, is_alive
+from jumar.root.program import make_cgroups
 from jumar.site.places import Places
 from jumar.site.units import CAPABILITIES, ROOT_UNIT, SERVER_UNIT
 from jumar.wholefile import write_whole
@@ -89,6 +90,9 @@ class Processes:
         """Those that do not run."""
         places, states = self.places, self.states()
         if not states[ROOT_UNIT]:
+            # With all of root's rights, which the program itself does not have.
+            for kind in ("auto", "v1"):
+                make_cgroups(kind)
             bounds = "--bounding-set=-all," + ",".join(f"+{name}" for name in CAPABILITIES)
             python = str(places.current / "bin/python3")
             program = str(places.current / "root.py")
