@@ -121,6 +121,19 @@ PARTS = (
         "4 namespaces, nodes lost and returned 50 times, never two groups at once",
         ((sys.executable, "-m", "tests.launch.elastic", "--changes", "50"),),
     ),
+    Part(
+        "site",
+        "600 jobs of 12 users on a site, server and root's program killed 20 times",
+        (
+            (
+                "env",
+                "JUMAR_STORM=600,12,20",
+                *(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "--timeout", "5000"),
+                "tests/site/test_storm.py",
+            ),
+        ),
+        5400,
+    ),
     _operators(),
 )
 

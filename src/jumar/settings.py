@@ -29,6 +29,10 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 0
     """0 means 7420, or any free port when that one is taken."""
+    site: str = ""
+    """Where root's file of the site is that this server is for; empty for a person's own server."""
+    site_socket: str = "/run/jumar/jumar.sock"
+    """Where the server of this machine's site is found by those who name no other."""
     cpu_slots: int = 0
     """How many `cpu` devices all jobs together may hold; 0 means one per core, at least 4."""
     sim_cards: int = 8

@@ -119,3 +119,10 @@ def test_the_plan_tells_what_will_run_and_what_will_not(workshop: Workshop, tmp_
     assert made.details["environment"] == ["SECRET_KEY"]
     assert "hidden" not in str(made)
     assert len(made.notes) == 2
+
+
+def test_guests_of_a_persons_own_server_are_told_whose_rights_they_have(workshop: Workshop) -> None:
+    spec = workshop.attempt("true", workdir="/").spec
+    assert not workshop.engine.plan(spec, user="ann").notes
+    notes = workshop.engine.plan(spec, user="ben").notes
+    assert ["runs with ann's account" in note for note in notes] == [True]

@@ -77,5 +77,5 @@ def _is_here(client: Client) -> bool:
     """Whether the server is on this machine; a loopback address may also be the end of a tunnel."""
     place = urlsplit(client.url)
     # Over ssh one may be another user there, with other files.
-    is_loopback = place.scheme != "ssh" and place.hostname in _LOOPBACK
-    return is_loopback and client.server().name == gethostname()
+    is_near = place.scheme == "unix" or (place.scheme != "ssh" and place.hostname in _LOOPBACK)
+    return is_near and client.server().name == gethostname()

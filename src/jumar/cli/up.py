@@ -96,6 +96,10 @@ def _tell_when_up(settings: Settings, as_json: bool) -> None:
 
 
 def _tell(settings: Settings, info: ServerInfo, as_json: bool, words: str) -> None:
+    if settings.site:
+        # Nobody in particular has started it: each gets a link of their own from jumar open.
+        note(f"{words}: {info.url}")
+        return
     login_url = own_login_url(settings)
     if as_json:
         pid = _pid(settings.home)

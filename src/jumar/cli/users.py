@@ -1,9 +1,13 @@
 """`jumar users`: who may use the server."""
 
+from pathlib import Path
+
 import click
 
 from jumar.cli.connect import connected
 from jumar.cli.output import ago, note, print_json, print_table
+from jumar.errors import BadInput
+from jumar.settings import load
 from jumar.spec.records import UserRecord
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the user as JSON.")
@@ -71,6 +75,38 @@ def suspend(name: str, as_json: bool) -> None:
     """
     with connected() as client:
         _tell(client.set_role(name, "pending"), as_json)
+
+
+@command.command("map")
+@click.argument("name")
+@click.argument("account", required=False)
+@click.option("--none", "is_none", is_flag=True, help="Take the account away again.")
+def map_(name: str, account: str | None, is_none: bool) -> None:
+    """Map a web user to a Unix account.
+
+    For root of a machine with a site. Jobs of NAME, who signs in with a password, run as ACCOUNT. People
+    who log in to the machine need no mapping: they are their accounts.
+
+    \b
+    Examples:
+      sudo jumar users map ann.lee ann
+      sudo jumar users map ann.lee --none
+    """
+    import pwd
+
+    from jumar.site.places import Places
+    from jumar.site.sitefile import map_user
+
+    if (account is None) != is_none:
+        raise BadInput("give an account, or --none", hint="sudo jumar users map NAME ACCOUNT")
+    if account is not None:
+        try:
+            pwd.getpwnam(account)
+        except KeyError:
+            raise BadInput(f"there is no account {account} on this machine") from None
+    path = Path(load().site or Places().toml)
+    map_user(path, name, account)
+    note(f"{name} has no account now" if is_none else f"jobs of {name} run as {account}")
 
 
 @command.command()

@@ -2,9 +2,10 @@
 
 In this order: what the caller gives, `JUMAR_SERVER` (or `server` in config.toml) with
 `JUMAR_TOKEN`, what `jumar login` stored in `login.json`, what the home's own server left in
-`client.json`."""
+`client.json` while it runs, the socket of this machine's site, the home's own server again."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +15,10 @@ from jumar.settings import Settings
 from jumar.wholefile import write_whole
 
 EMBEDDED_FILE = "client.json"
+SERVER_FILE = "server.json"
+"""There while the home's own server runs, or after it was killed."""
 LOGIN_FILE = "login.json"
+SITE_FILE = "/etc/jumar/site.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,20 @@ def find(settings: Settings, url: str | None = None, token: str | None = None) -
         if stored is None:
             continue
         if not wanted:
+            if embedded and has_site(settings) and not (settings.home / SERVER_FILE).exists():
+                break
             return Address(stored.url, given or stored.token, embedded)
         if stored.url == wanted.rstrip("/"):
             return Address(stored.url, given or stored.token)
-    return Address(wanted, given) if wanted else None
+    if wanted:
+        return Address(wanted, given)
+    return Address(f"unix://{settings.site_socket}", given) if has_site(settings) else None
+
+
+def has_site(settings: Settings) -> bool:
+    """Whether this machine has a site for all who are on it, be its server up or down: nobody is given
+    a server of their own in its place."""
+    return any(map(os.path.exists, (settings.site_socket, SITE_FILE)))
 
 
 def required(settings: Settings, url: str | None = None, token: str | None = None) -> Address:

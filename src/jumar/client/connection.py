@@ -16,6 +16,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
+from jumar.client.over_socket import UnixConnection
 from jumar.errors import (
     BadInput,
     Conflict,
@@ -271,7 +272,9 @@ class Connection:
     def _unreachable(self, error: Exception) -> ServerUnreachable:
         return ServerUnreachable(
             f"no answer from the server at {self.url}: {error_words(error)}",
-            hint="start it with jumar up --detach, or set JUMAR_SERVER to use another one",
+            hint="start it with jumar up --detach, or set JUMAR_SERVER to use another one"
+            if self._socket is None
+            else "ask an administrator of this machine: jumar site status",
         )
 
 
@@ -283,6 +286,8 @@ def _way_to(url: str) -> tuple[Callable[[], HTTPConnection], str]:
         from jumar.client.over_ssh import SshConnection, SshPlace
 
         return partial(SshConnection, SshPlace.of(url)), ""
+    if parts.scheme == "unix" and parts.path:
+        return partial(UnixConnection, parts.path, CONNECT_LIMIT_S, _BLOCK), ""
     try:
         port = parts.port
     except ValueError:

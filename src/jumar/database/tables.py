@@ -29,6 +29,10 @@ users = Table(
     Column("created_at", Float, nullable=False),
     # Only of a password that an administrator gave out: until when it lets in.
     Column("password_until", Float),
+    # Only of people whom the kernel of a site's machine names.
+    Column("uid", BigInteger),
+    Column("unix_name", String(64)),
+    Index("ix_users_uid", "uid", unique=True),
 )
 
 tokens = Table(

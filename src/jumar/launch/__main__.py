@@ -18,6 +18,14 @@ def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None
     `python3.9 jumar-launch.pyz` has named it."""
     open_closed_files()
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["--kept"]:
+        from jumar.launch.node.kept import main as kept
+
+        return kept(arguments)
+    if arguments[:1] == ["--beside"]:
+        from jumar.launch.node.beside import main as beside
+
+        return beside([arguments[1], arguments[3]])
     if _is_of_a_job(arguments):
         return _attempt(arguments)
     from jumar.launch.node.command_line import main as launch

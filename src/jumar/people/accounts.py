@@ -154,7 +154,7 @@ class Accounts:
             if name not in before:
                 raise _nobody(name)
             others = [user for user, held in before.items() if held == "admin" and user != name]
-            if role != "admin" and not others:
+            if before[name] == "admin" and role != "admin" and not others:
                 raise Conflict(f"{name} is the only administrator")
             connection.execute(update(users).where(users.c.name == name).values(role=role))
 

@@ -74,7 +74,15 @@ class LocalEngine:
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run; raises SubmitRefused when it never could."""
         self._stages.check(spec, user)
-        return make_plan(spec, archive=archive, cards=self.cards(), home=self._home)
+        plan = make_plan(spec, archive=archive, cards=self.cards(), home=self._home)
+        owner = self._stages.stores.owner
+        if user == owner or not owner:
+            return plan
+        shared = (
+            f"this is {owner}'s own server: the job runs with {owner}'s account, which can read all of "
+            "it, and so can the other jobs there"
+        )
+        return replace(plan, notes=(*plan.notes, shared))
 
     def start(self, attempt: Attempt) -> None:
         """Write the files, then have a supervisor started; a claimed attempt is left alone."""
@@ -108,7 +116,7 @@ class LocalEngine:
         if not seen.state.is_final or not attempt.spec.sends_results:
             return seen
         try:
-            record = self._stages.read(self._roots.of(attempt))
+            record = self.staging(attempt)
         except OSError:
             # Not known now: what may be unsent is looked after until it is known.
             return replace(seen, not_uploaded=True)

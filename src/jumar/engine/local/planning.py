@@ -84,16 +84,24 @@ _BUILTINS = frozenset(
 )
 
 
-def make_plan(spec: JobSpec, *, archive: Path | None, cards: Sequence[Card], home: Path) -> Plan:
-    """All checks, then the plan."""
+def make_plan(
+    spec: JobSpec,
+    *,
+    archive: Path | None,
+    cards: Sequence[Card],
+    home: Path,
+    can_look: bool = True,
+) -> Plan:
+    """All checks, then the plan. Unless `can_look`, this machine's files are not ours to see."""
     if not sys.platform.startswith("linux"):
         raise SubmitRefused(
             f"jobs run on Linux; this is {sys.platform}", hint="use a server on Linux: jumar login"
         )
     _check_size(spec, cards)
-    files = _Files(spec, archive)
+    files = _Files(spec, archive, can_look=can_look)
     _check_data(spec, files)
-    _check_command(spec, files)
+    if can_look:
+        _check_command(spec, files)
     count = spec.device.count if spec.ranks == "device" else 1
     directory = home / "jobs" / "<id>"
     return Plan(
@@ -162,22 +170,27 @@ def _check_size(spec: JobSpec, cards: Sequence[Card]) -> None:
 class _Files:
     """What is in the folder the command will run in, as far as it can be known now."""
 
-    def __init__(self, spec: JobSpec, archive: Path | None) -> None:
+    def __init__(self, spec: JobSpec, archive: Path | None, *, can_look: bool = True) -> None:
+        self._can_look = can_look
         if isinstance(spec.code, str):
             raise SubmitRefused(
                 "code is a folder on the client's machine",
                 hint="let the client upload it, or give archive, git or workdir",
             )
         self.kind = code_kind(spec)
-        if spec.workdir is not None and not os.path.isdir(spec.workdir):
+        if can_look and spec.workdir is not None and not os.path.isdir(spec.workdir):
             raise SubmitRefused(f"the workdir {spec.workdir} is not a folder on this machine")
         self._workdir = spec.workdir
         self._names: Container[str] = _archived(archive) if self.kind == "archive" else ()
 
     @property
     def are_known(self) -> bool:
-        """A git repository is seen only when it has been fetched."""
-        return self.kind != "git"
+        """A git repository is seen only when it has been fetched, a closed folder never."""
+        return self.kind != "git" and (self._can_look or self.kind == "archive")
+
+    def exists(self, path: str) -> bool:
+        """Whether an absolute path is there, as far as anyone here may tell."""
+        return not self._can_look or os.path.exists(path)
 
     def has(self, relative: str) -> bool:
         """Whether a relative path is there."""
@@ -200,7 +213,7 @@ def _check_data(spec: JobSpec, files: _Files) -> None:
         if is_remote(url):
             continue
         path = local_path(url)
-        missing = not os.path.exists(path) if path.startswith("/") else not files.has(path)
+        missing = not files.exists(path) if path.startswith("/") else not files.has(path)
         if missing and (path.startswith("/") or files.are_known):
             raise SubmitRefused(f"the input {name} does not exist: {path}")
     for name, url in spec.outputs.items():

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +44,9 @@ class Roots:
 
     def at(self, directory: Path, number: int) -> JobDir:
         """The files of one attempt of the job with this directory."""
-        apart = self.apart(directory.name)
-        control = None if apart is None else str(apart / str(number))
-        return JobDir(str(directory), number, control_root=control)
+        made = JobDir(str(directory), number)
+        apart = self.apart(made.job_id)
+        return made if apart is None else made._replace(control_root=str(apart / str(number)))
 
     def apart(self, job_id: str) -> Path | None:
         """The platform's files of a job, where they are not in its directory."""
@@ -69,10 +69,9 @@ def write_files(
         # An attempt that has begun must be able to say how it ended; without room it does not begin.
         reserve_result(directory)
         # Anew for every attempt: an earlier one may have written them as it likes.
-        write_json(directory.job, _job(attempt, env_cache))
+        write_json(directory.job, job_values(attempt, env_cache))
         prepare_stop(directory)
-        request = _request(attempt, notify, facts)
-        request.update(staging=staging, idle_limit_s=idle_limit_s)
+        request = request_values(attempt, notify, facts, staging, idle_limit_s)
         write_json(directory.request, request)
     except OSError as error:
         raise _explained(attempt, error) from error
@@ -85,7 +84,8 @@ def _explained(attempt: Attempt, error: OSError) -> EngineFailed | StorageFull:
     return EngineFailed(message)
 
 
-def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
+def job_values(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
+    """job.json."""
     spec = attempt.spec
     return {
         "format": FORMAT,
@@ -117,7 +117,14 @@ def _job(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
     }
 
 
-def _request(attempt: Attempt, notify: Path, facts: Sequence[CardFacts]) -> dict[str, Any]:
+def request_values(
+    attempt: Attempt,
+    notify: Path | None,
+    facts: Sequence[CardFacts],
+    staging: dict[str, Any] | None,
+    idle_limit_s: float,
+) -> dict[str, Any]:
+    """request.json."""
     limit_s = attempt.spec.time_limit
     return {
         "cards": list(attempt.card_ids),
@@ -126,8 +133,10 @@ def _request(attempt: Attempt, notify: Path, facts: Sequence[CardFacts]) -> dict
         # The same moment by a clock that nobody sets, as long as the machine is not restarted.
         "deadline_monotonic": None if limit_s is None else time.monotonic() + limit_s,
         "boot_id": boot_id(),
-        "notify": str(notify),
+        "notify": None if notify is None else str(notify),
         "archive": None if attempt.archive is None else str(attempt.archive),
+        "staging": staging,
+        "idle_limit_s": idle_limit_s,
     }
 
 
@@ -195,6 +204,18 @@ def local_path(url: str) -> str:
     return url.removeprefix("file://")
 
 
+@dataclass(frozen=True, slots=True)
+class ToldStages:
+    """What an attempt is told of its data."""
+
+    stores: dict[str, Any]
+    """Of its user, keys included."""
+    plan: dict[str, Any] | None = None
+    """What to carry; None when there is nothing."""
+    programs: dict[str, Any] | None = None
+    """What carries it."""
+
+
 @dataclass
 class Stages:
     """How the data of one home's jobs is carried: written down for the launcher and for the programs
@@ -225,23 +246,41 @@ class Stages:
     def prepare(self, attempt: Attempt, directory: JobDir) -> dict[str, Any] | None:
         """Write the user's stores and the plan; gives what the launcher is told, None when there is
         nothing to carry."""
-        plan = self._plan(attempt, directory)
+        told = self.told(attempt, directory)
         try:
             os.makedirs(directory.attempt, exist_ok=True)
             # Not durable, which would cost every job some ms: it is of use only while the attempt runs.
-            write_json(directory.store_file, self.stores.job_values(attempt.user))
-            if not plan.inputs and not plan.sent:
-                return None
-            write_json(directory.stage_plan, plan_json(plan))
+            write_json(directory.store_file, told.stores)
+            if told.plan is not None:
+                write_json(directory.stage_plan, told.plan)
         except OSError as error:
             raise _explained(attempt, error) from error
-        return {
+        return told.programs
+
+    def told(
+        self,
+        attempt: Attempt,
+        directory: JobDir,
+        *,
+        home: Path | None = None,
+        store_file: str | None = None,
+    ) -> ToldStages:
+        """All that an attempt is told of its data. `home`, `store_file`: where the programs have their
+        cache and find the keys, where the platform's own home is closed to them."""
+        plan = self._plan(attempt, directory)
+        if home is not None:
+            plan = replace(plan, home=str(home), store_file=store_file)
+        stores = self.stores.job_values(attempt.user)
+        if not plan.inputs and not plan.sent:
+            return ToldStages(stores)
+        programs = {
             "bring": _program("bring", directory),
             "keep": _program("keep", directory) if plan.sent else None,
             "send": _program("send", directory) if plan.sent else None,
             "status": plan.status,
             "send_limit_s": SEND_LIMIT_S,
         }
+        return ToldStages(stores, plan_json(plan), programs)
 
     def read(self, directory: JobDir) -> StagingRecord | None:
         """How far it is."""

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,2}")
 _LOG = re.compile(r"node([0-9]+)/rank([0-9]+)\.log")
 _MOST_ENTRIES = 10_000
 _ASIDE = ".removed-"
-_PLATFORM = frozenset({"attempts", "job.json"})
+PLATFORM = frozenset({"attempts", "job.json"})
 """What the platform keeps in a job directory: requests, claims and keys are not the job's results."""
 _NO_LOG = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 
@@ -110,7 +110,7 @@ class SharedFiles:
             raise JobFileNotFound(str(error), hint=f"see: jumar files {job_id}") from error
 
     def _shelf(self, job_id: str, elsewhere: Mapping[str, str]) -> Shelf:
-        return Shelf(str(self.directory(job_id)), elsewhere, _PLATFORM)
+        return Shelf(str(self.directory(job_id)), elsewhere, PLATFORM)
 
     def trial(self, job_id: str) -> str | None:
         """Its path."""

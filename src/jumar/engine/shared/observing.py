@@ -33,7 +33,7 @@ _MOST_REMEMBERED = 4096
 
 
 @dataclass
-class _Seen:
+class Seen:
     """What does not change any more, so need not be read again."""
 
     claim: Claim | None = None
@@ -53,7 +53,7 @@ class Observer:
         """`start` is asked again for an attempt that nobody has claimed."""
         self._roots = roots
         self._start = start
-        self._seen: dict[tuple[str, int], _Seen] = {}
+        self._seen: dict[tuple[str, int], Seen] = {}
 
     def look(self, attempts: Iterable[Attempt]) -> list[Observation]:
         """The attempts now; trouble with one never keeps the others from being seen."""
@@ -64,15 +64,15 @@ class Observer:
 
     def begin(self, attempt: Attempt) -> None:
         """The attempt is being started, perhaps once more: its time to claim begins now."""
-        seen = self._seen.setdefault((attempt.job_id, attempt.number), _Seen())
+        seen = self._seen.setdefault((attempt.job_id, attempt.number), Seen())
         seen.first_asked_at = seen.asked_at = time.monotonic()
 
     def killed(self, attempt: Attempt) -> None:
         """Keeper and supervisor of the attempt were killed: whatever else is left is to be ended."""
-        self._seen.setdefault((attempt.job_id, attempt.number), _Seen()).is_killed = True
+        self._seen.setdefault((attempt.job_id, attempt.number), Seen()).is_killed = True
 
     def _one(self, attempt: Attempt, census: Census) -> Observation:
-        seen = self._seen.setdefault((attempt.job_id, attempt.number), _Seen())
+        seen = self._seen.setdefault((attempt.job_id, attempt.number), Seen())
         try:
             # Once known it stays, until it is written down: its directory may be gone by then.
             seen.ending = seen.ending or self._look(self._roots.of(attempt), seen, census)
@@ -83,7 +83,7 @@ class Observer:
             return Observation(job_id=attempt.job_id, number=attempt.number, state=state)
         return _ended(attempt, seen.ending)
 
-    def _look(self, directory: JobDir, seen: _Seen, census: Census) -> Ending | None:
+    def _look(self, directory: JobDir, seen: Seen, census: Census) -> Ending | None:
         """How it ended; None while it has not, as far as anyone can tell."""
         damage = ""
         try:
@@ -99,9 +99,9 @@ class Observer:
             return self._unclaimed(directory, seen, census)
         if self._is_inhabited(directory, seen, census):
             return None
-        return _read_ending(directory) or _lost(directory, seen.claim, damage)
+        return read_ending(directory) or _lost(directory, seen.claim, damage)
 
-    def _is_inhabited(self, directory: JobDir, seen: _Seen, census: Census) -> bool:
+    def _is_inhabited(self, directory: JobDir, seen: Seen, census: Census) -> bool:
         """Whether it has processes all the same; without keeper and supervisor they are ended."""
         if census.keepers(directory) or (not seen.is_killed and claims.is_held(directory)):
             return True
@@ -117,7 +117,7 @@ class Observer:
             process.send(pid, signal.SIGKILL)
         return True
 
-    def _unclaimed(self, directory: JobDir, seen: _Seen, census: Census) -> Ending | None:
+    def _unclaimed(self, directory: JobDir, seen: Seen, census: Census) -> Ending | None:
         now = time.monotonic()
         if not seen.first_asked_at:
             seen.first_asked_at = seen.asked_at = now
@@ -138,7 +138,7 @@ class Observer:
         return None
 
 
-def _tell_once(seen: _Seen, attempt: Attempt, trouble: str) -> None:
+def _tell_once(seen: Seen, attempt: Attempt, trouble: str) -> None:
     if trouble != seen.trouble:
         seen.trouble = trouble
         logger.warning("job %s %s", attempt.job_id, trouble)
@@ -171,7 +171,7 @@ def _is_kept(claim: Claim | None, directory: JobDir) -> bool:
     return keeps(claim.supervisor, directory) or keeps(claim.keeper, directory)
 
 
-def _read_ending(directory: JobDir) -> Ending | None:
+def read_ending(directory: JobDir) -> Ending | None:
     try:
         return news.read_ending(directory)
     except Unusable as error:

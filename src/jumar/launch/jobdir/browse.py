@@ -201,7 +201,8 @@ def _names(folder: int, path: str) -> List[Tuple[str, str]]:
 def _entry(path: str, status: os.stat_result, name: str, folder: int) -> Entry:
     made = Entry(path, "other", modified_at=status.st_mtime)
     if stat.S_ISREG(status.st_mode):
-        return made._replace(kind="file", size=status.st_size, etag=etag_of(status))
+        etag = etag_of(status.st_ino, status.st_size, status.st_mtime_ns)
+        return made._replace(kind="file", size=status.st_size, etag=etag)
     if stat.S_ISDIR(status.st_mode):
         return made._replace(kind="folder")
     if stat.S_ISLNK(status.st_mode):
@@ -213,9 +214,9 @@ def _entry(path: str, status: os.stat_result, name: str, folder: int) -> Entry:
     return made
 
 
-def etag_of(status: os.stat_result) -> str:
+def etag_of(inode: int, size: int, time_ns: int) -> str:
     """What tells one version of a file from another."""
-    return f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"
+    return f"{inode:x}-{size:x}-{time_ns:x}"
 
 
 def _shown(name: str) -> str:

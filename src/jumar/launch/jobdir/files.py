@@ -7,6 +7,8 @@ import os
 from typing import NamedTuple, Optional
 
 FORMAT = 1
+WORK = "work"
+"""What the folder of a site's job is called that the job may write, inside the one named after it."""
 
 
 class JobDir(NamedTuple):
@@ -25,8 +27,9 @@ class JobDir(NamedTuple):
 
     @property
     def job_id(self) -> str:
-        """A job directory is named after its job."""
-        return os.path.basename(self.root)
+        """A job directory is named after its job; on a site, the folder above it."""
+        name = os.path.basename(self.root)
+        return os.path.basename(os.path.dirname(self.root)) if name == WORK else name
 
     @property
     def keeper_name(self) -> str:

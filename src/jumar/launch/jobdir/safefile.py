@@ -151,7 +151,11 @@ class Unusable(Exception):
 
 def read_object(path: str, most_bytes: int = MOST_BYTES) -> Dict[str, Any]:
     """The JSON object in a plain file; FileNotFoundError, Unusable, or a passing OSError."""
-    data = _read(path, most_bytes)
+    return object_of(_read(path, most_bytes), path)
+
+
+def object_of(data: bytes, path: str) -> Dict[str, Any]:
+    """The JSON object in what was read; `path` says from where. Unusable."""
     try:
         value: object = json.loads(data.decode("utf-8"), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:

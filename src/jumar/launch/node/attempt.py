@@ -10,7 +10,7 @@ from jumar.launch.ascend.facts import CardFacts, simulated
 from jumar.launch.faults import add_line
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
-from jumar.launch.jobdir.news import Ending, Journal, reserve_result
+from jumar.launch.jobdir.news import Ending, Journal, forget_keys, reserve_result
 from jumar.launch.jobdir.safefile import create_json, write_json
 from jumar.launch.node import beside
 from jumar.launch.node.run import NodeRun
@@ -198,6 +198,15 @@ class Attempt(NodeRun):
         self._python: Optional[Dict[str, str]] = None
         log = given.directory.setup_log(given.directory.node)
         self._steps = Steps(control, tree, log, given.job.grace_s)
+
+    def run_to_the_end(self) -> Ending:
+        """Run, and leave nothing behind: neither processes nor keys."""
+        started_at = time.time()
+        ending = self.run()
+        self.tree.dissolve()
+        forget_keys(self._directory)
+        self._journal.add("attempt-finished", state=ending.state, reason=ending.reason)
+        return ending._replace(started_at=started_at, finished_at=time.time())
 
     def run(self) -> Ending:
         """Prepare, run, and say how it ended."""

@@ -97,14 +97,9 @@ def _supervise(
     if not pair.may_begin(channel):
         return ALREADY_CLAIMED
     control.watch_keeper(channel)
-    started_at = time.time()
-    journal = Journal(directory, job.job_id, request.notify)
     tree = Tree(make_cgroup(place))
-    ending = Attempt(Given(directory, job, request), control, tree, journal).run()
-    tree.dissolve()
-    news.forget_keys(directory)
-    ending = ending._replace(started_at=started_at, finished_at=time.time())
-    journal.add("attempt-finished", state=ending.state, reason=ending.reason)
+    journal = Journal(directory, job.job_id, request.notify)
+    ending = Attempt(Given(directory, job, request), control, tree, journal).run_to_the_end()
     # No hint yet: an attempt has ended when its keeper has, and whoever reaps that one says so.
     if not pair.say(channel, news.words_of(ending)):
         # The keeper was killed: nobody else is left to write it down.

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tarfile
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import BinaryIO, Dict, List, NamedTuple, Optional, Tuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from jumar.launch.jobdir.files import JobDir
@@ -18,6 +18,8 @@ from jumar.launch.processes.control import Control
 from jumar.launch.verdict import SetupFailed
 
 GIT_LIMIT_S = 600.0
+ARCHIVE_DESCRIPTOR = "descriptor"
+"""Names an archive that came as an open file: `descriptor:5`."""
 _PROTOCOLS = "https:http:ssh:git:file"
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:[0-9]+)?\Z", re.ASCII)
 _HELPER = """!f() { if test "$1" = get; then \
@@ -84,12 +86,9 @@ def _outside(name: str) -> SetupFailed:
 
 def _unpack(archive: str, folder: str, control: Control) -> None:
     links: List[Tuple[str, str]] = []
-    if not os.path.exists(archive):
-        reason = f"the uploaded code no longer exists: {archive}"
-        raise SetupFailed("code-gone", reason, values={"file": archive})
     try:
         # Uncompressed only: a small file must not become a large folder.
-        with tarfile.open(archive, "r:") as tar:
+        with _opened(archive) as file, tarfile.open(fileobj=file, mode="r:") as tar:
             for member in tar:
                 control.check()
                 _unpack_member(tar, member, folder, links)
@@ -98,6 +97,18 @@ def _unpack(archive: str, folder: str, control: Control) -> None:
     # Last, so that no file is written through a link.
     for path, target in links:
         os.symlink(target, path)
+
+
+def _opened(archive: str) -> BinaryIO:
+    """The tar file: at a path, or `descriptor:N` where only the platform may open it."""
+    kind, _, number = archive.rpartition(":")
+    if kind == ARCHIVE_DESCRIPTOR:
+        return os.fdopen(os.dup(int(number)), "rb")
+    try:
+        return open(archive, "rb")
+    except FileNotFoundError as error:
+        reason = f"the uploaded code no longer exists: {archive}"
+        raise SetupFailed("code-gone", reason, values={"file": archive}) from error
 
 
 def _unpack_member(

@@ -87,8 +87,8 @@ class Control:
         self._selector.register(descriptor, selectors.EVENT_READ, ready)
 
     def watch_keeper(self, channel: int) -> None:
-        """End everything when the keeper at the other end of `channel` is gone."""
-        self.watch(channel, self._keeper_ended)
+        """End everything when the keeper at the other end of `channel` is gone, or asks for it."""
+        self.watch(channel, self._keeper_spoke)
 
     def unwatch(self, descriptor: int) -> None:
         """Look at `descriptor` no more."""
@@ -167,7 +167,17 @@ class Control:
         passed = signal.SIGTERM if why or number == signal.SIGHUP else number
         self.ask(Stop(why or "signal", passed))
 
-    def _keeper_ended(self, descriptor: int) -> None:
+    def _keeper_spoke(self, descriptor: int) -> None:
+        try:
+            words = os.read(descriptor, 64)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            words = b""
+        if words:
+            if not self._is_deaf:
+                self.ask(Stop(words.decode("ascii", "replace")))
+            return
         self.unwatch(descriptor)
         # Somebody used kill -9: there is no grace, even if a polite stop is under way.
         self.stop = Stop("keeper-killed", signal.SIGKILL)

@@ -102,7 +102,8 @@ class _Opened:
 def _open(site: Site, job_id: str, path: str) -> _Opened:
     file = site.service.open_file(job_id, path)
     status = os.fstat(file.fileno())
-    return _Opened(OpenLog(file), status.st_size, status.st_mtime, f'"{etag_of(status)}"')
+    etag = etag_of(status.st_ino, status.st_size, status.st_mtime_ns)
+    return _Opened(OpenLog(file), status.st_size, status.st_mtime, f'"{etag}"')
 
 
 def _wanted(request: Request, found: _Opened) -> Part | None:

@@ -8,8 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.errors import NotAllowed
-from jumar.people.tokens import still_held
-from jumar.server.edge.auth import Member, token_of
+from jumar.server.edge.auth import Member, proof_of, token_of
 from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.records import NewToken, TokenRecord, UserRecord
@@ -29,7 +28,7 @@ def make_token(
     request: Request, site: Site, user: UserRecord, label: str, lasts_s: int | None
 ) -> NewToken:
     """One more token for who asks; waits for the database."""
-    proof = still_held(token_of(request))
+    proof = proof_of(request)
     return site.accounts.tokens.new(user.name, label, lasts_s=lasts_s, proof=proof)
 
 

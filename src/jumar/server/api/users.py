@@ -9,9 +9,8 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from jumar.people.tokens import still_held
 from jumar.server.api.s3 import admit_users, new_keys
-from jumar.server.edge.auth import Admin, Member, SignedIn, address_of, token_of
+from jumar.server.edge.auth import Admin, Member, SignedIn, address_of, proof_of, token_of
 from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.records import GivenPassword, UserRecord
@@ -147,6 +146,6 @@ async def create_session(request: Request, site: SiteOf, credentials: Credential
 @router.post("/login-codes", status_code=201, response_model=LoginCode, summary="Make a login link")
 async def create_login_code(request: Request, site: SiteOf, user: Member) -> Response:
     """A link that signs a browser in, once, within an hour."""
-    proof = still_held(token_of(request))
+    proof = proof_of(request)
     code = await run_in_threadpool(site.accounts.login_code, user.name, proof)
     return answer(LoginCode(code, f"{site.info.url}/login?code={code}"), 201)

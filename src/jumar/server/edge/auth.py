@@ -8,7 +8,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from jumar.errors import NotAllowed, NotApproved, NotSignedIn
-from jumar.people.tokens import SESSION_S
+from jumar.people.tokens import SESSION_S, Proof, still_held
+from jumar.people.unix import Peer
 from jumar.server.edge.site import Site, SiteOf, site_of
 from jumar.spec.records import JobSummary, UserRecord
 
@@ -17,10 +18,13 @@ COOKIE = "jumar_session"
 
 async def user_or_none(connection: HTTPConnection) -> UserRecord | None:
     """The user who asks, or None for a stranger."""
-    token = token_of(connection)
-    if not token:
+    site, token, peer = site_of(connection), token_of(connection), peer_of(connection)
+    if token:
+        user = await run_in_threadpool(site.accounts.tokens.user_of, token)
+    elif peer is not None and site.unix is not None:
+        user = await run_in_threadpool(site.unix.user_of, peer)
+    else:
         return None
-    user = await run_in_threadpool(site_of(connection).accounts.tokens.user_of, token)
     if user is not None:
         # When there are too many connections, those of strangers go first.
         connection.state.user = user.name
@@ -84,9 +88,13 @@ def find_job(site: Site, job: str, user: UserRecord, owner: str | None = None) -
     return found
 
 
-def check_still_allowed(site: Site, token: str, owner: str) -> None:
-    """NotSignedIn or NotAllowed once the holder of `token` may no longer open a job of `owner`."""
-    user = site.accounts.tokens.user_of(token)
+def check_still_allowed(site: Site, request: HTTPConnection, owner: str) -> None:
+    """NotSignedIn or NotAllowed once who asked may no longer open a job of `owner`."""
+    token, peer = token_of(request), peer_of(request)
+    if not token and peer is not None and site.unix is not None:
+        user = site.unix.user_of(peer)
+    else:
+        user = site.accounts.tokens.user_of(token)
     if user is None:
         raise NotSignedIn(
             "signed out: the token was revoked or has expired", hint=_sign_in_hint(site)
@@ -133,6 +141,18 @@ def came_over_tls(request: Request) -> bool:
 def address_of(request: Request) -> str:
     """Where a request comes from: the socket's peer, whatever its headers say."""
     return request.client.host if request.client else ""
+
+
+def peer_of(connection: HTTPConnection) -> Peer | None:
+    """Who the kernel says is calling, where the call came over a Unix socket."""
+    return getattr(connection.state, "peer", None)
+
+
+def proof_of(connection: HTTPConnection) -> Proof | None:
+    """That who asks may still do so in the moment in which something is made: a token can be taken
+    back, what the kernel says cannot."""
+    token = token_of(connection)
+    return None if not token and peer_of(connection) is not None else still_held(token)
 
 
 def token_of(connection: HTTPConnection) -> str:

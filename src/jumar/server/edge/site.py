@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 
 from jumar.jobs.service import JobService
 from jumar.people.accounts import Accounts
+from jumar.people.unix import UnixPeople
 from jumar.server.edge.patience import Patience
 from jumar.server.edge.sessions import Sessions
 from jumar.server.edge.uploads import Uploads
@@ -27,6 +28,8 @@ class Site:
     accounts: Accounts
     stores: UserStores
     info: ServerInfo
+    unix: UnixPeople | None = None
+    """Who callers on this machine are, where it is a site for many people."""
     door: Door | None = None
     """The S3 door, where the built-in store is behind one."""
     loopback_only: bool

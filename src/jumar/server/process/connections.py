@@ -7,7 +7,9 @@ first keep everybody else out."""
 import asyncio
 import fcntl
 import logging
+import os
 import resource
+import socket
 import struct
 import termios
 import time
@@ -19,7 +21,9 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from jumar.people.unix import Peer
 from jumar.server.edge.requests import MOST_HEAD_BYTES
+from jumar.server.process.listen import JOB_FOLDER
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +33,7 @@ HEAD_LIMIT_S = 15.0
 # What the server itself needs at any time: the database, job directories, logs, children.
 _RESERVE = 256
 _TELL_EVERY_S = 60.0
+_CREDENTIALS = struct.Struct("3i")
 
 
 def room_for_connections() -> int:
@@ -104,6 +109,17 @@ class Connections:
         return bool(connections)
 
 
+def peer_of(transport: asyncio.BaseTransport) -> Peer | None:
+    """Who is at the other end of a Unix socket; of a connection over a network nobody knows."""
+    opened = transport.get_extra_info("socket")
+    if opened is None or opened.family != socket.AF_UNIX:
+        return None
+    credentials = opened.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid: int = _CREDENTIALS.unpack(credentials)[1]
+    folder = os.path.dirname(str(opened.getsockname()))
+    return Peer(uid, is_job=os.path.basename(folder).endswith(JOB_FOLDER))
+
+
 class WatchedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP, which tells what a connection is at."""
 
@@ -120,12 +136,18 @@ class WatchedProtocol(HttpToolsProtocol):
         self._head_since: float | None = None
         self._head_bytes: int | None = None
         """What came of a head that is not whole yet."""
+        self._peer: Peer | None = None
         self.address = ""
         """Where it comes from."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
+        self._peer = peer_of(transport)
         self.address = self.client[0] if self.client else ""
+        if self._peer is not None:
+            # No address of a network looks like this.
+            self.address = f"uid:{self._peer.uid}"
+            self.client = (self.address, 0)
         self._head_since = time.monotonic()
         self._watched_by.join(self)
 
@@ -148,6 +170,8 @@ class WatchedProtocol(HttpToolsProtocol):
             self._head_since = time.monotonic()
         self._head_bytes = 0
         super().on_message_begin()
+        if self._peer is not None:
+            self.scope["state"]["peer"] = self._peer  # pyright: ignore[reportTypedDictNotRequiredAccess]
 
     def on_headers_complete(self) -> None:
         self._head_since = self._head_bytes = None

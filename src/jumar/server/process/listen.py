@@ -1,8 +1,11 @@
 """Where the server listens: the port it gets and the address others reach it by."""
 
+import contextlib
 import errno
 import ipaddress
+import os
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,6 +15,9 @@ from jumar.server.home import read_json
 from jumar.settings import Settings
 
 USUAL_PORT = 7420
+SOCKET_NAME = "jumar.sock"
+JOB_FOLDER = "-job"
+"""How the folder of the socket for jobs ends: calls through it have a member's rights."""
 _BACKLOG = 2048
 
 
@@ -36,6 +42,28 @@ def listen(settings: Settings) -> Listener:
         f"port {settings.port} is in use on {settings.host}",
         hint="set JUMAR_PORT to another port, or to 0 for any free one",
     )
+
+
+def listen_to_people(folders: Sequence[str]) -> list[socket.socket]:
+    """Unix sockets for everybody on this machine: the kernel says who calls."""
+    made: list[socket.socket] = []
+    for folder in folders:
+        path = os.path.join(folder, SOCKET_NAME)
+        opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.append(opened)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            opened.bind(path)
+            os.chmod(path, 0o666)
+            opened.listen(_BACKLOG)
+        except OSError as error:
+            for one in made:
+                one.close()
+            raise HomeUnusable(
+                f"cannot listen on {path}: {error.strerror}", hint="see: jumar site status"
+            ) from error
+    return made
 
 
 def _last_port(home: Path) -> int:

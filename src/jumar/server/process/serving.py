@@ -24,10 +24,14 @@ from jumar.database.access import open_database
 from jumar.devices.cards import inventory
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.shared.files import Stages
+from jumar.engine.site.engine import SiteEngine
 from jumar.errors import HomeUnusable
 from jumar.jobs.service import JobService
 from jumar.launch.processes.descriptors import raise_limit
 from jumar.people.accounts import Accounts
+from jumar.people.unix import UnixPeople
+from jumar.root.program import Refused, read_site
+from jumar.root.program import Site as RootSite
 from jumar.server.api.s3 import door_of_site
 from jumar.server.app import create_app
 from jumar.server.edge.site import Site
@@ -40,7 +44,7 @@ from jumar.server.home import (
     write_private,
 )
 from jumar.server.process.connections import Connections, WatchedProtocol, room_for_connections
-from jumar.server.process.listen import Listener, listen
+from jumar.server.process.listen import Listener, listen, listen_to_people
 from jumar.settings import Settings
 from jumar.spec.records import ServerInfo
 from jumar.store.users import UserStores
@@ -60,15 +64,46 @@ def serve_until_told(settings: Settings, on_ready: Ready = lambda info: None) ->
     prepare_home(settings.home)
     with locked(settings.home):
         listener = listen(settings)
-        with listener.socket, _site(settings, listener) as site:
-            _run(site, listener, settings.home, on_ready)
+        shared = _read_site(settings)
+        people = [] if shared is None else listen_to_people([shared.run, shared.job_run])
+        with contextlib.ExitStack() as opened:
+            for one in (listener.socket, *people):
+                opened.enter_context(one)
+            site = opened.enter_context(_site(settings, listener, shared))
+            _run(site, [listener.socket, *people], settings.home, on_ready)
+
+
+def _read_site(settings: Settings) -> RootSite | None:
+    """What root says of the site that this server is for; None for a person's own server."""
+    if not settings.site:
+        return None
+    try:
+        return read_site(settings.site)
+    except (Refused, OSError) as error:
+        raise HomeUnusable(
+            f"cannot use the site: {error}", hint="see: jumar site status"
+        ) from error
+
+
+def _mapped(settings: Settings) -> dict[str, str]:
+    """Whom web accounts are on this machine, as root's file says now."""
+    found = _read_site(settings)
+    return {} if found is None else found.map
 
 
 @contextlib.contextmanager
-def _site(settings: Settings, listener: Listener) -> Generator[Site]:
-    stores = UserStores(settings.home, owner=_user_name())
-    engine = _engine(settings, stores)
+def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Generator[Site]:
+    stores = UserStores(settings.home, owner=_user_name() if shared is None else "")
     database = open_database(settings.database)
+    unix = None
+    if shared is not None:
+        unix = UnixPeople(
+            database,
+            # Without fences a call from inside a job cannot be told from one outside.
+            shared.admin_group if shared.fences else "",
+            lambda: _mapped(settings),
+        )
+    engine = _engine(settings, stores, shared, unix)
     accounts = Accounts(database)
     service = JobService(
         database=database,
@@ -80,13 +115,15 @@ def _site(settings: Settings, listener: Listener) -> Generator[Site]:
         half_life_days=settings.half_life_days,
     )
     try:
-        _write_client(settings.home, accounts, listener.url)
+        if shared is None:
+            _write_client(settings.home, accounts, listener.url)
         with door_of_site(settings, accounts) as door:
             engine.prepare()
             service.start()
             yield Site(
                 service=service,
                 accounts=accounts,
+                unix=unix,
                 stores=stores,
                 door=door,
                 loopback_only=listener.loopback_only,
@@ -104,7 +141,9 @@ def _site(settings: Settings, listener: Listener) -> Generator[Site]:
         service.close()
 
 
-def _engine(settings: Settings, stores: UserStores) -> LocalEngine:
+def _engine(
+    settings: Settings, stores: UserStores, shared: RootSite | None, unix: UnixPeople | None
+) -> LocalEngine:
     if not sys.platform.startswith("linux"):
         raise HomeUnusable(
             f"the server runs jobs on Linux only, not on {sys.platform}",
@@ -117,6 +156,8 @@ def _engine(settings: Settings, stores: UserStores) -> LocalEngine:
         every_s=max(1, settings.send_every_s),
         patience_s=settings.send_patience_s,
     )
+    if shared is not None and unix is not None:
+        return SiteEngine(shared, settings.home, cards, unix.account_of, stages=stages)
     return LocalEngine(settings.home, cards, stages=stages)
 
 
@@ -137,7 +178,7 @@ def _user_name() -> str:
     return re.sub(r"[^a-zA-Z0-9._-]", "-", name).strip("._-")[:64] or "admin"
 
 
-def _run(site: Site, listener: Listener, home: Path, on_ready: Ready) -> None:
+def _run(site: Site, sockets: list[socket.socket], home: Path, on_ready: Ready) -> None:
     def ready() -> None:
         write_json(
             home / "server.json", {"url": site.info.url, **my_identity(), "version": VERSION}
@@ -149,7 +190,7 @@ def _run(site: Site, listener: Listener, home: Path, on_ready: Ready) -> None:
     write_private(home / "server.pid", f"{os.getpid()}\n")
     try:
         with _signals(server.handle_exit):
-            server.run([listener.socket])
+            server.run(sockets)
     finally:
         (home / "server.pid").unlink(missing_ok=True)
         (home / "server.json").unlink(missing_ok=True)

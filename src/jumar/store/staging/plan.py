@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from jumar.errors import BadInput
-from jumar.store.credentials import StoreConfig
+from jumar.store.credentials import StoreConfig, config_of
+from jumar.store.private import read_private
 from jumar.store.users import UserStores
 
 
@@ -33,6 +34,8 @@ class StagePlan:
     ckpt: Staged | None = None
     """Fetched as a writable copy, and sent back like an output."""
     cache_bytes: int = 100 * 10**9
+    store_file: str | None = None
+    """Where the keys are, if not in the home: a site's server gives its home to nobody."""
     every_s: float = 180.0
     patience_s: float = 120.0
     """How long to wait for a store that is away."""
@@ -44,6 +47,9 @@ class StagePlan:
 
     def config(self) -> StoreConfig:
         """The stores of the job's user as of now: a key may be renewed while a job runs."""
+        if self.store_file is not None:
+            path = Path(self.store_file)
+            return config_of(Path(self.home), read_private(path), path, {})
         return UserStores(Path(self.home), self.owner).job_config(self.user)
 
 

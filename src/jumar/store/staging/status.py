@@ -10,7 +10,14 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from jumar.launch.jobdir.safefile import Unusable, optional_text, optional_time, read_object, text
+from jumar.launch.jobdir.safefile import (
+    Unusable,
+    object_of,
+    optional_text,
+    optional_time,
+    read_object,
+    text,
+)
 from jumar.spec.records import Carried, StagingRecord
 from jumar.spec.text import storable
 from jumar.spec.wire import encode
@@ -35,7 +42,19 @@ def read_status(path: Path) -> StagingRecord | None:
     except FileNotFoundError:
         return None
     except Unusable as error:
-        return StagingRecord(phase="not-uploaded", error=f"not a staging status: {error}")
+        return _unreadable(error)
+
+
+def status_of(data: bytes) -> StagingRecord:
+    """The same from a file that was read already."""
+    try:
+        return _record(object_of(data, "the status"))
+    except Unusable as error:
+        return _unreadable(error)
+
+
+def _unreadable(error: Unusable) -> StagingRecord:
+    return StagingRecord(phase="not-uploaded", error=f"not a staging status: {error}")
 
 
 def _record(values: dict[str, Any]) -> StagingRecord:

@@ -1,0 +1,203 @@
+"""`SiteEngine`: jobs on this machine, each run as its submitter."""
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from jumar.engine.base import SEND_LIMIT_S, Attempt
+from jumar.engine.local.engine import LocalEngine
+from jumar.engine.local.planning import make_plan
+from jumar.engine.shared.files import Stages, job_values, request_values
+from jumar.engine.site.asking import Root, RootRefused, readable
+from jumar.engine.site.files import RootFiles
+from jumar.engine.site.observing import RootObserver
+from jumar.errors import EngineFailed, SubmitRefused
+from jumar.launch.jobdir.claims import is_claimed
+from jumar.launch.jobdir.files import JobDir
+from jumar.root.program import Site
+from jumar.spec.devices import Card, DeviceKind
+from jumar.spec.job import JobSpec
+from jumar.spec.records import Plan, StagingRecord
+from jumar.spec.states import AttemptState
+from jumar.store.staging.status import status_of
+
+_NODES = {DeviceKind.NPU: "davinci", DeviceKind.GPU: "nvidia"}
+_FENCED = ("/tmp/", "/dev/shm/", "/var/run/jumar", "/run/jumar")
+_AFTER_DEADLINE_S = 120.0
+"""How much longer than all its limits an attempt may take before root ends it."""
+
+
+class Account(Protocol):
+    """Whom a job runs as."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def uid(self) -> int: ...
+
+
+class SiteEngine(LocalEngine):
+    """Root's program starts, signals, reads and removes; this side decides."""
+
+    def __init__(
+        self,
+        site: Site,
+        home: Path,
+        cards: tuple[Card, ...] | Callable[[], tuple[Card, ...]],
+        account_of: Callable[[str], Account],
+        *,
+        stages: Stages,
+    ) -> None:
+        """`account_of` tells whom jobs of a user of the platform run as, or raises SubmitRefused."""
+        self._state = Path(site.state)
+        super().__init__(home, cards, stages=stages, control=self._state / "control")
+        self._site = site
+        self._account_of = account_of
+        self._root = Root(Path(site.root_run))
+        self.root_files = RootFiles(self._state, home, self._roots, self._root)
+        self.files = self.root_files
+        self._observer = RootObserver(self._roots, self._root, self._ask_for)
+
+    def prepare(self) -> None:
+        """Nothing is kept warm: root imports nothing of ours."""
+
+    def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
+        """How the job would run. What is in a home only its owner can see: the attempt finds out."""
+        account = self._account_of(user)
+        paths = [spec.workdir, *spec.inputs.values(), *spec.outputs.values(), spec.ckpt]
+        for path in filter(None, paths):
+            if self._site.fences and f"{path.removeprefix('file://')}/".startswith(_FENCED):
+                raise SubmitRefused(
+                    f"{path} cannot be seen by a job: each has a /tmp and a /dev/shm of its own",
+                    hint="use a folder in your home",
+                )
+        self._stages.check(spec, user)
+        plan = make_plan(spec, archive=archive, cards=self.cards(), home=self._home, can_look=False)
+        return Plan(
+            engine=plan.engine,
+            summary=f"{plan.summary}, as {account.name}",
+            details={**plan.details, "directory": str(self._state / "jobs" / "<id>" / "work")},
+            notes=plan.notes,
+        )
+
+    def start(self, attempt: Attempt) -> None:
+        """Have root's program start it; a claimed attempt is left alone."""
+        self._observer.begin(attempt)
+        self._ask_for(attempt)
+
+    def _ask_for(self, attempt: Attempt) -> None:
+        directory = self._roots.of(attempt)
+        if is_claimed(directory) or os.path.lexists(directory.result):
+            return
+        account = self._account_of(attempt.user)
+        with contextlib.ExitStack() as stack:
+            given = [stack.enter_context(readable(self._told(attempt, account)))]
+            if attempt.archive is not None:
+                given.append(stack.enter_context(attempt.archive.open("rb")).fileno())
+            try:
+                self._root.ask(
+                    "start",
+                    given,
+                    kind="attempt",
+                    job=attempt.job_id,
+                    attempt=attempt.number,
+                    user=account.name,
+                    uid=account.uid,
+                    cards=self._nodes(attempt),
+                    kill_at=_kill_at(attempt.spec),
+                    memory=None,
+                    cpus=None,
+                )
+            except RootRefused as error:
+                if error.reason in ("account", "owner"):
+                    raise SubmitRefused(error.message) from error
+                raise
+
+    def _told(self, attempt: Attempt, account: Account) -> bytes:
+        """What the launcher is told, keys included: it is on no disk until the user writes it down."""
+        folder = self._state / "users" / str(account.uid)
+        # As the launcher sees it, which has all of an attempt in the job's own folder.
+        seen = JobDir(str(attempt.directory), attempt.number)
+        facts = self._book.facts(attempt.spec.device.kind, attempt.card_ids, self.cards())
+        staged = self._stages.told(attempt, seen, home=folder, store_file=seen.store_file)
+        request = request_values(attempt, None, facts, staged.programs, self._idle_limit_s)
+        told = {
+            "job": job_values(attempt, folder / "envs"),
+            "request": {**request, "archive": None},
+            "store": staged.stores,
+            "stage": staged.plan,
+        }
+        return json.dumps(told).encode()
+
+    @staticmethod
+    def _nodes(attempt: Attempt) -> list[str]:
+        kind = _NODES.get(attempt.spec.device.kind)
+        return [] if kind is None else [f"{kind}{card}" for card in attempt.card_ids]
+
+    def start_beside(self, attempt: Attempt) -> socket.socket:
+        """By root's program, which joins the attempt's namespace and cgroup and becomes its user."""
+        account = self._account_of(attempt.user)
+        ours, theirs = socket.socketpair()
+        try:
+            self._root.ask(
+                "start",
+                [theirs.fileno()],
+                kind="beside",
+                job=attempt.job_id,
+                attempt=attempt.number,
+                user=account.name,
+                uid=account.uid,
+                cards=self._nodes(attempt),
+                kill_at=None,
+                memory=None,
+                cpus=None,
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return ours
+
+    def stop(self, attempt: Attempt, why: AttemptState) -> None:
+        """By root's program."""
+        self._signal(attempt, why.value)
+
+    def kill(self, attempt: Attempt) -> None:
+        """The keeper ends all at once."""
+        self._signal(attempt, "lost")
+
+    def _signal(self, attempt: Attempt, why: str) -> None:
+        try:
+            self._root.ask("signal", job=attempt.job_id, attempt=attempt.number, why=why)
+        except RootRefused as error:
+            if error.reason != "no-job":
+                raise
+
+    def staging(self, attempt: Attempt) -> StagingRecord | None:
+        """As the attempt's status file tells it, read with its user's rights."""
+        path = JobDir("", attempt.number).stage_status
+        opened = self.root_files.opened(attempt.job_id, path)
+        if opened is None:
+            return None
+        with opened:
+            return status_of(os.pread(opened.fileno(), 1 << 17, 0))
+
+    def send_results(self, attempt: Attempt) -> None:
+        """Only its user may read them, and nobody of hers runs any more."""
+        raise EngineFailed(
+            "results that a job of a site has left are not sent later",
+            hint=f"fetch them with: jumar get {attempt.job_id}",
+        )
+
+
+def _kill_at(spec: JobSpec) -> float | None:
+    if spec.time_limit is None:
+        return None
+    return time.time() + spec.time_limit + spec.grace + SEND_LIMIT_S + _AFTER_DEADLINE_S

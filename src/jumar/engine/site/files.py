@@ -1,0 +1,165 @@
+"""The files of a site's jobs: opened by root's program with the rights of each job's user.
+
+The server itself has no right to any of them; what it is given are descriptors."""
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from jumar.engine.shared.files import Roots
+from jumar.engine.shared.jobfiles import PLATFORM, SharedFiles
+from jumar.engine.site.asking import Root, RootRefused
+from jumar.errors import JobFileNotFound, LogNotFound
+from jumar.launch.jobdir.browse import etag_of
+from jumar.launch.jobdir.files import WORK, JobDir
+from jumar.spec.records import FilePage, JobFile, LogFile
+
+_LOG = re.compile(r"node([0-9]+)/rank([0-9]+)\.log")
+_MOST_LISTED_BYTES = 64 << 20
+
+
+class RootFiles(SharedFiles):
+    """Implements `engine.files.JobFiles`; thread-safe."""
+
+    def __init__(self, state: Path, home: Path, roots: Roots, root: Root) -> None:
+        """`state`: the site's folder; `home`: the server's, where removals are noted."""
+        super().__init__(home / "jobs", roots)
+        self._marks = home / "jobs"
+        self._state = state
+        self._root = root
+
+    def directory(self, job_id: str) -> Path:
+        """What the job may write."""
+        return self._state / "jobs" / job_id / WORK
+
+    def job_ids(self) -> list[str]:
+        """None: what the folders tell is the users' own and does not make a list of jobs."""
+        return []
+
+    def logs(self, job_id: str) -> tuple[LogFile, ...]:
+        """One per rank."""
+        found: list[LogFile] = []
+        for file in self._listed(job_id, "logs") or []:
+            named = _LOG.fullmatch(file.path)
+            if named is not None and file.kind == "file":
+                found.append(LogFile(node=int(named[1]), rank=int(named[2]), size=file.size))
+        return tuple(sorted(found, key=lambda file: (file.node, file.rank)))
+
+    def open_log(self, job_id: str, node: int, rank: int) -> FileIO:
+        """By its user's rights."""
+        opened = self.opened(job_id, f"logs/node{node}/rank{rank}.log")
+        if opened is None:
+            raise LogNotFound(f"job {job_id} has no log of rank {rank} on node {node}")
+        return opened
+
+    def trial(self, job_id: str) -> str | None:
+        """Its path, which the user can read."""
+        directory = JobDir(str(self.directory(job_id)), 0)
+        opened = self.opened(job_id, os.path.basename(directory.trial))
+        if opened is None:
+            return None
+        opened.close()
+        return directory.trial
+
+    def opened(self, job_id: str, path: str) -> FileIO | None:
+        """A plain file of the job, to be read; None where there is none."""
+        if not self._has_started(job_id):
+            return None
+        try:
+            with self._root.asked("files", job=job_id, op="open", paths=[path]) as (_, found):
+                return FileIO(os.dup(found[0]), "rb")
+        except RootRefused:
+            return None
+
+    def entries(
+        self, job_id: str, path: str, *, elsewhere: Mapping[str, str], after: str, limit: int
+    ) -> FilePage:
+        """In the job's folder only: what lies elsewhere its user has there."""
+        names = self._names_of(job_id, path)
+        place = "/".join(names)
+        found = self._listed(job_id, place or ".")
+        if found is None:
+            # Not a folder, or nothing at all: the folder that it would be in knows.
+            above = self._listed(job_id, "/".join(names[:-1]) or ".") or []
+            found = [file for file in above if names and file.path == names[-1]]
+            names = names[:-1]
+            if not found:
+                raise self._not_found(job_id, path)
+        files = [replace(file, path="/".join((*names, file.path))) for file in found]
+        first = after.split("/") if after else []
+        shown = [
+            (parts, file)
+            for file in files
+            if (parts := file.path.split("/")) > first and parts[0] not in PLATFORM
+        ]
+        shown.sort(key=lambda one: one[0])
+        page = tuple(file for _, file in shown[:limit])
+        next_after = page[-1].path if len(shown) > limit else None
+        return FilePage(path=place, files=page, next_after=next_after)
+
+    def open_file(self, job_id: str, path: str, *, elsewhere: Mapping[str, str]) -> FileIO:
+        """With the rights of the job's user; links lead nowhere outside of its folder."""
+        opened = self.opened(job_id, "/".join(self._names_of(job_id, path)) or ".")
+        if opened is None:
+            raise self._not_found(job_id, path)
+        return opened
+
+    def _names_of(self, job_id: str, path: str) -> list[str]:
+        names = [name for name in path.split("/") if name not in ("", ".")]
+        if ".." in names or names[:1] and names[0] in PLATFORM or "\0" in path:
+            raise self._not_found(job_id, path)
+        return names
+
+    @staticmethod
+    def _not_found(job_id: str, path: str) -> JobFileNotFound:
+        words = f"{path or 'the folder'} does not exist, or is not a plain file"
+        return JobFileNotFound(words, hint=f"see: jumar files {job_id}")
+
+    def _listed(self, job_id: str, path: str) -> list[JobFile] | None:
+        """All below a folder of the job, with paths from there; None where there is none."""
+        if not self._has_started(job_id):
+            return None
+        try:
+            with self._root.asked("files", job=job_id, op="list", paths=[path]) as (_, found):
+                rows: list[list[Any]] = json.loads(os.pread(found[0], _MOST_LISTED_BYTES, 0))
+        except RootRefused:
+            return None
+        return [_file(*row) for row in rows]
+
+    def _has_started(self, job_id: str) -> bool:
+        return (self._state / "control" / job_id).is_dir()
+
+    def set_aside(self, job_id: str) -> None:
+        """A note: only root can move the files."""
+        self._aside(job_id).mkdir(parents=True, exist_ok=True)
+
+    def put_back(self, job_id: str) -> None:
+        """Forget the note."""
+        with contextlib.suppress(FileNotFoundError):
+            self._aside(job_id).rmdir()
+
+    def delete(self, job_id: str) -> None:
+        """Emptied as the user, removed by root."""
+        try:
+            self._root.ask("remove", job=job_id)
+        except RootRefused as error:
+            if error.reason != "no-job":
+                raise OSError(f"the files of job {job_id} stay: {error.message}") from error
+        self.put_back(job_id)
+
+
+def _file(path: str, kind: str, size: int, time_ns: int, inode: int, target: str | None) -> JobFile:
+    shown = path.encode("utf-8", "backslashreplace").decode("utf-8")
+    if shown != path or (target or "").encode("utf-8", "ignore").decode() != (target or ""):
+        # Names need not be text; those that are not are only shown.
+        return JobFile(path=shown, kind="other")
+    etag = etag_of(inode, size, time_ns) if kind == "file" else ""
+    return JobFile(
+        path=path, kind=kind, size=size, modified_at=time_ns / 1e9, etag=etag, target=target
+    )

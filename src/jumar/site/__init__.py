@@ -1,0 +1,1 @@
+"""One host for many people: installing a site, and what is where on it."""

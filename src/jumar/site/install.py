@@ -1,0 +1,235 @@
+"""Install a site: account, folders, program, root's file, services. Each step may be repeated."""
+
+import contextlib
+import grp
+import os
+import pwd
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from jumar import __version__
+from jumar.errors import Conflict, HomeUnusable, NotAllowed
+from jumar.root import program
+from jumar.root.program import Refused, check_roots_own, is_alive, read_site
+from jumar.site.copying import copy_program
+from jumar.site.places import Places
+from jumar.site.running import is_managed, services_for
+from jumar.site.sitefile import change_site, write_site
+from jumar.site.units import units
+
+_LIMIT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a site is called and where it is."""
+
+    places: Places
+    account: str = "jumar"
+    admin_group: str = "jumar-admins"
+
+
+def install(choice: Choice) -> list[str]:
+    """Make it and start it; gives what was done, in words."""
+    _check_root()
+    places, done = choice.places, list[str]()
+    if places.toml.exists():
+        raise Conflict(
+            f"a site is installed already: {places.toml}", hint="jumar site upgrade --yes"
+        )
+    for folder in (places.programs, places.etc, places.state, places.root_run.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+        _check_own(folder)
+    _make_group(choice.admin_group)
+    _make_account(choice.account)
+    done.append(f"account {choice.account}, group {choice.admin_group} for administrators")
+    _install_program(places, done)
+    ids = pwd.getpwnam(choice.account)
+    _owned(places.state, 0, 0, 0o711)
+    _owned(places.home, ids.pw_uid, ids.pw_gid, 0o700)
+    fences = _can_fence()
+    done.append("fences: on" if fences else "fences: off, this system lets root mount nothing")
+    write_site(
+        places.toml,
+        {
+            "server": choice.account,
+            "state": str(places.state),
+            "run": str(places.run),
+            "root_run": str(places.root_run),
+            "launcher": _launcher(places),
+            "users": ["*"],
+            "uid_min": _uid_min(),
+            "fences": fences,
+            "admin_group": choice.admin_group,
+            "variables": {},
+            "map": {},
+        },
+    )
+    _write_units(choice)
+    services_for(places, choice.account).start()
+    done.append("started" + (" by systemd" if is_managed(places) else " without systemd"))
+    return done
+
+
+def upgrade(choice: Choice) -> list[str]:
+    """Put this jumar in place of the installed one; jobs go on."""
+    _check_root()
+    places, done = choice.places, list[str]()
+    account = installed_account(places)
+    _install_program(places, done)
+    change_site(places.toml, launcher=_launcher(places))
+    _write_units(Choice(places, account))
+    services_for(places, account).restart()
+    done.append("restarted; running jobs go on")
+    for folder in _unused(places):
+        shutil.rmtree(folder)
+        done.append(f"removed {folder}")
+    return done
+
+
+def remove(choice: Choice, *, with_data: bool) -> list[str]:
+    """Stop it and take it away; what jobs left stays unless `with_data`."""
+    _check_root()
+    places = choice.places
+    account = installed_account(places)
+    running = live_attempts(places)
+    if running:
+        raise Conflict(
+            f"{len(running)} jobs run: {', '.join(running[:5])}", hint="stop them first: jumar stop"
+        )
+    services_for(places, account).stop()
+    for name in units(places, account):
+        (places.units / name).unlink(missing_ok=True)
+    places.command.unlink(missing_ok=True)
+    shutil.rmtree(places.programs)
+    shutil.rmtree(places.etc)
+    if not with_data:
+        return [f"removed; {places.state} and the account {account} are kept"]
+    shutil.rmtree(places.state)
+    subprocess.run(["userdel", account], check=False, capture_output=True, timeout=_LIMIT_S)
+    return ["removed, with all data"]
+
+
+def installed_account(places: Places) -> str:
+    """The server's account of an installed site."""
+    try:
+        return read_site(str(places.toml)).server
+    except FileNotFoundError:
+        raise Conflict("no site is installed", hint="sudo jumar site install --yes") from None
+    except Refused as error:
+        raise HomeUnusable(str(error)) from error
+
+
+def live_attempts(places: Places) -> list[str]:
+    """Jobs whose keepers live."""
+    site = read_site(str(places.toml))
+    found: list[str] = []
+    with contextlib.suppress(FileNotFoundError):
+        for job in sorted(os.listdir(places.state / "control")):
+            if any(is_alive(site, job, number) for number in program.attempts_of(site, job)):
+                found.append(job)
+    return found
+
+
+def _check_root() -> None:
+    if os.geteuid() != 0:
+        raise NotAllowed("a site is installed by root", hint="sudo jumar site install --yes")
+
+
+def _check_own(path: Path) -> None:
+    try:
+        check_roots_own(str(path))
+    except Refused as error:
+        raise HomeUnusable(
+            f"root cannot run a site from there: {error}",
+            hint=f"chown root {path}; chmod go-w {path}",
+        ) from error
+
+
+def _run(*words: str) -> None:
+    try:
+        subprocess.run(words, check=True, capture_output=True, text=True, timeout=_LIMIT_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", None) or error
+        raise HomeUnusable(f"{words[0]} failed: {str(said).strip()}") from error
+
+
+def _make_group(name: str) -> None:
+    try:
+        grp.getgrnam(name)
+    except KeyError:
+        _run("groupadd", "--system", name)
+
+
+def _make_account(name: str) -> None:
+    try:
+        found = pwd.getpwnam(name)
+    except KeyError:
+        shell = next(filter(os.path.exists, ("/usr/sbin/nologin", "/sbin/nologin")), "/bin/false")
+        _run("useradd", "--system", "--user-group", "-M", "-d", "/nonexistent", "-s", shell, name)
+        return
+    if found.pw_uid == 0 or found.pw_uid >= _uid_min():
+        raise Conflict(f"{name} is a person's account", hint="choose another: --account NAME")
+
+
+def _uid_min() -> int:
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/etc/login.defs").read_text("utf-8").splitlines():
+            words = line.split()
+            if words[:1] == ["UID_MIN"]:
+                return max(500, int(words[1]))
+    return 1000
+
+
+def _install_program(places: Places, done: list[str]) -> None:
+    target = places.programs / f"{__version__}-{time.strftime('%Y%m%d%H%M%S', time.gmtime())}"
+    copy_program(target)
+    # The one file of root, where a reviewer looks for it.
+    shutil.copyfile(Path(program.__file__), target / "root.py")
+    aside = places.programs / ".current"
+    aside.unlink(missing_ok=True)
+    aside.symlink_to(target.name)
+    aside.rename(places.current)
+    places.command.parent.mkdir(parents=True, exist_ok=True)
+    if not places.command.exists() and not places.command.is_symlink():
+        places.command.symlink_to(places.current / "bin/jumar")
+    done.append(f"program in {target}")
+
+
+def _launcher(places: Places) -> list[str]:
+    """The version itself, not the link: a job's own must not change under it."""
+    return [str(places.current.resolve() / "bin/python3"), "-I", "-m", "jumar.launch"]
+
+
+def _owned(path: Path, uid: int, gid: int, mode: int) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    os.chown(path, uid, gid)
+    path.chmod(mode)
+
+
+def _write_units(choice: Choice) -> None:
+    choice.places.units.mkdir(parents=True, exist_ok=True)
+    for name, text in units(choice.places, choice.account).items():
+        (choice.places.units / name).write_text(text)
+
+
+def _can_fence() -> bool:
+    words = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs jumar /mnt"]
+    return subprocess.run(words, check=False, capture_output=True, timeout=_LIMIT_S).returncode == 0
+
+
+def _unused(places: Places) -> list[Path]:
+    """Versions that no process runs from any more."""
+    used = {places.current.resolve().name}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            place = (process / "exe").readlink()
+            if place.is_relative_to(places.programs):
+                used.add(place.relative_to(places.programs).parts[0])
+    folders = (
+        path for path in places.programs.iterdir() if path.is_dir() and not path.is_symlink()
+    )
+    return [path for path in folders if path.name not in used]

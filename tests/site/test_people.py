@@ -1,0 +1,233 @@
+"""Three people with closed homes use a site: by socket, without login, each as herself."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.site.api import api
+from tests.site.conftest import Host, until
+
+_TRAIN = """
+import os
+open("result.txt", "w").write("trained")
+print("hello from", os.getuid(), os.getcwd())
+"""
+
+
+def _folder(site: Host, user: str, name: str = "work") -> Path:
+    """A folder of a user, closed to everybody else, with a script in it."""
+    folder = site.home(user) / name
+    if not folder.exists():
+        folder.mkdir()
+        (folder / "train.py").write_text(_TRAIN)
+        for path in (folder, folder / "train.py"):
+            path.chmod(0o700)
+            shutil.chown(path, user, user)
+    return folder
+
+
+def _submit(site: Host, user: str, *command: str, follow: bool = False) -> tuple[str, str]:
+    """The id of a new job in a user's folder, and its log if it was followed."""
+    folder = _folder(site, user)
+    words = ["run", *(["--follow"] if follow else []), "--", *command]
+    _, out, err = site.jumar(user, *words, folder=folder)
+    found = re.search(r"\b[a-z][a-z0-9]{9}\b", out + err)
+    assert found is not None, (out, err)
+    return found[0], out
+
+
+def _show(site: Host, user: str, job: str) -> dict[str, Any]:
+    return json.loads(site.jumar(user, "show", job, "--json")[1])
+
+
+def _ended(site: Host, user: str, job: str) -> dict[str, Any]:
+    ends = ("succeeded", "failed", "stopped", "lost", "timed-out")
+    return until(
+        lambda: (found := _show(site, user, job))["state"] in ends and found, f"{job} ends"
+    )
+
+
+def test_each_runs_in_her_own_folder(site: Host) -> None:
+    for user in site.users:
+        _, out = _submit(site, user, "/usr/bin/python3", "train.py", follow=True)
+        folder = _folder(site, user)
+        assert f"hello from {site.uid(user)} {folder}" in out
+        assert (folder / "result.txt").stat().st_uid == site.uid(user)
+        me = api(site, user, "GET", "/me")
+        assert (me["name"], me["role"]) == (user, "member")
+
+
+def test_code_is_uploaded_and_unpacked_by_the_user(site: Host) -> None:
+    ann = site.users[0]
+    folder = _folder(site, ann)
+    words = ("run", "--code", ".", "--follow", "--", "/usr/bin/python3", "train.py")
+    out = site.jumar(ann, *words, folder=folder)[1]
+    assert re.search(rf"hello from {site.uid(ann)} {site.state}/jobs/\w+/work/code", out), out
+
+
+def test_what_is_refused_says_why(site: Host) -> None:
+    ann = site.users[0]
+    code, _, err = site.jumar("root", "run", "--", "true", check=False)
+    assert (code, "jobs do not run as root" in err) == (2, True), err
+    code, _, err = site.jumar(ann, "run", "--workdir", "/tmp", "--", "true", check=False)
+    assert (code, "/tmp and a /dev/shm of its own" in err) == (2, True), err
+    job, _ = _submit(site, ann, "definitely-not-a-program")
+    assert _ended(site, ann, job)["cause"] == "missing-command"
+    assert site.jumar("nobody", "jobs", check=False)[0] == 2
+
+
+def test_jobs_of_others_are_closed_except_to_administrators(site: Host) -> None:
+    ann, ben, eve = site.users
+    job, _ = _submit(site, ann, "bash", "-c", "echo private words; sleep 60")
+    until(lambda: _show(site, ann, job)["state"] == "running", "it runs")
+    until(lambda: "private" in site.jumar(ann, "logs", job)[1], "it has spoken")
+    allowed = {
+        who: {
+            verb: site.jumar(who, *words, check=False)[0] == 0
+            for verb, words in {
+                "list": ("jobs",),
+                "show": ("show", job),
+                "logs": ("logs", job),
+                "users": ("users",),
+            }.items()
+        }
+        for who in (ann, ben, "root")
+    }
+    assert allowed == {
+        ann: {"list": True, "show": True, "logs": True, "users": False},
+        ben: {"list": True, "show": False, "logs": False, "users": False},
+        "root": {"list": True, "show": True, "logs": True, "users": True},
+    }
+    assert site.jumar(ben, "stop", job, check=False)[0] != 0
+    # A group makes administrators; it is asked at every call.
+    group = str(site.settings["admin_group"])
+    subprocess.run(["gpasswd", "-a", eve, group], check=True, capture_output=True, timeout=30)
+    assert "private words" in site.jumar(eve, "logs", job)[1]
+    call = f"JUMAR_SITE_SOCKET={site.door} {site.command} users"
+    inside = _submit(site, eve, "bash", "-c", call)[0]
+    ended = _ended(site, eve, inside)
+    assert ended["state"] == "failed"
+    assert "only an administrator" in site.jumar(eve, "logs", inside)[1], "inside a job, a member"
+    site.jumar(eve, "stop", job)
+    assert _ended(site, ann, job)["state"] == "stopped"
+    site.jumar(ann, "jobs", "rm", "--yes", job)
+    # Files are deleted after the answer: a job may have left millions.
+    until(lambda: not (site.state / "jobs" / job).exists(), "its files are gone")
+
+
+_SEARCH = """
+cat {server}/* {server}/.* 2>/dev/null; ls -R {server} {control} {other} {root_run}; env
+for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ; cat $p/cmdline; done 2>/dev/null
+ls {users}; cat {users}/*/* ; cat $JUMAR_STORE_FILE
+"""
+
+
+def test_a_job_finds_no_secret(site: Host) -> None:
+    """Each searches where secrets of others are: canaries of the server, of a store, of another job."""
+    ann, ben = site.users[:2]
+    server = site.state / "server"
+    store = server / "store-users"
+    store.mkdir(exist_ok=True)
+    values = {"endpoint": "https://obs.example.com", "region": "x", "access_key": "AK"}
+    for user in (ann, ben):
+        secret = {"obs": {**values, "secret_key": f"canary-key-{user}"}}
+        (store / f"{user}.json").write_text(json.dumps(secret))
+    for path in (store, *store.iterdir()):
+        shutil.chown(path, site.server)
+        path.chmod(0o700)
+    other, _ = _submit(site, ben, "bash", "-c", "echo canary-of-ben; sleep 60")
+    until(lambda: _show(site, ben, other)["state"] == "running", "ben's job runs")
+    words = _SEARCH.format(
+        server=server,
+        control=site.state / "control",
+        other=site.state / "jobs" / other,
+        root_run=site.top / "run-root",
+        users=site.state / "users",
+    )
+    job, out = _submit(site, ann, "bash", "-c", words, follow=True)
+    assert f"canary-key-{ann}" in out, "her own key is hers"
+    assert f"canary-key-{ben}" not in out
+    assert "canary-of-ben" not in out
+    assert "SQLite" not in out
+    site.jumar(ben, "stop", other)
+    kept = site.state / "jobs" / job / "work/attempts/1/store.json"
+    assert not kept.exists(), "keys are gone when the job is"
+
+
+def test_a_web_account_is_nobody_on_the_machine(site: Host) -> None:
+    """A name that somebody registered first is not the Unix account of that name."""
+    late = f"{site.server[:-1]}w"
+    url = json.loads((site.state / "server/server.json").read_text())["url"]
+    body = {"name": late, "password": "a long enough password"}
+    api(site, None, "POST", "/users", body, url)
+    api(site, "root", "PATCH", f"/users/{late}", {"role": "member"})
+    token = api(site, None, "POST", "/session", body, url)["token"]
+    job = {"name": "web", "command": ["true"], "workdir": "/"}
+    refused = api(site, None, "POST", "/jobs", job, url, token, expect=422)
+    assert "has no Unix account" in refused["error"]["message"]
+    assert f"jumar users map {late}" in refused["error"]["hint"]
+    subprocess.run(["useradd", "-M", "-d", "/nonexistent", "-s", "/bin/bash", late], check=True)
+    try:
+        me = api(site, late, "GET", "/me")
+        assert me["name"] == f"{late}.{site.uid(late)}", "two accounts"
+    finally:
+        subprocess.run(["userdel", "-f", late], check=True, capture_output=True)
+    ann = site.users[0]
+    site.jumar("root", "users", "map", late, ann, JUMAR_SITE=str(site.toml))
+    made = api(site, None, "POST", "/jobs", job, url, token, expect=201)
+    assert until(lambda: _show(site, "root", made["id"])["state"] == "succeeded", "it ran")
+    assert (site.state / "jobs" / made["id"] / "work").stat().st_uid == site.uid(ann)
+    code, _, err = site.jumar(
+        ann, "users", "map", late, ann, check=False, JUMAR_SITE=str(site.toml)
+    )
+    assert (code, "only root" in err) == (2, True)
+
+
+def test_a_link_opens_the_pages_once(site: Host) -> None:
+    url = site.jumar(site.users[0], "open")[1].strip()
+    place = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/login\?code=\S+)", url)
+    assert place is not None, url
+    statuses: list[int] = []
+    for _ in range(2):
+        connection = HTTPConnection("127.0.0.1", int(place[1]), timeout=30)
+        connection.request("GET", place[2], headers={"Accept": "text/html"})
+        answer = connection.getresponse()
+        statuses.append(answer.status if answer.getheader("set-cookie") else 0)
+        connection.close()
+    assert statuses[0] in (302, 303)
+    assert statuses[1] == 0
+
+
+@pytest.mark.parametrize("who", ["server", "root"])
+def test_killed_programs_lose_no_job_and_run_none_twice(site: Host, who: str) -> None:
+    """The size of every day; hundreds of jobs are in tools/full_test.py."""
+    ledger = {user: site.home(user) / f"ledger-{who}" for user in site.users}
+    jobs: list[tuple[str, str]] = []
+    for turn in range(2):
+        for user in site.users:
+            line = f"echo $JUMAR_JOB_ID $(id -un) >> {ledger[user]}; sleep 0.3"
+            jobs.append((user, _submit(site, user, "bash", "-c", line)[0]))
+        if who == "server":
+            site.end_server()
+            site.start_server()
+        else:
+            site.end_root()
+            site.start_root()
+        assert turn < 2
+    assert {_ended(site, user, job)["state"] for user, job in jobs} == {"succeeded"}
+    ran = [line for path in ledger.values() for line in path.read_text().splitlines()]
+    assert sorted(ran) == sorted(f"{job} {user}" for user, job in jobs)
+
+
+def test_a_header_makes_nobody_somebody(site: Host) -> None:
+    """Over the network the kernel says nothing, whatever a request claims."""
+    url = json.loads((site.state / "server/server.json").read_text())["url"]
+    assert os.path.exists(site.door)
+    refused = api(site, None, "GET", "/me", url=url, expect=401)
+    assert refused["error"]["code"] == "not-signed-in"

@@ -1,0 +1,168 @@
+"""What root's program refuses, and that nobody can hold it up."""
+
+import json
+import os
+import shutil
+import socket
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.site.conftest import Host, memfd, new_id
+
+from jumar.root import program
+from jumar.root.program import Refused, parse
+
+_GOOD: dict[str, Any] = {
+    "v": 1, "do": "start", "kind": "attempt", "job": "jaaaaaaaaa", "attempt": 1, "user": "ann",
+    "uid": 1001, "cards": [], "kill_at": None, "memory": None, "cpus": None,
+}  # fmt: skip
+_WRONG: list[dict[str, Any]] = [
+    {"v": 2}, {"v": True}, {"v": "1"}, {"do": "stop"}, {"do": None}, {"do": ["start"]},
+    {"kind": "endpoint"}, {"kind": None}, {"job": "../../etc"}, {"job": "JAAAAAAAAA"},
+    {"job": "jaaaaaaaa"}, {"job": "jaaaaaaaaa\n"}, {"job": 1}, {"job": "jaaaaaaaa\u0661"},
+    {"attempt": 0}, {"attempt": -1}, {"attempt": 1000}, {"attempt": True}, {"attempt": 1.0},
+    {"attempt": "1"}, {"user": ""}, {"user": "a/b"}, {"user": "a\0"}, {"user": "-ann"},
+    {"uid": 0}, {"uid": -1}, {"uid": 65534}, {"uid": True}, {"uid": 1001.0}, {"uid": "1001"},
+    {"cards": ["sda"]}, {"cards": ["davinci0/../sda"]}, {"cards": "nvidia0"}, {"cards": [0]},
+    {"kill_at": "soon"}, {"kill_at": -1}, {"kill_at": True}, {"kill_at": 1e300},
+    {"memory": 1}, {"memory": -5}, {"memory": 2.5}, {"cpus": 0}, {"cpus": "2"},
+    {"argv": ["/bin/sh"]}, {"environment": {}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", _WRONG, ids=str)
+def test_wrong_fields_are_refused(change: dict[str, Any]) -> None:
+    assert parse(json.dumps(_GOOD).encode()) == _GOOD
+    with pytest.raises(Refused):
+        parse(json.dumps(_GOOD | change).encode())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"null", b"[]", b"{}", b"\xff", b"{" * 8000, b'{"v":1,"v":1,"do":"remove","job":"jaaaaaaaaa"}',
+        b'{"v":1,"do":"remove"}', b'{"v":NaN}', b" " * 9000, b'{"v":1,"do":"signal","job":"jaaaaaaaaa","attempt":1,"why":"reboot"}',
+        b'{"v":1,"do":"files","job":"jaaaaaaaaa","op":"write","paths":["a"]}',
+        b'{"v":1,"do":"files","job":"jaaaaaaaaa","op":"open","paths":[]}',
+        b'{"v":1,"do":"files","job":"jaaaaaaaaa","op":"open","paths":["a\\u0000"]}',
+        b'{"v":1,"do":"files","job":"jaaaaaaaaa","op":"open","paths":["\\ud800"]}',
+    ],
+)  # fmt: skip
+def test_what_is_no_request_is_refused(data: bytes) -> None:
+    with pytest.raises(Refused):
+        parse(data)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        st.dictionaries(st.sampled_from([*_GOOD, "why", "op", "paths", "x"]), _JSON).map(
+            lambda change: json.dumps(_GOOD | change).encode()
+        ),
+    )
+)
+def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
+    try:
+        request = parse(data)
+    except Refused:
+        return
+    assert program._JOB.match(request["job"])  # pyright: ignore[reportPrivateUsage]
+    assert request.get("uid", 1) > 0
+
+
+def test_only_allowed_accounts_are_acted_for(host: Host) -> None:
+    ann, ben = host.users[:2]
+    told = memfd(b"{}")
+
+    def code(**changes: Any) -> str:
+        return str(host.ask(host.message(new_id(), ann) | changes, (told,)).get("code"))
+
+    assert code(user="root", uid=host.uid(ann)) == "account"
+    assert code(user=ben) == "account", "name and uid must agree"
+    assert code(user="nobody-at-all") == "account"
+    assert code(user=host.server, uid=host.uid(host.server)) == "account"
+    assert code(user="daemon", uid=1) == "account", "below UID_MIN"
+    host.configure(users=[ben])
+    assert code() == "account", "not among the users of the site"
+    host.configure(users=["*"], uid_min=0)
+    assert code() == "refused", "a site that allows root is none"
+    host.configure(uid_min=1000)
+    host.toml.chmod(0o666)
+    assert code() == "refused", "a site file that others can write is none"
+    host.toml.chmod(0o644)
+    os.close(told)
+
+
+def test_only_the_server_is_heard(host: Host) -> None:
+    for user in (host.users[0], "root"):
+        with pytest.raises((OSError, ValueError)):
+            host.ask({"v": 1, "do": "remove", "job": "jaaaaaaaaa"}, user=user)
+
+
+def test_descriptors_are_what_they_must_be(host: Host) -> None:
+    ann = host.users[0]
+    message = host.message(new_id(), ann)
+    writable = os.memfd_create("x")
+    readable = memfd(b"{}")
+    heard, said = os.pipe()
+    path_only = os.open("/etc/passwd", os.O_PATH)
+    folder = os.open("/", os.O_RDONLY)
+    for given_ in (
+        (),
+        (writable,),
+        (heard,),
+        (path_only,),
+        (folder,),
+        (readable, said),
+        (readable,) * 3,
+    ):
+        assert "no" in host.ask(message, given_), given_
+    assert "no" in host.ask({"v": 1, "do": "remove", "job": "jaaaaaaaaa"}, (readable,))
+    assert host.ask({"v": 1, "do": "remove", "job": "jaaaaaaaaa"})["code"] == "no-job"
+    assert "no" in host.ask(message | {"kind": "beside"}, (readable,))
+    for descriptor in (writable, readable, heard, said, path_only, folder):
+        os.close(descriptor)
+
+
+def test_silent_connections_hold_nobody_up(host: Host) -> None:
+    ann, job = host.users[0], new_id()
+    silent = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(40)]
+    with host.being(host.server):
+        for one in silent:
+            one.connect(str(host.top / "run-root" / "root.sock"))
+    began = time.monotonic()
+    assert host.start(job, "true", ann)["ok"]
+    took_s = time.monotonic() - began
+    for one in silent:
+        one.close()
+    assert took_s < program.READ_LIMIT_S * 10, "it did not wait for them one after the other"
+    assert host.result(job)["state"] == "succeeded"
+
+
+def test_root_runs_no_code_that_others_can_write(host: Host) -> None:
+    ann = host.users[0]
+    told = memfd(b"{}")
+    launcher = host.settings["launcher"]
+    mine = host.top / "python"
+    mine.write_text("#!/bin/sh\n")
+    mine.chmod(0o755)
+    shutil.chown(mine, ann)
+    host.configure(launcher=[str(mine)])
+    try:
+        assert "can be changed by others" in host.ask(host.message(new_id(), ann), (told,))["no"]
+    finally:
+        host.configure(launcher=launcher)
+        os.close(told)
