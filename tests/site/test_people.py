@@ -231,3 +231,34 @@ def test_a_header_makes_nobody_somebody(site: Host) -> None:
     assert os.path.exists(site.door)
     refused = api(site, None, "GET", "/me", url=url, expect=401)
     assert refused["error"]["code"] == "not-signed-in"
+
+
+def test_files_and_commands_of_a_job_are_its_users(site: Host) -> None:
+    ann, ben = site.users[:2]
+    folder = _folder(site, ann)
+    script = "mkdir -p out/deep; echo x > out/deep/model; ln -s /etc/passwd out/escape; sleep 300"
+    _, out, err = site.jumar(ann, "run", "--code", ".", "--", "sh", "-c", script, folder=folder)
+    found = re.search(r"\b[a-z][a-z0-9]{9}\b", out + err)
+    assert found is not None
+    job = found[0]
+
+    def model_is_listed() -> bool:
+        code, listed, _ = site.jumar(ann, "files", job, "--json", check=False)
+        return code == 0 and "code/out/deep/model" in listed
+
+    until(model_is_listed, "the model is listed")
+    site.jumar(ann, "get", job, "-o", "got", folder=folder)
+    got = folder / "got"
+    assert (got / "code/out/deep/model").read_text() == "x\n"
+    assert (got / "code/out/deep/model").stat().st_uid == site.uid(ann)
+    assert not (got / "attempts").exists()
+    assert (
+        site.jumar(ann, "get", job, "code/out/escape", "-o", "no", check=False, folder=folder)[0]
+        == 2
+    )
+    ran = site.jumar(ann, "exec", job, "--", "sh", "-c", "id -un; pwd; exit 7", check=False)
+    assert (ran[0], ran[1].splitlines()) == (7, [ann, f"{site.state}/jobs/{job}/work/code"]), ran
+    for words in (("files", job), ("get", job), ("exec", job, "--", "true")):
+        assert site.jumar(ben, *words, check=False, folder=_folder(site, ben))[0] == 2
+    site.jumar(ann, "stop", job)
+    assert _ended(site, ann, job)["state"] == "stopped"

@@ -272,9 +272,9 @@ class Connection:
     def _unreachable(self, error: Exception) -> ServerUnreachable:
         return ServerUnreachable(
             f"no answer from the server at {self.url}: {error_words(error)}",
-            hint="start it with jumar up --detach, or set JUMAR_SERVER to use another one"
-            if self._socket is None
-            else "ask an administrator of this machine: jumar site status",
+            hint="ask an administrator of this machine: jumar site status"
+            if self.url.startswith("unix:")
+            else "start it with jumar up --detach, or set JUMAR_SERVER to use another one",
         )
 
 

@@ -85,12 +85,9 @@ class RootFiles(SharedFiles):
         place = "/".join(names)
         found = self._listed(job_id, place or ".")
         if found is None:
-            # Not a folder, or nothing at all: the folder that it would be in knows.
-            above = self._listed(job_id, "/".join(names[:-1]) or ".") or []
-            found = [file for file in above if names and file.path == names[-1]]
-            names = names[:-1]
-            if not found:
-                raise self._not_found(job_id, path)
+            # Not a folder: a file, a link to one that lies in the job's folder too, or nothing.
+            with self.open_file(job_id, place, elsewhere=elsewhere) as opened:
+                found = [_plain(names.pop(), os.fstat(opened.fileno()))]
         files = [replace(file, path="/".join((*names, file.path))) for file in found]
         first = after.split("/") if after else []
         shown = [
@@ -112,7 +109,7 @@ class RootFiles(SharedFiles):
 
     def _names_of(self, job_id: str, path: str) -> list[str]:
         names = [name for name in path.split("/") if name not in ("", ".")]
-        if ".." in names or names[:1] and names[0] in PLATFORM or "\0" in path:
+        if ".." in names or (names[:1] and names[0] in PLATFORM) or "\0" in path:
             raise self._not_found(job_id, path)
         return names
 
@@ -152,6 +149,10 @@ class RootFiles(SharedFiles):
             if error.reason != "no-job":
                 raise OSError(f"the files of job {job_id} stay: {error.message}") from error
         self.put_back(job_id)
+
+
+def _plain(name: str, status: os.stat_result) -> JobFile:
+    return _file(name, "file", status.st_size, status.st_mtime_ns, status.st_ino, None)
 
 
 def _file(path: str, kind: str, size: int, time_ns: int, inode: int, target: str | None) -> JobFile:
