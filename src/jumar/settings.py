@@ -32,7 +32,8 @@ class Settings:
     site: str = ""
     """Where root's file of the site is that this server is for; empty for a person's own server."""
     site_socket: str = "/run/jumar/jumar.sock"
-    """Where the server of this machine's site is found by those who name no other."""
+    """Where the server of this machine's site is found by those who name no other; empty for those who
+    name a home, and so a server of their own."""
     cpu_slots: int = 0
     """How many `cpu` devices all jobs together may hold; 0 means one per core, at least 4."""
     sim_cards: int = 8
@@ -66,6 +67,8 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     env = os.environ if environ is None else environ
     home = Path(env.get("JUMAR_HOME") or Path.home() / ".jumar").expanduser().absolute()
     values: dict[str, Any] = {"home": home}
+    if env.get("JUMAR_HOME"):
+        values["site_socket"] = ""
     from_file = _read_config(home / "config.toml")
     for field in fields(Settings):
         if field.name == "home":

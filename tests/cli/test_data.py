@@ -44,7 +44,10 @@ def test_sources_that_do_not_exist_are_named(fresh_jumar: Jumar, tmp_path: Path)
         (("pull", "obs://gone/x", "out"), "error: the bucket obs://gone does not exist\n"),
         (("mini", "nosuch", "out"), f"error: {tmp_path}/nosuch does not exist\n"),
         (("mini", "nosuch/", "out"), f"error: {tmp_path}/nosuch/ does not exist\n"),
-        (("mini", "notes.txt", "out"), "notes.txt is a file, not a folder or an archive\n"),
+        (
+            ("mini", "notes.txt", "out"),
+            "notes.txt cannot be reduced: not a data format that is known here\n",
+        ),
     ):
         assert said in fresh_jumar("data", *words, rc=2).stderr
 

@@ -163,7 +163,8 @@ def test_the_platforms_files_may_be_anywhere(
     wait_for(lambda: bool(log_of(made)), "it says where its stop file is")
     control = workshop.home / "elsewhere" / made.job_id / "1"
     assert {path.name for path in control.iterdir()} >= {"request.json", "node0"}
-    assert {path.name for path in (made.directory / "attempts/1").iterdir()} == {"store.json"}
+    kept = {"store.json", "beside.json"}
+    assert {path.name for path in (made.directory / "attempts/1").iterdir()} == kept
     apart.start(made)
     apart.stop(made, AttemptState.STOPPED)
     assert wait_final(apart, made).state is AttemptState.STOPPED

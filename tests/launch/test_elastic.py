@@ -1,5 +1,6 @@
 """Runs whose nodes may come and go."""
 
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -12,7 +13,6 @@ from tests.ports import free_port
 from jumar.launch.processes import process
 
 
-@pytest.mark.slow
 def test_nodes_are_lost_and_come_back(tmp_path: Path) -> None:
     if not elastic.can_be_made():
         pytest.skip("network namespaces need root and ip")
@@ -75,7 +75,8 @@ def test_without_restarts_a_lost_node_ends_the_run(launcher: Launcher, tmp_path:
     second.kill()
     ended = launcher.end(first)
     assert ended.code == 120
-    assert "lost contact with node 1 (127.0.0.1)" in ended.errors
+    # Whoever was first at the rendezvous is node 0.
+    assert re.search(r"lost contact with node [01] \(127\.0\.0\.1\)", ended.errors), ended.errors
 
 
 def test_too_few_nodes_do_not_begin(launcher: Launcher) -> None:

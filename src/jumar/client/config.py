@@ -53,7 +53,9 @@ def find(settings: Settings, url: str | None = None, token: str | None = None) -
 def has_site(settings: Settings) -> bool:
     """Whether this machine has a site for all who are on it, be its server up or down: nobody is given
     a server of their own in its place."""
-    return any(map(os.path.exists, (settings.site_socket, SITE_FILE)))
+    return bool(settings.site_socket) and any(
+        map(os.path.exists, (settings.site_socket, SITE_FILE))
+    )
 
 
 def required(settings: Settings, url: str | None = None, token: str | None = None) -> Address:

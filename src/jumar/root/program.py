@@ -1163,6 +1163,9 @@ def _start_beside(site: Site, request: dict[str, Any], descriptors: list[int]) -
         try:
             signal.setitimer(signal.ITIMER_REAL, 0)
             namespace = os.open(f"/proc/{keeper}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            if not is_alive(site, job, number):
+                # Its pid may have become another's.
+                os._exit(70)
             _check(_libc.setns(namespace, 0x20000), "setns")
             group.join()
             words = ["--beside", site.job(job, "work"), "--attempt", str(number)]
