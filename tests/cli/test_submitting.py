@@ -25,6 +25,12 @@ def test_stop_does_what_it_can_and_names_the_rest(jumar: Jumar) -> None:
     assert (json.loads(again.stdout), "has already ended" in again.stderr) == ([], True)
 
 
+def test_an_array_that_is_followed_has_failed_when_one_of_it_has(jumar: Jumar) -> None:
+    script = "echo index $JUMAR_ARRAY_INDEX; test $JUMAR_ARRAY_INDEX != 6"
+    done = jumar("run", "--array", "5-7", "-F", "--", "bash", "-c", script, rc=1)
+    assert done.stdout.splitlines() == ["index 5", "index 6", "index 7"]
+
+
 def test_an_array_has_one_name_one_line_and_one_end(jumar: Jumar) -> None:
     command = ("--", "bash", "-c", "echo index $JUMAR_ARRAY_INDEX; sleep 600")
     array = jumar("run", "--array", "3-5%1", "--name", "grid", *command).stdout.strip()

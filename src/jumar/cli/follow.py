@@ -8,6 +8,7 @@ from jumar.cli.data_news import data_told
 from jumar.cli.output import LogFilter, note, print_json, span
 from jumar.cli.wait_news import WaitNews
 from jumar.client import Client, LogChunk, Reconnecting, StateChange
+from jumar.spec.array import JobArray
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
 from jumar.words import language
@@ -71,6 +72,28 @@ def follow_to_exit_code(
     if ended is None:
         return 130
     return 0 if ended.state is JobState.SUCCEEDED else 1
+
+
+def follow_array(
+    client: Client, first: JobRecord, array: str, *, stop_on_interrupt: bool, as_json: bool
+) -> int:
+    """Print the logs of an array's jobs one after the other; 0 when all have succeeded."""
+    note(f"submitted {first.name} ({first.array_id}), array {array}")
+    write = log_to(sys.stderr if as_json else sys.stdout)
+    jobs: list[JobRecord] = []
+    for index in JobArray.parse(array).indices:
+        job = client.get(f"{first.array_id}-{index}")
+        note(f"== {job.name}-{index} ({job.id})")
+        ended = _follow_to_end(client, job, stop_on_interrupt=False, write=write)
+        if ended is None:
+            if stop_on_interrupt:
+                note(f"stopping {first.array_id}")
+                client.stop(str(first.array_id))
+            return 130
+        jobs.append(ended)
+    if as_json:
+        print_json(jobs)
+    return 0 if all(job.state is JobState.SUCCEEDED for job in jobs) else 1
 
 
 def _follow_to_end(

@@ -12,7 +12,7 @@ import click
 
 from jumar.cli import completing
 from jumar.cli.connect import Connected, connect
-from jumar.cli.follow import follow_to_exit_code, tell_queued
+from jumar.cli.follow import follow_array, follow_to_exit_code, tell_queued
 from jumar.cli.output import note, print_json, say
 from jumar.client import Client
 from jumar.errors import BadInput
@@ -137,6 +137,11 @@ def command(
         if not follow:
             tell_queued(job, as_json=as_json)
             return 0
+        array = values.get("array")
+        if array is not None:
+            return follow_array(
+                client, job, str(array), stop_on_interrupt=stop_on_interrupt, as_json=as_json
+            )
         return follow_to_exit_code(
             client, job, stop_on_interrupt=stop_on_interrupt, as_json=as_json
         )

@@ -22,4 +22,6 @@ while os.read(end, 4096):
 print("the shell has ended", flush=True)
 """
 
-HOLD: Sequence[str] = ("python", "-c", _WAIT_FOR_SHELL)
+# Some systems have only one of the two.
+_ANY_PYTHON = 'exec "$(command -v python3 || command -v python)" -c "$0"'
+HOLD: Sequence[str] = ("sh", "-c", _ANY_PYTHON, _WAIT_FOR_SHELL)

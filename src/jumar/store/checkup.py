@@ -57,23 +57,27 @@ def _folder(place: Place, store: FolderStore, write: bool) -> Iterator[Finding]:
         yield Finding(
             "credentials", "ok", "none: this is the built-in store, a folder of this machine"
         )
-    if not os.path.isdir(store.root):
+    # Of a path the store is the folder above.
+    root = os.path.join(store.root, place.key) if place.url.is_file else str(store.root)
+    if not os.path.isdir(root):
         fix = (
             "jumar data push ./data " + str(place.url)
             if not place.url.is_file
             else "make it, or see the path"
         )
-        yield Finding("reachable", "fail", f"{store.name} does not exist", fix)
+        name = root if place.url.is_file else store.name
+        words = "is not a folder" if os.path.exists(root) else "does not exist"
+        yield Finding("reachable", "fail", f"{name} {words}", fix)
         return
-    yield Finding("reachable", "ok", f"the folder {store.root}")
-    space = os.statvfs(store.root)
+    yield Finding("reachable", "ok", f"the folder {root}")
+    space = os.statvfs(root)
     free = space.f_bavail * space.f_frsize
     verdict: Verdict = "ok" if free > _LOW_DISK_BYTES else "warn"
     yield Finding(
         "space", verdict, f"{bytes_text(free)} free", None if verdict == "ok" else "free some space"
     )
-    if not os.access(store.root, os.W_OK):
-        yield Finding("write", "warn", "this user may not write there", f"see: ls -ld {store.root}")
+    if not os.access(root, os.W_OK):
+        yield Finding("write", "warn", "this user may not write there", f"see: ls -ld {root}")
     elif write:
         yield from _written(place)
 
