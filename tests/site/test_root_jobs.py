@@ -114,7 +114,25 @@ def test_a_forged_end_frees_nothing(host: Host) -> None:
     ended = host.result(job)
     assert (ended["state"], ended["cause"]) == ("lost", "supervisor-killed")
     pid = int((host.state / "jobs" / job / "work/pid").read_text())
-    assert not Path(f"/proc/{pid}").exists()
+    # It is dead when the result is there, and reaped a moment later.
+    until(lambda: not Path(f"/proc/{pid}").exists(), "the process is reaped")
+
+
+_TALK = """
+import ctypes, os, signal, socket
+end = socket.socket(fileno=ctypes.CDLL(None).syscall(438, os.pidfd_open(os.getppid()), 3, 0))
+if os.fork() == 0:
+    os.setsid()
+    while True:
+        end.send(b"R")
+os.kill(os.getppid(), signal.SIGKILL)
+"""
+
+
+def test_a_job_that_talks_without_end_in_its_supervisors_place_is_ended(host: Host) -> None:
+    job = new_id()
+    assert host.start(job, f"exec /usr/bin/python3 -I -c '{_TALK}'", host.users[0])["ok"]
+    assert host.result(job)["state"] == "lost"
 
 
 @pytest.mark.parametrize("kind", ["auto", "v1", "none"])

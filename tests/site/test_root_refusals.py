@@ -27,7 +27,7 @@ _WRONG: list[dict[str, Any]] = [
     {"attempt": "1"}, {"user": ""}, {"user": "a/b"}, {"user": "a\0"}, {"user": "-ann"},
     {"uid": 0}, {"uid": -1}, {"uid": 65534}, {"uid": True}, {"uid": 1001.0}, {"uid": "1001"},
     {"cards": ["sda"]}, {"cards": ["davinci0/../sda"]}, {"cards": "nvidia0"}, {"cards": [0]},
-    {"kill_at": "soon"}, {"kill_at": -1}, {"kill_at": True}, {"kill_at": 1e300},
+    {"kill_at": "soon"}, {"kill_at": -1}, {"kill_at": True}, {"kill_at": 1e300}, {"kill_at": 10**400},
     {"memory": 1}, {"memory": -5}, {"memory": 2.5}, {"cpus": 0}, {"cpus": "2"},
     {"argv": ["/bin/sh"]}, {"environment": {}},
 ]  # fmt: skip

@@ -52,6 +52,7 @@ from typing import Any, NoReturn, cast
 
 MOST_BYTES = 8192
 MOST_SAID = 16384
+MOST_LAST_WORDS = 16
 MOST_PATHS = 64
 MOST_LISTED = 10_000
 MOST_WORKERS = 256
@@ -226,8 +227,9 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
         value is None
         or (
             type(value) in (int, float)
-            and math.isfinite(cast("float", value))
+            # Compared first: an integer may be too large to be a float.
             and 0 < cast("float", value) < 1e11
+            and math.isfinite(cast("float", value))
         )
     ),
     "memory": lambda value: value is None or _is_whole(value, 1 << 20, 1 << 50),
@@ -954,8 +956,10 @@ class Keeper:
             if channel.fileno() in ready and not self._hear(channel):
                 poll.unregister(channel)
             if handle in ready:
-                while self._hear(channel):
-                    pass
+                # A job can take its supervisor's end and never stop talking: words enough for an honest one.
+                for _ in range(MOST_LAST_WORDS):
+                    if not self._hear(channel):
+                        break
                 os.close(handle)
                 return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             if wake in ready:
@@ -975,8 +979,10 @@ class Keeper:
         except OSError:
             return False
         if heard[:1] == b"R":
-            _write(os.path.join(self._control, "node0", "ranks.json"), b"{}", self._server[1])
-            self._hint()
+            ranks = os.path.join(self._control, "node0", "ranks.json")
+            if not os.path.exists(ranks):
+                _write(ranks, b"{}", self._server[1])
+                self._hint()
         elif heard[:1] == b"W" and len(heard) <= MOST_SAID + 1:
             self._words = heard[1:]
         return bool(heard)
