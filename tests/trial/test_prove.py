@@ -283,7 +283,7 @@ def test_the_tests_of_a_repository_are_a_proof(source: Path) -> None:
     document = prove(source, *words, rc=0)
     proof = document["proof"]
     assert document["verdict"]["code"] == "ready"
-    assert proof["tests"] == {"passed": 2, "original": 2, "broken": []}
+    assert proof["tests"] == {"passed": 2, "original": 2, "total": 4, "broken": []}
     broken = prove(source, *words, rc=1, BREAK="1")
     assert broken["verdict"]["code"] == "needs-work"
     assert broken["proof"]["verdict"] == "tests-fail"

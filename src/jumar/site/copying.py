@@ -82,7 +82,7 @@ def _ask(target: Path, words: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     if asked.returncode:
         raise HomeUnusable(f"the copied interpreter does not run: {asked.stderr.strip()[-400:]}")
