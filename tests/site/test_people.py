@@ -291,7 +291,16 @@ def test_data_of_a_store_is_carried_by_the_user(site: Host) -> None:
     words = ["run", "--input", "data=obs://lab/in.txt", "--output", "model=obs://lab/out"]
     words += ["--ckpt", "obs://lab/marks", "--follow", "--", "sh", "-c", script]
     code, _, err = site.jumar(eve, *words, check=False, folder=folder)
-    assert (code, "S3 door is closed" in err, "JUMAR_S3_PORT" in err) == (2, True, True), err
+    assert (code, "store is closed" in err, "JUMAR_S3_PORT" in err) == (2, True, True), err
+    for words_of_data in (
+        ("push", "train.py", "obs://lab/"),
+        ("ls", "s3://lab/"),
+        ("ls", "obs://"),
+    ):
+        code, _, err = site.jumar(eve, "data", *words_of_data, check=False, folder=folder)
+        assert (code, "S3 door of this site's store is closed" in err) == (2, True), err
+    site.jumar(eve, "data", "push", "train.py", str(folder / "copy"), folder=folder)
+    assert not (site.home(eve) / ".jumar/store").exists(), "no store that her jobs cannot see"
     with speaking(Dialect()) as store:
         store.put("in.txt", b"read")
         _give_key(site, eve, as_json(store.credential))

@@ -164,4 +164,4 @@ CLOSED_HINT = (
 
 def closed_words(url: str) -> str:
     """Of a URL in the built-in store of a site, whose folder is the server's alone."""
-    return f"{url} is in the store of this site, whose S3 door is closed"
+    return f"{url} cannot be reached: the S3 door of this site's store is closed"
