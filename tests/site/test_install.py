@@ -125,6 +125,12 @@ def test_a_job_lives_through_an_upgrade(trial: Trial) -> None:
     assert not places.run.exists()
     # What was made for it goes with the data, also after it was installed again.
     trial.site("install", "--yes", *names)
+    port = free_port()
+    (places.etc / "server.env").write_text(f"# here\nJUMAR_PORT = '{port}'\n")
+    trial.site("stop")
+    trial.site("start")
+    known = json.loads((places.home / "server.json").read_text())
+    assert known["url"].endswith(f":{port}"), "settings are read without systemd too"
     trial.site("remove", "--yes", "--data")
     assert not places.state.exists()
     for find, name in ((pwd.getpwnam, trial.account), (grp.getgrnam, names[-1])):

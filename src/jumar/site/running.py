@@ -158,6 +158,7 @@ class Processes:
             environment |= {
                 name: value for name, value in os.environ.items() if name == "JUMAR_PORT"
             }
+            environment |= _settings_in(places.etc / "server.env")
         with self._log(name).open("ab") as log:
             child = subprocess.Popen(
                 argv,
@@ -193,6 +194,15 @@ class Processes:
 
     def _log(self, name: str) -> Path:
         return self.places.logs / f"{name.removesuffix('.service')}.log"
+
+
+def _settings_in(path: Path) -> dict[str, str]:
+    """The variables in a file that systemd reads where it runs."""
+    if not path.exists():
+        return {}
+    lines = path.read_text("utf-8").splitlines()
+    pairs = (line.partition("=") for line in map(str.strip, lines) if not line.startswith("#"))
+    return {name.strip(): value.strip().strip("\"'") for name, equals, value in pairs if equals}
 
 
 def answers(places: Places) -> bool:
