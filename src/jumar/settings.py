@@ -12,6 +12,7 @@ from typing import Any
 
 from jumar.errors import BadInput, HomeUnusable
 
+SITE_SOCKET = "/run/jumar/jumar.sock"
 _LAST_PORT = 65535
 _LONGEST_HALF_LIFE_DAYS = 3650
 
@@ -31,7 +32,7 @@ class Settings:
     """0 means 7420, or any free port when that one is taken."""
     site: str = ""
     """Where root's file of the site is that this server is for; empty for a person's own server."""
-    site_socket: str = "/run/jumar/jumar.sock"
+    site_socket: str = SITE_SOCKET
     """Where the server of this machine's site is found by those who name no other; empty for those who
     name a home, and so a server of their own."""
     cpu_slots: int = 0

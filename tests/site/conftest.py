@@ -115,18 +115,14 @@ class Host:
     def door(self) -> Path:
         return self.top / "run" / "jumar.sock"
 
-    def start_server(self) -> None:
+    def start_server(self, **settings: str) -> None:
         """The server, as the unit starts it."""
-        home = self.state / "server"
-        variables = CLEAN | {
-            "HOME": str(home),
-            "JUMAR_HOME": str(home),
-            "JUMAR_SITE": str(self.toml),
-        }
+        home = str(self.state / "server")
+        variables = CLEAN | {"HOME": home, "JUMAR_HOME": home, "JUMAR_SITE": str(self.toml)}
         with (self.top / "server.log").open("ab") as log:
             self.serving = subprocess.Popen(
                 [*self.identity(self.server), str(self.command), "up", "--port", str(free_port())],
-                env=variables,
+                env=variables | settings,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,7 +1,9 @@
 """A site installed below a folder of its own: from install to remove, with a job that lives through it."""
 
+import grp
 import json
 import os
+import pwd
 import secrets
 import shutil
 import subprocess
@@ -87,6 +89,14 @@ def test_a_job_lives_through_an_upgrade(trial: Trial) -> None:
     state = json.loads(trial.site("status", "--json"))
     assert state["answers"]
     assert set(state["services"].values()) == {True}
+    seen = trial.run("site", "status", "--json", "--prefix", str(trial.top), person=True)
+    assert seen.returncode == 0, seen.stderr
+    known = json.loads(seen.stdout)
+    assert (known["answers"], known["running"]) == (True, None)
+    assert known["services"] == {"jumar-root.service": None, "jumar.service": True}
+    for verb in ("remove --yes", "upgrade --yes", "stop"):
+        no = trial.run("site", *verb.split(), "--prefix", str(trial.top), person=True)
+        assert (no.returncode, f"sudo jumar site {verb}" in no.stderr) == (2, True), no.stderr
     gate = trial.top / "home/gate"
     words = f"until test -e {gate}; do sleep 0.1; done; echo lived"
     ran = trial.run(
@@ -110,6 +120,22 @@ def test_a_job_lives_through_an_upgrade(trial: Trial) -> None:
     assert places.state.exists(), "data is kept"
     assert not places.programs.exists()
     assert not list(places.units.iterdir())
+    left = (path for path in trial.top.glob("run/**/*") if not path.is_dir())
+    assert not list(left), "nothing of it is left to be taken for a site"
+    assert not places.run.exists()
+    # What was made for it goes with the data, also after it was installed again.
+    trial.site("install", "--yes", *names)
+    port = free_port()
+    (places.etc / "server.env").write_text(f"# here\nJUMAR_PORT = '{port}'\n")
+    trial.site("stop")
+    trial.site("start")
+    known = json.loads((places.home / "server.json").read_text())
+    assert known["url"].endswith(f":{port}"), "settings are read without systemd too"
+    trial.site("remove", "--yes", "--data")
+    assert not places.state.exists()
+    for find, name in ((pwd.getpwnam, trial.account), (grp.getgrnam, names[-1])):
+        with pytest.raises(KeyError):
+            find(name)
 
 
 def test_a_folder_that_others_can_write_is_refused(trial: Trial) -> None:

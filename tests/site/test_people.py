@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from tests.site.api import api
 from tests.site.conftest import Host, until
+from tests.store.dialects import Dialect, speaking
+
+from jumar.store.credentials import as_json
 
 _TRAIN = """
 import os
@@ -128,19 +131,24 @@ ls {users}; cat {users}/*/* ; cat $JUMAR_STORE_FILE
 """
 
 
+def _give_key(site: Host, user: str, key: dict[str, Any]) -> None:
+    """As `jumar login obs` does."""
+    store = site.state / "server/store-users"
+    store.mkdir(exist_ok=True)
+    path = store / f"{user}.json"
+    path.write_text(json.dumps({"obs": key}))
+    for one in (store, path):
+        shutil.chown(one, site.server)
+        one.chmod(0o700)
+
+
 def test_a_job_finds_no_secret(site: Host) -> None:
     """Each searches where secrets of others are: canaries of the server, of a store, of another job."""
     ann, ben = site.users[:2]
     server = site.state / "server"
-    store = server / "store-users"
-    store.mkdir(exist_ok=True)
     values = {"endpoint": "https://obs.example.com", "region": "x", "access_key": "AK"}
     for user in (ann, ben):
-        secret = {"obs": {**values, "secret_key": f"canary-key-{user}"}}
-        (store / f"{user}.json").write_text(json.dumps(secret))
-    for path in (store, *store.iterdir()):
-        shutil.chown(path, site.server)
-        path.chmod(0o700)
+        _give_key(site, user, {**values, "secret_key": f"canary-key-{user}"})
     other, _ = _submit(site, ben, "bash", "-c", "echo canary-of-ben; sleep 60")
     until(lambda: _show(site, ben, other)["state"] == "running", "ben's job runs")
     words = _SEARCH.format(
@@ -262,3 +270,40 @@ def test_files_and_commands_of_a_job_are_its_users(site: Host) -> None:
         assert site.jumar(ben, *words, check=False, folder=_folder(site, ben))[0] == 2
     site.jumar(ann, "stop", job)
     assert _ended(site, ann, job)["state"] == "stopped"
+
+
+def test_outputs_lie_in_the_jobs_own_folder(site: Host) -> None:
+    ann = site.users[0]
+    folder = _folder(site, ann)
+    script = 'test -d "$JUMAR_OUTPUT_MODEL" && echo made > "$JUMAR_OUTPUT_MODEL/m" && pwd'
+    words = ("run", "--output", "model=results", "--code", ".", "--ckpt", "marks", "--follow", "--")
+    _, out, err = site.jumar(ann, *words, "sh", "-c", script, folder=folder)
+    found = re.search(r"/jobs/(\w+)/work/code", out)
+    assert found is not None, (out, err)
+    assert (site.state / "jobs" / found[1] / "work/out/results/m").read_text() == "made\n"
+    assert (site.state / "jobs" / found[1] / "work/code/marks").is_dir()
+
+
+def test_data_of_a_store_is_carried_by_the_user(site: Host) -> None:
+    eve = site.users[2]
+    folder = _folder(site, eve)
+    script = 'cat "$JUMAR_INPUT_DATA" > "$JUMAR_OUTPUT_MODEL/m"; echo kept > "$JUMAR_CKPT_DIR/c"'
+    words = ["run", "--input", "data=obs://lab/in.txt", "--output", "model=obs://lab/out"]
+    words += ["--ckpt", "obs://lab/marks", "--follow", "--", "sh", "-c", script]
+    code, _, err = site.jumar(eve, *words, check=False, folder=folder)
+    assert (code, "store is closed" in err, "JUMAR_S3_PORT" in err) == (2, True, True), err
+    for words_of_data in (
+        ("push", "train.py", "obs://lab/"),
+        ("ls", "s3://lab/"),
+        ("ls", "obs://"),
+    ):
+        code, _, err = site.jumar(eve, "data", *words_of_data, check=False, folder=folder)
+        assert (code, "S3 door of this site's store is closed" in err) == (2, True), err
+    site.jumar(eve, "data", "push", "train.py", str(folder / "copy"), folder=folder)
+    assert not (site.home(eve) / ".jumar/store").exists(), "no store that her jobs cannot see"
+    with speaking(Dialect()) as store:
+        store.put("in.txt", b"read")
+        _give_key(site, eve, as_json(store.credential))
+        site.jumar(eve, *words, folder=folder)
+        found = {name: one.data for name, one in store.objects.items()}
+    assert found == {"in.txt": b"read", "out/m": b"read", "marks/c": b"kept\n"}

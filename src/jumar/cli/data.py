@@ -8,8 +8,8 @@ import click
 
 from jumar.cli import data_doctor, data_mini, data_sweep
 from jumar.cli.output import complain, note, print_json, print_table, visible
+from jumar.cli.stores import my_stores
 from jumar.cli.transfer_bar import drawn_when
-from jumar.settings import load
 from jumar.spec.amounts import bytes_text, files_text
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _copy(
     from jumar.store.transfer.records import Options, Progress
     from jumar.store.transfer.run import transfer
 
-    config = _config()
+    config = my_stores()
     options = Options(
         include=include,
         exclude=exclude,
@@ -186,7 +186,7 @@ def ls(url: str, recursive: bool, as_json: bool) -> None:
     """
     from jumar.store.places import buckets
 
-    config = _config()
+    config = my_stores()
     if url in ("obs://", "s3://"):
         names = buckets(url[:-3], config)
         if as_json:
@@ -234,7 +234,7 @@ def du(url: str, as_json: bool) -> None:
     Example:
       jumar data du obs://lab/dataset
     """
-    place = _place(url, _config())
+    place = _place(url, my_stores())
     sizes = [entry.size for entry in place.store.walk(place.prefix)]
     if not sizes and not place.url.says_folder:
         sizes = [place.store.stat(place.key).size]
@@ -257,7 +257,7 @@ def rm(url: str, recursive: bool, as_json: bool) -> None:
     """
     from jumar.store.remove import remove_all, remove_one
 
-    place, count = _place(url, _config()), 1
+    place, count = _place(url, my_stores()), 1
     if recursive:
         count = remove_all(place)
     else:
@@ -277,7 +277,7 @@ def cat(url: str) -> None:
     Example:
       jumar data cat obs://lab/free_train/log/train.log
     """
-    place = _place(url, _config())
+    place = _place(url, my_stores())
     size, step, start = place.store.stat(place.key).size, 8 << 20, 0
     while start < size:
         data = place.store.read(place.key, start, step)
@@ -301,7 +301,7 @@ def url(url: str, expires: int) -> None:
     from jumar.errors import BadInput
     from jumar.store.objects import ObjectStore
 
-    place = _place(url, _config())
+    place = _place(url, my_stores())
     place.store.stat(place.key)
     if not isinstance(place.store, ObjectStore):
         raise BadInput(
@@ -330,7 +330,7 @@ def unzip(source: str, target: str, most_bytes: int, as_json: bool) -> None:
     from jumar.store.archive import Limits, unpack
     from jumar.store.transfer.records import Progress
 
-    config = _config()
+    config = my_stores()
     limits = Limits(bytes=most_bytes, free_bytes=most_bytes) if most_bytes else Limits()
     folder = target if target.endswith("/") else f"{target}/"
     places = (_place(source, config), _place(folder, config))
@@ -341,12 +341,6 @@ def unzip(source: str, target: str, most_bytes: int, as_json: bool) -> None:
         print_json(report)
     else:
         print(f"unpacked {files_text(report.files)}, {bytes_text(report.bytes)}")
-
-
-def _config() -> "StoreConfig":
-    from jumar.store.credentials import load_config
-
-    return load_config(load().home)
 
 
 def _place(text: str, config: "StoreConfig") -> "Place":

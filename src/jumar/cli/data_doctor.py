@@ -3,7 +3,6 @@
 import click
 
 from jumar.cli.output import print_json, visible
-from jumar.settings import load
 
 _MARKS = {"ok": "ok", "warn": "warn", "fail": "FAIL", "unknown": "?"}
 
@@ -23,12 +22,12 @@ def command(url: str, write: bool, as_json: bool) -> int:
     Example:
       jumar data doctor obs://lab/dataset --write
     """
+    from jumar.cli.stores import my_stores
     from jumar.store.checkup import Finding, examine
-    from jumar.store.credentials import load_config
     from jumar.store.places import open_place
 
     findings: list[Finding] = []
-    for finding in examine(open_place(url, load_config(load().home)), write=write):
+    for finding in examine(open_place(url, my_stores()), write=write):
         findings.append(finding)
         if not as_json:
             print(f"{_MARKS[finding.verdict]:>4}  {finding.check}: {visible(finding.seen)}")

@@ -6,7 +6,6 @@ import click
 
 from jumar.cli.output import note, print_json, visible
 from jumar.cli.transfer_bar import drawn_when
-from jumar.settings import load
 from jumar.spec.amounts import bytes_text
 
 
@@ -32,12 +31,12 @@ def command(
     Example:
       jumar data mini obs://lab/dataset_unzip obs://lab/dataset_unzip_mini --per-class 20
     """
-    from jumar.store.credentials import load_config
+    from jumar.cli.stores import my_stores
     from jumar.store.mini.make import make_mini
     from jumar.store.places import open_place
     from jumar.store.transfer.records import Progress
 
-    config = load_config(load().home)
+    config = my_stores()
     progress = Progress()
     with drawn_when(progress, shown=not as_json and sys.stderr.isatty()):
         report = make_mini(

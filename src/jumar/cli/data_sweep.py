@@ -8,7 +8,6 @@ import click
 from jumar.cli.output import complain, note, print_json, print_table, visible
 from jumar.cli.seconds import whole_seconds
 from jumar.errors import BadInput
-from jumar.settings import load
 from jumar.spec.amounts import bytes_text
 from jumar.spec.duration import format_duration
 
@@ -41,11 +40,11 @@ def command(url: str, older_than: str, dry_run: bool, yes: bool, as_json: bool) 
       jumar data sweep obs://lab --dry-run
       jumar data sweep obs://lab/ckpt --older-than 7d --yes
     """
-    from jumar.store.credentials import load_config
+    from jumar.cli.stores import my_stores
     from jumar.store.places import open_place
     from jumar.store.sweep import abort, unfinished
 
-    place = open_place(url, load_config(load().home))
+    place = open_place(url, my_stores())
     found = unfinished(place, whole_seconds("--older-than", older_than))
     if not as_json and found:
         _show(found)

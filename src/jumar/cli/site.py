@@ -10,6 +10,7 @@ from jumar.cli.output import note, print_json, print_table
 from jumar.errors import BadInput
 from jumar.site.install import (
     Choice,
+    check_root,
     install,
     installed_account,
     live_attempts,
@@ -18,6 +19,7 @@ from jumar.site.install import (
 )
 from jumar.site.places import Places
 from jumar.site.running import answers, services_for
+from jumar.site.units import SERVER_UNIT
 
 _PREFIX = click.option(
     "--prefix",
@@ -26,6 +28,7 @@ _PREFIX = click.option(
     metavar="DIR",
     help="Keep everything below this folder; for a trial.  [default: /]",
 )
+_RUNS = {True: "runs", False: "down", None: "only root can see it"}
 _YES = click.option("--yes", is_flag=True, help="Do it.")
 
 
@@ -105,6 +108,7 @@ def start(prefix: Path) -> None:
     Example:
       sudo jumar site start
     """
+    check_root("start")
     places = _places(prefix)
     services_for(places, installed_account(places)).start()
     note("started")
@@ -119,6 +123,7 @@ def stop(prefix: Path) -> None:
     Example:
       sudo jumar site stop
     """
+    check_root("stop")
     places = _places(prefix)
     services_for(places, installed_account(places)).stop()
     note("stopped; running jobs go on")
@@ -142,11 +147,15 @@ def status(prefix: Path, as_json: bool) -> None:
         site = read_site(str(places.toml))
     except Refused as error:
         raise BadInput(str(error)) from error
+    services, up = services_for(places, account).states(), answers(places)
+    if up:
+        # Anybody can tell that, also where only root may look at its process.
+        services[SERVER_UNIT] = True
     found: dict[str, Any] = {
         "program": str(places.current.resolve()),
         "account": account,
-        "services": services_for(places, account).states(),
-        "answers": answers(places),
+        "services": services,
+        "answers": up,
         "socket": str(places.run / "jumar.sock"),
         "users": site.users,
         "fences": site.fences,
@@ -166,11 +175,11 @@ def status(prefix: Path, as_json: bool) -> None:
 
 def _shown(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {'runs' if runs else 'down'}" for name, runs in value.items())  # pyright: ignore[reportUnknownVariableType]
+        return ", ".join(f"{name}: {_RUNS[runs]}" for name, runs in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"  # pyright: ignore[reportUnknownArgumentType]
     if value is None:
-        return "only root sees it"
+        return _RUNS[None]
     return str(value) if isinstance(value, str) else ("yes" if value else "no")
 
 

@@ -30,12 +30,12 @@ def layout(url: str) -> None:
     Example:
       jumar store layout obs://lab
     """
-    from jumar.store.credentials import load_config
+    from jumar.cli.stores import my_stores
     from jumar.store.layout import make_layout
     from jumar.store.places import parse_url
 
     place = parse_url(url)
-    for folder in make_layout(place, load_config(load().home)):
+    for folder in make_layout(place, my_stores()):
         print(f"{place.scheme}://{place.bucket}/{folder}")
 
 
@@ -48,11 +48,11 @@ def publish(url: str) -> None:
     Example:
       jumar store publish obs://lab/dataset/
     """
-    from jumar.store.credentials import load_config
+    from jumar.cli.stores import my_stores
     from jumar.store.places import open_place
     from jumar.store.public import publish as publish_place
 
-    config = load_config(load().home)
+    config = my_stores()
     place = open_place(url, config)
     publish_place(place, config)
     note(f"anyone can read what is under {url}")
@@ -67,11 +67,11 @@ def unpublish(url: str) -> None:
     Example:
       jumar store unpublish obs://lab/dataset/
     """
-    from jumar.store.credentials import load_config
+    from jumar.cli.stores import my_stores
     from jumar.store.places import open_place
     from jumar.store.public import unpublish as unpublish_place
 
-    config = load_config(load().home)
+    config = my_stores()
     unpublish_place(open_place(url, config), config)
     note(f"only users can read what is under {url}")
 

@@ -12,7 +12,6 @@ from jumar.cli.output import note, print_json
 from jumar.cli.seconds import whole_seconds
 from jumar.errors import BadInput
 from jumar.inject.simulated import MODES
-from jumar.settings import load
 from jumar.spec.duration import format_duration
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def command(
       jumar try --port --mini data=4 --report trial -- python train.py --data data
     """
     # Imported here: `jumar try --help` needs none of it.
-    from jumar.store.credentials import load_config
+    from jumar.cli.stores import my_stores
     from jumar.trial import mini
     from jumar.trial.run import Wish, try_in_place, try_ported
 
@@ -91,9 +90,7 @@ def command(
         minis=tuple(mini.parse(text) for text in minis),
         stdout=sys.stderr.fileno() if as_json else None,
     )
-    tried = (try_ported if port_first else try_in_place)(
-        wish, Path.cwd(), load_config(load().home), note
-    )
+    tried = (try_ported if port_first else try_in_place)(wish, Path.cwd(), my_stores(), note)
     if tried.ended.stopped:
         note(f"jumar: the command was stopped after {format_duration(time_s)}")
     if tried.document is None and mode != "fast":

@@ -6,12 +6,13 @@ In this order: what the caller gives, `JUMAR_SERVER` (or `server` in config.toml
 
 import json
 import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from jumar.errors import HomeUnusable, ServerUnreachable
-from jumar.settings import Settings
+from jumar.settings import SITE_SOCKET, Settings
 from jumar.wholefile import write_whole
 
 EMBEDDED_FILE = "client.json"
@@ -19,6 +20,7 @@ SERVER_FILE = "server.json"
 """There while the home's own server runs, or after it was killed."""
 LOGIN_FILE = "login.json"
 SITE_FILE = "/etc/jumar/site.toml"
+_LISTENS_LIMIT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,24 @@ def find(settings: Settings, url: str | None = None, token: str | None = None) -
 
 def has_site(settings: Settings) -> bool:
     """Whether this machine has a site for all who are on it, be its server up or down: nobody is given
-    a server of their own in its place."""
-    return bool(settings.site_socket) and any(
-        map(os.path.exists, (settings.site_socket, SITE_FILE))
-    )
+    a server of their own in its place.
+
+    A socket alone may be left from a site that is gone: it counts if it was named, or if it is alive, as
+    in a container that was given the socket and no more."""
+    path = settings.site_socket
+    if not path or os.path.exists(SITE_FILE):
+        return bool(path)
+    return os.path.exists(path) and (path != SITE_SOCKET or _listens(path))
+
+
+def _listens(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.settimeout(_LISTENS_LIMIT_S)
+        try:
+            one.connect(path)
+        except OSError:
+            return False
+    return True
 
 
 def required(settings: Settings, url: str | None = None, token: str | None = None) -> Address:

@@ -48,6 +48,8 @@ class UnixPeople:
         self._database = database
         self._admin_group = admin_group
         self._mapped = mapped
+        self.on_new: Callable[[], object] = lambda: None
+        """Called when somebody has come for the first time."""
 
     def user_of(self, peer: Peer) -> UserRecord:
         """The account of who calls; made at the first call."""
@@ -60,6 +62,7 @@ class UnixPeople:
         found = self._read(peer.uid)
         if found is None:
             self._database.write(lambda connection: _insert(connection, unix))
+            self.on_new()
             found = self._read(peer.uid)
         assert found is not None
         user, unix_name = found

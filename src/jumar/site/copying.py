@@ -34,6 +34,7 @@ def copy_program(target: Path) -> Path:
         packages = _packages_folder(aside)
         for found in _closure("jumar"):
             _copy_distribution(found, packages)
+        _copy_weed(aside)
         command = aside / "bin" / "jumar"
         command.write_text(f"#!{target}/bin/python3 -I\nfrom jumar.cli import main\n\nmain()\n")
         command.chmod(0o755)
@@ -94,6 +95,15 @@ def _packages_folder(target: Path) -> Path:
     folder = Path(_ask(target, "import site; print(site.getsitepackages()[0])"))
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _copy_weed(target: Path) -> None:
+    """SeaweedFS, which the S3 door needs, where it is installed with this jumar."""
+    found = Path(sysconfig.get_path("scripts"), "weed")
+    if found.is_file():
+        place = Path(_ask(target, "import sysconfig; print(sysconfig.get_path('scripts'))"))
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(found, place / "weed")
 
 
 def _check_imports(target: Path) -> None:

@@ -34,7 +34,7 @@ class Choice:
 
 def install(choice: Choice) -> list[str]:
     """Make it and start it; gives what was done, in words."""
-    _check_root()
+    check_root("install --yes")
     places, done = choice.places, list[str]()
     if places.toml.exists():
         raise Conflict(
@@ -43,8 +43,8 @@ def install(choice: Choice) -> list[str]:
     for folder in (places.programs, places.etc, places.state, places.root_run.parent):
         folder.mkdir(parents=True, exist_ok=True)
         _check_own(folder)
-    _make_group(choice.admin_group)
-    _make_account(choice.account)
+    _make_group(places, choice.admin_group)
+    _make_account(places, choice.account)
     done.append(f"account {choice.account}, group {choice.admin_group} for administrators")
     _install_program(places, done)
     ids = pwd.getpwnam(choice.account)
@@ -76,7 +76,7 @@ def install(choice: Choice) -> list[str]:
 
 def upgrade(choice: Choice) -> list[str]:
     """Put this jumar in place of the installed one; jobs go on."""
-    _check_root()
+    check_root("upgrade --yes")
     places, done = choice.places, list[str]()
     account = installed_account(places)
     _install_program(places, done)
@@ -92,7 +92,7 @@ def upgrade(choice: Choice) -> list[str]:
 
 def remove(choice: Choice, *, with_data: bool) -> list[str]:
     """Stop it and take it away; what jobs left stays unless `with_data`."""
-    _check_root()
+    check_root("remove --yes")
     places = choice.places
     account = installed_account(places)
     running = live_attempts(places)
@@ -100,16 +100,22 @@ def remove(choice: Choice, *, with_data: bool) -> list[str]:
         raise Conflict(
             f"{len(running)} jobs run: {', '.join(running[:5])}", hint="stop them first: jumar stop"
         )
-    services_for(places, account).stop()
+    made = places.made.read_text("utf-8").splitlines() if places.made.exists() else []
+    services = services_for(places, account)
+    services.stop()
     for name in units(places, account):
         (places.units / name).unlink(missing_ok=True)
-    places.command.unlink(missing_ok=True)
-    shutil.rmtree(places.programs)
-    shutil.rmtree(places.etc)
+    services.forget()
+    if places.command.is_symlink() and places.command.readlink().is_relative_to(places.programs):
+        places.command.unlink()
+    # The site's file last: as long as it exists, a removal that broke off can be repeated.
+    gone = [places.run, places.job_run, places.root_run, places.programs]
+    for folder in (*gone, *([places.state] if with_data else []), places.etc):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
     if not with_data:
         return [f"removed; {places.state} and the account {account} are kept"]
-    shutil.rmtree(places.state)
-    subprocess.run(["userdel", account], check=False, capture_output=True, timeout=_LIMIT_S)
+    _remove_made(made)
     return ["removed, with all data"]
 
 
@@ -134,9 +140,11 @@ def live_attempts(places: Places) -> list[str]:
     return found
 
 
-def _check_root() -> None:
+def check_root(words: str) -> None:
+    """Refuse anybody else; `words` is the command."""
     if os.geteuid() != 0:
-        raise NotAllowed("a site is installed by root", hint="sudo jumar site install --yes")
+        verb = words.split()[0]
+        raise NotAllowed(f"only root can {verb} a site", hint=f"sudo jumar site {words}")
 
 
 def _check_own(path: Path) -> None:
@@ -157,17 +165,31 @@ def _run(*words: str) -> None:
         raise HomeUnusable(f"{words[0]} failed: {str(said).strip()}") from error
 
 
-def _make_group(name: str) -> None:
+def _note_made(places: Places, kind: str, name: str) -> None:
+    with places.made.open("a", encoding="utf-8") as file:
+        file.write(f"{kind} {name}\n")
+
+
+def _remove_made(lines: list[str]) -> None:
+    for kind, _, name in (line.partition(" ") for line in lines):
+        words = ["userdel" if kind == "account" else "groupdel", name]
+        # One that is gone, or that somebody needs by now, stays as it is.
+        subprocess.run(words, check=False, capture_output=True, timeout=_LIMIT_S)
+
+
+def _make_group(places: Places, name: str) -> None:
     try:
         grp.getgrnam(name)
     except KeyError:
+        _note_made(places, "group", name)
         _run("groupadd", "--system", name)
 
 
-def _make_account(name: str) -> None:
+def _make_account(places: Places, name: str) -> None:
     try:
         found = pwd.getpwnam(name)
     except KeyError:
+        _note_made(places, "account", name)
         shell = next(filter(os.path.exists, ("/usr/sbin/nologin", "/sbin/nologin")), "/bin/false")
         _run("useradd", "--system", "--user-group", "-M", "-d", "/nonexistent", "-s", shell, name)
         return

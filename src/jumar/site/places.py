@@ -41,9 +41,19 @@ class Places:
         return self.state / "server"
 
     @property
+    def made(self) -> Path:
+        """Which accounts and groups were made for the site: no others are removed with it."""
+        return self.state / "made"
+
+    @property
     def run(self) -> Path:
         """The folder of the socket for people."""
         return self.root / "run/jumar"
+
+    @property
+    def job_run(self) -> Path:
+        """The folder of the socket for jobs."""
+        return self.run.with_name(f"{self.run.name}-job")
 
     @property
     def root_run(self) -> Path:

@@ -30,7 +30,9 @@ class Services(Protocol):
 
     def restart(self) -> None: ...
 
-    def states(self) -> dict[str, bool]: ...
+    def states(self) -> dict[str, bool | None]: ...
+
+    def forget(self) -> None: ...
 
 
 def services_for(places: Places, account: str) -> Services:
@@ -60,7 +62,11 @@ class Units:
         self._control("daemon-reload")
         self._control("restart", ROOT_UNIT, SERVER_UNIT)
 
-    def states(self) -> dict[str, bool]:
+    def forget(self) -> None:
+        """Once the units are gone."""
+        self._control("daemon-reload")
+
+    def states(self) -> dict[str, bool | None]:
         """Whether each runs."""
         return {
             name: subprocess.run(
@@ -99,7 +105,7 @@ class Processes:
             self._spawn(ROOT_UNIT, ["setpriv", bounds, python, "-I", program, str(places.toml)])
             self._until((places.root_run / "root.sock").exists, ROOT_UNIT)
         if not states[SERVER_UNIT]:
-            for folder in (places.run, places.run.with_name(places.run.name + "-job")):
+            for folder in (places.run, places.job_run):
                 folder.mkdir(parents=True, exist_ok=True)
                 subprocess.run(["chown", f"{self.account}:", str(folder)], check=True, timeout=10)
                 folder.chmod(0o755)
@@ -126,10 +132,21 @@ class Processes:
         self.stop()
         self.start()
 
-    def states(self) -> dict[str, bool]:
-        """Whether each runs."""
-        found = {name: self._identity(name) for name in (ROOT_UNIT, SERVER_UNIT)}
-        return {name: one is not None and is_alive(one) for name, one in found.items()}
+    def forget(self) -> None:
+        """Which processes they were."""
+        for name in (ROOT_UNIT, SERVER_UNIT):
+            self._file(name).unlink(missing_ok=True)
+
+    def states(self) -> dict[str, bool | None]:
+        """Whether each runs; None where only root may know."""
+        return {name: self._runs(name) for name in (ROOT_UNIT, SERVER_UNIT)}
+
+    def _runs(self, name: str) -> bool | None:
+        try:
+            found = self._identity(name)
+        except PermissionError:
+            return None
+        return found is not None and is_alive(found)
 
     def _spawn(self, name: str, argv: list[str]) -> None:
         places = self.places
@@ -141,6 +158,7 @@ class Processes:
             environment |= {
                 name: value for name, value in os.environ.items() if name == "JUMAR_PORT"
             }
+            environment |= _settings_in(places.etc / "server.env")
         with self._log(name).open("ab") as log:
             child = subprocess.Popen(
                 argv,
@@ -167,7 +185,7 @@ class Processes:
     def _identity(self, name: str) -> Identity | None:
         try:
             pid, ticks, boot_id = self._file(name).read_text("ascii").split()
-        except (OSError, ValueError):
+        except (FileNotFoundError, ValueError):
             return None
         return Identity(int(pid), int(ticks), boot_id)
 
@@ -176,6 +194,15 @@ class Processes:
 
     def _log(self, name: str) -> Path:
         return self.places.logs / f"{name.removesuffix('.service')}.log"
+
+
+def _settings_in(path: Path) -> dict[str, str]:
+    """The variables in a file that systemd reads where it runs."""
+    if not path.exists():
+        return {}
+    lines = path.read_text("utf-8").splitlines()
+    pairs = (line.partition("=") for line in map(str.strip, lines) if not line.startswith("#"))
+    return {name.strip(): value.strip().strip("\"'") for name, equals, value in pairs if equals}
 
 
 def answers(places: Places) -> bool:

@@ -8,7 +8,7 @@ credential. Secrets never appear in a repr or an error."""
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -60,10 +60,14 @@ class StoreConfig:
     """Where unfinished uploads are recorded."""
     obs: Credential | None = None
     s3: Credential | None = None
+    from_site: Callable[[], Credential] | None = None
+    """On a site, what tells the user's credential for its store, or raises an error; asked only when it
+    is needed. A folder of the user's own would be one that no job sees."""
 
     def credential(self, scheme: str) -> Credential | None:
         """The credential for URLs of this scheme; None means the built-in store."""
-        return self.obs if scheme == "obs" else self.s3 or self.obs
+        found = self.obs if scheme == "obs" else self.s3 or self.obs
+        return self.from_site() if found is None and self.from_site is not None else found
 
 
 def obs_credential(

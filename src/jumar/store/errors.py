@@ -154,3 +154,14 @@ def patiently(
 ) -> T:
     """`action()`, repeated while the store is away or bytes arrive damaged."""
     return _retry(action, patience, stop)
+
+
+CLOSED_HINT = (
+    "use a folder in your home, or a store of your own (jumar login obs); an administrator opens the "
+    "site's store with JUMAR_S3_PORT"
+)
+
+
+def closed_words(url: str) -> str:
+    """Of a URL in the built-in store of a site, whose folder is the server's alone."""
+    return f"{url} cannot be reached: the S3 door of this site's store is closed"

@@ -74,7 +74,8 @@ class LocalEngine:
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run; raises SubmitRefused when it never could."""
         self._stages.check(spec, user)
-        plan = make_plan(spec, archive=archive, cards=self.cards(), home=self._home)
+        directory = self._home / "jobs" / "<id>"
+        plan = make_plan(spec, archive=archive, cards=self.cards(), directory=directory)
         owner = self._stages.stores.owner
         if user == owner or not owner:
             return plan

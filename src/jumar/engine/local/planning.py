@@ -89,10 +89,11 @@ def make_plan(
     *,
     archive: Path | None,
     cards: Sequence[Card],
-    home: Path,
+    directory: Path,
     can_look: bool = True,
 ) -> Plan:
-    """All checks, then the plan. Unless `can_look`, this machine's files are not ours to see."""
+    """All checks, then the plan. `directory`: the job's. Unless `can_look`, this machine's files are not
+    ours to see."""
     if not sys.platform.startswith("linux"):
         raise SubmitRefused(
             f"jobs run on Linux; this is {sys.platform}", hint="use a server on Linux: jumar login"
@@ -103,7 +104,6 @@ def make_plan(
     if can_look:
         _check_command(spec, files)
     count = spec.device.count if spec.ranks == "device" else 1
-    directory = home / "jobs" / "<id>"
     return Plan(
         engine="local",
         summary=f"{count} process{'es' if count > 1 else ''} on this machine, holding {spec.device}",

@@ -21,6 +21,7 @@ from jumar.spec.array import JobArray
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
 from jumar.spec.records import StagingRecord
 from jumar.spec.urls import is_remote
+from jumar.store.errors import CLOSED_HINT, closed_words
 from jumar.store.folder import FolderStore
 from jumar.store.places import open_place
 from jumar.store.staging.plan import Staged, StagePlan, plan_json
@@ -226,8 +227,9 @@ class Stages:
     every_s: float = 180.0
     patience_s: float = 120.0
 
-    def check(self, spec: JobSpec, user: str) -> None:
-        """Refuse addresses where nothing is, as far as that can be known without a network."""
+    def check(self, spec: JobSpec, user: str, *, has_folder: bool = True) -> None:
+        """Refuse addresses where nothing is, as far as that can be known without a network, and, unless
+        jobs have the folder of the built-in store, those in it."""
         urls = [*spec.inputs.values(), *spec.outputs.values(), *filter(None, [spec.ckpt])]
         if not any(map(is_remote, urls)):
             return
@@ -236,6 +238,8 @@ class Stages:
             place = open_place(url, config)
             if not isinstance(place.store, FolderStore):
                 continue
+            if not has_folder:
+                raise SubmitRefused(closed_words(url), hint=CLOSED_HINT)
             key = place.key.rstrip("/")
             path = place.store.path(key) if key else place.store.root
             if url in spec.inputs.values() and not os.path.exists(path):

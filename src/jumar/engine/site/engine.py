@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -77,14 +78,12 @@ class SiteEngine(LocalEngine):
                     f"{path} cannot be seen by a job: each has a /tmp and a /dev/shm of its own",
                     hint="use a folder in your home",
                 )
-        self._stages.check(spec, user)
-        plan = make_plan(spec, archive=archive, cards=self.cards(), home=self._home, can_look=False)
-        return Plan(
-            engine=plan.engine,
-            summary=f"{plan.summary}, as {account.name}",
-            details={**plan.details, "directory": str(self._state / "jobs" / "<id>" / "work")},
-            notes=plan.notes,
+        self._stages.check(spec, user, has_folder=False)
+        directory = self.root_files.directory("<id>")
+        plan = make_plan(
+            spec, archive=archive, cards=self.cards(), directory=directory, can_look=False
         )
+        return replace(plan, summary=f"{plan.summary}, as {account.name}")
 
     def start(self, attempt: Attempt) -> None:
         """Have root's program start it; a claimed attempt is left alone."""
@@ -123,6 +122,7 @@ class SiteEngine(LocalEngine):
         """What the launcher is told, keys included: it is on no disk until the user writes it down."""
         folder = self._state / "users" / str(account.uid)
         # As the launcher sees it, which has all of an attempt in the job's own folder.
+        attempt = replace(attempt, directory=self.root_files.directory(attempt.job_id))
         seen = JobDir(str(attempt.directory), attempt.number)
         facts = self._book.facts(attempt.spec.device.kind, attempt.card_ids, self.cards())
         staged = self._stages.told(attempt, seen, home=folder, store_file=seen.store_file)

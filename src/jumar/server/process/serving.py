@@ -32,7 +32,7 @@ from jumar.people.accounts import Accounts
 from jumar.people.unix import UnixPeople
 from jumar.root.program import Refused, read_site
 from jumar.root.program import Site as RootSite
-from jumar.server.api.s3 import door_of_site
+from jumar.server.api.s3 import admit_users, door_of_site
 from jumar.server.app import create_app
 from jumar.server.edge.site import Site
 from jumar.server.home import (
@@ -120,7 +120,7 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
         with door_of_site(settings, accounts) as door:
             engine.prepare()
             service.start()
-            yield Site(
+            site = Site(
                 service=service,
                 accounts=accounts,
                 unix=unix,
@@ -137,6 +137,9 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
                     s3_port=0 if door is None else door.port,
                 ),
             )
+            if unix is not None:
+                unix.on_new = partial(admit_users, site)
+            yield site
     finally:
         service.close()
 
