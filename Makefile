@@ -9,6 +9,8 @@ UV := UV_FIND_LINKS="$(FIND_LINKS)" UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 $(BI
 UV_VERSION := 0.13.7
 
 MINDSPORE := .venv-mindspore
+# One more than cores: many tests wait for servers to start or to end.
+WORKERS = $(shell expr $$(nproc) + 1)
 
 .PHONY: setup setup-dev mindspore system demo test test-strict test-full lint bench lock clean
 
@@ -45,11 +47,11 @@ demo: setup
 
 # What fails is tried once more, alone; up to three that then pass are listed as flaky.
 test: setup-dev mindspore system lint
-	$(BIN)/python tools/run_tests.py --numprocesses auto --dist worksteal
+	$(BIN)/python tools/run_tests.py --numprocesses $(WORKERS) --dist worksteal
 
 # Forgives nothing.
 test-strict: setup-dev mindspore system lint
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 # The full sizes, hours of work; an interrupted run continues where it stopped.
 test-full: setup-dev mindspore system
