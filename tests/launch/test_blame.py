@@ -8,7 +8,8 @@ from tests.launch import blame
 from tests.launch.conftest import Launcher
 
 from jumar.launch.faults import LogTail, is_fault, lost_peer_sign
-from jumar.launch.verdict import Summary, Verdict, judge
+from jumar.launch.judge import judge
+from jumar.launch.verdict import Summary, Verdict
 
 
 def test_the_first_fault_is_blamed_on_all_nodes(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ _LOST_PEER = _words("lost-peer")
 _COLLECTIVES = frozenset(_words("collective"))
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')
 _ASKED = _words("asked")
+_DISK_FULL = _words("disk-full")
+_NO_CUDA = _words("no-cuda")
 
 
 class LogTail:
@@ -103,6 +105,16 @@ def is_fault(tail: str) -> bool:
         and lost_peer_sign(tail) is None
         and not any(words in text for words in _ASKED)
     )
+
+
+def is_disk_full(tail: str) -> bool:
+    """Whether it tells of a file that found no room."""
+    return any(words in tail for words in _DISK_FULL)
+
+
+def misses_cuda(tail: str) -> bool:
+    """Whether it is what torch says to a script for CUDA where there is none."""
+    return any(words in tail for words in _NO_CUDA)
 
 
 def stuck_in(lines: List[str]) -> str:

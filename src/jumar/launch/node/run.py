@@ -7,6 +7,7 @@ import time
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from jumar.launch.faults import LogTail, stuck_in
+from jumar.launch.judge import judge
 from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, NotTogether, Over, Team
 from jumar.launch.processes.control import HANG, Control, Interrupted
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
@@ -21,7 +22,6 @@ from jumar.launch.verdict import (
     apart,
     failure_of,
     failure_of_left,
-    judge,
     launcher_killed,
     not_started,
     other_of,
