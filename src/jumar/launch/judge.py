@@ -1,8 +1,9 @@
 """Who or what is to blame for the end of a run: of all that nodes tell, the first fault."""
 
+from collections import Counter
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from jumar.launch.faults import own_place
+from jumar.launch.faults import accused_in, own_place
 from jumar.launch.jobdir.news import Values
 from jumar.launch.processes.supervise import RUN_AGAIN
 from jumar.launch.verdict import NO_ANSWER, NODE_LOST, Summary, Verdict, node_lost, who
@@ -63,9 +64,24 @@ def _cause_of_all(failures: Sequence[Verdict], others: Sequence[Verdict]) -> Ver
     if faults:
         first = min(faults, key=lambda fault: fault.at)
         return _seen_late(first, failures, is_asked=first in others) or first
+    accusers = [failure for failure in failures if accused_in(failure.tail) is not None]
+    if accusers:
+        return _accused([*failures, *others], accusers)
     if len(others) == 1:
         return others[0]
     return _odd_one(failures) or min(failures, key=lambda failure: failure.at)
+
+
+def _accused(ranks: Sequence[Verdict], accusers: Sequence[Verdict]) -> Verdict:
+    """Whom several find to differ from themselves; one alone is the one that differs."""
+    votes = Counter(accused_in(accuser.tail) for accuser in accusers)
+    (rank, count), *_ = votes.most_common(1)
+    first = min(accusers, key=lambda accuser: accuser.at)
+    found = next((one for one in ranks if one.rank == rank), None)
+    if count == 1 or found is None:
+        return first
+    telling = next(accuser for accuser in accusers if accused_in(accuser.tail) == rank)
+    return found._replace(tail=telling.tail, log=telling.log)
 
 
 def _seen_late(first: Verdict, failures: Sequence[Verdict], *, is_asked: bool) -> Optional[Verdict]:

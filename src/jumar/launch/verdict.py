@@ -7,7 +7,14 @@ import os
 import signal
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from jumar.launch.faults import LogTail, is_disk_full, is_fault, lost_peer_sign, misses_cuda
+from jumar.launch.faults import (
+    LogTail,
+    accused_in,
+    is_disk_full,
+    is_fault,
+    lost_peer_sign,
+    misses_cuda,
+)
 from jumar.launch.jobdir.news import NO_VALUES, Ending, Values
 from jumar.launch.processes.left_behind import Left, LeftBehind
 from jumar.launch.processes.spawn import CannotStart
@@ -106,8 +113,9 @@ class Verdict(NamedTuple):
 
     @property
     def is_consequence(self) -> bool:
-        """Whether a rank only says that a peer did not answer."""
-        return self.signal in _OF_A_PEER and lost_peer_sign(self.tail) is not None
+        """Whether a rank only says that a peer did not answer, or is unlike it."""
+        says_so = lost_peer_sign(self.tail) is not None or accused_in(self.tail) is not None
+        return self.signal in _OF_A_PEER and says_so
 
     @property
     def is_fault(self) -> bool:

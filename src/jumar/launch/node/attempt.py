@@ -90,7 +90,13 @@ class Given(NamedTuple):
 
     def marks(self) -> Dict[str, str]:
         """What names the attempt in the environment of each of its processes."""
-        return {"JUMAR_JOB_ID": self.job.job_id, "JUMAR_ATTEMPT": str(self.directory.number)}
+        directory = self.directory
+        return {
+            "JUMAR_JOB_ID": self.job.job_id,
+            "JUMAR_ATTEMPT": str(directory.number),
+            # Two nodes may be on one machine.
+            "JUMAR_NODE": str(directory.node),
+        }
 
     def environment(
         self,

@@ -195,6 +195,7 @@ class _Front:
         place = cgroup_place(f"jumar-launch-{self._launch.mark}")
         try:
             watcher = Watcher({MARK: self._launch.mark}, place)
+            watcher.arm()
             supervisor = pair.fork_supervisor(
                 lambda seen: (
                     _Run(self._launch, base, _Mouth(said, meets), seen, place).run_node().code

@@ -29,6 +29,11 @@ from jumar.launch.verdict import (
     summarize,
 )
 
+_UNKNOWN = (
+    "each rank only misses others, and none says why; TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment"
+    " makes torch name the ranks whose collectives differ"
+)
+
 
 class NodeRun(Listener):
     """One run of this node's ranks; `run_node` once."""
@@ -87,6 +92,8 @@ class NodeRun(Listener):
         finally:
             self.team.close()
         self.concluded(outcome, verdict)
+        if verdict.is_consequence:
+            self.say(_UNKNOWN)
         return verdict
 
     def _run(self) -> Tuple[Outcome, Verdict]:
