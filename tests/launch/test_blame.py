@@ -113,6 +113,8 @@ MIXED = "RuntimeError: Rank 9 is running collective: X, but Rank {} is running c
             [],
             2,
         ),
+        ([failure(2, UNLIKE, 1), failure(0, "ValueError: step 3", 2)], [], 2),
+        ([failure(2, UNLIKE, 2), failure(0, "ValueError: step 3", 1)], [], 0),
         # One that was asked to end had its fault before.
         ([failure(0, "ValueError", 2)], [failure(1, "KeyError", 1)], 1),
         ([failure(0, PEER, 1), failure(2, PEER, 2)], [quiet(1)], 1),

@@ -1,5 +1,6 @@
 """Who or what is to blame for the end of a run: of all that nodes tell, the first fault."""
 
+import math
 from collections import Counter
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -61,10 +62,11 @@ def _cause_of_all(failures: Sequence[Verdict], others: Sequence[Verdict]) -> Ver
     """The first fault by time. If all who failed only miss a peer, it is the one who does not."""
     faults = [failure for failure in failures if not failure.is_consequence]
     faults += [other for other in others if other.is_fault]
-    if faults:
-        first = min(faults, key=lambda fault: fault.at)
-        return _seen_late(first, failures, is_asked=first in others) or first
     accusers = [failure for failure in failures if accused_in(failure.tail) is not None]
+    accused_at = min((accuser.at for accuser in accusers), default=math.inf)
+    first = min(faults, key=lambda fault: fault.at, default=None)
+    if first is not None and first.at <= accused_at:
+        return _seen_late(first, failures, is_asked=first in others) or first
     if accusers:
         return _accused([*failures, *others], accusers)
     if len(others) == 1:

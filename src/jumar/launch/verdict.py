@@ -195,6 +195,7 @@ def failure_of(
     found CUDA."""
     log.look()
     tail = log.read()
+    tells = is_fault(tail) or accused_in(tail) is not None
     cause = _cause(exit_, tail, disk_full)
     if cause == "exit-code" and not has_cuda and misses_cuda(tail):
         cause = "no-cuda"
@@ -216,7 +217,7 @@ def failure_of(
         tail,
         log.path,
         values=values,
-        at=log.fault_at if log.fault_at is not None and is_fault(tail) else exit_.at,
+        at=exit_.at if log.fault_at is None or not tells else log.fault_at,
     )
 
 

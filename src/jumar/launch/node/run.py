@@ -6,7 +6,7 @@ what to run and who hears of it."""
 import time
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from jumar.launch.faults import LogTail, stuck_in
+from jumar.launch.faults import LogTail, accused_in, stuck_in
 from jumar.launch.judge import judge
 from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, NotTogether, Over, Team
 from jumar.launch.processes.control import HANG, Control, Interrupted
@@ -92,7 +92,7 @@ class NodeRun(Listener):
         finally:
             self.team.close()
         self.concluded(outcome, verdict)
-        if verdict.is_consequence:
+        if verdict.is_consequence and accused_in(verdict.tail) is None:
             self.say(_UNKNOWN)
         return verdict
 
