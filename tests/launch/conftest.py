@@ -1,5 +1,6 @@
 """The launcher as people start it: a process with arguments, signals and an exit code."""
 
+import contextlib
 import os
 import re
 import secrets
@@ -130,37 +131,32 @@ def namespaces() -> Generator[list[str]]:
     """Two network namespaces, 10.77.0.1 and 10.77.0.2, joined by a cable."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("network namespaces need root and ip")
+    with two_namespaces() as names:
+        yield names
+
+
+@contextlib.contextmanager
+def two_namespaces() -> Generator[list[str]]:
+    """For root: the end of the cable in namespace `jmX` is called `vX`."""
     tag = secrets.token_hex(3)
-    names = [f"jm{tag}a", f"jm{tag}b"]
+    ends = [f"{tag}a", f"{tag}b"]
+    names = [f"jm{end}" for end in ends]
     try:
         for name in names:
             made = subprocess.run(["ip", "netns", "add", name], check=False, capture_output=True)
             if made.returncode != 0:
                 pytest.skip(f"no network namespaces here: {made.stderr.decode()}")
-        ends = [f"v{tag}a", f"v{tag}b"]
-        ip = [
-            "ip",
-            "link",
-            "add",
-            ends[0],
-            "netns",
-            names[0],
-            "type",
-            "veth",
-            "peer",
-            "name",
-            ends[1],
-            "netns",
-            names[1],
-        ]
-        subprocess.run(ip, check=True)
+        cable = (
+            f"link add v{ends[0]} netns {names[0]} type veth peer name v{ends[1]} netns {names[1]}"
+        )
+        subprocess.run(["ip", *cable.split()], check=True)
         for name, end, number in zip(names, ends, (1, 2), strict=True):
             for words in (
-                ["addr", "add", f"10.77.0.{number}/24", "dev", end],
-                ["link", "set", end, "up"],
-                ["link", "set", "lo", "up"],
+                f"addr add 10.77.0.{number}/24 dev v{end}",
+                f"link set v{end} up",
+                "link set lo up",
             ):
-                subprocess.run(["ip", "-n", name, *words], check=True)
+                subprocess.run(["ip", "-n", name, *words.split()], check=True)
         yield names
     finally:
         for name in names:

@@ -7,8 +7,9 @@ import pytest
 from tests.launch import blame
 from tests.launch.conftest import Launcher
 
-from jumar.launch.faults import LogTail, is_fault, lost_peer_sign
-from jumar.launch.verdict import Summary, Verdict, judge
+from jumar.launch.faults import LogTail, is_disk_full, is_fault, lost_peer_sign
+from jumar.launch.judge import judge
+from jumar.launch.verdict import Summary, Verdict
 
 
 def test_the_first_fault_is_blamed_on_all_nodes(tmp_path: Path) -> None:
@@ -76,7 +77,17 @@ def quiet(rank: int) -> Verdict:
     return failure(rank, "")._replace(tail="step 3")
 
 
+def silent(rank: int, at: float) -> Verdict:
+    return quiet(rank)._replace(at=at, exit_code=3)
+
+
+def killed(rank: int, at: float) -> Verdict:
+    return silent(rank, at)._replace(signal="SIGKILL", exit_code=None)
+
+
 PEER = "RuntimeError: Connection closed by peer"
+UNLIKE = "RuntimeError: params[0] appears not to match sizes of the same param in process 0."
+MIXED = "RuntimeError: Rank 9 is running collective: X, but Rank {} is running collective: Y"
 
 
 @pytest.mark.parametrize(
@@ -85,6 +96,25 @@ PEER = "RuntimeError: Connection closed by peer"
         # By time, not in the order in which nodes tell of it.
         ([failure(0, "ValueError", 2), failure(1, "ValueError", 1)], [], 1),
         ([failure(0, PEER, 1), failure(1, "ValueError", 2)], [], 1),
+        # That a process was killed is seen later than it was; its peers' lines are not.
+        ([failure(0, "ValueError", 1), killed(1, 1.5)], [], 1),
+        ([failure(0, "ValueError", 1), killed(1, 9)], [], 0),
+        ([silent(1, 1.5)], [failure(0, "ValueError", 1)], 1),
+        ([failure(0, "ValueError", 1), silent(1, 1.5)], [], 0),
+        # Who is unlike the others is told from who finds another unlike itself.
+        ([failure(1, UNLIKE, 1), failure(2, UNLIKE, 2), failure(0, PEER, 3)], [], 0),
+        ([failure(2, UNLIKE, 1), failure(0, PEER, 2), failure(1, PEER, 2)], [], 2),
+        (
+            [
+                failure(0, MIXED.format(2), 1),
+                failure(1, MIXED.format(2), 2),
+                failure(2, MIXED.format(0), 0),
+            ],
+            [],
+            2,
+        ),
+        ([failure(2, UNLIKE, 1), failure(0, "ValueError: step 3", 2)], [], 2),
+        ([failure(2, UNLIKE, 2), failure(0, "ValueError: step 3", 1)], [], 0),
         # One that was asked to end had its fault before.
         ([failure(0, "ValueError", 2)], [failure(1, "KeyError", 1)], 1),
         ([failure(0, PEER, 1), failure(2, PEER, 2)], [quiet(1)], 1),
@@ -98,6 +128,12 @@ def test_the_cause_is_the_first_fault_or_whom_all_others_miss(
     summaries = [Summary(0, [], others=others)]
     verdict = judge(failures, summaries, {}, restarts_left=0, nodes=1)
     assert verdict.rank == blamed
+
+
+def test_torch_does_not_pass_on_that_a_disk_is_full() -> None:
+    text = "Traceback (most recent call last):\n  File x\nRuntimeError: basic_ios::clear: iostream error"
+    assert is_disk_full(text)
+    assert not is_disk_full(PEER)
 
 
 def test_who_was_at_another_place_than_all_others_is_blamed() -> None:

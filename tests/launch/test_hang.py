@@ -1,6 +1,9 @@
 """All ranks that do nothing are noticed, and where each of them was is told."""
 
+import sys
+
 from tests.launch.conftest import Launcher
+from tests.launch.test_job_nodes import NodesJob
 from tests.launch.test_nodes import pair
 
 HANGS = """
@@ -29,3 +32,11 @@ def test_ranks_that_do_something_have_not_hung(launcher: Launcher) -> None:
     assert ended.code == 0
     # One alone may wait for whatever it likes.
     assert launcher.run("-d", "cpu:1", "--hang-limit", "0.2", "sleep", "1").code == 0
+
+
+def test_the_limit_is_a_field_of_a_job(launcher: Launcher) -> None:
+    job = NodesJob(launcher, ["127.0.0.1"] * 2, [[], []])
+    script = launcher.script(HANGS)
+    verdict = job.run([sys.executable, script, "1"], hang_limit_s=2)
+    assert (verdict["cause"], verdict["rank"], verdict["node"]) == ("hang", 1, 0)
+    assert verdict["values"]["limit_s"] == "2"

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import re
 import signal
 import socket
@@ -18,6 +19,7 @@ from jumar.launch.nodes.channel import PROTOCOL
 from jumar.launch.processes import process
 
 GRACE_S = 2.0
+DAEMON = "setsid -f sh -c 'trap \"\" TERM HUP INT; exec sleep 300'"
 
 
 class NodesJob:
@@ -88,6 +90,13 @@ class NodesJob:
     def claim(self, node: int) -> dict[str, Any]:
         return json.loads(Path(self.directory(node).claim).read_text())
 
+    def kill(self, node: int, victims: list[str]) -> None:
+        """With -9: `keeper` and `supervisor`."""
+        claim = self.claim(node)
+        pids = {"keeper": claim["keeper"]["pid"], "supervisor": claim["pid"]}
+        for victim in victims:
+            process.send(pids[victim], signal.SIGKILL)
+
 
 @pytest.fixture
 def pair(launcher: Launcher) -> NodesJob:
@@ -139,13 +148,10 @@ def test_the_verdict_names_the_first_failing_rank_and_its_node(machines: NodesJo
 def test_a_killed_launcher_is_a_lost_node(
     machines: NodesJob, launcher: Launcher, node: int, victims: list[str]
 ) -> None:
-    machines.write("trap '' TERM; echo up; while :; do sleep 0.1; done")
+    machines.write(f"trap '' TERM; {DAEMON}; echo up; while :; do sleep 0.1; done")
     machines.start()
     wait_for(machines.is_up, "all ranks run")
-    claim = machines.claim(node)
-    pids = {"keeper": claim["keeper"]["pid"], "supervisor": claim["pid"]}
-    for victim in victims:
-        process.send(pids[victim], signal.SIGKILL)
+    machines.kill(node, victims)
     for running in machines.started:
         # The ranks never end by themselves.
         launcher.end(running)
@@ -154,6 +160,23 @@ def test_a_killed_launcher_is_a_lost_node(
     assert (verdict["state"], verdict["cause"], verdict["node"]) == ("lost", "node-lost", node)
     assert f"lost contact with node {node} (10.77.0.{node + 1})" in verdict["reason"]
     assert machines.result(1 - node)["cause"] == "node-lost"
+
+
+def test_without_cgroups_the_watcher_of_a_node_ends_that_node_alone(launcher: Launcher) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can take the cgroups away")
+    prefix = ["unshare", "-m", "sh", "-c", 'umount -a -t cgroup,cgroup2; exec "$@"', "sh"]
+    pair = NodesJob(launcher, ["127.0.0.1"] * 2, [prefix] * 2)
+    pair.write(f"{DAEMON}; echo up; while :; do sleep 0.1; done")
+    pair.start()
+    wait_for(pair.is_up, "all ranks run")
+    assert pair.claim(1)["cgroup"] is None
+    pair.kill(1, ["keeper", "supervisor"])
+    for running in pair.started:
+        launcher.end(running)
+    wait_for(lambda: not launcher.left_over(), "nothing is left on either node")
+    # Not that its ranks were killed.
+    assert (pair.verdict()["cause"], pair.verdict()["node"]) == ("node-lost", 1)
 
 
 def test_a_stop_reaches_all_nodes(pair: NodesJob, launcher: Launcher) -> None:

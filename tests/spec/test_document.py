@@ -25,6 +25,7 @@ preemptible: true
 priority: 900
 time_limit: 1h30m
 grace: 45
+hang_limit: 0
 segments: 4
 inputs: {data_url: "obs://bucket/digits", pretrain_url: /data/model.ckpt}
 outputs: {train_url: "s3://bucket/out"}

@@ -20,7 +20,7 @@ VALUES: dict[str, str | int] = {
     "engine": "slurm",
     "name": "torch2",
     "job": "k7x2m9q4tb",
-    "places": "train.py:7",
+    "places": "rank 2 in train.py:7; ranks 0, 1 in all_reduce",
 }
 # Names that are the same in every language.
 _NAMES = re.compile(r"jumar port|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda")

@@ -78,6 +78,11 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 @click.option("--priority", type=int, help="1 to 1000; your higher ones go first.  [default: 100]")
 @click.option("--time-limit", metavar="TIME", help="End it after this time: 90s, 30m, 1h30m, 2d.")
 @click.option("--grace", metavar="TIME", help="Time between SIGTERM and SIGKILL.  [default: 30s]")
+@click.option(
+    "--hang-limit",
+    metavar="TIME",
+    help="End it when none of its ranks does anything for so long; 0: never.  [default: 30m]",
+)
 @click.option("--retries", type=int, help="How often to retry if it fails.")
 @click.option(
     "--preemptible", is_flag=True, help="May be preempted by more urgent jobs; not used yet."

@@ -34,6 +34,9 @@ _LOST_PEER = _words("lost-peer")
 _COLLECTIVES = frozenset(_words("collective"))
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')
 _ASKED = _words("asked")
+_ACCUSES = tuple(map(re.compile, _words("accuses")))
+_DISK_FULL = _words("disk-full")
+_NO_CUDA = _words("no-cuda")
 
 
 class LogTail:
@@ -95,14 +98,32 @@ def lost_peer_sign(tail: str) -> Optional[str]:
     return next((words for words in _LOST_PEER if words in text), None)
 
 
+def accused_in(tail: str) -> Optional[int]:
+    """The rank that this one finds to differ from itself."""
+    text = _root_fault(tail.splitlines())
+    found = next(filter(None, (pattern.search(text) for pattern in _ACCUSES)), None)
+    return None if found is None else int(found[1])
+
+
 def is_fault(tail: str) -> bool:
     """Whether it tells of a fault of its own: no lost peer, nor a request to end."""
     text = _root_fault(tail.splitlines())
     return (
         any(words in text for words in _OPENS)
         and lost_peer_sign(tail) is None
+        and accused_in(tail) is None
         and not any(words in text for words in _ASKED)
     )
+
+
+def is_disk_full(tail: str) -> bool:
+    """Whether it tells of a file that found no room."""
+    return any(words in tail for words in _DISK_FULL)
+
+
+def misses_cuda(tail: str) -> bool:
+    """Whether it is what torch says to a script for CUDA where there is none."""
+    return any(words in tail for words in _NO_CUDA)
 
 
 def stuck_in(lines: List[str]) -> str:

@@ -10,7 +10,8 @@ from typing import Dict, FrozenSet, List, Mapping, NamedTuple, NoReturn, Optiona
 
 from jumar.launch.interpreter import active_python
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.nodes.team import HANG_LIMIT_S, JOIN_LIMIT_S, Meeting
+from jumar.launch.limits import HANG_LIMIT_S, JOIN_LIMIT_S
+from jumar.launch.nodes.team import Meeting
 from jumar.launch.ranks.cards import BadUsage
 
 KINDS = ("npu", "gpu", "sim", "cpu")

@@ -1,5 +1,5 @@
-"""What a run of all ranks on all nodes comes to: one verdict, the same on every node; exits and logs in
-words that a person can use.
+"""What a run of all ranks on all nodes comes to: one verdict, the same on every node (`judge` makes it of
+what each node tells); exits and logs in words that a person can use.
 
 A job's result.json and the last lines and exit code of `jumar launch` are two printings of it."""
 
@@ -7,11 +7,18 @@ import os
 import signal
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from jumar.launch.faults import LogTail, is_fault, lost_peer_sign, own_place
+from jumar.launch.faults import (
+    LogTail,
+    accused_in,
+    is_disk_full,
+    is_fault,
+    lost_peer_sign,
+    misses_cuda,
+)
 from jumar.launch.jobdir.news import NO_VALUES, Ending, Values
 from jumar.launch.processes.left_behind import Left, LeftBehind
 from jumar.launch.processes.spawn import CannotStart
-from jumar.launch.processes.supervise import RUN_AGAIN, SCHEDULER, Exit, Outcome
+from jumar.launch.processes.supervise import SCHEDULER, Exit, Outcome
 
 
 class SetupFailed(Exception):
@@ -65,7 +72,6 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-_COMMAND = "the command"
 NODE_LOST = 120
 NOT_TOGETHER = 121
 NO_ANSWER = 122
@@ -74,30 +80,11 @@ _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 _OF_A_PEER = (None, "SIGABRT", "SIGPIPE")
 """How a rank ends that has lost a peer; the watchdogs of NCCL and HCCL abort."""
-_FULL = "No space left on device"
-# What torch says to a script that is written for CUDA where there is none.
-_NO_CUDA = (
-    "Torch not compiled with CUDA enabled",
-    "Found no NVIDIA driver on your system",
-    "No CUDA GPUs are available",
-    "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False",
-    "No CUDA-capable device is detected",
-    "no CUDA-capable device is detected",
-    "Distributed package doesn't have NCCL",
-    "ProcessGroupNCCL is only supported with GPUs",
-)
 _EXPLAINED = {
     "disk-full": ": no space left on the disk",
     "no-cuda": ": the script needs CUDA, which this job does not have; run it on NPUs with --auto-port,"
     " or port it with: jumar port",
     "missing-command": ": a program that it calls was not found or cannot be run",
-}
-_STOPS = {
-    # Who asked is known to the server alone.
-    "stopped": ("stopped", "stopped", "stopped by its owner"),
-    "signal": ("stopped", "stopped-by-signal", "stopped by a signal to its supervisor"),
-    "timed-out": ("timed-out", "time-limit", "reached its time limit"),
-    "preempted": ("preempted", "preempted", "ended to make room for another job"),
 }
 
 
@@ -126,8 +113,9 @@ class Verdict(NamedTuple):
 
     @property
     def is_consequence(self) -> bool:
-        """Whether a rank only says that a peer did not answer."""
-        return self.signal in _OF_A_PEER and lost_peer_sign(self.tail) is not None
+        """Whether a rank only says that a peer did not answer, or is unlike it."""
+        says_so = lost_peer_sign(self.tail) is not None or accused_in(self.tail) is not None
+        return self.signal in _OF_A_PEER and says_so
 
     @property
     def is_fault(self) -> bool:
@@ -174,107 +162,8 @@ class Summary(NamedTuple):
         )
 
 
-def judge(
-    failures: Sequence[Verdict],
-    summaries: Sequence[Summary],
-    lost: Mapping[int, str],
-    *,
-    restarts_left: int,
-    nodes: int,
-) -> Verdict:
-    """`failures` are those of ranks that nobody had asked to end, `summaries` in the order of the
-    nodes; `lost` names nodes that are gone."""
-    if lost:
-        return _node_lost(", ".join(lost.values()), min(lost), NODE_LOST)
-    stop = next((summary.stop for summary in summaries if summary.stop is not None), None)
-    if failures:
-        first = _cause_of_all(failures, [other for one in summaries for other in one.others])
-        again = restarts_left > 0 and stop is None and not first.is_setup
-        return _naming_node(first, nodes)._replace(again=again)
-    hung = [(summary.node, *one) for summary in summaries for one in summary.hung]
-    if hung and stop is None:
-        made = _hang(hung, max(summary.limit_s for summary in summaries))
-        return made._replace(again=restarts_left > 0)
-    ends = [(summary.node, *end) for summary in summaries for end in summary.codes]
-    bad = [end for end in ends if end[2] not in (0, RUN_AGAIN)]
-    telling = (*bad, *(end for end in ends if end[2] == RUN_AGAIN))
-    if stop is not None:
-        known = _STOPS.get(stop, ("stopped", "stopped", f"ended: {stop}"))
-        return Verdict(*known, code=telling[0][2] if telling else 0)
-    left = next((summary.left for summary in summaries if summary.left is not None), None)
-    if left is not None:
-        return _naming_node(left, nodes)
-    for node, rank, code in telling:
-        ended = _ended_with(rank if len(ends) > 1 else None, node, code)
-        return _naming_node(ended._replace(rank=rank), nodes)
-    return Verdict("succeeded", "done", "done", 0, exit_code=0)
-
-
-def _cause_of_all(failures: Sequence[Verdict], others: Sequence[Verdict]) -> Verdict:
-    """The first fault by time. If all who failed only miss a peer, it is the one who does not."""
-    faults = [failure for failure in failures if not failure.is_consequence]
-    faults += [other for other in others if other.is_fault]
-    if faults:
-        return min(faults, key=lambda fault: fault.at)
-    if len(others) == 1:
-        return others[0]
-    return _odd_one(failures) or min(failures, key=lambda failure: failure.at)
-
-
-def _odd_one(failures: Sequence[Verdict]) -> Optional[Verdict]:
-    """The one that was at another place of the script than all others, which were at one."""
-    by_place: Dict[Optional[str], List[Verdict]] = {}
-    for failure in failures:
-        by_place.setdefault(own_place(failure.tail), []).append(failure)
-    if len(failures) < 3 or len(by_place) != 2:
-        return None
-    few = min(by_place.values(), key=len)
-    return few[0] if len(few) == 1 else None
-
-
-def _hang(hung: Sequence[Tuple[int, int, str]], limit_s: float) -> Verdict:
-    """Most wait in one place; who is elsewhere is whom they wait for."""
-    by_place: Dict[str, List[Tuple[int, int]]] = {}
-    for node, rank, place in hung:
-        by_place.setdefault(place, []).append((rank, node))
-    where = sorted(by_place.items(), key=lambda item: len(item[1]))
-    words = "; ".join(f"{_ranks([rank for rank, _ in ranks])} in {place}" for place, ranks in where)
-    reason = f"no rank has done anything for {limit_s:g} s: {words}"
-    made = Verdict("failed", "hang", reason, NO_ANSWER)
-    made = made._replace(values={"limit_s": f"{limit_s:g}", "places": words})
-    rank, node = where[0][1][0]
-    is_odd = len(where) > 1 and len(where[0][1]) == 1
-    return made._replace(rank=rank, node=node) if is_odd else made
-
-
-def _ranks(numbers: Sequence[int]) -> str:
-    return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
-
-
-def _ended_with(rank: Optional[int], node: int, code: int) -> Verdict:
-    """A code that nobody has called a failure before all had ended."""
-    cause, words = "exit-code", f"exited with code {code}"
-    if code == RUN_AGAIN:
-        cause, words = (
-            "run-again",
-            f"asked to be run again (code {code}), which jumar does not do yet",
-        )
-    values: Values = {"code": code} if rank is None else {"code": code, "rank": rank}
-    subject = _COMMAND if rank is None else who(rank)
-    return Verdict("failed", cause, f"{subject} {words}", code, code, node=node, values=values)
-
-
-def _naming_node(failure: Verdict, nodes: int) -> Verdict:
-    if nodes == 1 or failure.node is None:
-        return failure
-    subject = _COMMAND if failure.rank is None else who(failure.rank)
-    reason = failure.reason.replace(subject, f"{subject} on node {failure.node}", 1)
-    if reason == failure.reason:
-        reason = f"{reason} (node {failure.node})"
-    return failure._replace(reason=reason, values={**failure.values, "node": failure.node})
-
-
-def _node_lost(names: str, node: int, code: int) -> Verdict:
+def node_lost(names: str, node: int, code: int) -> Verdict:
+    """All others go on without it, or end."""
     reason = f"lost contact with node {names}"
     return Verdict("lost", "node-lost", reason, code, node=node, values={"nodes": names})
 
@@ -290,7 +179,7 @@ def launcher_killed(whom: str, node: int, nodes: int, address: str) -> Verdict:
     if nodes == 1:
         reason = f"its {whom} process was killed"
         return Verdict("lost", f"{whom}-killed", reason, LAUNCHER_KILLED)
-    return _node_lost(f"{node} ({address})", node, LAUNCHER_KILLED)
+    return node_lost(f"{node} ({address})", node, LAUNCHER_KILLED)
 
 
 def failure_of(
@@ -306,8 +195,9 @@ def failure_of(
     found CUDA."""
     log.look()
     tail = log.read()
+    tells = is_fault(tail) or accused_in(tail) is not None
     cause = _cause(exit_, tail, disk_full)
-    if cause == "exit-code" and not has_cuda and any(words in tail for words in _NO_CUDA):
+    if cause == "exit-code" and not has_cuda and misses_cuda(tail):
         cause = "no-cuda"
     signalled = None if exit_.signal is None else signal_name(exit_.signal)
     values: Dict[str, Union[str, int]] = {} if name else {"rank": exit_.rank}
@@ -327,7 +217,7 @@ def failure_of(
         tail,
         log.path,
         values=values,
-        at=log.fault_at if log.fault_at is not None and is_fault(tail) else exit_.at,
+        at=exit_.at if log.fault_at is None or not tells else log.fault_at,
     )
 
 
@@ -417,7 +307,7 @@ def _number(rank: int) -> Optional[int]:
 def _cause(exit_: Exit, tail: str, disk_full: bool) -> str:
     if exit_.out_of_memory:
         return "out-of-memory"
-    if _FULL in tail or (disk_full and exit_.signal is None):
+    if is_disk_full(tail) or (disk_full and exit_.signal is None):
         return "disk-full"
     if exit_.signal is not None:
         return "signal"

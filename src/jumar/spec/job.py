@@ -89,21 +89,34 @@ Device = Annotated[
     ),
 ]
 
+
+def _duration_schema(*others: object) -> WithJsonSchema:
+    forms = [
+        {"type": "integer", "minimum": 1, "maximum": MOST_SECONDS},
+        {"type": "string", "pattern": _PLAIN_DURATION},
+    ]
+    return WithJsonSchema(
+        {
+            "anyOf": [*forms, *([{"enum": list(others)}] if others else [])],
+            "description": "seconds, or a duration such as 90s, 30m, 1h30m, 2d",
+            "examples": ["1h30m", 3600],
+        }
+    )
+
+
 Seconds = Annotated[
     int,
     BeforeValidator(parse_duration),
     Field(ge=1, le=MOST_SECONDS),
     PlainSerializer(format_duration),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "integer", "minimum": 1, "maximum": MOST_SECONDS},
-                {"type": "string", "pattern": _PLAIN_DURATION},
-            ],
-            "description": "seconds, or a duration such as 90s, 30m, 1h30m, 2d",
-            "examples": ["1h30m", 3600],
-        }
-    ),
+    _duration_schema(),
+]
+SecondsOrNone = Annotated[
+    int,
+    BeforeValidator(parse_duration),
+    Field(ge=0, le=MOST_SECONDS),
+    PlainSerializer(format_duration),
+    _duration_schema(0, "0", "0s"),
 ]
 
 
@@ -232,6 +245,10 @@ class JobSpec(_Strict):
     priority: Annotated[int, Field(ge=1, le=1000)] = 100
     time_limit: Seconds | None = None
     grace: Seconds = Field(default=30, description="grace period between SIGTERM and SIGKILL")
+    hang_limit: SecondsOrNone = Field(
+        default=1800,
+        description="end the job when none of its ranks does anything for so long; 0: never",
+    )
     segments: Annotated[int, Field(ge=1, le=10000)] = 1
     inputs: Places = Field(default_factory=dict)
     outputs: Places = Field(default_factory=dict)

@@ -112,6 +112,7 @@ def job_values(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "endpoints": spec.endpoints,
         "time_limit_s": spec.time_limit,
         "grace_s": spec.grace,
+        "hang_limit_s": spec.hang_limit,
         "env_cache": str(env_cache),
         # Not for the launcher: the list of jobs is made again from it when the database is lost.
         "spec": spec.dump(),

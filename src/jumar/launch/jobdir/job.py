@@ -9,11 +9,11 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeV
 from jumar.launch.ascend.facts import CardFacts, facts_of
 from jumar.launch.jobdir.files import FORMAT, JobDir
 from jumar.launch.jobdir.safefile import Unusable, create_json, read_object
+from jumar.launch.limits import HANG_LIMIT_S, JOIN_LIMIT_S
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 
 T = TypeVar("T")
-JOIN_LIMIT_S = 300.0
 Command = Union[str, List[str]]
 
 
@@ -51,6 +51,8 @@ class Job(NamedTuple):
     """What to activate before anything of the job runs, line by line."""
     array_index: Optional[int] = None
     """Which one of its array."""
+    hang_limit_s: float = HANG_LIMIT_S
+    """All ranks have hung when none has done anything for so long; 0: that is never said."""
 
 
 class Staging(NamedTuple):
@@ -146,6 +148,7 @@ def read_job(directory: JobDir) -> Job:
             nodes=int(value.get("nodes") or 1),
             activate=tuple(value.get("activate") or ()),
             array_index=value.get("array_index"),
+            hang_limit_s=float(value.get("hang_limit_s", HANG_LIMIT_S)),
         )
 
     job = _built(directory.job, build)

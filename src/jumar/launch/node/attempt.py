@@ -14,7 +14,7 @@ from jumar.launch.jobdir.news import Ending, Journal, forget_keys, reserve_resul
 from jumar.launch.jobdir.safefile import create_json, write_json
 from jumar.launch.node import beside
 from jumar.launch.node.run import NodeRun
-from jumar.launch.nodes.team import HANG_LIMIT_S, Hello, Meeting, group_of, host_address
+from jumar.launch.nodes.team import Hello, Meeting, group_of, host_address
 from jumar.launch.prepare import activate, code, platform_files, requirements, staging
 from jumar.launch.prepare.platform_files import JobTable, Part
 from jumar.launch.prepare.steps import Steps
@@ -35,7 +35,6 @@ from jumar.launch.verdict import (
     describe_left,
 )
 
-_HANG_LIMIT = "JUMAR_HANG_LIMIT_S"
 _NODE_LIMIT_S = 60.0
 """Longer than anything that is prepared without a look at the other nodes."""
 
@@ -71,12 +70,8 @@ class Given(NamedTuple):
             grace_s=job.grace_s,
             join_limit_s=self.request.join_limit_s,
             node_limit_s=_NODE_LIMIT_S,
-            hang_limit_s=self._hang_limit_s(),
+            hang_limit_s=job.hang_limit_s,
         )
-
-    def _hang_limit_s(self) -> float:
-        wish = self.job.environment.get(_HANG_LIMIT, "")
-        return float(wish) if wish.isdecimal() else HANG_LIMIT_S
 
     @property
     def has_table(self) -> bool:
@@ -95,7 +90,13 @@ class Given(NamedTuple):
 
     def marks(self) -> Dict[str, str]:
         """What names the attempt in the environment of each of its processes."""
-        return {"JUMAR_JOB_ID": self.job.job_id, "JUMAR_ATTEMPT": str(self.directory.number)}
+        directory = self.directory
+        return {
+            "JUMAR_JOB_ID": self.job.job_id,
+            "JUMAR_ATTEMPT": str(directory.number),
+            # Two nodes may be on one machine.
+            "JUMAR_NODE": str(directory.node),
+        }
 
     def environment(
         self,

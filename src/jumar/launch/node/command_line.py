@@ -2,6 +2,7 @@
 
 The process the user sees is the keeper and prints; its child supervises."""
 
+import contextlib
 import json
 import os
 import selectors
@@ -195,6 +196,7 @@ class _Front:
         place = cgroup_place(f"jumar-launch-{self._launch.mark}")
         try:
             watcher = Watcher({MARK: self._launch.mark}, place)
+            watcher.arm()
             supervisor = pair.fork_supervisor(
                 lambda seen: (
                     _Run(self._launch, base, _Mouth(said, meets), seen, place).run_node().code
@@ -223,6 +225,7 @@ class _Front:
     def _follow(self, heard: int, met: int) -> Optional[Stream]:
         """Print until the supervisor is gone, which closes the pipes it speaks through."""
         stream: Optional[Stream] = None
+        begun = b""
         with selectors.DefaultSelector() as selector:
             selector.register(heard, selectors.EVENT_READ, "words")
             selector.register(met, selectors.EVENT_READ, "met")
@@ -231,12 +234,19 @@ class _Front:
             while True:
                 ready = {key.data for key, _ in selector.select(0 if more else pause_s)}
                 if "met" in ready:
-                    selector.unregister(met)
-                    stream = self._stream(met)
-                    if stream is not None and stream.notices is not None:
-                        selector.register(stream.notices, selectors.EVENT_READ, "logs")
-                    elif stream is not None:
-                        pause_s = _LOOK_S
+                    block = os.read(met, 65536)
+                    if not block:
+                        selector.unregister(met)
+                    *lines, begun = (begun + block).split(b"\n")
+                    for logs in (Logs(**json.loads(line)) for line in lines):
+                        if stream is not None:
+                            stream.renumber(logs)
+                            continue
+                        stream = self._stream(logs)
+                        if stream.notices is None:
+                            pause_s = _LOOK_S
+                        else:
+                            selector.register(stream.notices, selectors.EVENT_READ, "logs")
                 # What ranks wrote comes before what is said about it.
                 more = stream is not None and stream.pump(flush="words" in ready)
                 if "words" in ready:
@@ -245,13 +255,7 @@ class _Front:
                         return stream
                     _put(2, words)
 
-    def _stream(self, met: int) -> Optional[Stream]:
-        """None: the supervisor has ended before the nodes had met, or while it said so."""
-        with open(met, encoding="utf-8") as pipe:
-            try:
-                logs = Logs(**json.load(pipe))
-            except ValueError:
-                return None
+    def _stream(self, logs: Logs) -> Stream:
         return Stream(logs, None if self._options.quiet else 1, self._options.shown)
 
 
@@ -261,7 +265,7 @@ class _Mouth(NamedTuple):
     words: int
     """What is to be printed."""
     logs: int
-    """Once, when the nodes have met: `Logs`."""
+    """`Logs`, a line each time that the nodes have met."""
 
 
 class _Run(NodeRun):
@@ -275,7 +279,6 @@ class _Run(NodeRun):
         self._launch = launch
         self._base = base
         self._mouth = mouth
-        self._folder: Optional[str] = None
 
     def hello(self) -> Hello:
         """With this node's part of a rank table that is to be made."""
@@ -283,12 +286,11 @@ class _Run(NodeRun):
 
     def prepare(self, group: Group) -> NodePlan:
         """Only a rank table may have to be waited for, or made of the parts of all nodes."""
-        if self._folder is None:
-            self._folder = self._make_folder(group)
-        return self._launch.plan(self._folder, self.team.parts, self._pause)
+        folder = self._make_folder(group)
+        return self._launch.plan(folder, self.team.parts, self._pause)
 
     def _make_folder(self, group: Group) -> str:
-        """For the logs of all rounds, and the keeper is told."""
+        """For the logs of all rounds; the keeper is told, and how ranks are numbered in this one."""
         folder = _logs_of(self._base, group.node)
         if self.meeting.least is not None:
             # Numbers change hands.
@@ -299,17 +301,18 @@ class _Run(NodeRun):
         except OSError as error:
             words = f"cannot keep logs in {folder}: {error.strerror}"
             raise SetupFailed("job-directory", words) from error
-        with open(self._mouth.logs, "w", encoding="utf-8") as pipe:
-            pipe.write(json.dumps(logs._asdict()))
+        self._tell(self._mouth.logs, json.dumps(logs._asdict()))
         return folder
 
     def say(self, words: str) -> None:
         """The keeper prints it."""
-        try:
-            os.write(self._mouth.words, f"jumar launch: {words}\n".encode())
-        except BrokenPipeError:
-            # The keeper is gone; nobody listens.
-            return
+        self._tell(self._mouth.words, f"jumar launch: {words}")
+
+    @staticmethod
+    def _tell(pipe: int, line: str) -> None:
+        # Broken: the keeper is gone; nobody listens.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(pipe, f"{line}\n".encode())
 
     def concluded(self, outcome: Outcome, verdict: Verdict) -> None:
         """Say what happened, unless all went well."""

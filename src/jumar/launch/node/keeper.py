@@ -13,13 +13,14 @@ from typing import Optional
 from jumar.launch.jobdir import claims, news
 from jumar.launch.jobdir.claims import Claim
 from jumar.launch.jobdir.files import JobDir, make_folders
-from jumar.launch.jobdir.job import Job, Request, read_job, read_request, read_stop
+from jumar.launch.jobdir.job import Request, read_job, read_request, read_stop
 from jumar.launch.jobdir.news import Journal, Seen
 from jumar.launch.node.attempt import Attempt, Given
 from jumar.launch.processes import pair, process
 from jumar.launch.processes.control import Control
 from jumar.launch.processes.pair import Supervisor
 from jumar.launch.processes.tree import Cgroup, Tree, cgroup_name, cgroup_place, make_cgroup
+from jumar.launch.processes.watcher import Watcher
 from jumar.launch.verdict import launcher_killed
 
 ALREADY_CLAIMED = 3
@@ -32,12 +33,12 @@ def run_attempt(directory: JobDir) -> int:
     if claims.is_claimed(directory):
         return ALREADY_CLAIMED
     make_folders(directory)
+    place = cgroup_place(cgroup_name(job.job_id, directory.number, directory.node))
+    given = Given(directory, job, request)
+    watcher = Watcher(given.marks(), place)
     # So the engine knows keeper and supervisor even when the job has tampered with the claim.
     process.set_name(directory.keeper_name)
-    place = cgroup_place(cgroup_name(job.job_id, directory.number, directory.node))
-    supervisor = pair.fork_supervisor(
-        lambda channel: _supervise(directory, job, request, channel, place)
-    )
+    supervisor = pair.fork_supervisor(lambda channel: _supervise(given, channel, place))
     claim = Claim(supervisor.identity, process.myself(), socket.gethostname(), place)
     try:
         # After the fork: nobody else may have this descriptor, or the lock would outlive us.
@@ -48,19 +49,22 @@ def run_attempt(directory: JobDir) -> int:
     if lock is None:
         supervisor.dismiss()
         return ALREADY_CLAIMED
-    return _keep(directory, request, supervisor, place)
+    # Not before: another keeper may have the attempt.
+    watcher.arm()
+    return _keep(given, supervisor, place, watcher)
 
 
-def _keep(directory: JobDir, request: Request, supervisor: Supervisor, place: Optional[str]) -> int:
+def _keep(given: Given, supervisor: Supervisor, place: Optional[str], watcher: Watcher) -> int:
     """Wait for the supervisor, end what it left, write down what it said and what was seen."""
-    started_at = time.time()
+    directory, started_at = given.directory, time.time()
     supervisor.begin()
     code = pair.wait_for(supervisor)
     words = supervisor.last_words(news.MOST_WORDS)
     is_empty = Tree(None if place is None else Cgroup(place)).dissolve()
+    watcher.dismiss()
     try:
         if not words:
-            return _end_lost(directory, request, code)
+            return _end_lost(directory, given.request, code)
         news.write_words(directory, words)
         news.write_seen(directory, Seen(code, started_at, time.time(), is_empty))
     except OSError as error:
@@ -86,9 +90,8 @@ def _end_lost(directory: JobDir, request: Request, code: int) -> int:
     return 0
 
 
-def _supervise(
-    directory: JobDir, job: Job, request: Request, channel: int, place: Optional[str]
-) -> int:
+def _supervise(given: Given, channel: int, place: Optional[str]) -> int:
+    directory, job, request = given
     # Before the claim: a stop that comes at any moment after it is then heard.
     control = Control(
         deadline=request.ends_at(),
@@ -99,7 +102,7 @@ def _supervise(
     control.watch_keeper(channel)
     tree = Tree(make_cgroup(place))
     journal = Journal(directory, job.job_id, request.notify)
-    ending = Attempt(Given(directory, job, request), control, tree, journal).run_to_the_end()
+    ending = Attempt(given, control, tree, journal).run_to_the_end()
     # No hint yet: an attempt has ended when its keeper has, and whoever reaps that one says so.
     if not pair.say(channel, news.words_of(ending)):
         # The keeper was killed: nobody else is left to write it down.

@@ -6,7 +6,8 @@ what to run and who hears of it."""
 import time
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from jumar.launch.faults import LogTail, stuck_in
+from jumar.launch.faults import LogTail, accused_in, stuck_in
+from jumar.launch.judge import judge
 from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, NotTogether, Over, Team
 from jumar.launch.processes.control import HANG, Control, Interrupted
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
@@ -21,12 +22,16 @@ from jumar.launch.verdict import (
     apart,
     failure_of,
     failure_of_left,
-    judge,
     launcher_killed,
     not_started,
     other_of,
     setup_failed,
     summarize,
+)
+
+_UNKNOWN = (
+    "each rank only misses others, and none says why; TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment"
+    " makes torch name the ranks whose collectives differ"
 )
 
 
@@ -87,6 +92,8 @@ class NodeRun(Listener):
         finally:
             self.team.close()
         self.concluded(outcome, verdict)
+        if verdict.is_consequence and accused_in(verdict.tail) is None:
+            self.say(_UNKNOWN)
         return verdict
 
     def _run(self) -> Tuple[Outcome, Verdict]:

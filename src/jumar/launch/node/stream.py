@@ -46,13 +46,29 @@ class Stream:
         """`shown`: the local ranks whose lines are printed; None: all, and what is no rank."""
         self._folder = logs.folder
         self._output = output
-        self._shown = None if shown is None else {logs.first_rank + local for local in shown}
+        self._local = shown
+        self._shown = self._numbers(logs)
         self._older = logs.older
         self._sources: Dict[str, _Source] = {}
         self._begun: Dict[str, List[bytes]] = {}
         """Pieces of a line that has not ended yet; joined once, when it does."""
         self.notices = watch_folder(logs.folder)
         """A descriptor that can be read when a log grew; None: look now and then."""
+
+    def renumber(self, logs: Logs) -> None:
+        """The ranks of a new round have other numbers; all of the last one has been written."""
+        while self.pump(flush=True):
+            pass
+        before, self._shown, self._older = self._shown, self._numbers(logs), logs.older
+        for name, source in self._sources.items():
+            if before is not None and source.rank not in before:
+                # What it wrote while it was not shown stays so.
+                os.lseek(source.descriptor, logs.older.get(name, 0), os.SEEK_SET)
+
+    def _numbers(self, logs: Logs) -> Optional[FrozenSet[int]]:
+        if self._local is None:
+            return None
+        return frozenset(logs.first_rank + local for local in self._local)
 
     def pump(self, flush: bool = False) -> bool:
         """Pass on what is new; True when there is more already."""

@@ -4,11 +4,12 @@ import socket
 import time
 from typing import Callable, Optional
 
+from jumar.launch.judge import judge
 from jumar.launch.nodes.channel import BEAT_S, PROTOCOL, Channel, Connected
 from jumar.launch.nodes.team import Dead, Hello, Meeting, Message, NotTogether
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.ranks.frameworks import Group
-from jumar.launch.verdict import Summary, Verdict, judge
+from jumar.launch.verdict import Summary, Verdict
 
 
 class Member(Connected):

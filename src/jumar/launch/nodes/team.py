@@ -7,13 +7,13 @@ import os
 import socket
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
+from jumar.launch.judge import judge
+from jumar.launch.limits import HANG_LIMIT_S, JOIN_LIMIT_S
 from jumar.launch.processes.control import HANG, Control
 from jumar.launch.ranks.frameworks import Group, free_port
-from jumar.launch.verdict import Summary, Verdict, judge
+from jumar.launch.verdict import Summary, Verdict
 
 Message = Dict[str, Any]
-JOIN_LIMIT_S = 300.0
-HANG_LIMIT_S = 1800.0
 PEER_WAIT_S = 10.0
 """How long ranks may go on after others have only said that a peer is gone: the cause is still to come.
 Never longer than the grace period."""

@@ -13,7 +13,7 @@ from typing import Dict, Optional
 from jumar.launch.processes import process
 from jumar.launch.processes.tree import Cgroup
 
-_DONE = b"done"
+_ARMED, _DONE = b"+", b"."
 _LIMIT_S = 10.0
 _CALMS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
@@ -22,7 +22,7 @@ class Watcher:
     """The end of the pipe that keeper and supervisor hold; ranks never do."""
 
     def __init__(self, mark: Dict[str, str], place: Optional[str]) -> None:
-        """Call it before this process becomes a subreaper. Raises OSError."""
+        """Call it before this process becomes a subreaper, and `arm` it. Raises OSError."""
         heard, self._said = os.pipe()
         between = os.fork()
         if between == 0:
@@ -30,12 +30,19 @@ class Watcher:
         os.close(heard)
         os.waitpid(between, 0)
 
+    def arm(self) -> None:
+        """From now on what has the mark is ours, and ends with us."""
+        self._say(_ARMED)
+
     def dismiss(self) -> None:
         """Everything has ended."""
+        self._say(_DONE)
+        os.close(self._said)
+
+    def _say(self, word: bytes) -> None:
         # Somebody may have killed it.
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._said, _DONE)
-        os.close(self._said)
+            os.write(self._said, word)
 
 
 def _detach(heard: int, mark: Dict[str, str], place: Optional[str]) -> None:
@@ -53,7 +60,7 @@ def _detach(heard: int, mark: Dict[str, str], place: Optional[str]) -> None:
         # Pipes of others that stay open here would seem to have a reader.
         os.closerange(4, 65536)
         os.chdir("/")
-        if os.read(3, len(_DONE)) != _DONE:
+        if os.read(3, 1) == _ARMED and os.read(3, 1) != _DONE:
             _end_all(mark, place)
     finally:
         if sys.exc_info()[0] is not None:
