@@ -29,6 +29,13 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 0
     """0 means 7420, or any free port when that one is taken."""
+    tls_cert: str = ""
+    """Certificate of the server and its S3 door, in PEM form; `self-signed` has the server make one.
+    Empty means no TLS."""
+    tls_key: str = ""
+    """Key of that certificate, without a password."""
+    trust: str = ""
+    """File of certificates in PEM form that servers are trusted by, besides what this machine trusts."""
     site: str = ""
     """Where root's file of the site is that this server is for; empty for a person's own server."""
     site_socket: str = "/run/jumar/jumar.sock"

@@ -338,6 +338,8 @@ class ServerInfo:
     engine: str
     s3_port: int = 0
     """Port of the S3 door; 0 when there is none."""
+    fingerprint: str | None = None
+    """SHA-256 of its certificate; null when it does not speak TLS."""
     trouble: str | None = None
     """What keeps it from writing anything down, in words."""
 
@@ -350,6 +352,8 @@ class S3Keys:
     region: str
     access_key: str
     secret_key: str = field(repr=False)
+    certificate: str | None = None
+    """What to trust the door by, where its certificate was made by the server itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
