@@ -53,6 +53,8 @@ class Settings:
     """How many jobs of a user may run at the same time; 0 means no limit."""
     queue_limit: int = 10_000
     """How many jobs of a user may wait; 0 means no limit."""
+    keep_days: int = 0
+    """After how many days the server removes ended jobs; 0 means never."""
     half_life_days: int = 7
     """After this many days, past use counts half in the fair-share order."""
     send_every_s: int = 180

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from jumar.cli.output import note, print_json
+from jumar.cli.seconds import whole_seconds
 from jumar.client import Client
 from jumar.client.config import EMBEDDED_FILE, read_address
 from jumar.errors import BadInput, Conflict, HomeUnusable
@@ -39,6 +40,9 @@ _ANSWER_LIMIT_S = 120.0
 @click.option("--tls", is_flag=True, help="Speak TLS with a certificate that is made here.")
 @click.option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
 @click.option("--tls-key", metavar="FILE", help="Key of the certificate, without a password.")
+@click.option(
+    "--keep", metavar="TIME", help="Remove ended jobs after this time: 30d.  [default: never]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print url, login_url, pid and home.")
 def command(
     detach: bool,
@@ -49,13 +53,15 @@ def command(
     tls: bool,
     tls_cert: str | None,
     tls_key: str | None,
+    keep: str | None,
     as_json: bool,
 ) -> None:
     """Start the server.
 
     Does nothing if it is already running. login_url signs you in on the web pages and works once.
     Once the built-in store is behind the S3 door, every start opens the door at the same address.
-    With TLS the S3 door speaks it too; to keep it for later starts, set tls_cert in config.toml.
+    With --keep, nothing is removed in the first week; `jumar show` and `jumar jobs` say when a job goes.
+    With TLS the S3 door speaks it too; set tls_cert or keep_days in config.toml for later starts.
 
     \b
     Examples:
@@ -75,6 +81,7 @@ def command(
         # The server that is started here has another working directory.
         "tls_cert": "self-signed" if tls else tls_cert and os.path.abspath(tls_cert),
         "tls_key": tls_key and os.path.abspath(tls_key),
+        "keep_days": None if keep is None else _days(keep),
     }
     asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     settings = replace(load(), **asked)
@@ -89,6 +96,13 @@ def command(
         watcher = threading.Thread(target=_tell_when_up, args=(settings, as_json), daemon=True)
         watcher.start()
         process.serve(settings)
+
+
+def _days(text: str) -> int:
+    days, rest = divmod(whole_seconds("--keep", text), 86_400)
+    if rest:
+        raise BadInput(f"--keep: {text} is not a number of days", hint="for example 30d")
+    return days
 
 
 def _refuse_other_door(info: ServerInfo, s3_port: int | None) -> None:
@@ -139,6 +153,9 @@ def _tell(settings: Settings, info: ServerInfo, as_json: bool, words: str) -> No
         note(f"the fingerprint of its certificate: {info.fingerprint}")
     if info.s3_port:
         note(f"the S3 door is on port {info.s3_port}; your keys: jumar store keys")
+    if info.keeping:
+        begins = time.strftime("%Y-%m-%d", time.localtime(info.keeping.removes_from))
+        note(f"ended jobs are removed after {info.keeping.days} days, not before {begins}")
     if info.trouble:
         note(f"warning: {info.trouble}")
     note("sign in with this link, which works once:")

@@ -138,6 +138,7 @@ class Processes:
         if name == SERVER_UNIT:
             home = str(places.home)
             environment |= {"HOME": home, "JUMAR_HOME": home, "JUMAR_SITE": str(places.toml)}
+            environment |= server_settings(places)
             environment |= {
                 name: value for name, value in os.environ.items() if name == "JUMAR_PORT"
             }
@@ -176,6 +177,16 @@ class Processes:
 
     def _log(self, name: str) -> Path:
         return self.places.logs / f"{name.removesuffix('.service')}.log"
+
+
+def server_settings(places: Places) -> dict[str, str]:
+    """What root has set for the server; systemd reads the same file."""
+    try:
+        lines = places.server_settings.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    pairs = (line.strip().partition("=") for line in lines)
+    return {name: value.strip("'\"") for name, _, value in pairs if name.startswith("JUMAR_")}
 
 
 def answers(places: Places) -> bool:

@@ -115,6 +115,7 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
         running_limit=settings.running_limit,
         queue_limit=settings.queue_limit,
         half_life_days=settings.half_life_days,
+        keep_days=settings.keep_days,
     )
     try:
         if shared is None:
@@ -137,6 +138,7 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
                     started_at=time.time(),
                     engine=engine.name,
                     s3_port=0 if door is None else door.port,
+                    keeping=service.retention.keeping,
                     fingerprint=fingerprint(listener.trust) if listener.trust else None,
                 ),
             )
