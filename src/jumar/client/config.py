@@ -74,7 +74,7 @@ def store_login(settings: Settings, url: str, token: str, trust: str = "") -> Pa
     path = settings.home / LOGIN_FILE
     try:
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        values = {"url": url.rstrip("/"), "token": token, "trust": trust}
+        values = {"url": url.rstrip("/"), "token": token} | ({"trust": trust} if trust else {})
         write_whole(path, json.dumps(values), private=True)
     except OSError as error:
         raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error

@@ -172,7 +172,8 @@ def _write_client(home: Path, accounts: Accounts, listener: Listener) -> None:
     token = read_json(path).get("token")
     if not isinstance(token, str) or accounts.tokens.user_of(token) is None:
         token = accounts.bootstrap(_user_name())
-    write_json(path, {"url": listener.url, "token": token, "trust": listener.trust})
+    trust = {"trust": listener.trust} if listener.trust else {}
+    write_json(path, {"url": listener.url, "token": token, **trust})
 
 
 def _user_name() -> str:
