@@ -26,6 +26,10 @@ _LINGER_S = 2.0
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
+class NotEncrypted(JumarError):
+    """Plain HTTP came to a port that speaks TLS."""
+
+
 class EncryptedPort:
     """A listening socket whose connections become HTTP once they are encrypted."""
 
@@ -172,5 +176,5 @@ def _answer(error: JumarError) -> bytes:
 
 
 _SPEAKS_TLS = _answer(
-    JumarError("this port speaks TLS only", hint="write https:// in place of http://")
+    NotEncrypted("this port speaks TLS only", hint="write https:// in place of http://")
 )
