@@ -8,7 +8,7 @@ from jumar.spec.records import S3Keys
 TOOLS = ("rclone", "obsutil")
 
 
-def shown_for(tool: str, keys: S3Keys, certificate: Path | None) -> str:
+def shown_for(tool: str, keys: S3Keys, certificate: Path | None = None) -> str:
     """Shell variables, or the program's configuration; `certificate` is the file to trust the door by."""
     if tool == "rclone":
         return _lines("[jumar]", " = ", _rclone(keys))
