@@ -1,74 +1,8 @@
-"""Make `jumar-launch.pyz`: the launcher as one file, for hosts that have Python and nothing else.
+"""`python tools/build-launch-pyz.py [OUTPUT]`; the default is dist/jumar-launch.pyz."""
 
-`python tools/build-launch-pyz.py [OUTPUT]`; the default is dist/jumar-launch.pyz. The same sources
-give the same bytes."""
-
-import importlib.util
-import marshal
-import os
-import stat
 import sys
-import zipfile
 from pathlib import Path
 
-SOURCES = Path(__file__).parents[1] / "src"
-MAIN = b"""\
-import sys
+from jumar.site.one_file import build_launcher
 
-if sys.version_info < (3, 7):
-    sys.stderr.write("error: Python 3.7 or later is needed, this is %d.%d\\n" % sys.version_info[:2])
-    sys.stderr.write("hint: name a newer one, such as: python3.9 jumar-launch.pyz\\n")
-    sys.exit(2)
-
-from jumar.launch.__main__ import main
-
-sys.exit(main())
-"""
-LONG_AGO = (1980, 1, 1, 0, 0, 0)
-
-
-def build(output: Path) -> None:
-    """Write the archive aside and rename it."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    aside = output.with_name(f"{output.name}.{os.getpid()}.new")
-    files = [SOURCES / "jumar" / "__init__.py", *_launcher()]
-    with aside.open("wb") as file:
-        file.write(b"#!/usr/bin/env python3\n")
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            add(archive, "__main__.py", MAIN)
-            for path in files:
-                name, source = str(path.relative_to(SOURCES)), path.read_bytes()
-                add(archive, name, source)
-                if path.suffix == ".py":
-                    add(archive, f"{name}c", compiled(name, source))
-    aside.chmod(aside.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    aside.rename(output)
-
-
-def _launcher() -> list[Path]:
-    found = (SOURCES / "jumar/launch").rglob("*")
-    return sorted(path for path in found if path.suffix in (".py", ".tsv"))
-
-
-def add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    """One file, without the time of the day in it."""
-    info = zipfile.ZipInfo(name, LONG_AGO)
-    info.compress_type = zipfile.ZIP_DEFLATED
-    archive.writestr(info, data)
-
-
-def compiled(name: str, source: bytes) -> bytes:
-    """Saves this version of Python the compiling at each start; others take the source."""
-    code = compile(source, name, "exec", dont_inherit=True, optimize=0)
-    # A hash-based file that is never checked against the source.
-    flags = (1).to_bytes(4, "little")
-    return (
-        importlib.util.MAGIC_NUMBER
-        + flags
-        + importlib.util.source_hash(source)
-        + marshal.dumps(code)
-    )
-
-
-if __name__ == "__main__":
-    build(Path(sys.argv[1] if len(sys.argv) > 1 else "dist/jumar-launch.pyz"))
+build_launcher(Path(sys.argv[1] if len(sys.argv) > 1 else "dist/jumar-launch.pyz"))

@@ -30,6 +30,13 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 0
     """0 means 7420, or any free port when that one is taken."""
+    tls_cert: str = ""
+    """Certificate of the server and its S3 door, in PEM form; `self-signed` has the server make one.
+    Empty means no TLS."""
+    tls_key: str = ""
+    """Key of that certificate, without a password."""
+    trust: str = ""
+    """File of certificates in PEM form that servers are trusted by, besides what this machine trusts."""
     site: str = ""
     """Where root's file of the site is that this server is for; empty for a person's own server."""
     site_socket: str = SITE_SOCKET
@@ -48,6 +55,8 @@ class Settings:
     """How many jobs of a user may run at the same time; 0 means no limit."""
     queue_limit: int = 10_000
     """How many jobs of a user may wait; 0 means no limit."""
+    keep_days: int = 0
+    """After how many days the server removes ended jobs; 0 means never."""
     half_life_days: int = 7
     """After this many days, past use counts half in the fair-share order."""
     send_every_s: int = 180

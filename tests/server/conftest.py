@@ -197,7 +197,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
 
 
 @contextmanager
-def serving(folder: Path, *, obedient: bool = True, database_url: str = "") -> Generator[Running]:
+def serving(
+    folder: Path, *, obedient: bool = True, database_url: str = "", tls_cert: str = ""
+) -> Generator[Running]:
     """A server whose jobs, unless obedient, take no notice of being stopped."""
     home = folder / "home"
     home.mkdir()
@@ -208,7 +210,7 @@ def serving(folder: Path, *, obedient: bool = True, database_url: str = "") -> G
         ),
         obedient=obedient,
     )
-    listener = listen(Settings(home=home))
+    listener = listen(Settings(home=home, tls_cert=tls_cert))
     database = open_database(database_url or f"sqlite:///{home / 'jumar.db'}")
     accounts = Accounts(database)
     service = JobService(database=database, engine=engine, home=home, user_limit=0)
@@ -227,8 +229,8 @@ def serving(folder: Path, *, obedient: bool = True, database_url: str = "") -> G
             engine=engine.name,
         ),
     )
-    server = SiteServer(site)
-    thread = threading.Thread(target=server.run, args=([listener.socket],))
+    server = SiteServer(site, listener)
+    thread = threading.Thread(target=server.run, args=([],))
     thread.start()
     try:
         wait_for(lambda: server.started)

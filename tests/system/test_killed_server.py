@@ -17,6 +17,7 @@ import pytest
 from tests.ports import free_port
 
 from jumar.client import Client
+from jumar.client.client import CALL_PATIENCE_S
 from jumar.spec.states import JobState
 
 JUMAR = str(Path(sys.executable).parent / "jumar")
@@ -32,9 +33,9 @@ def home(tmp_path: Path) -> Generator[Path]:
     jumar(home, "down")
 
 
-def connect(home: Path, **options: float) -> Client:
+def connect(home: Path, patience_s: float = CALL_PATIENCE_S) -> Client:
     config = json.loads((home / "client.json").read_text())
-    OPEN.append(Client(config["url"], config["token"], **options))
+    OPEN.append(Client(config["url"], config["token"], patience_s=patience_s))
     return OPEN[-1]
 
 

@@ -7,7 +7,18 @@ import time
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, clip, local, note, print_json, print_table, span, state_text
+from jumar.cli.keeping import leaves_at
+from jumar.cli.output import (
+    ago,
+    clip,
+    clock,
+    local,
+    note,
+    print_json,
+    print_table,
+    span,
+    state_text,
+)
 from jumar.client import Client
 from jumar.spec.array import spans
 from jumar.spec.records import JobSummary
@@ -19,6 +30,7 @@ from jumar.words.reasons import reason
 _RECENT = 10
 _MOST_OPEN = 500
 _WATCH_PAUSE_S = 1.0
+_SOON_S = 7 * 86_400
 
 
 @click.command()
@@ -62,8 +74,14 @@ def command(
             print_json(found)
         elif found:
             _print(found, unfold=unfold)
+            _warn(leaves_at(client, found))
         else:
             note(local("no jobs"))
+
+
+def _warn(goes_at: float | None) -> None:
+    if goes_at is not None and goes_at < time.time() + _SOON_S:
+        note(f"{local('the oldest of these is removed at')} {clock(goes_at)}")
 
 
 def _find(

@@ -6,6 +6,7 @@ import click
 
 from jumar.cli.asking import ask
 from jumar.cli.output import note, print_json
+from jumar.cli.trusting import trusted
 from jumar.client import Client
 from jumar.client.config import forget_login, store_login
 from jumar.errors import BadInput, NotSignedIn
@@ -17,12 +18,26 @@ from jumar.settings import load
 @click.option("--user", help="Sign in as this user; asks for the password.")
 @click.option("--register", is_flag=True, help="Register this user first.")
 @click.option("--forget", is_flag=True, help="Go back to this machine's own server.")
+@click.option(
+    "--fingerprint", metavar="SHA256", help="Trust the certificate with this fingerprint."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print url, name and role.")
-def command(url: str | None, user: str | None, register: bool, forget: bool, as_json: bool) -> None:
+def command(
+    url: str | None,
+    user: str | None,
+    register: bool,
+    forget: bool,
+    fingerprint: str | None,
+    as_json: bool,
+) -> None:
     """Use another server.
 
     Its address and token are stored in login.json in the home, readable only by you. Without --user
     it asks for a token. Secrets are never taken from the command line, where others could see them.
+
+    If no authority that this machine trusts has signed the certificate of an https:// server, you are
+    shown its fingerprint and asked; from then on that certificate is trusted and no other. JUMAR_TRUST
+    names a file with the certificates of your own authority.
 
     ssh://USER@HOST[:PORT] uses the server that you use there, through ssh: no open port, no token, and
     whatever your ssh client is set up for. If jumar is not on the PATH there, add its path:
@@ -31,7 +46,7 @@ def command(url: str | None, user: str | None, register: bool, forget: bool, as_
     \b
     Examples:
       jumar login ssh://ann@trainer
-      jumar login http://trainer:7420 --user ann
+      jumar login https://trainer:7420 --user ann
       jumar login --forget
     """
     settings = load()
@@ -43,15 +58,16 @@ def command(url: str | None, user: str | None, register: bool, forget: bool, as_
             note("forgot the login" if forgot else "there was no login")
         return
     if url is None:
-        raise BadInput("the server's address is missing", hint="jumar login http://HOST:7420")
+        raise BadInput("the server's address is missing", hint="jumar login https://HOST:7420")
     if url.startswith("ssh://"):
         if user is not None or register:
             raise BadInput("over ssh you are who you are there", hint="jumar login ssh://USER@HOST")
-        token = ""
+        token = trust = ""
     else:
-        with Client(url) as stranger:
+        trust = trusted(settings, url, fingerprint)
+        with Client(url, trust=trust) as stranger:
             token = _sign_in(stranger, user, register)
-    with Client(url, token) as client:
+    with Client(url, token, trust=trust) as client:
         try:
             me = client.me()
         except NotSignedIn as error:
@@ -59,7 +75,7 @@ def command(url: str | None, user: str | None, register: bool, forget: bool, as_
                 f"{url} does not accept this token",
                 hint="create one on its account page, or sign in with --user NAME",
             ) from error
-        path = store_login(settings, client.url, token)
+        path = store_login(settings, client.url, token, trust)
     if as_json:
         print_json({"url": client.url, "name": me.name, "role": me.role})
     else:

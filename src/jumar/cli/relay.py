@@ -4,6 +4,7 @@ import json
 import os
 import select
 import socket
+import ssl
 import sys
 
 import click
@@ -49,6 +50,9 @@ def _carry(stream: socket.socket) -> None:
             stream.sendall(data)
         if stream in ready:
             data = stream.recv(_BLOCK)
+            # What TLS has decrypted already, select does not know of.
+            while isinstance(stream, ssl.SSLSocket) and stream.pending():
+                data += stream.recv(_BLOCK)
             if not data:
                 return
             _write_all(1, data)

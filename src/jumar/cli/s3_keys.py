@@ -1,19 +1,21 @@
 """Keys for the S3 door in the formats that S3 clients read."""
 
 import shlex
+from pathlib import Path
 
 from jumar.spec.records import S3Keys
 
 TOOLS = ("rclone", "obsutil")
 
 
-def shown_for(tool: str, keys: S3Keys) -> str:
-    """Shell variables, or the program's configuration."""
+def shown_for(tool: str, keys: S3Keys, certificate: Path | None = None) -> str:
+    """Shell variables, or the program's configuration; `certificate` is the file to trust the door by."""
     if tool == "rclone":
         return _lines("[jumar]", " = ", _rclone(keys))
     if tool == "obsutil":
         return _lines("", "=", _obsutil(keys))
-    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in _env(keys).items())
+    values = _env(keys) | ({} if certificate is None else {"AWS_CA_BUNDLE": str(certificate)})
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
 def _env(keys: S3Keys) -> dict[str, str]:

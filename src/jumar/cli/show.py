@@ -6,6 +6,7 @@ import click
 
 from jumar.cli import completing
 from jumar.cli.connect import connected
+from jumar.cli.keeping import leaves_at
 from jumar.cli.output import (
     ago,
     clock,
@@ -44,21 +45,22 @@ def command(job: str, as_json: bool) -> None:
     """
     with connected() as client:
         record = client.get(job)
+        goes_at = leaves_at(client, [record])
     if as_json:
         print_json(record)
     elif sys.stdout.isatty():
-        _draw(record)
+        _draw(record, goes_at)
     else:
-        _print(record)
+        _print(record, goes_at)
 
 
-def _print(job: JobRecord) -> None:
+def _print(job: JobRecord, goes_at: float | None) -> None:
     """One fact per line: no frame, no wrapping."""
     for name, value in (
         ("id", job.id),
         ("name", job.name),
         ("state", state_name(job.state, language())),
-        *_facts(job),
+        *_facts(job, goes_at),
     ):
         say(f"{padded(local(name), 12)} {value}")
     tail = _last_lines(job)
@@ -66,7 +68,7 @@ def _print(job: JobRecord) -> None:
         say(f"{local('last lines')}:\n{tail}")
 
 
-def _draw(job: JobRecord) -> None:
+def _draw(job: JobRecord, goes_at: float | None) -> None:
     from rich.console import Console, Group
     from rich.panel import Panel
     from rich.table import Table
@@ -77,7 +79,7 @@ def _draw(job: JobRecord) -> None:
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
     facts.add_row(local("state"), Text(state_name(job.state, language()), style=colour))
-    for name, value in _facts(job):
+    for name, value in _facts(job, goes_at):
         facts.add_row(local(name), Text(readable(value)))
     parts: list[Table | Panel | Text] = [facts]
     tail = _last_lines(job)
@@ -88,7 +90,7 @@ def _draw(job: JobRecord) -> None:
     console.print(Panel(Group(*parts), title=title, title_align="left"))
 
 
-def _facts(job: JobRecord) -> list[tuple[str, str]]:
+def _facts(job: JobRecord, goes_at: float | None) -> list[tuple[str, str]]:
     """What is worth a line, in the order people ask for it."""
     found: list[tuple[str, str]] = []
     why = reason(job, language())
@@ -109,6 +111,8 @@ def _facts(job: JobRecord) -> list[tuple[str, str]]:
     found.extend(("note", note) for note in job.notes)
     found.extend((name, _value(value)) for name, value in job.spec.items() if _worth(name, value))
     found.append(("directory", job.directory))
+    if goes_at is not None:
+        found.append(("kept until", clock(goes_at)))
     if job.trial is not None:
         found.append(("trial", job.trial))
     return found

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from jumar.cli.output import note, print_json, print_table
+from jumar.cli.site_bundle import command as bundle
 from jumar.errors import BadInput
 from jumar.site.install import (
     Choice,
@@ -67,6 +68,9 @@ def install_(yes: bool, prefix: Path, account: str, admins: str) -> None:
     choice = Choice(_places(prefix), account, admins)
     _do(yes, "install a site", lambda: install(choice))
     note(f"administrators: root and the group {admins} (add one: gpasswd -a NAME {admins})")
+
+
+command.add_command(bundle, "bundle")
 
 
 @command.command("upgrade")

@@ -1,6 +1,7 @@
 """`jumar store`: the built-in store's layout, public prefixes, keys, and two forms."""
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -9,6 +10,7 @@ from jumar.cli.s3_keys import TOOLS, shown_for
 from jumar.cli.transfer_bar import drawn_when
 from jumar.settings import load
 from jumar.spec.amounts import bytes_text, files_text
+from jumar.wholefile import write_whole
 
 
 @click.group(no_args_is_help=True)
@@ -105,7 +107,16 @@ def keys(tool: str, renew: bool, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        print(shown_for(tool, found), end="")
+        print(shown_for(tool, found, _kept(found.certificate)), end="")
+
+
+def _kept(certificate: str | None) -> Path | None:
+    """Where the door's certificate is for S3 clients to read, if they have to be told of it."""
+    if certificate is None:
+        return None
+    path = load().home / "s3-certificate.pem"
+    write_whole(path, certificate)
+    return path
 
 
 @command.command()

@@ -1,5 +1,6 @@
 """`jumar up`: start the home's own server."""
 
+import os
 import threading
 import time
 from dataclasses import replace
@@ -9,9 +10,10 @@ from typing import Any
 import click
 
 from jumar.cli.output import note, print_json
+from jumar.cli.seconds import whole_seconds
 from jumar.client import Client
 from jumar.client.config import EMBEDDED_FILE, read_address
-from jumar.errors import Conflict, HomeUnusable
+from jumar.errors import BadInput, Conflict, HomeUnusable
 from jumar.settings import Settings, load
 from jumar.spec.records import ServerInfo
 
@@ -35,6 +37,12 @@ _ANSWER_LIMIT_S = 120.0
     help="Open the S3 door: serve the built-in store to S3 clients.",
 )
 @click.option("--s3-host", metavar="HOST", help="Address of the S3 door.  [default: 127.0.0.1]")
+@click.option("--tls", is_flag=True, help="Speak TLS with a certificate that is made here.")
+@click.option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
+@click.option("--tls-key", metavar="FILE", help="Key of the certificate, without a password.")
+@click.option(
+    "--keep", metavar="TIME", help="Remove ended jobs after this time: 30d.  [default: never]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print url, login_url, pid and home.")
 def command(
     detach: bool,
@@ -42,27 +50,45 @@ def command(
     host: str | None,
     s3_port: int | None,
     s3_host: str | None,
+    tls: bool,
+    tls_cert: str | None,
+    tls_key: str | None,
+    keep: str | None,
     as_json: bool,
 ) -> None:
     """Start the server.
 
     Does nothing if it is already running. login_url signs you in on the web pages and works once.
     Once the built-in store is behind the S3 door, every start opens the door at the same address.
+    With --keep, nothing is removed in the first week; `jumar show` and `jumar jobs` say when a job goes.
+    With TLS the S3 door speaks it too; set tls_cert or keep_days in config.toml for later starts.
 
     \b
     Examples:
       jumar up --detach --json
-      jumar up --host 0.0.0.0 --port 7420
+      jumar up --host 0.0.0.0 --port 7420 --tls
       jumar up --detach --s3 7480
     """
     from jumar.server.process import manage as process
 
-    given = {"port": port, "host": host, "s3_port": s3_port, "s3_host": s3_host}
+    if tls and (tls_cert or tls_key):
+        raise BadInput("--tls makes a certificate; --tls-cert brings one", hint="give one of them")
+    given = {
+        "port": port,
+        "host": host,
+        "s3_port": s3_port,
+        "s3_host": s3_host,
+        # The server that is started here has another working directory.
+        "tls_cert": "self-signed" if tls else tls_cert and os.path.abspath(tls_cert),
+        "tls_key": tls_key and os.path.abspath(tls_key),
+        "keep_days": None if keep is None else _days(keep),
+    }
     asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     settings = replace(load(), **asked)
     info = process.running(settings)
     if info is not None:
         _refuse_other_door(info, s3_port)
+        _refuse_other_scheme(info, tls or bool(tls_cert))
         _tell(settings, info, as_json, "the server is already running")
     elif detach:
         _tell(settings, process.start_detached(settings), as_json, "the server is up")
@@ -72,12 +98,26 @@ def command(
         process.serve(settings)
 
 
+def _days(text: str) -> int:
+    days, rest = divmod(whole_seconds("--keep", text), 86_400)
+    if rest:
+        raise BadInput(f"--keep: {text} is not a number of days", hint="for example 30d")
+    return days
+
+
 def _refuse_other_door(info: ServerInfo, s3_port: int | None) -> None:
     if s3_port not in (None, info.s3_port):
         door = f"its S3 door on port {info.s3_port}" if info.s3_port else "no S3 door"
         raise Conflict(
             f"the server is already running, with {door}",
             hint=f"jumar down, then: jumar up --s3 {s3_port}",
+        )
+
+
+def _refuse_other_scheme(info: ServerInfo, wants_tls: bool) -> None:
+    if wants_tls and info.fingerprint is None:
+        raise Conflict(
+            "the server is already running, without TLS", hint="jumar down, then: jumar up --tls"
         )
 
 
@@ -105,11 +145,17 @@ def _tell(settings: Settings, info: ServerInfo, as_json: bool, words: str) -> No
         pid = _pid(settings.home)
         door = {"s3_port": info.s3_port} if info.s3_port else {}
         shown = {"url": info.url, "login_url": login_url, "pid": pid, "home": info.home}
-        print_json(shown | door)
+        tls = {"fingerprint": info.fingerprint} if info.fingerprint else {}
+        print_json(shown | door | tls)
         return
     note(f"{words}: {info.url} (home {info.home})")
+    if info.fingerprint:
+        note(f"the fingerprint of its certificate: {info.fingerprint}")
     if info.s3_port:
         note(f"the S3 door is on port {info.s3_port}; your keys: jumar store keys")
+    if info.keeping:
+        begins = time.strftime("%Y-%m-%d", time.localtime(info.keeping.removes_from))
+        note(f"ended jobs are removed after {info.keeping.days} days, not before {begins}")
     if info.trouble:
         note(f"warning: {info.trouble}")
     note("sign in with this link, which works once:")

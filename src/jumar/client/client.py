@@ -69,10 +69,15 @@ class Client(PeopleCalls, FileCalls, BesideCalls):
         token: str | None = None,
         *,
         patience_s: float = CALL_PATIENCE_S,
+        trust: str | None = None,
     ) -> None:
-        """`patience_s`: how long a call keeps trying a server that does not answer."""
+        """`patience_s`: how long a call keeps trying a server that does not answer. `trust`: a
+        certificate in PEM form, or a file of them, in place of what is stored or set."""
         address = config.required(load(), url, token)
-        self._connection = Connection(address.url, address.token, patience_s=patience_s)
+        trust = address.trust if trust is None else trust
+        self._connection = Connection(
+            address.url, address.token, patience_s=patience_s, trust=trust
+        )
 
     @property
     def url(self) -> str:

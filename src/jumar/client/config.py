@@ -7,7 +7,7 @@ In this order: what the caller gives, `JUMAR_SERVER` (or `server` in config.toml
 import json
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,6 +31,8 @@ class Address:
     token: str
     embedded: bool = False
     """Whether it is the home's own server, which may be started when it is down."""
+    trust: str = ""
+    """The one certificate that it must show, or a file of authorities; empty: those of this machine."""
 
 
 def find(settings: Settings, url: str | None = None, token: str | None = None) -> Address | None:
@@ -44,11 +46,11 @@ def find(settings: Settings, url: str | None = None, token: str | None = None) -
         if not wanted:
             if embedded and has_site(settings) and not (settings.home / SERVER_FILE).exists():
                 break
-            return Address(stored.url, given or stored.token, embedded)
+            return replace(stored, token=given or stored.token, embedded=embedded)
         if stored.url == wanted.rstrip("/"):
-            return Address(stored.url, given or stored.token)
+            return replace(stored, token=given or stored.token)
     if wanted:
-        return Address(wanted, given)
+        return Address(wanted, given, trust=settings.trust)
     return Address(f"unix://{settings.site_socket}", given) if has_site(settings) else None
 
 
@@ -85,12 +87,13 @@ def required(settings: Settings, url: str | None = None, token: str | None = Non
     return address
 
 
-def store_login(settings: Settings, url: str, token: str) -> Path:
+def store_login(settings: Settings, url: str, token: str, trust: str = "") -> Path:
     """Keep a server's address and token, readable by this user only."""
     path = settings.home / LOGIN_FILE
     try:
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(path, json.dumps({"url": url.rstrip("/"), "token": token}), private=True)
+        values = {"url": url.rstrip("/"), "token": token} | ({"trust": trust} if trust else {})
+        write_whole(path, json.dumps(values), private=True)
     except OSError as error:
         raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
     return path
@@ -119,4 +122,4 @@ def read_address(path: Path) -> Address | None:
     url, token = fields.get("url"), fields.get("token")
     if not isinstance(url, str) or not isinstance(token, str):
         raise HomeUnusable(f"{path} has no url and token", hint="remove it, then: jumar login URL")
-    return Address(url.rstrip("/"), token)
+    return Address(url.rstrip("/"), token, trust=str(fields.get("trust") or ""))

@@ -7,6 +7,7 @@ the call is one that may be repeated. Knows JSON and bytes, nothing of jobs."""
 import json
 import logging
 import socket
+import ssl
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from jumar.errors import (
     from_json,
 )
 from jumar.spec import wire
+from jumar.tls import NotTrusted, client_context, is_certificate
 
 T = TypeVar("T")
 
@@ -70,6 +72,8 @@ ANSWER_LIMIT_S = 60.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _MOST_ERROR_BYTES = 1 << 16
 _BLOCK = 1 << 18
+# What OpenSSL makes of an answer that is not encrypted.
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
 
 # For answers without a code that is known here: of a HEAD, of a proxy in between, of another version.
 _BY_STATUS: dict[int, type[JumarError]] = {
@@ -114,12 +118,13 @@ class Call:
 class Connection:
     """The way to one server. Threads may share it: each call takes a connection of its own."""
 
-    def __init__(self, url: str, token: str, *, patience_s: float) -> None:
+    def __init__(self, url: str, token: str, *, patience_s: float, trust: str = "") -> None:
         self.url = url.rstrip("/")
         self.patience_s = patience_s
-        self._make, base = _way_to(url)
+        self._make, base = _way_to(url, trust)
         self._base = base + "/api/v1"
         self._token = token
+        self._trust = trust
         self._idle: list[HTTPConnection] = []
 
     def close(self) -> None:
@@ -133,7 +138,7 @@ class Connection:
         try:
             self._connect(connection)
         except OSError as error:
-            raise self._unreachable(error) from error
+            raise self._refused(error) or self._unreachable(error) from error
         self._idle.append(connection)
 
     def json(self, call: Call) -> Any:
@@ -193,9 +198,10 @@ class Connection:
         connection = self._new()
         try:
             self._connect(connection)
-        except socket.gaierror as error:
-            raise self._unreachable(error) from error
         except OSError as error:
+            for_good = self._refused(error)
+            if for_good is not None:
+                raise for_good from error
             raise _Broken(error, unsent=True) from error
         return self._exchange(connection, call, whole)
 
@@ -262,11 +268,30 @@ class Connection:
             self._connect(connection)
         except OSError as error:
             raise self._unreachable(error) from error
-        if not isinstance(connection, HTTPSConnection):
-            return connection.sock, self._token_for(connection)
-        connection.close()
-        raise BadInput(
-            f"{self.url} cannot be passed on", hint=f"use it directly: jumar login {self.url}"
+        return connection.sock, self._token_for(connection)
+
+    def _refused(self, error: OSError) -> JumarError | None:
+        """What no patience helps against, in words."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return self._distrusted(error.verify_message)
+        if isinstance(error, ssl.SSLError) and error.reason in _NOT_TLS:
+            plain = self.url.replace("https:", "http:", 1)
+            return ServerUnreachable(
+                f"{self.url} does not speak TLS", hint=f"try it without: {plain}"
+            )
+        return self._unreachable(error) if isinstance(error, socket.gaierror) else None
+
+    def _distrusted(self, why: str) -> NotTrusted:
+        if is_certificate(self._trust):
+            return NotTrusted(
+                f"{self.url} does not show the certificate that was trusted at login",
+                hint="it was replaced, or somebody is in between: ask its administrator for the "
+                f"new fingerprint, then: jumar login {self.url} --fingerprint SHA256",
+            )
+        return NotTrusted(
+            f"the certificate of {self.url} is not trusted here: {why}",
+            hint=f"jumar login {self.url} shows its fingerprint; JUMAR_TRUST names a file with the "
+            "certificates of your own authority",
         )
 
     def _unreachable(self, error: Exception) -> ServerUnreachable:
@@ -278,7 +303,7 @@ class Connection:
         )
 
 
-def _way_to(url: str) -> tuple[Callable[[], HTTPConnection], str]:
+def _way_to(url: str, trust: str) -> tuple[Callable[[], HTTPConnection], str]:
     """What makes connections to the server at `url`, and the path that all others are below."""
     parts = urlsplit(url)
     if parts.scheme == "ssh":
@@ -297,8 +322,9 @@ def _way_to(url: str) -> tuple[Callable[[], HTTPConnection], str]:
             f"{url!r} is not a server's address",
             hint="write it like http://127.0.0.1:7420 or ssh://ann@trainer",
         )
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    made = partial(kind, parts.hostname, port, timeout=CONNECT_LIMIT_S, blocksize=_BLOCK)
+    made = partial(HTTPConnection, parts.hostname, port, timeout=CONNECT_LIMIT_S, blocksize=_BLOCK)
+    if parts.scheme == "https":
+        made = partial(HTTPSConnection, *made.args, **made.keywords, context=client_context(trust))
     return made, parts.path.rstrip("/")
 
 

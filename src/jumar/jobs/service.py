@@ -34,6 +34,7 @@ from jumar.jobs.hints import HintSocket
 from jumar.jobs.recovery import Recovery
 from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
+from jumar.jobs.retention import Retention
 from jumar.jobs.roster import queued
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.forecast import explain
@@ -78,12 +79,13 @@ class JobService:
         running_limit: int = 0,
         queue_limit: int = 0,
         half_life_days: int = 7,
+        keep_days: int = 0,
         tick_s: float = TICK_S,
     ) -> None:
         """`tick_s`: how often every running job is looked at, hint or no hint.
 
         The limits are per user, 0 means none: `user_limit` for devices held, `running_limit` for
-        jobs running, `queue_limit` for jobs waiting."""
+        jobs running, `queue_limit` for jobs waiting. After `keep_days` ended jobs are removed."""
         self._database = database
         self._engine = engine
         folder = home / "jobs"
@@ -104,6 +106,7 @@ class JobService:
         )
         self.groups = Groups(database, self._conductor.roster.share_out)
         self._removals = Removals(database, self._files, self._conductor.roster)
+        self.retention = Retention(database, self._removals, home, keep_days)
         self.recovery = Recovery(
             database=database,
             conductor=self._conductor,
@@ -137,6 +140,7 @@ class JobService:
         self._removals.start()
         self.recovery.start()
         self._conductor.start()
+        self.retention.start()
 
     def _load_shares(self) -> None:
         past = ledger.load_use(self._database, float(self._half_life_days * DAY_S), time.time())
@@ -145,6 +149,7 @@ class JobService:
 
     def close(self) -> None:
         """Let go of everything. Running jobs go on."""
+        self.retention.close()
         self._conductor.close()
         self._hints.close()
         self._engine.close()

@@ -32,7 +32,7 @@ def copy_program(target: Path) -> Path:
     try:
         _copy_interpreter(aside)
         packages = _packages_folder(aside)
-        for found in _closure("jumar"):
+        for found in closure("jumar"):
             _copy_distribution(found, packages)
         _copy_weed(aside)
         command = aside / "bin" / "jumar"
@@ -112,7 +112,7 @@ def _check_imports(target: Path) -> None:
     _ask(target, f"import {modules}, jumar.store.staging.bring, jumar.store.staging.send")
 
 
-def _closure(name: str) -> Iterator[importlib.metadata.Distribution]:
+def closure(name: str) -> Iterator[importlib.metadata.Distribution]:
     """A distribution and all that it requires, extras left out."""
     wanted, seen = [name], set[str]()
     while wanted:

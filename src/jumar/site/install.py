@@ -19,6 +19,7 @@ from jumar.site.places import Places
 from jumar.site.running import is_managed, services_for
 from jumar.site.sitefile import change_site, write_site
 from jumar.site.units import units
+from jumar.wholefile import write_whole
 
 _LIMIT_S = 60
 
@@ -50,6 +51,7 @@ def install(choice: Choice) -> list[str]:
     ids = pwd.getpwnam(choice.account)
     _owned(places.state, 0, 0, 0o711)
     _owned(places.home, ids.pw_uid, ids.pw_gid, 0o700)
+    done.append(_encrypt(places))
     fences = _can_fence()
     done.append("fences: on" if fences else "fences: off, this system lets root mount nothing")
     write_site(
@@ -236,6 +238,17 @@ def _write_units(choice: Choice) -> None:
     choice.places.units.mkdir(parents=True, exist_ok=True)
     for name, text in units(choice.places, choice.account).items():
         (choice.places.units / name).write_text(text)
+
+
+def _encrypt(places: Places) -> str:
+    """Have the server make a certificate at its first start: passwords cross the network."""
+    if places.server_settings.exists():
+        return f"settings of the server as in {places.server_settings}"
+    if shutil.which("openssl") is None:
+        return "TLS: off, openssl is not installed"
+    write_whole(places.server_settings, "JUMAR_TLS_CERT=self-signed\n")
+    places.server_settings.chmod(0o644)
+    return f"TLS: on, with a certificate of its own; another one: {places.server_settings}"
 
 
 def _can_fence() -> bool:

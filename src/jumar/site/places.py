@@ -26,6 +26,11 @@ class Places:
         return self.root / "etc/jumar"
 
     @property
+    def server_settings(self) -> Path:
+        """Variables of the server."""
+        return self.etc / "server.env"
+
+    @property
     def toml(self) -> Path:
         """Who may run, and how."""
         return self.etc / "site.toml"

@@ -155,10 +155,10 @@ class Processes:
         if name == SERVER_UNIT:
             home = str(places.home)
             environment |= {"HOME": home, "JUMAR_HOME": home, "JUMAR_SITE": str(places.toml)}
+            environment |= server_settings(places)
             environment |= {
                 name: value for name, value in os.environ.items() if name == "JUMAR_PORT"
             }
-            environment |= _settings_in(places.etc / "server.env")
         with self._log(name).open("ab") as log:
             child = subprocess.Popen(
                 argv,
@@ -196,13 +196,14 @@ class Processes:
         return self.places.logs / f"{name.removesuffix('.service')}.log"
 
 
-def _settings_in(path: Path) -> dict[str, str]:
-    """The variables in a file that systemd reads where it runs."""
-    if not path.exists():
+def server_settings(places: Places) -> dict[str, str]:
+    """What root has set for the server; systemd reads the same file."""
+    try:
+        lines = places.server_settings.read_text("utf-8").splitlines()
+    except FileNotFoundError:
         return {}
-    lines = path.read_text("utf-8").splitlines()
-    pairs = (line.partition("=") for line in map(str.strip, lines) if not line.startswith("#"))
-    return {name.strip(): value.strip().strip("\"'") for name, equals, value in pairs if equals}
+    pairs = (line.strip().partition("=") for line in lines)
+    return {name: value.strip("'\"") for name, _, value in pairs if name.startswith("JUMAR_")}
 
 
 def answers(places: Places) -> bool:

@@ -43,7 +43,7 @@ After=network.target {ROOT_UNIT}
 User={account}
 Group={account}
 Environment=JUMAR_HOME={places.home} JUMAR_SITE={places.toml} HOME={places.home}
-EnvironmentFile=-{places.etc}/server.env
+EnvironmentFile=-{places.server_settings}
 RuntimeDirectory=jumar jumar-job
 RuntimeDirectoryMode=0755
 RuntimeDirectoryPreserve=yes

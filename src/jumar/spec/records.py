@@ -327,6 +327,19 @@ class StoreAccount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How long ended jobs are kept."""
+
+    days: int
+    removes_from: float
+    """No job is removed before: from when it was set, there is a week to save what is needed."""
+
+    def until(self, finished_at: float) -> float:
+        """When a job goes that ended then."""
+        return max(finished_at + self.days * 86_400, self.removes_from)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInfo:
     """Which server answered."""
 
@@ -338,6 +351,10 @@ class ServerInfo:
     engine: str
     s3_port: int = 0
     """Port of the S3 door; 0 when there is none."""
+    fingerprint: str | None = None
+    """SHA-256 of its certificate; null when it does not speak TLS."""
+    keeping: Keeping | None = None
+    """When ended jobs are removed; null when they are kept until somebody removes them."""
     trouble: str | None = None
     """What keeps it from writing anything down, in words."""
 
@@ -350,6 +367,8 @@ class S3Keys:
     region: str
     access_key: str
     secret_key: str = field(repr=False)
+    certificate: str | None = None
+    """What to trust the door by, where its certificate was made by the server itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -153,13 +153,10 @@ class _Bucket:
             )
         if proxy is not None:
             return Finding("tls", "ok", "through the proxy; the certificate is checked next")
-        context = ssl.create_default_context()
-        if os.environ.get("AWS_CA_BUNDLE"):
-            context.load_verify_locations(os.environ["AWS_CA_BUNDLE"])
         try:
             with (
                 socket.create_connection((self._host, self._port), _LIMIT_S) as raw,
-                context.wrap_socket(raw, server_hostname=self._host) as wrapped,
+                self._s3.tls_context().wrap_socket(raw, server_hostname=self._host) as wrapped,
             ):
                 told = wrapped.getpeercert() or {}
                 version = wrapped.version()

@@ -37,6 +37,8 @@ class Credential:
     path_style: bool = True
     makes_buckets: bool = False
     """Whether a bucket is created on the first write to it, as in a folder."""
+    certificate: str = ""
+    """The one that the server must show, if it is not of an authority that everybody trusts."""
 
     def wire(self) -> Endpoint:
         """The credential in the form that the S3 client takes."""
@@ -47,6 +49,7 @@ class Credential:
             self.region,
             self.token,
             self.path_style,
+            self.certificate,
         )
 
 

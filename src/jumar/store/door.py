@@ -24,6 +24,7 @@ from jumar.store.errors import NETWORK
 from jumar.store.keys import PLATFORM, user_keys
 from jumar.store.private import write_private
 from jumar.store.rights import Guest, identities
+from jumar.tls import Certificate
 
 logger = logging.getLogger(__name__)
 USUAL_PORT = 7480
@@ -41,11 +42,18 @@ _LONGEST_PAUSE_S = 60.0
 class Door:
     """SeaweedFS of one home."""
 
-    def __init__(self, home: Path, port: int, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        home: Path,
+        port: int,
+        host: str = "127.0.0.1",
+        certificate: Certificate | None = None,
+    ) -> None:
         self.home = home
         self.folder = home / "door"
         self.port = port
         self.host = host
+        self.certificate = certificate
         self._guests: tuple[Guest, ...] = ()
         self._lock = -1
         self._child: subprocess.Popen[bytes] | None = None
@@ -62,13 +70,19 @@ class Door:
     def credential_of(self, user: str) -> Credential:
         """A user's key for the door, with its address as seen from this machine."""
         keys = user_keys(self.home, user)
-        endpoint = door_endpoint(self.host, self.port)
         return Credential(
-            endpoint,
+            door_endpoint(self.host, self.port, is_secure=self.certificate is not None),
             access_key=keys.access_key,
             secret_key=keys.secret_key,
             makes_buckets=True,
+            certificate="" if self.certificate is None else self.certificate.text(),
         )
+
+    @property
+    def own_certificate(self) -> str | None:
+        """The certificate, if it was made in this home: then no client knows who has signed it."""
+        made = self.certificate
+        return made.text() if made is not None and made.path.is_relative_to(self.home) else None
 
     @property
     def pid(self) -> int:
@@ -156,7 +170,7 @@ class Door:
     def _take_over(self) -> bool:
         """Take over a SeaweedFS that a killed process left behind, if it fits; others are stopped."""
         left = weed.running(self.folder)
-        wanted = weed.command(self.folder, self.host, self.port)
+        wanted = weed.command(self.folder, self.host, self.port, self.certificate)
         same = [process for process, line in left.items() if line == wanted]
         if len(left) == len(same) == 1:
             self._process = same[0]
@@ -171,7 +185,7 @@ class Door:
         return False
 
     def _spawn(self) -> None:
-        self._child = weed.spawn(self.folder, self.host, self.port)
+        self._child = weed.spawn(self.folder, self.host, self.port, self.certificate)
         self._process = identify(self._child.pid)
 
     def _wait_ready(self) -> None:
@@ -285,7 +299,8 @@ def end_process(process: Identity) -> None:
             time.sleep(0.05)
 
 
-def door_endpoint(host: str, port: int) -> str:
+def door_endpoint(host: str, port: int, *, is_secure: bool = False) -> str:
     """The address, as seen from this machine, of a door that listens on `host`."""
     here = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{here}]:{port}" if ":" in here else f"http://{here}:{port}"
+    shown = f"[{here}]" if ":" in here else here
+    return f"{'https' if is_secure else 'http'}://{shown}:{port}"

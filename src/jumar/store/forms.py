@@ -12,6 +12,7 @@ from jumar.store.credentials import credentials_path, door_of, save_credential
 from jumar.store.door import USUAL_PORT, Door
 from jumar.store.private import read_private, write_private
 from jumar.store.rights import Guest
+from jumar.tls import Certificate
 
 _MOVING = "moving.json"
 
@@ -21,7 +22,13 @@ def is_door(home: Path) -> bool:
     return door_of(home) is not None
 
 
-def open_door(home: Path, host: str, port: int, guests: Iterable[Guest]) -> Door:
+def open_door(
+    home: Path,
+    host: str,
+    port: int,
+    guests: Iterable[Guest],
+    certificate: Certificate | None = None,
+) -> Door:
     """Open the door of a home, which `obs://` then means; host and port default to the last ones."""
     if not is_door(home):
         _refuse_folder_with_data(home)
@@ -31,6 +38,7 @@ def open_door(home: Path, host: str, port: int, guests: Iterable[Guest]) -> Door
         home,
         port or int(known.get("port", USUAL_PORT)),
         host or str(known.get("host", "127.0.0.1")),
+        certificate,
     )
     door.start(guests)
     try:

@@ -15,6 +15,7 @@ from pathlib import Path
 from jumar.errors import BadInput, HomeUnusable
 from jumar.launch.processes.process import Identity, identify, with_environment
 from jumar.store.private import read_private, write_private
+from jumar.tls import Certificate
 
 _FOLDER_VARIABLE = "JUMAR_DOOR"
 _PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
@@ -57,14 +58,16 @@ def prepare(folder: Path) -> None:
         raise HomeUnusable(f"cannot create {error.filename}: {error.strerror}") from error
 
 
-def spawn(folder: Path, host: str, port: int) -> "subprocess.Popen[bytes]":
+def spawn(
+    folder: Path, host: str, port: int, certificate: Certificate | None = None
+) -> "subprocess.Popen[bytes]":
     """Start SeaweedFS; it outlives this process."""
     path = folder / "weed.log"
     if path.exists() and path.stat().st_size > _MOST_LOG_BYTES:
         path.replace(folder / "weed.log.1")
     with path.open("ab") as log:
         return subprocess.Popen(
-            command(folder, host, port),
+            command(folder, host, port, certificate),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -107,7 +110,9 @@ def sweep(folder: Path) -> None:
         Path(f"/tmp/seaweedfs-{part.replace('.', '-')}-{port}.sock").unlink(missing_ok=True)
 
 
-def command(folder: Path, host: str, port: int) -> list[str]:
+def command(
+    folder: Path, host: str, port: int, certificate: Certificate | None = None
+) -> list[str]:
     """The command line for this folder and S3 address."""
     ports = _ports(folder)
     data = folder / "data"
@@ -138,6 +143,7 @@ def command(folder: Path, host: str, port: int) -> list[str]:
         f"-s3.ip.bind={host}",
         f"-s3.port={port}",
         f"-s3.port.grpc={ports['s3.grpc']}",
+        *_encrypted(certificate),
         "-s3.port.iceberg=0",
         "-s3.port.lance=0",
         # The platform manages users; and one call must not delete a bucket with files in it.
@@ -147,6 +153,12 @@ def command(folder: Path, host: str, port: int) -> list[str]:
         # The path of a unix socket is limited; without these it uses /tmp.
         *(sockets if len(str(data)) < _MOST_SOCKET_PATH else []),
     ]
+
+
+def _encrypted(certificate: Certificate | None) -> list[str]:
+    if certificate is None:
+        return []
+    return [f"-s3.cert.file={certificate.path}", f"-s3.key.file={certificate.key}"]
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -21,6 +21,7 @@ from jumar.store.door import Door, door_endpoint
 from jumar.store.forms import is_door, open_door
 from jumar.store.keys import Keys, key_holders, renew_keys, user_keys
 from jumar.store.rights import Guest
+from jumar.tls import Certificate
 
 router = APIRouter(tags=["store"])
 
@@ -32,12 +33,17 @@ class KeysRequest(Body):
 
 
 @contextmanager
-def door_of_site(settings: Settings, accounts: Accounts) -> Generator[Door | None]:
-    """The door, open, where one is asked for or the store is behind it; ends with the server."""
+def door_of_site(
+    settings: Settings, accounts: Accounts, certificate: Certificate | None
+) -> Generator[Door | None]:
+    """The door, open, where one is asked for or the store is behind it; ends with the server. With a
+    certificate it speaks TLS."""
     if not settings.s3_port and not is_door(settings.home):
         yield None
         return
-    door = open_door(settings.home, settings.s3_host, settings.s3_port, _guests(accounts))
+    door = open_door(
+        settings.home, settings.s3_host, settings.s3_port, _guests(accounts), certificate
+    )
     try:
         yield door
     finally:
@@ -68,10 +74,13 @@ async def my_keys(request: Request, site: SiteOf, user: Member, wanted: KeysRequ
     keys = await run_in_threadpool(_keys, site, site.door, user.name, wanted.renew)
     reply = answer(
         S3Keys(
-            endpoint=door_endpoint(host, site.door.port),
+            endpoint=door_endpoint(
+                host, site.door.port, is_secure=site.door.certificate is not None
+            ),
             region=site.door.credential.region,
             access_key=keys.access_key,
             secret_key=keys.secret_key,
+            certificate=site.door.own_certificate,
         )
     )
     reply.headers["Cache-Control"] = "no-store"

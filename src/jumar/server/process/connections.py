@@ -15,7 +15,7 @@ import termios
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -45,17 +45,40 @@ def room_for_connections() -> int:
     return max(8, min(MOST_CONNECTIONS, (limit - min(_RESERVE, limit // 4)) // 2))
 
 
+class Watched(Protocol):
+    """A connection, as far as it matters here."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def is_known(self) -> bool: ...
+
+    @property
+    def is_idle(self) -> bool: ...
+
+    def is_late(self, latest: float) -> bool: ...
+
+    def abort(self) -> None: ...
+
+
+class Before(Protocol):
+    """What a connection was before it was encrypted."""
+
+    def hand_over(self) -> None: ...
+
+
 class Connections:
     """All connections, the oldest first; used by the event loop only."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._most_per_address = max(4, most // 2)
-        self._all: dict[WatchedProtocol, None] = {}
+        self._all: dict[Watched, None] = {}
         self._at: Counter[str] = Counter()
         self._told_at = float("-inf")
 
-    def join(self, newcomer: "WatchedProtocol") -> None:
+    def join(self, newcomer: "Watched") -> None:
         """A connection was opened; others may be closed for it, or it for them."""
         self._all[newcomer] = None
         self._at[newcomer.address] += 1
@@ -64,7 +87,7 @@ class Connections:
         if len(self._all) > self._most and not self._make_room(newcomer, None):
             self._close([newcomer])
 
-    def leave(self, connection: "WatchedProtocol") -> None:
+    def leave(self, connection: "Watched") -> None:
         """A connection has ended; saying so twice is the same as once."""
         if connection not in self._all:
             return
@@ -79,25 +102,25 @@ class Connections:
         for connection in list(self._all):
             if connection.is_late(latest):
                 self.leave(connection)
-                connection.transport.abort()
+                connection.abort()
 
-    def _make_room(self, newcomer: "WatchedProtocol", address: str | None) -> bool:
+    def _make_room(self, newcomer: "Watched", address: str | None) -> bool:
         """Close some that ask for nothing, strangers first; False when there are none."""
         idle = [one for one in self._idle(address) if one is not newcomer]
         # Several at once: to go through all of them for each newcomer would be too much.
         strangers = [one for one in idle if not one.is_known][: max(1, self._most // 16)]
         return self._close(strangers or idle[:1])
 
-    def _idle(self, address: str | None) -> "Iterator[WatchedProtocol]":
+    def _idle(self, address: str | None) -> "Iterator[Watched]":
         for one in self._all:
             if (address is None or one.address == address) and one.is_idle:
                 yield one
 
-    def _close(self, connections: "list[WatchedProtocol]") -> bool:
+    def _close(self, connections: "list[Watched]") -> bool:
         now, before = time.monotonic(), len(self._all)
         for connection in connections:
             self.leave(connection)
-            connection.transport.abort()
+            connection.abort()
         if connections and now - self._told_at > _TELL_EVERY_S:
             self._told_at = now
             log.warning(
@@ -137,6 +160,7 @@ class WatchedProtocol(HttpToolsProtocol):
         self._head_bytes: int | None = None
         """What came of a head that is not whole yet."""
         self._peer: Peer | None = None
+        self.before: Before | None = None
         self.address = ""
         """Where it comes from."""
 
@@ -149,7 +173,13 @@ class WatchedProtocol(HttpToolsProtocol):
             self.address = f"uid:{self._peer.uid}"
             self.client = (self.address, 0)
         self._head_since = time.monotonic()
+        if self.before is not None:
+            self.before.hand_over()
         self._watched_by.join(self)
+
+    def abort(self) -> None:
+        """Close it now."""
+        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watched_by.leave(self)

@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 
 from jumar.errors import HomeUnusable
 from jumar.server.home import read_json
+from jumar.server.process.certificate import certificate_of
 from jumar.settings import Settings
+from jumar.tls import Certificate, server_context
 
 USUAL_PORT = 7420
 SOCKET_NAME = "jumar.sock"
@@ -28,16 +30,29 @@ class Listener:
     socket: socket.socket
     url: str
     loopback_only: bool
+    certificate: Certificate | None = None
+    """Of one that speaks TLS."""
+
+    @property
+    def trust(self) -> str:
+        """The certificate that it shows; empty without TLS."""
+        return "" if self.certificate is None else self.certificate.text()
 
 
 def listen(settings: Settings) -> Listener:
     """Listen on the port of the settings, else the last one, else the usual, else any."""
     ports = [settings.port] if settings.port else [_last_port(settings.home), USUAL_PORT, 0]
     family, address = _resolve(settings.host)
+    certificate = certificate_of(settings)
+    if certificate is not None:
+        # Before anything is started: it may be unfit.
+        server_context(certificate)
     for port in ports:
         opened = _bind(family, address, port)
         if opened is not None:
-            return Listener(opened, _url(opened), ipaddress.ip_address(address).is_loopback)
+            url = _url(opened, "http" if certificate is None else "https")
+            here = ipaddress.ip_address(address).is_loopback
+            return Listener(opened, url, here, certificate)
     raise HomeUnusable(
         f"port {settings.port} is in use on {settings.host}",
         hint="set JUMAR_PORT to another port, or to 0 for any free one",
@@ -103,10 +118,10 @@ def _bind(family: socket.AddressFamily, address: str, port: int) -> socket.socke
     return opened
 
 
-def _url(opened: socket.socket) -> str:
+def _url(opened: socket.socket, scheme: str) -> str:
     address, port = opened.getsockname()[:2]
     shown = ipaddress.ip_address(address)
     if shown.is_unspecified:
         # It listens everywhere; from here it is reached by the loopback address.
         shown = ipaddress.ip_address("127.0.0.1" if shown.version == 4 else "::1")
-    return f"http://[{shown}]:{port}" if shown.version == 6 else f"http://{shown}:{port}"
+    return f"{scheme}://[{shown}]:{port}" if shown.version == 6 else f"{scheme}://{shown}:{port}"

@@ -44,10 +44,12 @@ from jumar.server.home import (
     write_private,
 )
 from jumar.server.process.connections import Connections, WatchedProtocol, room_for_connections
+from jumar.server.process.encrypted import EncryptedPort
 from jumar.server.process.listen import Listener, listen, listen_to_people
 from jumar.settings import Settings
 from jumar.spec.records import ServerInfo
 from jumar.store.users import UserStores
+from jumar.tls import fingerprint, server_context
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +72,7 @@ def serve_until_told(settings: Settings, on_ready: Ready = lambda info: None) ->
             for one in (listener.socket, *people):
                 opened.enter_context(one)
             site = opened.enter_context(_site(settings, listener, shared))
-            _run(site, [listener.socket, *people], settings.home, on_ready)
+            _run(site, listener, people, settings.home, on_ready)
 
 
 def _read_site(settings: Settings) -> RootSite | None:
@@ -113,11 +115,12 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
         running_limit=settings.running_limit,
         queue_limit=settings.queue_limit,
         half_life_days=settings.half_life_days,
+        keep_days=settings.keep_days,
     )
     try:
         if shared is None:
-            _write_client(settings.home, accounts, listener.url)
-        with door_of_site(settings, accounts) as door:
+            _write_client(settings.home, accounts, listener)
+        with door_of_site(settings, accounts, listener.certificate) as door:
             engine.prepare()
             service.start()
             site = Site(
@@ -135,6 +138,8 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
                     started_at=time.time(),
                     engine=engine.name,
                     s3_port=0 if door is None else door.port,
+                    keeping=service.retention.keeping,
+                    fingerprint=fingerprint(listener.trust) if listener.trust else None,
                 ),
             )
             if unix is not None:
@@ -164,13 +169,14 @@ def _engine(
     return LocalEngine(settings.home, cards, stages=stages)
 
 
-def _write_client(home: Path, accounts: Accounts, url: str) -> None:
+def _write_client(home: Path, accounts: Accounts, listener: Listener) -> None:
     """What commands of this user sign in with; the token of an earlier start is kept."""
     path = home / "client.json"
     token = read_json(path).get("token")
     if not isinstance(token, str) or accounts.tokens.user_of(token) is None:
         token = accounts.bootstrap(_user_name())
-    write_json(path, {"url": url, "token": token})
+    trust = {"trust": listener.trust} if listener.trust else {}
+    write_json(path, {"url": listener.url, "token": token, **trust})
 
 
 def _user_name() -> str:
@@ -181,7 +187,9 @@ def _user_name() -> str:
     return re.sub(r"[^a-zA-Z0-9._-]", "-", name).strip("._-")[:64] or "admin"
 
 
-def _run(site: Site, sockets: list[socket.socket], home: Path, on_ready: Ready) -> None:
+def _run(
+    site: Site, listener: Listener, people: list[socket.socket], home: Path, on_ready: Ready
+) -> None:
     def ready() -> None:
         write_json(
             home / "server.json", {"url": site.info.url, **my_identity(), "version": VERSION}
@@ -189,11 +197,11 @@ def _run(site: Site, sockets: list[socket.socket], home: Path, on_ready: Ready) 
         log.info("serving %s at %s", home, site.info.url)
         on_ready(site.info)
 
-    server = SiteServer(site, ready)
+    server = SiteServer(site, listener, ready)
     write_private(home / "server.pid", f"{os.getpid()}\n")
     try:
         with _signals(server.handle_exit):
-            server.run(sockets)
+            server.run(people)
     finally:
         (home / "server.pid").unlink(missing_ok=True)
         (home / "server.json").unlink(missing_ok=True)
@@ -203,7 +211,9 @@ def _run(site: Site, sockets: list[socket.socket], home: Path, on_ready: Ready) 
 class SiteServer(uvicorn.Server):
     """uvicorn that tells when it answers, and tells endless answers when it ends."""
 
-    def __init__(self, site: Site, on_ready: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, site: Site, listener: Listener, on_ready: Callable[[], None] = lambda: None
+    ) -> None:
         self._connections = Connections(room_for_connections())
         config = uvicorn.Config(
             create_app(site),
@@ -220,13 +230,29 @@ class SiteServer(uvicorn.Server):
         )
         super().__init__(config)
         self._site = site
+        self._listener = listener
+        self._port: EncryptedPort | None = None
         self._on_ready = on_ready
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        port, certificate = self._listener.socket, self._listener.certificate
+        await super().startup([*(sockets or ()), *(() if certificate else (port,))])
         self._loop = asyncio.get_running_loop()
+        if certificate is not None:
+            context = server_context(certificate)
+            self._port = EncryptedPort(port, context, self._protocol, self._connections)
         self._on_ready()
+
+    def _protocol(self) -> WatchedProtocol:
+        return WatchedProtocol(
+            self._connections, self.config, self.server_state, self.lifespan.state
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._port is not None:
+            self._port.close()
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS_PER_SWEEP == 0:

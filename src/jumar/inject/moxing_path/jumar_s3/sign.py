@@ -21,6 +21,8 @@ class Endpoint(NamedTuple):
     region: str = "us-east-1"
     token: str = ""
     path_style: bool = True
+    certificate: str = ""
+    """The one that the server must show; empty: one of an authority that is trusted here."""
 
     def __repr__(self) -> str:
         return f"Endpoint({self.url!r}, region={self.region!r})"

@@ -168,6 +168,7 @@ def _endpoint(credential: Dict[str, Any]) -> Endpoint:
         str(credential.get("region") or "us-east-1"),
         str(credential.get("token") or ""),
         bool(credential.get("path_style", True)),
+        str(credential.get("certificate") or ""),
     )
 
 
