@@ -22,7 +22,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """`cause` None and `whose` unknown: the logs do not tell. Then `what` says what they do tell."""
+    """`whose` is unknown where the logs do not tell; `what` then says what they do tell.
+
+    `cause` is None where nothing at all was found."""
 
     cause: str | None
     whose: str

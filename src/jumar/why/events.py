@@ -7,7 +7,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jumar.why.knowledge import PYTHON_ERROR, Cause, Level, Signature, causes, signatures
+from jumar.why.knowledge import (
+    ERROR_LINE,
+    LIBRARY_ERROR,
+    PYTHON_ERROR,
+    Cause,
+    Level,
+    Signature,
+    causes,
+    signatures,
+)
 from jumar.why.reading import Line, waited
 
 _TRACEBACK = "Traceback (most recent call last)"
@@ -17,16 +26,26 @@ _EXCEPTION = re.compile(
     r"(?:: (?P<message>.*)|:?\s*$)"
 )
 _ANY_EXCEPTION = re.compile(r"(?P<name>[A-Za-z_][\w.]{2,80})(?:: ?(?P<message>.*)|\s*$)")
+# These are raised where code is wrong; others tell of the world as well.
+_OWN_FAULTS = frozenset(
+    (
+        *("ValueError", "TypeError", "KeyError", "AttributeError", "AssertionError", "IndexError"),
+        *("NameError", "UnboundLocalError", "ZeroDivisionError", "NotImplementedError"),
+        *("StopIteration", "LookupError", "OverflowError", "FloatingPointError", "ImportError"),
+    )
+)
 _DURING = "During handling of the above exception"
 _CAUSED = "The above exception was the direct cause"
 _ABOVE = re.compile(r"(?:\[[^\]]*\]|\d{4}-\S+|\S+ - |[A-Z]+:\S+:|\s)*")
 _ANOTHER_MATTER = re.compile(
     r"\[?[WIEF]\d{3,4} |terminate called|Traceback|The above exc|During h|srun:|slurmstepd"
 )
+_WARNING = re.compile(r"[a-z]Warning: ")
+_ERROR_LINE = re.compile(r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)")
 _MESSAGE_LINES, _NEAR = 12, 15
 _LIBRARY = ("-packages/", "/lib/python", "<frozen", "<string>")
 # Within one message: what it says of a lost peer is worth more than that an operator failed.
-_WITHIN = (Level.FAULT, Level.LOST_PEER, Level.SYMPTOM, Level.WRAPPER, Level.ASKED, Level.WARNING)
+_VAGUE_LAST = {Level.VAGUE: Level.LOST_PEER + 0.5}
 
 
 _Known = Sequence[Signature]
@@ -56,6 +75,8 @@ class _Raised:
     name: str
     place: str | None
     frames: str
+    is_own: bool
+    """The script's own fault, whatever it is."""
     is_effect: bool = False
     replaces: bool = False
 
@@ -73,7 +94,17 @@ def events_of(lines: Sequence[Line]) -> list[Event]:
             if event is not None:
                 found.append(event)
     found.sort(key=lambda event: event.line.offset)
-    return _with_times(found, lines)
+    return _with_times(_without_echoes(found), lines)
+
+
+def _without_echoes(found: list[Event]) -> list[Event]:
+    """Whoever says that a peer is lost says it of the operation that failed, too."""
+    lost = {event.line.rank for event in found if event.cause.level is Level.LOST_PEER}
+    return [
+        event
+        for event in found
+        if event.cause.level is not Level.VAGUE or event.line.rank not in lost
+    ]
 
 
 def _exceptions(lines: Sequence[Line]) -> tuple[list[_Raised], set[int]]:
@@ -101,9 +132,11 @@ def _end_of_stack(lines: Sequence[Line], start: int) -> int:
     indent = lines[start].text.index(_TRACEBACK)
     if _ABOVE.fullmatch(lines[start].text[:indent]) is None:
         indent = 0
+    # The first line may be without the prefix of the others.
+    rank = lines[min(start + 1, len(lines) - 1)].rank
     for index in range(start + 1, len(lines)):
         text = lines[index].text
-        if lines[index].rank != lines[start].rank:
+        if lines[index].rank != rank:
             continue
         if text[indent : indent + 1].strip() and not text.lstrip().startswith('File "'):
             return index
@@ -137,6 +170,7 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         found["name"],
         f"{shown[0]['path']}:{shown[0]['line']}" if shown else None,
         "\n".join(frame[0] for frame in frames),
+        is_own=found["name"] in _OWN_FAULTS or (bool(own) and own[-1] is frames[-1]),
         is_effect=_CAUSED in before,
         replaces=_DURING in before,
     )
@@ -165,14 +199,14 @@ def _level(one: _Raised, known: _Known) -> Level:
 
 def _order(one: _Raised, known: _Known) -> tuple[int, bool]:
     cause = _of_exception(one, known).cause
-    return cause.level, cause.name == PYTHON_ERROR
+    return cause.level, cause.name in (PYTHON_ERROR, LIBRARY_ERROR)
 
 
 def _of_exception(one: _Raised, known: _Known) -> Event:
     text = "\n".join(line.text for line in one.lines)
     whole = f"{one.frames}\n{text}"
     best = _best([one for one in known if one.anchor in text and _has(one.others, whole)])
-    cause = causes()[PYTHON_ERROR] if best is None else best.cause
+    cause = causes()[PYTHON_ERROR if one.is_own else LIBRARY_ERROR] if best is None else best.cause
     first = one.lines[0].text.strip()
     return Event(
         cause,
@@ -187,19 +221,23 @@ def _of_exception(one: _Raised, known: _Known) -> Event:
 def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known) -> Event | None:
     line = lines[index]
     text = line.text
-    here = [one for one in known if one.anchor in text]
-    if not here:
+    if _WARNING.search(text):
         return None
+    here = [one for one in known if one.anchor in text]
+    start = max(index - 3, 0)
     near = [
         other.text
-        for at, other in enumerate(lines[max(index - 3, 0) : index + _NEAR], max(index - 3, 0))
-        if at not in inside
+        for at, other in enumerate(lines[start : index + _NEAR], start)
+        if here and at not in inside
     ]
-    around = "\n".join(near)
-    best = _best([one for one in here if _has(one.others, around)])
-    if best is None:
-        return None
-    return Event(best.cause, line, _began([line]), {}, best.weight, line.offset + len(text))
+    best = _best([one for one in here if _has(one.others, "\n".join(near))])
+    end = line.offset + len(text)
+    if best is not None:
+        return Event(best.cause, line, _began([line]), {}, best.weight, end)
+    if _ERROR_LINE.search(text):
+        said = {"error": text.strip()[:200]}
+        return Event(causes()[ERROR_LINE], line, _began([line]), said, 0, end)
+    return None
 
 
 def _has(words: tuple[str, ...], text: str) -> bool:
@@ -207,7 +245,11 @@ def _has(words: tuple[str, ...], text: str) -> bool:
 
 
 def _best(found: list[Signature]) -> Signature | None:
-    return min(found, key=lambda one: (_WITHIN.index(one.cause.level), -one.weight), default=None)
+    return min(
+        found,
+        key=lambda one: (_VAGUE_LAST.get(one.cause.level, one.cause.level), -one.weight),
+        default=None,
+    )
 
 
 def _began(lines: Sequence[Line]) -> float | None:

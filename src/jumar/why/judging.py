@@ -72,9 +72,8 @@ def _seen(cause: Cause, read: _Read) -> Verdict:
     place = next(
         (sign.event.values["place"] for sign in same if "place" in sign.event.values), None
     )
-    known = cause if cause.level is Level.FAULT else None
     return replace(
-        _answer(cause.name, {}, read, known), evidence=_evidence(same[:_SAME]), place=place
+        _answer(cause.name, {}, read, cause), evidence=_evidence(same[:_SAME]), place=place
     )
 
 
@@ -146,10 +145,9 @@ def _told(chosen: _Sign, others: list[_Sign], logs: Sequence[Source], read: _Rea
         silent = _silent(chosen, others, logs)
         if silent is not None:
             rank, name, values = silent, "peer-silent", {"rank": str(silent)}
-    same = [sign for sign in others if sign.event.cause is event.cause]
-    known = event.cause if event.cause.level is Level.FAULT else None
+    same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
     return replace(
-        _answer(name, values, read, known),
+        _answer(name, values, read, event.cause),
         evidence=_evidence([chosen, *same[: _SAME - 1]]),
         followed=_evidence(_different(event, others)),
         rank=rank,

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 
 LANGUAGES = ("en", "zh")
-PYTHON_ERROR = "python-error"
+PYTHON_ERROR, LIBRARY_ERROR, ERROR_LINE = "python-error", "library-error", "error-line"
 _OF_LAUNCHER = {"lost-peer": "peer-lost", "asked": "asked-to-end"}
 
 
@@ -20,11 +20,15 @@ class Level(IntEnum):
     FAULT = 0
     SYMPTOM = 1
     """Something failed, not why."""
-    LOST_PEER = 2
-    WRAPPER = 3
+    VAGUE = 2
+    """The same, and also what is said when a peer is lost."""
+    LOST_PEER = 3
+    WRAPPER = 4
     """A launcher that saw its child fail."""
-    ASKED = 4
-    WARNING = 5
+    ASKED = 5
+    HINT = 6
+    """A line that calls itself an error."""
+    WARNING = 7
 
 
 @dataclass(frozen=True, slots=True)
