@@ -189,7 +189,7 @@ def _start(folder: Path, rank: int, code: str) -> int:
     with open(f"rank{rank}.log", "wb", buffering=0) as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
-    print("step 1 loss 0.5", flush=True)
+    os.write(1, b"step 1 loss 0.5\n")
     os.environ["RANK"] = str(rank)
     faulthandler.enable()
     status = 1
@@ -197,7 +197,7 @@ def _start(folder: Path, rank: int, code: str) -> int:
         exec(compile(PREAMBLE + code, str(script), "exec"), {"__name__": "__main__"})
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - as Python itself does at the end of a script
         traceback.print_exc()
     sys.stdout.flush()
     os._exit(status)

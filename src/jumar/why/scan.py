@@ -8,6 +8,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 # An error is marked by one of these, nearly always.
 _STRONG = (b"Traceback (most recent", b"Error", b"ERR", b"error:")
@@ -18,8 +19,12 @@ _WEAK = (
     *(b"SIG", b"Interrupt", b"Exit", b"exit", b"stall", b"blocked for", b"Could not", b"Link is"),
     *(b"abnormal", b"annot", b"denied", b"refused", b"full", b"CAUTION", b"Warning"),
 )
+MARKS = (*_STRONG, *_WEAK)
 _SEARCHED_WHOLE = 8 << 20
 _BLOCK = 8 << 20
+_MANY = 10_000
+_DIGITS = b"0123456789"
+_SHAPE_BYTES = 96
 _LONGEST_LINE = 4096
 _ALIKE = 10
 """Of lines that differ in digits only, the first ones and the last one are looked at."""
@@ -43,7 +48,7 @@ def regions(fd: int, size: int) -> Iterator[Region]:
     for start, block in _blocks(fd, size):
         # Words that are common in healthy logs are looked for in small logs and near the end only.
         near_end = start + len(block) > size - _SEARCHED_WHOLE
-        hits.look(start, block, (*_STRONG, *_WEAK) if near_end else _STRONG)
+        hits.look(start, block, MARKS if near_end else _STRONG)
     for first, last in _limited(list(_spans(hits.offsets(), size))):
         text = os.pread(fd, last - first, first)
         # Whole lines: the first may have begun before.
@@ -86,6 +91,7 @@ class _Hits:
         self._last: dict[bytes, int] = {}
 
     def look(self, start: int, block: bytes, marks: tuple[bytes, ...]) -> None:
+        """Note the lines of a block that have a mark."""
         found: set[int] = set()
         for mark in marks:
             at = block.find(mark)
@@ -94,11 +100,26 @@ class _Hits:
                 # One mark in a line is enough.
                 end = block.find(b"\n", at)
                 at = -1 if end < 0 else block.find(mark, end)
+                if len(found) > _MANY and marks is _STRONG:
+                    self._look_at_kinds(start, block)
+                    return
         for line in sorted(found):
-            self._note(start + line, block[line : line + 96].partition(b"\n")[0])
+            self._note(start + line, block[line : line + _SHAPE_BYTES])
+
+    def _look_at_kinds(self, start: int, block: bytes) -> None:
+        """The same where nearly all lines have a mark: a first and a last one of each kind."""
+        shapes = block.translate(None, _DIGITS).split(b"\n")
+        lengths = map(len, block.split(b"\n"))
+        starts = [at + index for index, at in enumerate(accumulate(lengths, initial=0))]
+        last = dict(zip(shapes, range(len(shapes)), strict=True))
+        first = dict(zip(reversed(shapes), reversed(range(len(shapes))), strict=True))
+        kinds = [shape for shape in first if any(mark in shape for mark in _STRONG)]
+        for index in sorted({at for shape in kinds for at in (first[shape], last[shape])}):
+            line = starts[index]
+            self._note(start + line, block[line : line + _SHAPE_BYTES])
 
     def _note(self, offset: int, line: bytes) -> None:
-        shape = line.translate(None, b"0123456789")
+        shape = line.partition(b"\n")[0].translate(None, _DIGITS)
         count = self._seen.get(shape, 0)
         if count < _ALIKE and (count or len(self._seen) < _MOST_SHAPES):
             self._seen[shape] = count + 1
