@@ -36,4 +36,4 @@ def test_the_client_and_the_page_tell_it(shared: Running) -> None:
     assert verdict.remedy["en"] in html.unescape(english)
     assert "einops&lt;b&gt;" in english
     assert verdict.what["zh"] in shared.ask("GET", f"/jobs/{job.id}?lang=zh").text
-    assert shared.api("GET", f"/jobs/{job.id}/why", user="bob").status == 404
+    assert shared.api("GET", f"/jobs/{job.id}/why", user="bob").status == 403

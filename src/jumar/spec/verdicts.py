@@ -28,7 +28,7 @@ class Verdict:
 
     cause: str | None
     whose: str
-    """script, card, network, host, memory or unknown."""
+    """script, card, network, host, memory or unknown; none where nothing is wrong."""
     what: Mapping[str, str]
     """By language."""
     remedy: Mapping[str, str]
