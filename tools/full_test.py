@@ -99,6 +99,11 @@ PARTS = (
     _large_selftest("postgres"),
     *(_schedules(first, first + 9) for first in range(1, 101, 10)),
     Part(
+        "why",
+        "a log of 1 GB understood in less than 10 s of CPU",
+        ((sys.executable, "bench/why.py"),),
+    ),
+    Part(
         "objects",
         "100,000 objects pushed, listed, counted, synced, pulled, compared, deleted",
         ((sys.executable, "tools/full_objects.py", "--count", "100000"),),

@@ -218,7 +218,7 @@ def facts(node: int) -> list[dict[str, Any]]:
 
 
 def test_npus_get_one_rank_table_and_a_pod_env_per_node(machines: NodesJob) -> None:
-    show = ["sh", "-c", "echo $RANK_ID $RANK_SIZE $RANK_TABLE_FILE; . $JUMAR_POD_ENV; echo $DLWS_ROLE_IDX $NPU_IPS"]  # fmt: skip
+    show = ["sh", "-c", "echo $RANK_ID $RANK_SIZE $RANK_TABLE_FILE; . $JUMAR_POD_ENV; echo $DLWS_ROLE_IDX $NPU_IPS; echo $ASCEND_PROCESS_LOG_PATH"]  # fmt: skip
     verdict = machines.run(
         show,
         facts=[facts(0), facts(1)],
@@ -231,7 +231,9 @@ def test_npus_get_one_rank_table_and_a_pod_env_per_node(machines: NodesJob) -> N
     for rank in range(4):
         node = rank // 2
         ips = f"0:10.30.{node}.10,1:10.30.{node}.11"
-        assert machines.log(rank).splitlines() == [f"{rank} 4 {path}", f"{node} {ips}"]
+        plog = machines.root / "logs" / f"node{node}" / "plog"
+        said = machines.log(rank).splitlines()
+        assert said == [f"{rank} 4 {path}", f"{node} {ips}", str(plog)]
     table = json.loads(path.read_text())
     assert [server["server_id"] for server in table["server_list"]] == ["10.77.0.1", "10.77.0.2"]
     assert [d["rank_id"] for s in table["server_list"] for d in s["device"]] == list("0123")

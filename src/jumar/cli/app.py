@@ -42,6 +42,7 @@ COMMANDS: dict[str, Entry] = {
     "jobs rm": Entry("jumar.cli.jobs_rm", "Remove ended jobs and their folders.", JOBS),
     "show": Entry("jumar.cli.show", "Show everything about one job.", JOBS),
     "logs": Entry("jumar.cli.logs", "Print a job's log, or follow it.", JOBS),
+    "why": Entry("jumar.cli.why", "Say why a job failed, by its logs.", JOBS),
     "files": Entry("jumar.cli.files", "List a job's files.", JOBS),
     "get": Entry("jumar.cli.get", "Copy a job's files to this machine.", JOBS),
     "exec": Entry("jumar.cli.exec", "Run a command in a running job.", JOBS),

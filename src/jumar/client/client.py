@@ -27,6 +27,7 @@ from jumar.spec.records import (
     ServerInfo,
 )
 from jumar.spec.states import JobState
+from jumar.spec.verdicts import Verdict
 
 if TYPE_CHECKING:
     from jumar.client.pack import Listing, Package, Progress
@@ -213,6 +214,10 @@ class Client(PeopleCalls, FileCalls, BesideCalls):
         """The logs a job has, one per rank."""
         call = job_call("GET", job, "/logs", repeatable=True)
         return decode(tuple[LogFile, ...], self._json(call))
+
+    def why(self, job: str) -> Verdict:
+        """Why a job failed, by its logs."""
+        return decode(Verdict, self._json(job_call("GET", job, "/why", repeatable=True)))
 
     def logs(
         self, job: str, *, tail: int | None = None, node: int = 0, rank: int = 0

@@ -28,6 +28,7 @@ from jumar.errors import (
 from jumar.jobs import dependencies, finding, ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
+from jumar.jobs.diagnosis import Diagnoses
 from jumar.jobs.finding import PageQuery
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
@@ -59,6 +60,7 @@ from jumar.spec.records import (
 )
 from jumar.spec.states import JobState
 from jumar.spec.text import storable
+from jumar.spec.verdicts import Verdict
 from jumar.words.reasons import cause_sentence
 
 MOST_ROWS = 1000
@@ -90,6 +92,7 @@ class JobService:
         self._engine = engine
         folder = home / "jobs"
         self._files = engine.files if isinstance(engine, OffersFiles) else SharedFiles(folder)
+        self.diagnoses = Diagnoses(self._files)
         self._user_limit = user_limit or None
         self._running_limit = running_limit or None
         self._queue_limit = queue_limit or None
@@ -391,6 +394,10 @@ class JobService:
     def open_log(self, job: str, node: int, rank: int) -> FileIO:
         """A rank's log; NotFound while it does not exist."""
         return self._files.open_log(self._row(job).id, node, rank)
+
+    def why(self, job: str) -> Verdict:
+        """Why a job failed, by its logs and by what the platform saw."""
+        return self.diagnoses.of(self.get(job))
 
     def start_beside(self, job: str) -> socket.socket:
         """A stream to a program that runs one command beside the ranks of a running job."""

@@ -21,6 +21,7 @@ from jumar.server.api import (
     stores,
     tokens,
     users,
+    why,
 )
 from jumar.server.edge.exchange import error_answer, http_error, invalid_request
 from jumar.server.edge.guard import Guard
@@ -41,7 +42,7 @@ def create_app(site: Site) -> FastAPI:
         redoc_url=None,
     )
     app.state.site = site
-    job_modules = (jobs, logs, files, beside, code)
+    job_modules = (jobs, logs, files, why, beside, code)
     for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     mount_pages(app)

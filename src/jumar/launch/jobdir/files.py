@@ -151,6 +151,10 @@ class JobDir(NamedTuple):
         """What one rank writes, over all attempts."""
         return self.path("logs", f"node{node}", f"rank{rank}.log")
 
+    def plog(self, node: int) -> str:
+        """The folder for what CANN writes about the ranks of a node."""
+        return self.path("logs", f"node{node}", "plog")
+
     def setup_log(self, node: int) -> str:
         """What git and pip write while the attempt is prepared."""
         return self.path("logs", f"node{node}", "setup.log")

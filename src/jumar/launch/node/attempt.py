@@ -176,6 +176,9 @@ class Given(NamedTuple):
         }
         if job.array_index is not None:
             made["JUMAR_ARRAY_INDEX"] = str(job.array_index)
+        if job.device_kind == "npu" and "ASCEND_PROCESS_LOG_PATH" not in job.environment:
+            # CANN's own log, beside those of the ranks: `jumar why` reads it.
+            made["ASCEND_PROCESS_LOG_PATH"] = directory.plog(directory.node)
         if job.device_kind == "sim" and "JUMAR_SIM_REPORT" not in job.environment:
             made["JUMAR_SIM_REPORT"] = directory.trial
         return made

@@ -116,6 +116,10 @@ async def job_page(
         "carried": _told_at(record.staging),
         "data": data_rows(record),
     }
+    verdict = None
+    if values["failed"]:
+        verdict = await run_in_threadpool(site.service.diagnoses.quick, record)
+    values["verdict"] = verdict
     if is_fragment(request):
         return render(request, "_job_news.html", values, user=user)
     node, rank = (int(part) for part in log.split("-"))

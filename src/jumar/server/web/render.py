@@ -27,6 +27,7 @@ from jumar.server.web import times
 from jumar.server.web.i18n import COOKIE, LANGUAGES, choose
 from jumar.spec.devices import card_names
 from jumar.spec.records import UserRecord
+from jumar.why.knowledge import texts
 from jumar.words.catalogue import catalogue
 from jumar.words.reasons import reason, state_name, waiting_sentence
 
@@ -58,6 +59,7 @@ def render(
             elapsed=partial(times.elapsed, now=now, t=t),
             span=partial(times.span, t=t),
             reason=partial(reason, language=t.language),
+            whose=texts(t.language)["whose"],
             waiting_sentence=partial(waiting_sentence, language=t.language),
             state_name=partial(_state_name, language=t.language),
             card_names=card_names,

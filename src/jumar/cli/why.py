@@ -1,0 +1,89 @@
+"""`jumar why`: the first fault in the logs of a job, or in any logs."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from jumar.cli import completing
+from jumar.cli.connect import connected
+from jumar.cli.output import local, print_json, readable_line, say
+from jumar.errors import BadInput
+from jumar.spec.verdicts import Evidence, Verdict
+from jumar.words import language
+from jumar.words.catalogue import phrase
+
+
+@click.command()
+@click.argument("what", metavar="JOB|LOG", nargs=-1, required=True, shell_complete=completing.jobs)
+@click.option("--json", "as_json", is_flag=True, help="Print all that was found, as JSON.")
+def command(what: Sequence[str], as_json: bool) -> None:
+    """Say why a job failed, by its logs.
+
+    JOB is an id, the first letters of one, a name, or USER/NAME. LOG is a file, a folder with logs, or -
+    for standard input; several are read together, so give the logs of all ranks, CANN's plog and the
+    kernel's lines. The answer is the first fault over all of them, whose it is (the script, a card, the
+    network, the machine, memory), the lines that show it, and what to do; or unknown.
+
+    \b
+    Examples:
+      jumar why digits
+      jumar why logs/ ~/ascend/log --json
+      dmesg | jumar why - train.log
+    """
+    verdict = _of_logs(what) if _are_logs(what) else _of_job(what[0])
+    if as_json:
+        print_json(verdict)
+    else:
+        _print(verdict)
+
+
+def _are_logs(what: Sequence[str]) -> bool:
+    """One word that is no file is a job; a path is never one."""
+    if len(what) > 1 or what[0] == "-" or os.path.exists(what[0]):
+        return True
+    return what[0].startswith((".", "/", "~")) or what[0].count("/") > 1 or what[0].endswith(".log")
+
+
+def _of_logs(what: Sequence[str]) -> Verdict:
+    from jumar.why.gather import from_paths, from_stream
+    from jumar.why.judging import judge
+
+    if what.count("-") > 1:
+        raise BadInput("standard input can be read only once")
+    sources = from_paths([path for path in what if path != "-"])
+    if "-" in what:
+        sources.append(from_stream(sys.stdin.buffer))
+    return judge(sources)
+
+
+def _of_job(job: str) -> Verdict:
+    with connected() as client:
+        return client.why(job)
+
+
+def _print(verdict: Verdict) -> None:
+    spoken = language()
+    from jumar.why.knowledge import texts
+
+    whose = texts(spoken)["whose"][verdict.whose]
+    say(f"{whose}: {readable_line(verdict.what[spoken])}")
+    where: list[str] = []
+    if verdict.rank is not None:
+        where.append(phrase(spoken, "who", "rank", rank=verdict.rank).strip())
+    if verdict.place is not None:
+        where.append(readable_line(verdict.place))
+    if where:
+        say(f"  {', '.join(where)}")
+    for one in verdict.evidence:
+        say(f"  {_line(one)}")
+    say(f"{local('remedy')}: {verdict.remedy[spoken]}")
+    if verdict.followed:
+        say(f"{local('also in the logs')}:")
+        for one in verdict.followed:
+            say(f"  {_line(one)}")
+
+
+def _line(one: Evidence) -> str:
+    return readable_line(f"{one.file}:{one.line}: {one.text}")

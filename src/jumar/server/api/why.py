@@ -1,0 +1,20 @@
+"""Why a job failed, over REST."""
+
+from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from jumar.server.edge.auth import OpenedJob
+from jumar.server.edge.exchange import answer
+from jumar.server.edge.site import SiteOf
+from jumar.spec.verdicts import Verdict
+
+router = APIRouter(tags=["jobs"], prefix="/jobs/{job}/why")
+
+
+@router.get("", response_model=Verdict, summary="Why a job failed")
+async def why(opened: OpenedJob, site: SiteOf) -> Response:
+    """The first fault in the job's logs: whose it is, the lines that show it, and what to do.
+
+    `whose` is `unknown` where they do not tell."""
+    return answer(await run_in_threadpool(site.service.why, opened.id))

@@ -1,0 +1,269 @@
+"""Which faults a part of a log tells of.
+
+A Python exception is one event, whatever its message says; other lines are events where they have a
+signature. Source lines that a traceback quotes are not what happened and are left out."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jumar.why.knowledge import (
+    ERROR_LINE,
+    LIBRARY_ERROR,
+    PYTHON_ERROR,
+    Cause,
+    Level,
+    Signature,
+    causes,
+    signatures,
+)
+from jumar.why.reading import Line, waited
+
+_TRACEBACK = "Traceback (most recent call last)"
+_FRAME = re.compile(r'\s*File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
+_EXCEPTION = re.compile(
+    r"(?P<name>(?:[A-Za-z_]\w*\.){0,8}[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Exhausted|Failed|Fault|Abort|Expired|Timeout|NotFound|Unavailable))"
+    r"(?:: (?P<message>.*)|:?\s*$)"
+)
+_ANY_EXCEPTION = re.compile(r"(?P<name>[A-Za-z_][\w.]{2,80})(?:: ?(?P<message>.*)|\s*$)")
+# These are raised where code is wrong; others tell of the world as well.
+_OWN_FAULTS = frozenset(
+    (
+        *("ValueError", "TypeError", "KeyError", "AttributeError", "AssertionError", "IndexError"),
+        *("NameError", "UnboundLocalError", "ZeroDivisionError", "NotImplementedError"),
+        *("StopIteration", "LookupError", "OverflowError", "FloatingPointError", "ImportError"),
+    )
+)
+_DURING = "During handling of the above exception"
+_CAUSED = "The above exception was the direct cause"
+_ABOVE = re.compile(r"(?:\[[^\]]*\]|\d{4}-\S+|\S+ - |[A-Z]+:\S+:|\s)*")
+_ANOTHER_MATTER = re.compile(
+    r"\[?[WIEF]\d{3,4} |terminate called|Traceback|The above exc|During h|srun:|slurmstepd"
+)
+_WARNING = re.compile(r"[a-z]Warning: ")
+_ERROR_LINE = re.compile(r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)")
+_MESSAGE_LINES, _NEAR = 12, 15
+_LIBRARY = ("-packages/", "/lib/python", "<frozen", "<string>")
+# Within one message: what it says of a lost peer is worth more than that an operator failed.
+_VAGUE_LAST = {Level.VAGUE: Level.LOST_PEER + 0.5}
+
+
+_Known = Sequence[Signature]
+"""The signatures whose longest words are in the text at all."""
+
+
+@dataclass(slots=True)
+class Event:
+    """A sign of a fault."""
+
+    cause: Cause
+    line: Line
+    at: float | None
+    """When what it tells of began, as far as that is known."""
+    values: dict[str, str] = field(default_factory=dict[str, str])
+    weight: int = 0
+    end: int = 0
+    """The last byte that belongs to it."""
+
+
+@dataclass(slots=True)
+class _Raised:
+    """A Python exception in a log: its message, where it came from, and how it goes with the one before."""
+
+    index: int
+    lines: list[Line]
+    name: str
+    place: str | None
+    frames: str
+    is_own: bool
+    """The script's own fault, whatever it is."""
+    is_effect: bool = False
+    replaces: bool = False
+
+
+def events_of(lines: Sequence[Line]) -> list[Event]:
+    """All signs of faults in these lines, in their order."""
+    text = "\n".join(line.text for line in lines)
+    known = [signature for signature in signatures() if signature.anchor in text]
+    raised, quoted = _exceptions(lines)
+    found = [_of_exception(one, known) for one in _kept(raised, known)]
+    inside = quoted | {one.index + i for one in raised for i in range(len(one.lines))}
+    for index in range(len(lines)):
+        if index not in inside:
+            event = _of_line(lines, index, inside, known)
+            if event is not None:
+                found.append(event)
+    found.sort(key=lambda event: event.line.offset)
+    return _with_times(_without_echoes(found), lines)
+
+
+def _without_echoes(found: list[Event]) -> list[Event]:
+    """Whoever says that a peer is lost says it of the operation that failed, too."""
+    lost = {event.line.rank for event in found if event.cause.level is Level.LOST_PEER}
+    return [
+        event
+        for event in found
+        if event.cause.level is not Level.VAGUE or event.line.rank not in lost
+    ]
+
+
+def _exceptions(lines: Sequence[Line]) -> tuple[list[_Raised], set[int]]:
+    raised: list[_Raised] = []
+    quoted: set[int] = set()
+    index = 0
+    while index < len(lines):
+        start = index
+        # CANN writes `TraceBack` over lines of its own.
+        is_stack = _TRACEBACK in lines[index].text
+        if is_stack:
+            index = _end_of_stack(lines, index)
+            quoted |= set(range(start, index))
+        one = _exception(lines, start, index, is_stack) if index < len(lines) else None
+        if one is not None:
+            raised.append(one)
+            index += len(one.lines)
+        elif not is_stack:
+            index += 1
+    return raised, quoted
+
+
+def _end_of_stack(lines: Sequence[Line], start: int) -> int:
+    """The line of the exception below a stack: the first of the same rank that is not indented."""
+    indent = lines[start].text.index(_TRACEBACK)
+    if _ABOVE.fullmatch(lines[start].text[:indent]) is None:
+        indent = 0
+    # The first line may be without the prefix of the others.
+    rank = lines[min(start + 1, len(lines) - 1)].rank
+    for index in range(start + 1, len(lines)):
+        text = lines[index].text
+        if lines[index].rank != rank:
+            continue
+        if text[indent : indent + 1].strip() and not text.lstrip().startswith('File "'):
+            return index
+        if len(text) <= indent and text.strip():
+            return index
+    return len(lines)
+
+
+def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) -> _Raised | None:
+    text = lines[index].text.strip()
+    found = _EXCEPTION.match(text) or (_ANY_EXCEPTION.match(text) if is_stack else None)
+    if found is None:
+        return None
+    message = [lines[index]]
+    for line in lines[index + 1 : index + _MESSAGE_LINES]:
+        if (
+            _ANOTHER_MATTER.match(line.text)
+            or _EXCEPTION.match(line.text)
+            or line.rank != message[0].rank
+        ):
+            break
+        message.append(line)
+    frames = [frame for line in lines[start:index] if (frame := _FRAME.match(line.text))]
+    own = [frame for frame in frames if not any(part in frame["path"] for part in _LIBRARY)]
+    # A syntax error has the place of the error as its last frame.
+    shown = (own or frames)[-1:]
+    before = " ".join(line.text for line in lines[max(start - 3, 0) : start]) if is_stack else ""
+    return _Raised(
+        index,
+        message,
+        found["name"],
+        f"{shown[0]['path']}:{shown[0]['line']}" if shown else None,
+        "\n".join(frame[0] for frame in frames),
+        is_own=found["name"] in _OWN_FAULTS or (bool(own) and own[-1] is frames[-1]),
+        is_effect=_CAUSED in before,
+        replaces=_DURING in before,
+    )
+
+
+def _kept(raised: list[_Raised], known: _Known) -> list[_Raised]:
+    """Of a chain, the one that says it best.
+
+    A cause that is named as such is the fault. One that was being handled is mostly a detail of the
+    next, unless that one is no more than a lost peer or a fault of cleaning up."""
+    kept: list[_Raised] = []
+    for one in raised:
+        if one.is_effect and kept and _level(kept[-1], known) <= _level(one, known):
+            continue
+        if one.replaces and kept:
+            if _order(one, known) > _order(kept[-1], known):
+                continue
+            kept.pop()
+        kept.append(one)
+    return kept
+
+
+def _level(one: _Raised, known: _Known) -> Level:
+    return _of_exception(one, known).cause.level
+
+
+def _order(one: _Raised, known: _Known) -> tuple[int, bool]:
+    cause = _of_exception(one, known).cause
+    return cause.level, cause.name in (PYTHON_ERROR, LIBRARY_ERROR)
+
+
+def _of_exception(one: _Raised, known: _Known) -> Event:
+    text = "\n".join(line.text for line in one.lines)
+    whole = f"{one.frames}\n{text}"
+    best = _best([one for one in known if one.anchor in text and _has(one.others, whole)])
+    cause = causes()[PYTHON_ERROR if one.is_own else LIBRARY_ERROR] if best is None else best.cause
+    first = one.lines[0].text.strip()
+    return Event(
+        cause,
+        one.lines[0],
+        _began(one.lines),
+        {"error": first[:200]} | ({} if one.place is None else {"place": one.place}),
+        0 if best is None else best.weight,
+        one.lines[-1].offset + len(one.lines[-1].text),
+    )
+
+
+def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known) -> Event | None:
+    line = lines[index]
+    text = line.text
+    if _WARNING.search(text):
+        return None
+    here = [one for one in known if one.anchor in text]
+    start = max(index - 3, 0)
+    near = [
+        other.text
+        for at, other in enumerate(lines[start : index + _NEAR], start)
+        if here and at not in inside
+    ]
+    best = _best([one for one in here if _has(one.others, "\n".join(near))])
+    end = line.offset + len(text)
+    if best is not None:
+        return Event(best.cause, line, _began([line]), {}, best.weight, end)
+    if _ERROR_LINE.search(text):
+        said = {"error": text.strip()[:200]}
+        return Event(causes()[ERROR_LINE], line, _began([line]), said, 0, end)
+    return None
+
+
+def _has(words: tuple[str, ...], text: str) -> bool:
+    return all(word in text for word in words)
+
+
+def _best(found: list[Signature]) -> Signature | None:
+    return min(
+        found,
+        key=lambda one: (_VAGUE_LAST.get(one.cause.level, one.cause.level), -one.weight),
+        default=None,
+    )
+
+
+def _began(lines: Sequence[Line]) -> float | None:
+    at = next((line.at for line in lines if line.at is not None), None)
+    return None if at is None else at - waited(" ".join(line.text for line in lines))
+
+
+def _with_times(found: list[Event], lines: Sequence[Line]) -> list[Event]:
+    """A line without a time was written when the one above it was, or soon after."""
+    index, last = 0, None
+    for event in found:
+        while index < len(lines) and lines[index].offset <= event.line.offset:
+            last = lines[index].at if lines[index].at is not None else last
+            index += 1
+        if event.at is None and last is not None:
+            event.at = last - waited(event.line.text)
+    return found

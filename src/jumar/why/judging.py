@@ -1,0 +1,203 @@
+"""Which of all signs was the first fault."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from jumar.spec.verdicts import UNKNOWN, Evidence, Verdict
+from jumar.why.events import Event, events_of
+from jumar.why.knowledge import LANGUAGES, Cause, Level, by_platform, texts
+from jumar.why.reading import lines_of
+from jumar.why.scan import line_number, regions
+
+_SURVIVED = 64 * 1024
+"""Bytes of a log without a fault after one: whoever wrote them went on."""
+_SHOWN, _SAME, _FOLLOWED = 300, 3, 5
+_LAST_ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work: (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A log: what to call it, how to open it, and whose it is where that is known."""
+
+    name: str
+    open: Callable[[], int]
+    """A descriptor, which is closed after use; OSError."""
+    rank: int | None = None
+    is_accused: bool = False
+    """The platform saw this rank fail first."""
+
+
+@dataclass(slots=True)
+class _Sign:
+    """An event and the log that it is in."""
+
+    event: Event
+    source: Source
+    ended_at: float
+    is_survived: bool
+
+    @property
+    def rank(self) -> int | None:
+        return self.source.rank if self.event.line.rank is None else self.event.line.rank
+
+
+@dataclass(slots=True)
+class _Read:
+    signs: list[_Sign]
+    files: int = 0
+    bytes: int = 0
+
+
+def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
+    """The first fault that these logs tell of; `platform` is the cause that the platform saw."""
+    read = _Read([])
+    logs = list(sources)
+    for source in logs:
+        _read(source, read)
+    seen = by_platform().get(platform or "")
+    if seen is not None:
+        return _seen(seen, read)
+    chosen = _first(read.signs)
+    if chosen is None:
+        return _answer("nothing", {}, read)
+    return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
+
+
+def _seen(cause: Cause, read: _Read) -> Verdict:
+    """What the platform saw itself, with what the logs say of the same."""
+    same = [sign for sign in read.signs if sign.event.cause is cause and not sign.is_survived]
+    place = next(
+        (sign.event.values["place"] for sign in same if "place" in sign.event.values), None
+    )
+    return replace(
+        _answer(cause.name, {}, read, cause), evidence=_evidence(same[:_SAME]), place=place
+    )
+
+
+def _answer(
+    name: str, values: Mapping[str, str], read: _Read, known: Cause | None = None
+) -> Verdict:
+    return Verdict(
+        cause=None if known is None else known.name,
+        whose=UNKNOWN if known is None else known.whose,
+        what={one: texts(one)[name]["what"].format_map(values) for one in LANGUAGES},
+        remedy={one: texts(one)[name]["remedy"].format_map(values) for one in LANGUAGES},
+        files=read.files,
+        bytes=read.bytes,
+    )
+
+
+def _read(source: Source, read: _Read) -> None:
+    fd = source.open()
+    try:
+        status = os.fstat(fd)
+        read.files += 1
+        read.bytes += status.st_size
+        if b"\0" in os.pread(fd, 4096, 0):
+            return
+        year = time.gmtime(status.st_mtime).tm_year
+        found = [
+            event
+            for region in regions(fd, status.st_size)
+            for event in events_of(lines_of(region.start, region.text, year))
+        ]
+    finally:
+        os.close(fd)
+    survived = _last_gap(found, status.st_size)
+    read.signs.extend(
+        _Sign(event, source, status.st_mtime, index < survived) for index, event in enumerate(found)
+    )
+
+
+def _last_gap(found: Sequence[Event], size: int) -> int:
+    """How many of these events were survived: much that is no fault was written after them."""
+    ends = [event.line.offset for event in found[1:]] + [size]
+    for index in range(len(found) - 1, -1, -1):
+        if ends[index] - found[index].end > _SURVIVED:
+            return index + 1
+    return 0
+
+
+def _first(signs: Sequence[_Sign]) -> _Sign | None:
+    """What explains most; of those, what came first."""
+    told = [sign for sign in signs if sign.event.cause.level is not Level.WARNING]
+    living = [sign for sign in told if not sign.is_survived] or told
+    if not living:
+        return None
+    level = min(sign.event.cause.level for sign in living)
+    best = [sign for sign in living if sign.event.cause.level is level]
+    # Times of different logs are compared only where all have them.
+    firsts = list({id(sign.source): sign for sign in reversed(best)}.values())
+    if any(sign.source.is_accused for sign in firsts):
+        firsts = [sign for sign in firsts if sign.source.is_accused]
+    if all(sign.event.at is not None for sign in best):
+        return min(best, key=lambda sign: (not sign.source.is_accused, sign.event.at))
+    return min(firsts, key=lambda sign: sign.ended_at)
+
+
+def _told(chosen: _Sign, others: list[_Sign], logs: Sequence[Source], read: _Read) -> Verdict:
+    event = chosen.event
+    rank, name, values = chosen.rank, event.cause.name, event.values
+    if event.cause.level is Level.LOST_PEER:
+        silent = _silent(chosen, others, logs)
+        if silent is not None:
+            rank, name, values = silent, "peer-silent", {"rank": str(silent)}
+    same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
+    return replace(
+        _answer(name, values, read, event.cause),
+        evidence=_evidence([chosen, *same[: _SAME - 1]]),
+        followed=_evidence(_different(event, others)),
+        rank=rank,
+        place=values.get("place"),
+    )
+
+
+def _silent(chosen: _Sign, others: Sequence[_Sign], logs: Sequence[Source]) -> int | None:
+    """The rank that the others wait for, if only one can be: the one that says nothing of a lost
+    peer, or the one that enqueued the least."""
+    signs = [sign for sign in (chosen, *others) if sign.event.cause.level is Level.LOST_PEER]
+    complaining = {sign.rank for sign in signs}
+    ranks = {source.rank for source in logs if source.rank is not None}
+    quiet = ranks - complaining
+    if len(ranks) > 2 and len(quiet) == 1:
+        return quiet.pop()
+    enqueued: dict[int, int] = {}
+    for sign in signs:
+        found = _LAST_ENQUEUED.search(sign.event.line.text)
+        if found is not None and sign.rank is not None:
+            enqueued[sign.rank] = int(found[1])
+    least = [rank for rank, number in enqueued.items() if number == min(enqueued.values())]
+    return least[0] if len(least) == 1 < len(enqueued) else None
+
+
+def _different(event: Event, others: Sequence[_Sign]) -> list[_Sign]:
+    """The first sign of each other cause, without warnings."""
+    found: dict[str, _Sign] = {}
+    for sign in others:
+        cause = sign.event.cause
+        if cause is not event.cause and cause.level is not Level.WARNING and not sign.is_survived:
+            found.setdefault(cause.name, sign)
+    return list(found.values())[:_FOLLOWED]
+
+
+def _evidence(signs: Iterable[_Sign]) -> tuple[Evidence, ...]:
+    return tuple(_shown(sign) for sign in signs)
+
+
+def _shown(sign: _Sign) -> Evidence:
+    fd = sign.source.open()
+    try:
+        number = line_number(fd, sign.event.line.offset)
+    finally:
+        os.close(fd)
+    return Evidence(
+        file=sign.source.name,
+        line=number,
+        text=sign.event.line.text.strip()[:_SHOWN],
+        cause=sign.event.cause.name,
+        rank=sign.rank,
+        at=sign.event.line.at,
+    )

@@ -1,0 +1,81 @@
+"""Lines of a log as their writers meant them: without colours and prefixes, with rank and time."""
+
+import calendar
+import re
+from dataclasses import dataclass
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_LINE_END = re.compile(r"[\r\n]")
+# `[rank1]: `, `1: `, `[3]:`, `(Actor pid=7, ip=…) `, `[default0]:`, `[1,0]<stderr>:`, `W0000` is none.
+_PREFIX = re.compile(
+    r"(?:\[\d+\] )?(?:\[(?:rank|default)?(?P<a>\d+)\]: ?|\[\d+,(?P<b>\d+)\]<std\w+>: ?"
+    r"|\((?:\w+ )?pid=\d+[^)]{0,80}\) ?|(?P<c>\d{1,5}): (?=\S| ))"
+)
+_RANK = re.compile(r"\[Rank (\d+)\]|\bRank (\d+)\]|RankID:(\d+)|\[rank(\d+)\]")
+_FULL = re.compile(
+    r"(?P<Y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)[-T ](?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d{1,6}))?"
+)
+_GLOG = re.compile(
+    r"\b[WEF](?P<m>\d{1,2}?)(?P<d>\d\d) (?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)\.(?P<f>\d{1,6})"
+)
+_WAITED = re.compile(r"ran for (\d{1,12}) milliseconds|Timed out after (\d{1,9}) seconds")
+# What HCCL waits by default before it complains, in seconds.
+_WAITS = (("EI0006", 120.0), ("EI0002", 1800.0))
+_LONGEST = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: where it begins in the file, what it says, who says it and when."""
+
+    offset: int
+    text: str
+    rank: int | None
+    at: float | None
+
+
+def lines_of(start: int, text: bytes, year: int) -> list[Line]:
+    """The lines of a part of a log; `year` is for times that have none."""
+    found: list[Line] = []
+    offset = start
+    for raw in text.split(b"\n"):
+        # A bar that is drawn again and again, and what was written over it.
+        for piece in _LINE_END.split(raw[-20 * _LONGEST :].decode("utf-8", "replace"))[-40:]:
+            if piece.strip():
+                found.append(_line(offset, _ESCAPE.sub("", piece[:_LONGEST]), year))
+        offset += len(raw) + 1
+    return found
+
+
+def _line(offset: int, text: str, year: int) -> Line:
+    prefix = _PREFIX.match(text)
+    rank = None
+    if prefix is not None:
+        rank = next((int(n) for n in (prefix["a"], prefix["b"], prefix["c"]) if n), None)
+        text = text[prefix.end() :]
+    said = _RANK.search(text) if rank is None else None
+    if said is not None:
+        rank = next(int(number) for number in said.groups() if number)
+    return Line(offset, text, rank, time_of(text, year))
+
+
+def time_of(text: str, year: int) -> float | None:
+    """The time in a line."""
+    found = _FULL.search(text[:400]) or _GLOG.search(text[:200])
+    if found is None:
+        return None
+    parts = found.groupdict()
+    numbers = tuple(int(parts[name]) for name in "mdHMS")
+    try:
+        whole = calendar.timegm((int(parts.get("Y") or year), *numbers, 0, 0, 0))
+    except (ValueError, OverflowError):
+        return None
+    return whole + float(f"0.{parts['f'] or 0}")
+
+
+def waited(text: str) -> float:
+    """How long whoever wrote this had waited before, in seconds: the fault is older by that."""
+    found = _WAITED.search(text)
+    if found is not None:
+        return int(found[1]) / 1000 if found[1] else float(found[2])
+    return next((seconds for word, seconds in _WAITS if word in text), 0.0)

@@ -1,0 +1,39 @@
+"""Why a job failed: over REST, by the client, and on its page."""
+
+import html
+import secrets
+
+from tests.server.conftest import Running
+
+from jumar.client import Client
+from jumar.spec.records import JobRecord
+from jumar.spec.states import AttemptState
+
+LOG = """step 1
+Traceback (most recent call last):
+  File "/u/train.py", line 12, in <module>
+    import einops
+ModuleNotFoundError: No module named 'einops<b>'
+"""
+
+
+def failed(shared: Running, log: str) -> JobRecord:
+    job = shared.running_job("ann", name=f"j-{secrets.token_hex(4)}")
+    logs = shared.home / "jobs" / job.id / "logs/node0"
+    logs.mkdir(parents=True, exist_ok=True)
+    (logs / "rank0.log").write_text(log)
+    return shared.finish(job.id, AttemptState.FAILED, exit_code=1)
+
+
+def test_the_client_and_the_page_tell_it(shared: Running) -> None:
+    job = failed(shared, LOG)
+    with Client(shared.url, shared.token("ann")) as client:
+        verdict = client.why(job.name)
+    assert (verdict.cause, verdict.whose) == ("module-missing", "script")
+    assert (verdict.evidence[0].file, verdict.evidence[0].line) == ("logs/node0/rank0.log", 5)
+    english = shared.ask("GET", f"/jobs/{job.id}?lang=en").text
+    assert "First fault" in english
+    assert verdict.remedy["en"] in html.unescape(english)
+    assert "einops&lt;b&gt;" in english
+    assert verdict.what["zh"] in shared.ask("GET", f"/jobs/{job.id}?lang=zh").text
+    assert shared.api("GET", f"/jobs/{job.id}/why", user="bob").status == 403

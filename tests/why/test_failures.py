@@ -1,0 +1,44 @@
+"""Failures made for real are told by their logs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.why.failures import CASES
+
+from jumar.why.gather import from_paths
+from jumar.why.judging import judge
+from jumar.why.knowledge import causes
+
+LIMIT_S = 300
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    script = Path(__file__).with_name("failures.py")
+    subprocess.run([sys.executable, script, folder], check=True, timeout=LIMIT_S)
+    return folder
+
+
+def test_the_cause_of_each_is_named(made: Path) -> None:
+    wrong: dict[str, object] = {}
+    for name, (expected, _, _) in CASES.items():
+        verdict = judge(from_paths([str(made / name)]))
+        if verdict.cause not in expected.split():
+            wrong[name] = verdict
+        assert verdict.whose == causes()[verdict.cause or "nothing"].whose
+    assert not wrong
+    assert len(CASES) >= 30
+
+
+def test_the_line_and_the_place_are_right(made: Path) -> None:
+    verdict = judge(from_paths([str(made / "other-rank")]))
+    assert verdict.rank == 1
+    assert verdict.place is not None
+    assert verdict.place.startswith(str(made / "other-rank" / "train.txt:"))
+    shown = verdict.evidence[0]
+    lines = Path(shown.file).read_text().splitlines()
+    assert lines[shown.line - 1] == shown.text == "KeyError: 'learning_rate'"
+    assert {one.cause for one in verdict.followed} == {"peer-lost"}

@@ -1,0 +1,166 @@
+"""Which fault was the first: waits, chains, lost peers, what was survived, and logs made to mislead."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jumar.errors import BadInput
+from jumar.spec.verdicts import Verdict
+from jumar.why.gather import from_path, from_paths
+from jumar.why.judging import judge
+from jumar.why.scan import regions
+
+TRACEBACK = (
+    'Traceback (most recent call last):\n  File "/u/train.py", line {line}, in <module>\n    x()\n'
+)
+SHAPE = TRACEBACK + "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)\n"
+WATCHDOG = (
+    "[rank{rank}]:[E816 10:{minute}:01.133 ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective "
+    "operation timeout: WorkNCCL(SeqNum=3) ran for 600004 milliseconds before timing out.\n"
+)
+
+
+def why(folder: Path, **logs: str) -> Verdict:
+    for name, text in logs.items():
+        (folder / f"{name}.log").write_text(text)
+    return judge(from_paths([str(folder)]))
+
+
+def test_a_lost_peer_loses_to_anything_else(tmp_path: Path) -> None:
+    verdict = why(
+        tmp_path,
+        rank0=WATCHDOG.format(rank=0, minute="00"),
+        rank1="2026-08-16 11:00:00,000 INFO late\n" + SHAPE.format(line=7),
+    )
+    assert (verdict.cause, verdict.rank, verdict.place) == ("shape", 1, "/u/train.py:7")
+
+
+def test_the_one_that_all_wait_for_is_named(tmp_path: Path) -> None:
+    logs = {f"rank{rank}": WATCHDOG.format(rank=rank, minute="00") for rank in (0, 1, 3)}
+    verdict = why(tmp_path, rank2="step 5\n", **logs)
+    assert (verdict.whose, verdict.rank) == ("unknown", 2)
+    assert "rank 2" in verdict.what["en"]
+
+
+def test_the_first_by_time_wins_less_what_it_waited(tmp_path: Path) -> None:
+    verdict = why(
+        tmp_path,
+        a="2026-01-01 10:10:00,000 ERROR E30008: AI CPU operator execution time out. ran for 600000 milliseconds\n",
+        b="2026-01-01 10:05:00,000 ERROR uncorrectable ECC error encountered\n",
+    )
+    assert verdict.cause == "kernel-aicpu"
+    assert [one.cause for one in verdict.followed] == ["device-ecc"]
+
+
+def test_a_fault_that_was_survived_is_not_the_cause(tmp_path: Path) -> None:
+    went_on = "".join(f"step {number} loss 0.1\n" for number in range(10_000))
+    verdict = why(tmp_path, rank0=f"{SHAPE.format(line=1)}{went_on}OSError: [Errno 28] No space\n")
+    assert verdict.cause == "disk-full"
+
+
+def test_quoted_source_lines_are_not_what_happened(tmp_path: Path) -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/u/train.py", line 3, in main\n'
+        '    raise OSError("[Errno 28] No space left on device")\n'
+        "KeyError: 'lr'\n"
+    )
+    verdict = why(tmp_path, rank0=text)
+    assert verdict.cause == "python-error"
+    assert "KeyError: 'lr'" in verdict.what["zh"]
+
+
+def test_chains(tmp_path: Path) -> None:
+    direct = "\nThe above exception was the direct cause of the following exception:\n\n"
+    during = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    file = (
+        TRACEBACK.format(line=1) + "FileNotFoundError: [Errno 2] No such file or directory: 'a'\n"
+    )
+    own = TRACEBACK.format(line=9) + "ValueError: no data\n"
+    assert why(tmp_path, rank0=file + direct + own).cause == "file-missing"
+    lost = TRACEBACK.format(line=9) + "RuntimeError: Connection closed by peer [127.0.0.1]:5\n"
+    assert why(tmp_path, rank0=file + during + lost).cause == "file-missing"
+    key = TRACEBACK.format(line=1) + "KeyError: 'x'\n"
+    assert why(tmp_path, rank0=key + during + own).place == "/u/train.py:9"
+
+
+def test_nothing_known_is_unknown(tmp_path: Path) -> None:
+    verdict = why(
+        tmp_path, rank0="step 1 loss 0.3\nstep 2 loss 0.2\n", data="\0\1Error: not text\n"
+    )
+    assert (verdict.cause, verdict.whose, verdict.evidence) == (None, "unknown", ())
+    assert verdict.files == 2
+
+
+def test_a_fault_among_many_lines_of_errors_is_found(tmp_path: Path) -> None:
+    # More than what is searched for all marks.
+    noise = "".join(
+        f"[ERROR] retry {number} of a very slow disk that is left\n" for number in range(250_000)
+    )
+    verdict = why(tmp_path, rank0=noise + SHAPE.format(line=5) + noise[:5000])
+    assert verdict.cause == "shape"
+    assert verdict.evidence[0].line == 250_004
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.binary(max_size=3000), st.integers(0, 3000))
+def test_any_bytes_give_a_verdict(
+    tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.log"
+    path.write_bytes(
+        noise[:at] + b"\nTraceback (most recent call last):\r" + noise[at:] + b"\nEI0006\n"
+    )
+    verdict = judge([from_path(str(path))])
+    json.dumps([verdict.what, verdict.remedy])
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        for region in regions(fd, path.stat().st_size):
+            assert os.pread(fd, len(region.text), region.start) == region.text
+    finally:
+        os.close(fd)
+
+
+def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "gone.log"):
+        with pytest.raises(BadInput):
+            from_paths([str(tmp_path / name)])
+    # In a folder, they are passed over.
+    (tmp_path / "loop").symlink_to(tmp_path)
+    assert from_paths([str(tmp_path)]) == []
+
+
+def test_the_command(tmp_path: Path) -> None:
+    (tmp_path / "rank3.log").write_text(SHAPE.format(line=5) + "\x1b]0;title\x07\n")
+    program = Path(sys.executable).with_name("jumar")
+
+    def run(*words: str, language: str = "C", stdin: str = "") -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "LANG": language, "LC_ALL": language}
+        return subprocess.run(
+            [program, "why", *words],
+            input=stdin,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    found = json.loads(run("--json", str(tmp_path)).stdout)
+    assert (found["cause"], found["whose"], found["rank"]) == ("shape", "script", 3)
+    assert found["evidence"][0]["line"] == 4
+    told = run(str(tmp_path), language="zh_CN.UTF-8")
+    assert told.returncode == 0
+    assert "张量形状不匹配" in told.stdout
+    assert "/u/train.py:5" in told.stdout
+    kernel = "Out of memory: Killed process 77 (python3) total-vm:9kB"
+    assert run("-", stdin=f"[  12.5] {kernel}\n").stdout.startswith("memory: ")
+    missing = run(str(tmp_path / "none.log"))
+    assert missing.returncode == 2
+    assert "none.log cannot be read: No such file or directory" in missing.stderr

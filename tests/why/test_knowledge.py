@@ -1,0 +1,69 @@
+"""The tables of faults are whole, and alike in both languages."""
+
+import re
+
+from jumar.spec.causes import Cause as PlatformCause
+from jumar.why.knowledge import (
+    ERROR_LINE,
+    LANGUAGES,
+    LIBRARY_ERROR,
+    PYTHON_ERROR,
+    Level,
+    by_platform,
+    causes,
+    rows,
+    signatures,
+    texts,
+)
+from jumar.why.scan import MARKS
+
+VENDOR_LOG = re.compile(r"AISW_|Comp_|0x")
+
+
+def test_every_cause_is_told_in_every_language_with_the_same_values() -> None:
+    english = texts("en")
+    for language in LANGUAGES:
+        told = texts(language)
+        assert list(told) == list(english)
+        assert set(causes()) == set(told) - {"whose"}
+        for name, words in told.items():
+            assert words.keys() == english[name].keys()
+            for key, text in words.items():
+                assert text.strip() == text != ""
+                assert re.findall(r"\{\w+\}", text) == re.findall(r"\{\w+\}", english[name][key])
+    assert {cause.whose for cause in causes().values()} <= set(english["whose"])
+
+
+def test_at_least_300_faults_of_the_vendors_table_are_known() -> None:
+    codes = {row[1] for row in rows("jumar.why", "signatures.tsv")} - {"-"}
+    assert len(codes) >= 300
+    assert all(VENDOR_LOG.match(code) for code in codes)
+
+
+def test_every_cause_can_be_found() -> None:
+    found = {known.cause.name for known in signatures()}
+    found |= {cause.name for cause in by_platform().values()}
+    assert set(causes()) - found == {
+        "nothing",
+        "peer-silent",
+        PYTHON_ERROR,
+        LIBRARY_ERROR,
+        ERROR_LINE,
+    }
+    assert set(by_platform()) <= set(PlatformCause)
+
+
+def test_signatures_are_particular_and_would_be_looked_at() -> None:
+    for known in signatures():
+        assert len(known.anchor) >= 6, known
+    marks = [mark.decode() for mark in MARKS]
+    own = [row for row in rows("jumar.why", "signatures.tsv") if row[1] == "-"]
+    # Below a traceback or a line that is marked, all is read; these stand in the message itself.
+    raised = ("shape", "dtype", "autograd", "configuration", "library-use", "other-device")
+    unseen = [
+        row
+        for row in own
+        if row[0] not in raised and not any(mark in word for word in row[2:] for mark in marks)
+    ]
+    assert len(unseen) < len(own) / 3
+    assert not [row for row in unseen if causes()[row[0]].level is Level.LOST_PEER]
