@@ -20,9 +20,11 @@ VALUES: dict[str, str | int] = {
     "engine": "slurm",
     "name": "torch2",
     "job": "k7x2m9q4tb",
+    "places": "rank 0 in all_reduce",
+    "segments": 2,
 }
 # Names that are the same in every language.
-_NAMES = re.compile(r"jumar port|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda")
+_NAMES = re.compile(r"jumar port|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda|\$JUMAR_CKPT_DIR")
 
 
 def cases() -> Iterator[tuple[Cause, Form, dict[str, str | int]]]:

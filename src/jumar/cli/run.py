@@ -78,7 +78,15 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 @click.option("--priority", type=int, help="1 to 1000; your higher ones go first.  [default: 100]")
 @click.option("--time-limit", metavar="TIME", help="End it after this time: 90s, 30m, 1h30m, 2d.")
 @click.option("--grace", metavar="TIME", help="Time between SIGTERM and SIGKILL.  [default: 30s]")
-@click.option("--retries", type=int, help="How often to retry if it fails.")
+@click.option(
+    "--segments",
+    metavar="N",
+    help="Time limits it may take, each going on from the last checkpoint; auto: until it is done.",
+)
+@click.option("--retries", type=int, help="How often to retry if the script fails.")
+@click.option(
+    "--fault-retries", type=int, help="How often to retry after a machine fault.  [default: 3]"
+)
 @click.option(
     "--preemptible", is_flag=True, help="May be preempted by more urgent jobs; not used yet."
 )
@@ -120,6 +128,7 @@ def command(
       jumar run --code . --input data_url=/data/digits --dry-run -- python train.py
       jumar run --array 0-9%2 -- bash -c 'python train.py --seed $JUMAR_ARRAY_INDEX'
       jumar run --activate torch2 --after digits -- python evaluate.py
+      jumar run --time-limit 1h --segments 10 -- python train.py
     """
     for name in ("endpoints", "activate", "after"):
         flags[name] = list(flags[name])

@@ -17,7 +17,7 @@ from jumar.database.access import Database
 from jumar.database.complaints import Complaints
 from jumar.engine.base import Attempt, Engine, Observation
 from jumar.errors import JumarError
-from jumar.jobs import dependencies, ledger
+from jumar.jobs import dependencies, ledger, observed
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.patience import Patience
 from jumar.jobs.results import Results
@@ -253,7 +253,7 @@ class Conductor:
         news = [
             self._patience.corrected(seen)
             for seen in self._engine.observe(job.attempt for job in active)
-            if seen.state.is_final or ledger.is_news(rows[seen.job_id], seen)
+            if seen.state.is_final or observed.is_news(rows[seen.job_id], seen)
         ]
         if news:
             self._write_down(news)
@@ -261,7 +261,7 @@ class Conductor:
     def _write_down(self, news: list[Observation]) -> None:
         """One by one: what cannot be written down costs the job that it is about, and no other."""
         now = time.time()
-        changes = [partial(ledger.apply_observation, seen=seen, now=now) for seen in news]
+        changes = [partial(observed.apply_observation, seen=seen, now=now) for seen in news]
         outcomes = self._database.write_each(changes, then=self.roster.reflect)
         for seen, outcome in zip(news, outcomes, strict=True):
             if isinstance(outcome, JobRow):
@@ -299,7 +299,7 @@ class Conductor:
             values=values,
         )
         outcome = self._database.write_each(
-            [partial(ledger.apply_observation, seen=bare, now=time.time())],
+            [partial(observed.apply_observation, seen=bare, now=time.time())],
             then=self.roster.reflect,
         )[0]
         if isinstance(outcome, JobRow):
@@ -399,6 +399,7 @@ class Conductor:
         return Attempt(
             job_id=row.id,
             number=number,
+            segment=row.segment,
             user=row.user,
             spec=row.spec,
             directory=self._folder / row.id,

@@ -19,7 +19,7 @@ from jumar.jobs.scheduling.use import DAY_S, Owner, PastUse, use_now
 from jumar.spec.causes import Cause
 from jumar.spec.states import JobState
 
-# Between the end of the grace period and the moment the cards are seen to be free.
+# Between the end of the ranks and the moment the cards are seen to be free.
 _CLEAN_UP_S = 10.0
 _DEFAULT_HALF_LIFE_S = 7.0 * DAY_S
 
@@ -42,14 +42,14 @@ class ActiveJob:
     @property
     def grace_s(self) -> float:
         """How long it may hold its cards after it was asked to end."""
-        return _grace_s(self.row)
+        return self.row.spec.grace + _after_limit_s(self.row)
 
     def ends_by(self) -> float | None:
         """When its cards are surely free again; None without a time limit."""
         limit_s = self.row.spec.time_limit
         if limit_s is None:
             return None
-        left_s = self.began + limit_s + _grace_s(self.row) - time.monotonic()
+        left_s = self.began + limit_s + _after_limit_s(self.row) - time.monotonic()
         return time.time() + left_s
 
     def running(self) -> RunningJob:
@@ -247,15 +247,16 @@ def queued(row: JobRow) -> QueuedJob:
         priority=spec.priority,
         order=row.seq,
         time_limit_s=spec.time_limit,
-        grace_s=_grace_s(row),
+        grace_s=_after_limit_s(row),
         rank=row.rank,
+        avoids=row.avoids,
     )
 
 
-def _grace_s(row: JobRow) -> float:
-    """How long it may hold its cards after it was asked to end."""
+def _after_limit_s(row: JobRow) -> float:
+    """How long it may hold its cards after its time limit, which its ranks do not outlive."""
     sending_s = SEND_LIMIT_S if row.spec.sends_results else 0.0
-    return row.spec.grace + sending_s + _CLEAN_UP_S
+    return sending_s + _CLEAN_UP_S
 
 
 def pool_of(engine: Engine) -> Pool | None:

@@ -163,8 +163,6 @@ def _check_size(spec: JobSpec, cards: Sequence[Card]) -> None:
             f"the job asks for {spec.nodes} nodes, but the local engine has one machine",
             hint="use nodes: 1, or jumar launch on each machine",
         )
-    if spec.segments > 1:
-        raise SubmitRefused("segments are not supported yet", hint="leave segments out")
 
 
 class _Files:

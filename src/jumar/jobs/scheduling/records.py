@@ -33,6 +33,8 @@ class QueuedJob:
     rank: int = USUAL_PRIORITY
     """The priority that an administrator gave it, which orders the whole line. A member's own
     priority orders only the jobs of that member, and their rank is the usual one."""
+    avoids: tuple[CardRef, ...] = ()
+    """Cards that failed under it: it gets others where there are some."""
 
     @property
     def needs(self) -> int:

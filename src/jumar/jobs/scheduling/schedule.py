@@ -124,7 +124,7 @@ class Holdings:
     def start(self, job: QueuedJob, nodes: Iterable[str], now: float) -> Start:
         """Let the job hold its cards from now on."""
         ends_by = None if job.longest_s is None else now + job.longest_s
-        cards = self.kinds[job.kind].take(job.job_id, nodes, job.count, ends_by)
+        cards = self.kinds[job.kind].take(job.job_id, nodes, job.count, ends_by, job.avoids)
         self._charge(job.job_id, job.user, job.kind, job.needs)
         return Start(job.job_id, cards)
 
