@@ -28,6 +28,9 @@ A, S = AttemptState, JobState
 class Bench:
     """A service over an engine."""
 
+    is_slow = False
+    """Whether jobs that are asked to end take their time."""
+
     def __init__(self, home: Path, engine: Any) -> None:
         self.engine = engine
         database = open_database(f"sqlite:///{home / 'jumar.db'}")

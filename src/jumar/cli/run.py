@@ -88,7 +88,7 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
     "--fault-retries", type=int, help="How often to retry after a machine fault.  [default: 3]"
 )
 @click.option(
-    "--preemptible", is_flag=True, help="May be preempted by more urgent jobs; not used yet."
+    "--preemptible", is_flag=True, help="Makes room for other jobs, and goes on afterwards."
 )
 @click.option("--auto-port", is_flag=True, help="Run a CUDA script on NPUs without editing it.")
 @click.option("--framework", help="What it is written for, such as pytorch.")

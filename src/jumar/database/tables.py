@@ -102,6 +102,7 @@ jobs = Table(
     Column("avoids", Text),
     # The job that it made room for: it is not started before that one.
     Column("yields_to", String(16)),
+    Column("preemptions", Integer, nullable=False, server_default="0"),
     UniqueConstraint("user", "submit_key", name="uq_jobs_user_submit_key"),
     Index("ix_jobs_state_seq", "state", "seq"),
     Index("ix_jobs_user_seq", "user", "seq"),

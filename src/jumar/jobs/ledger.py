@@ -228,7 +228,15 @@ def start_attempt(
     if row.state is not JobState.QUEUED or row.is_held:
         return None
     number = row.attempt + 1
-    step(connection, row, JobState.STARTING, attempt=number, handle=None, **because(None, {}, None))
+    step(
+        connection,
+        row,
+        JobState.STARTING,
+        attempt=number,
+        handle=None,
+        yields_to=None,
+        **because(None, {}, None),
+    )
     connection.execute(
         insert(attempts).values(
             job_seq=row.seq,
@@ -240,6 +248,17 @@ def start_attempt(
             created_at=now,
         )
     )
+    return find_job(connection, job_id)
+
+
+def ask_to_yield(connection: Connection, job_id: str, head: str) -> JobRow | None:
+    """Have a running job make room for `head`; None if it is no longer under way, or leaves already."""
+    row = find_job(connection, job_id)
+    if row.state not in (JobState.STARTING, JobState.RUNNING) or row.yields_to is not None:
+        return None
+    count = row.preemptions + 1
+    change = update(jobs).where(jobs.c.seq == row.seq).values(yields_to=head, preemptions=count)
+    connection.execute(change)
     return find_job(connection, job_id)
 
 

@@ -51,7 +51,9 @@ class JobRow:
     avoids: tuple[CardRef, ...] = ()
     """Cards that failed under it."""
     yields_to: str | None = None
-    """The job that it has made room for, until that one has started or ended."""
+    """The job that it makes room for: asked to end while it runs, and not started before that one."""
+    preemptions: int = 0
+    """How often it made room."""
 
     @property
     def is_held(self) -> bool:

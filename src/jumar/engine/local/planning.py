@@ -143,8 +143,6 @@ def _notes(spec: JobSpec) -> tuple[str, ...]:
         )
     if spec.endpoints:
         notes.append(f"endpoints are not supported yet: {', '.join(spec.endpoints)}")
-    if spec.preemptible:
-        notes.append("preemption is not supported yet: no other job will preempt this one")
     return tuple(notes)
 
 

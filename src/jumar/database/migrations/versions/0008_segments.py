@@ -15,6 +15,7 @@ def upgrade() -> None:
     op.add_column("jobs", sa.Column("stale", sa.Integer, nullable=False, server_default="0"))
     op.add_column("jobs", sa.Column("avoids", sa.Text))
     op.add_column("jobs", sa.Column("yields_to", sa.String(16)))
+    op.add_column("jobs", sa.Column("preemptions", sa.Integer, nullable=False, server_default="0"))
     op.add_column("attempts", sa.Column("whose", sa.String(16)))
     op.add_column("attempts", sa.Column("saved", sa.Text))
     op.add_column("attempts", sa.Column("advanced", sa.Boolean))
