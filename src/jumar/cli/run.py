@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from jumar.cli import completing
+from jumar.cli import measure as measuring
 from jumar.cli.connect import Connected, connect
 from jumar.cli.follow import follow_to_exit_code, tell_queued
 from jumar.cli.output import note, print_json, say
@@ -83,6 +84,11 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
     metavar="N",
     help="Time limits it may take, each going on from the last checkpoint; auto: until it is done.",
 )
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Run one segment and say how many the training needs, and when it would end.",
+)
 @click.option("--retries", type=int, help="How often to retry if the script fails.")
 @click.option(
     "--fault-retries", type=int, help="How often to retry after a machine fault.  [default: 3]"
@@ -112,6 +118,7 @@ def command(
     stop_on_interrupt: bool,
     dry_run: bool,
     as_json: bool,
+    measure: bool,
     **flags: Any,
 ) -> int:
     """Submit a job.
@@ -128,11 +135,14 @@ def command(
       jumar run --code . --input data_url=/data/digits --dry-run -- python train.py
       jumar run --array 0-9%2 -- bash -c 'python train.py --seed $JUMAR_ARRAY_INDEX'
       jumar run --activate torch2 --after digits -- python evaluate.py
+      jumar run --time-limit 1h --measure -- python train.py --epochs 90
       jumar run --time-limit 1h --segments 10 -- python train.py
     """
     for name in ("endpoints", "activate", "after"):
         flags[name] = list(flags[name])
     values = spec_values(words, os.environ, **flags)
+    if measure:
+        values = measuring.prepared(values)
     with _faults_in_flags(flags):
         server = connect(before_start=lambda: _check(values))
     with server.client as client:
@@ -143,6 +153,8 @@ def command(
                 return 0
             job = client.submit(values)
         _tell_notes(job.notes)
+        if measure:
+            return measuring.measure(client, job.id, as_json=as_json)
         if not follow:
             tell_queued(job, as_json=as_json)
             return 0

@@ -143,6 +143,8 @@ def _value(value: object) -> str:
 def _attempt(job: JobRecord, attempt: AttemptRecord) -> str:
     spoken = language()
     words = [f"{attempt.number}: {state_name(attempt.state, spoken)}"]
+    if job.spec.get("segments", 1) != 1:
+        words.append(told(spoken, "segment", number=attempt.segment))
     if attempt.started_at is not None:
         took = span(attempt.started_at, attempt.finished_at)
         words.append(told(spoken, "after", span=took))
