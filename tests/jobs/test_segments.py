@@ -12,6 +12,8 @@ from jumar.database.access import open_database
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.memory import MemoryEngine
 from jumar.engine.shared.files import Stages
+from jumar.errors import SubmitRefused
+from jumar.jobs.limits import TimeLimits
 from jumar.jobs.service import JobService
 from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, DeviceKind
@@ -176,3 +178,26 @@ def test_a_real_job_goes_on_where_its_last_segment_ended(tmp_path: Path) -> None
         assert attempt.advanced
         assert attempt.saved == str(Path(ended.directory, "ckpt", "count.json"))
     bench.service.close()
+
+
+@pytest.mark.parametrize(
+    ("default_s", "longest_s", "asked", "got"),
+    [
+        (0, 0, None, None),
+        (600, 0, None, 600),
+        (0, 60, None, 60),
+        (600, 60, None, 60),
+        (60, 600, "10m", 600),
+        (60, 600, "601s", "time_limit: 10m1s is longer than jobs may run here"),
+    ],
+)
+def test_the_server_limits_how_long_jobs_may_run(
+    default_s: int, longest_s: int, asked: str | None, got: int | str | None
+) -> None:
+    spec = JobSpec.model_validate({"name": "x", "command": "true", "time_limit": asked})
+    limits = TimeLimits(default_s, longest_s)
+    if isinstance(got, str):
+        with pytest.raises(SubmitRefused, match=got):
+            limits.applied(spec)
+    else:
+        assert limits.applied(spec).time_limit == got
