@@ -112,7 +112,7 @@ class RootFiles(SharedFiles):
 
     def _names_of(self, job_id: str, path: str) -> list[str]:
         names = [name for name in path.split("/") if name not in ("", ".")]
-        if ".." in names or names[:1] and names[0] in PLATFORM or "\0" in path:
+        if ".." in names or (names[:1] and names[0] in PLATFORM) or "\0" in path:
             raise self._not_found(job_id, path)
         return names
 

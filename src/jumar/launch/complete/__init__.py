@@ -11,9 +11,8 @@ _MOST_ENTRIES = 20000
 
 def newest_complete(folder: str) -> Optional[str]:
     """The checkpoint in `folder`, a file or a folder of files, that was written last and is whole."""
-    return max(
-        (path for path in _entries(folder) if not is_torn(path)), key=changed_ns, default=None
-    )
+    whole = (path for path in _entries(folder) if not is_torn(path))
+    return max(whole, key=_changed_ns, default=None)
 
 
 def set_aside_torn(folder: str) -> List[str]:
@@ -32,9 +31,12 @@ def is_torn(path: str) -> bool:
     return any(_is_cut(file) for file in _files(path))
 
 
-def changed_ns(path: str) -> int:
-    """When a checkpoint was last written to."""
-    return max((os.stat(file).st_mtime_ns for file in _files(path)), default=0)
+def _changed_ns(path: str) -> int:
+    try:
+        return max((os.stat(file).st_mtime_ns for file in _files(path)), default=0)
+    except OSError:
+        # Gone meanwhile.
+        return 0
 
 
 def _entries(folder: str) -> Iterator[str]:
