@@ -57,6 +57,10 @@ class Settings:
     """How many jobs of a user may wait; 0 means no limit."""
     keep_days: int = 0
     """After how many days the server removes ended jobs; 0 means never."""
+    default_time_limit_s: int = 0
+    """The time limit of jobs that name none; 0 means none."""
+    longest_time_limit_s: int = 0
+    """The longest time limit that a job may have; 0 means no limit."""
     half_life_days: int = 7
     """After this many days, past use counts half in the fair-share order."""
     send_every_s: int = 180

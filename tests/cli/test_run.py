@@ -34,11 +34,10 @@ def test_prints_the_id_and_nothing_else_on_stdout(jumar: Jumar) -> None:
 
 
 def test_says_what_is_not_done_of_what_was_asked(jumar: Jumar) -> None:
-    asked = ("--image", "lab/torch", "--endpoint", "ssh", "--preemptible")
+    asked = ("--image", "lab/torch", "--endpoint", "ssh")
     said = jumar("run", *asked, "--", "true").stderr
     assert "note: the image lab/torch is not used" in said
     assert "note: endpoints are not supported yet: ssh" in said
-    assert "note: preemption is not supported yet" in said
 
 
 def test_json_has_the_id(jumar: Jumar) -> None:

@@ -40,10 +40,10 @@ A = AttemptState
 class Platform:
     """A service on an engine that the test holds in its hands."""
 
-    def __init__(self, url: str, home: Path, *, obedient: bool = True, **limits: int) -> None:
+    def __init__(self, url: str, home: Path, *, obedient: bool = True, **limits: Any) -> None:
         self.url = url
         self.home = home
-        self.limits = limits
+        self.limits: dict[str, Any] = limits
         self.engine = MemoryEngine(CARDS, obedient=obedient)
         self.service = self._open()
 

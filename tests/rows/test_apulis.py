@@ -133,3 +133,20 @@ def test_row_49_a_shell_in_the_running_job(jumar: Jumar, tmp_path: Path) -> None
     assert (tmp_path / "notes.txt").read_text() == "noted\n"
     assert jumar("exec", job, "--", "cat", "notes.txt").stdout == "noted\n"
     jumar("stop", job)
+
+
+def test_row_40_a_job_is_preemptible_or_not(jumar: Jumar, tmp_path: Path) -> None:
+    write(tmp_path, {"wait.sh": "trap 'exit 75' TERM\nwhile [ ! -e $1 ]; do sleep 0.1; done\n"})
+    jobs = {"no": (), "yes": ("--preemptible",)}
+    for name, option in jobs.items():
+        jumar("run", "--name", name, "--device", "sim:4", *option, "--", "sh", "wait.sh", name)
+        wait_for_state(jumar, name, "running")
+    jumar("run", "--name", "urgent", "--device", "sim:4", "--follow", "--", "true")
+    assert wait_for_state(jumar, "yes", "running") == "running"
+    (tmp_path / "yes").touch()
+    (tmp_path / "no").touch()
+    for name in jobs:
+        assert wait_for_state(jumar, name, "succeeded", "failed") == "succeeded"
+    shown = {name: json.loads(jumar("show", name, "--json").stdout)["attempts"] for name in jobs}
+    assert [one["state"] for one in shown["yes"]] == ["preempted", "succeeded"]
+    assert [one["state"] for one in shown["no"]] == ["succeeded"]

@@ -1,6 +1,7 @@
 """Tutorial 004: a bucket with four folders, moxing, checkpoints from job to job."""
 
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -151,3 +152,60 @@ print("mindnlp", mindnlp.version)
     done = jumar(*words, "--", "python", "-u", "train.py")
     assert done.stdout.splitlines()[-1] == "mindnlp 0.4.0"
     assert importlib.util.find_spec("mindnlp") is None
+
+
+# The loop is the reader's; the lines about ckpt are the tutorial's own.
+CHAIN = """
+import os, sys, time
+import moxing as mox
+
+
+class Model:
+    epoch = 0
+
+    def load(self, path):
+        if os.path.exists(path):
+            self.epoch = int(open(path).read())
+
+    def save(self, path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        open(path, "w").write(str(self.epoch))
+
+
+model = Model()
+mox.file.copy_parallel('obs://your_bucket_name/free_train/ckpt', '/cache/')
+model.load("/cache/ckpt/last_epoch.ckpt")
+while model.epoch < 6:
+    model.epoch += 1
+    print(f"epoch {model.epoch}/6", flush=True)
+    model.save("/cache/ckpt/last_epoch.ckpt")
+    mox.file.copy_parallel('/cache/ckpt', 'obs://your_bucket_name/free_train/', )
+    if model.epoch in (2, 4):
+        time.sleep(600)
+"""
+
+
+def test_row_73_one_limit_after_the_other_until_it_is_done(
+    jumar: Jumar, bucket: str, tmp_path: Path
+) -> None:
+    script = CHAIN.replace("obs://your_bucket_name", bucket)
+    write(tmp_path, {"code/test.py": script})
+    limits = ("--time-limit", "12s", "--segments", "8")
+    jumar("run", "--name", "chain", *limits, "--code", "code", "--", "python", "test.py")
+    assert wait_for_state(jumar, "chain", "succeeded", "failed", "timed-out") == "succeeded"
+    assert jumar("logs", "chain").stdout == "".join(f"epoch {n}/6\n" for n in range(1, 7))
+    shown = json.loads(jumar("show", "chain", "--json").stdout)
+    causes = [(one["segment"], one["cause"]) for one in shown["attempts"]]
+    assert causes == [(1, "time-limit"), (2, "time-limit"), (3, "done")]
+
+
+def test_row_74_how_many_epochs_fit_into_one_limit(jumar: Jumar, tmp_path: Path) -> None:
+    loop = "for n in range(400): print(f'epoch {n + 1}/400', flush=True); time.sleep(0.1)"
+    write(tmp_path, {"code/test.py": f"import time\n{loop}\n"})
+    words = ("run", "--name", "pace", "--measure", "--time-limit", "6s", "--code", "code", "--json")
+    told = json.loads(jumar(*words, "--", "python", "test.py").stdout)
+    fit = len(jumar("logs", "pace").stdout.splitlines())
+    assert (told["unit"], told["fit"], told["total"]) == ("epochs", fit, 400)
+    assert told["segments"] == -(-400 // fit)
+    refused = jumar("run", "--measure", "--", "python", "test.py", rc=2)
+    assert "hint: for example: jumar run --measure --time-limit 1h" in refused.stderr

@@ -37,6 +37,7 @@ after: [k7x2m9q4tb, "any:digits"]
 array: 0-9%2
 endpoints: [ssh, jupyter, tensorboard]
 retries: 2
+fault_retries: 2
 """
 
 

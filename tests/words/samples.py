@@ -21,9 +21,10 @@ VALUES: dict[str, str | int] = {
     "name": "torch2",
     "job": "k7x2m9q4tb",
     "places": "rank 2 in train.py:7; ranks 0, 1 in all_reduce",
+    "segments": 2,
 }
 # Names that are the same in every language.
-_NAMES = re.compile(r"jumar port|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda")
+_NAMES = re.compile(r"jumar port|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda|\$JUMAR_CKPT_DIR")
 
 
 def cases() -> Iterator[tuple[Cause, Form, dict[str, str | int]]]:

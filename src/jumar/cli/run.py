@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from jumar.cli import completing
+from jumar.cli import measure as measuring
 from jumar.cli.connect import Connected, connect
 from jumar.cli.follow import follow_array, follow_to_exit_code, tell_queued
 from jumar.cli.output import note, print_json, say
@@ -83,9 +84,22 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
     metavar="TIME",
     help="End it when none of its ranks does anything for so long; 0: never.  [default: 30m]",
 )
-@click.option("--retries", type=int, help="How often to retry if it fails.")
 @click.option(
-    "--preemptible", is_flag=True, help="May be preempted by more urgent jobs; not used yet."
+    "--segments",
+    metavar="N",
+    help="Time limits it may take, each going on from the last checkpoint; auto: until it is done.",
+)
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Run one segment and say how many the training needs, and when it would end.",
+)
+@click.option("--retries", type=int, help="How often to retry if the script fails.")
+@click.option(
+    "--fault-retries", type=int, help="How often to retry after a machine fault.  [default: 3]"
+)
+@click.option(
+    "--preemptible", is_flag=True, help="Makes room for other jobs, and goes on afterwards."
 )
 @click.option("--auto-port", is_flag=True, help="Run a CUDA script on NPUs without editing it.")
 @click.option("--framework", help="What it is written for, such as pytorch.")
@@ -109,6 +123,7 @@ def command(
     stop_on_interrupt: bool,
     dry_run: bool,
     as_json: bool,
+    measure: bool,
     **flags: Any,
 ) -> int:
     """Submit a job.
@@ -125,10 +140,14 @@ def command(
       jumar run --code . --input data_url=/data/digits --dry-run -- python train.py
       jumar run --array 0-9%2 -- bash -c 'python train.py --seed $JUMAR_ARRAY_INDEX'
       jumar run --activate torch2 --after digits -- python evaluate.py
+      jumar run --time-limit 1h --measure -- python train.py --epochs 90
+      jumar run --time-limit 1h --segments 10 -- python train.py
     """
     for name in ("endpoints", "activate", "after"):
         flags[name] = list(flags[name])
     values = spec_values(words, os.environ, **flags)
+    if measure:
+        values = measuring.prepared(values)
     with _faults_in_flags(flags):
         server = connect(before_start=lambda: _check(values))
     with server.client as client:
@@ -139,6 +158,8 @@ def command(
                 return 0
             job = client.submit(values)
         _tell_notes(job.notes)
+        if measure:
+            return measuring.measure(client, job.id, as_json=as_json)
         if not follow:
             tell_queued(job, as_json=as_json)
             return 0

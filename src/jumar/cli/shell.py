@@ -57,7 +57,9 @@ def command(job: str | None, device: str | None, time_limit: str | None, name: s
             hint="jumar shell JOB, or jumar shell --device npu:1",
         )
     wanted = {"name": name or "shell", "device": device, "time_limit": time_limit}
-    return _on_own_cards({k: v for k, v in wanted.items() if v}, with_terminal=with_terminal)
+    given: dict[str, Any] = {k: v for k, v in wanted.items() if v}
+    # Nobody waits at the other end of a second one.
+    return _on_own_cards({**given, "fault_retries": 0}, with_terminal=with_terminal)
 
 
 def _on_own_cards(wanted: dict[str, Any], *, with_terminal: bool) -> int:

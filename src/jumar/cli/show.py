@@ -21,6 +21,7 @@ from jumar.cli.output import (
 from jumar.cli.staging_text import staging_facts
 from jumar.spec.devices import card_names
 from jumar.spec.records import AttemptRecord, JobRecord
+from jumar.spec.recovery import Recovery, recovery
 from jumar.spec.states import JobState
 from jumar.words import language
 from jumar.words.reasons import reason, state_name, told, waiting_sentence
@@ -147,6 +148,8 @@ def _value(value: object) -> str:
 def _attempt(job: JobRecord, attempt: AttemptRecord) -> str:
     spoken = language()
     words = [f"{attempt.number}: {state_name(attempt.state, spoken)}"]
+    if job.spec.get("segments", 1) != 1:
+        words.append(told(spoken, "segment", number=attempt.segment))
     if attempt.started_at is not None:
         took = span(attempt.started_at, attempt.finished_at)
         words.append(told(spoken, "after", span=took))
@@ -157,4 +160,14 @@ def _attempt(job: JobRecord, attempt: AttemptRecord) -> str:
     why = reason(attempt, spoken)
     if why:
         words.append(told(spoken, "why", why=why))
+    if attempt.number > 1:
+        words.append(_cost(recovery(job.attempts[attempt.number - 2], attempt), spoken))
     return "".join(words)
+
+
+def _cost(cost: Recovery, spoken: str) -> str:
+    """What it took to go on after the attempt before."""
+    parts = [("stop", cost.stop_s), ("detect", cost.detect_s)]
+    parts += [("wait", cost.wait_s), ("start", cost.start_s)]
+    known = [told(spoken, name, seconds=f"{s:.1f}") for name, s in parts if s is not None]
+    return told(spoken, "recovered", parts=", ".join(known)) if known else ""

@@ -95,6 +95,14 @@ jobs = Table(
     Column("array_index", Integer),
     # Queued, and not in the line yet: other jobs come first.
     Column("waits", Boolean, nullable=False, server_default=false()),
+    # Which of its time limits it is in, and how many before that came no further.
+    Column("segment", Integer, nullable=False, server_default="1"),
+    Column("stale", Integer, nullable=False, server_default="0"),
+    # JSON, as `cards` of attempts: cards that failed under it.
+    Column("avoids", Text),
+    # The job that it made room for: it is not started before that one.
+    Column("yields_to", String(16)),
+    Column("preemptions", Integer, nullable=False, server_default="0"),
     UniqueConstraint("user", "submit_key", name="uq_jobs_user_submit_key"),
     Index("ix_jobs_state_seq", "state", "seq"),
     Index("ix_jobs_user_seq", "user", "seq"),
@@ -122,6 +130,14 @@ attempts = Table(
     Column("cause_values", Text),
     Column("reason", Text),
     Column("tail", Text),
+    # Of one that failed: script, card, network, host or memory.
+    Column("whose", String(16)),
+    # The last whole checkpoint, and whether this attempt wrote it.
+    Column("saved", Text),
+    Column("advanced", Boolean),
+    # When the first rank failed or all were asked to end, and when the server saw that all was over.
+    Column("ending_at", Float),
+    Column("noticed_at", Float),
 )
 
 groups = Table(

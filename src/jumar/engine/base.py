@@ -33,6 +33,8 @@ class Attempt:
     cards: tuple[CardRef, ...]
     """The cards (or CPU slots) that this try holds, node after node; none with an engine that has a
     queue of its own."""
+    segment: int = 1
+    """Which part of a job that takes several time limits this is."""
     archive: Path | None = None
     """The tar file that `spec.code` names, when it was uploaded."""
     handle: str | None = None
@@ -59,6 +61,8 @@ class Observation:
     handle: str | None = None
     """What the engine calls the attempt, where it has a name of its own for it."""
     started_at: float | None = None
+    ending_at: float | None = None
+    """When its first rank failed, or all were asked to end."""
     finished_at: float | None = None
     exit_code: int | None = None
     cause: Cause | None = None
@@ -66,6 +70,10 @@ class Observation:
     reason: str | None = None
     """The same in English."""
     tail: str | None = None
+    saved: str | None = None
+    """Of an attempt that has ended: the last whole checkpoint of its job."""
+    advanced: bool | None = None
+    """Whether this attempt has written one; None: nobody knows."""
     not_uploaded: bool = False
     """Of an attempt that has ended: whether its results are only here yet."""
 

@@ -51,11 +51,14 @@ class _Fake:
         values: Values | None = None,
         reason: str | None = None,
         tail: str | None = None,
+        advanced: bool | None = None,
     ) -> None:
         """End the newest attempt of a job; an attempt that has ended stays as it is."""
         with self._lock:
             key = self._newest(job_id)
-            self._end(key, state, exit_code, reason, tail, cause=cause, values=values)
+            self._end(
+                key, state, exit_code, reason, tail, cause=cause, values=values, advanced=advanced
+            )
 
     def started(self) -> list[tuple[str, int]]:
         """Attempts that were started, in order."""
@@ -116,6 +119,7 @@ class _Fake:
         *,
         cause: Cause | None = None,
         values: Values | None = None,
+        advanced: bool | None = None,
     ) -> None:
         before = self._entries[key]
         if not before.state.is_final:
@@ -127,6 +131,7 @@ class _Fake:
                 values=values or {},
                 reason=reason or cause_sentence(cause, values or {}, "en"),
                 tail=tail,
+                advanced=advanced,
                 not_uploaded=self._has_unsent(key[0]),
                 finished_at=time.time(),
             )

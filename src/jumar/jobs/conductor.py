@@ -6,7 +6,7 @@ does can be done again, so a crash between any two lines is mended by the next s
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,14 @@ from jumar.database.access import Database
 from jumar.database.complaints import Complaints
 from jumar.engine.base import Attempt, Engine, Observation
 from jumar.errors import JumarError
-from jumar.jobs import dependencies, ledger
+from jumar.jobs import dependencies, ledger, observed
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.patience import Patience
 from jumar.jobs.results import Results
 from jumar.jobs.roster import ActiveJob, Roster, Snapshot, pool_of
 from jumar.jobs.rows import JobRow, Standing, because
 from jumar.jobs.scheduling.records import Start
-from jumar.jobs.scheduling.schedule import schedule
+from jumar.jobs.scheduling.schedule import Decision, decide
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.news import Journal
 from jumar.spec.causes import Cause, Values
@@ -101,7 +101,8 @@ class Conductor:
             yield
 
     def _take(self, standing: Standing) -> None:
-        for row in standing.waiting:
+        # Who made room for another job finds that one in the line.
+        for row in sorted(standing.waiting, key=lambda row: row.yields_to is not None):
             self.roster.reflect(row)
         for row, record in standing.active:
             attempt = self._attempt(row, record.number, record.cards)
@@ -195,9 +196,11 @@ class Conductor:
         is_stopping = job.row.state is JobState.STOPPING or job.row.id in self._unwritten_stops
         if is_stopping:
             self._stop(job.attempt)
+        elif job.leaves:
+            self._preempt(job.attempt)
         if is_tick and job.row.id in self._unstarted:
             self._start(job.attempt)
-        if is_tick and self._patience.is_over(job, is_stopping=is_stopping):
+        if is_tick and self._patience.is_over(job, is_stopping=is_stopping or job.leaves):
             self._patience.lost(job)
             # Said once, however long the kernel takes to end it.
             self._complaints.say(f"job {job.row.id}", "it should have ended long ago and is killed")
@@ -253,7 +256,7 @@ class Conductor:
         news = [
             self._patience.corrected(seen)
             for seen in self._engine.observe(job.attempt for job in active)
-            if seen.state.is_final or ledger.is_news(rows[seen.job_id], seen)
+            if seen.state.is_final or observed.is_news(rows[seen.job_id], seen)
         ]
         if news:
             self._write_down(news)
@@ -261,7 +264,7 @@ class Conductor:
     def _write_down(self, news: list[Observation]) -> None:
         """One by one: what cannot be written down costs the job that it is about, and no other."""
         now = time.time()
-        changes = [partial(ledger.apply_observation, seen=seen, now=now) for seen in news]
+        changes = [partial(observed.apply_observation, seen=seen, now=now) for seen in news]
         outcomes = self._database.write_each(changes, then=self.roster.reflect)
         for seen, outcome in zip(news, outcomes, strict=True):
             if isinstance(outcome, JobRow):
@@ -299,7 +302,7 @@ class Conductor:
             values=values,
         )
         outcome = self._database.write_each(
-            [partial(ledger.apply_observation, seen=bare, now=time.time())],
+            [partial(observed.apply_observation, seen=bare, now=time.time())],
             then=self.roster.reflect,
         )[0]
         if isinstance(outcome, JobRow):
@@ -316,19 +319,20 @@ class Conductor:
             return
         now = time.time()
         standing = self.roster.snapshot(now)
-        starts = self._choose(standing, now)
-        begun = self._commit_starts(starts, now) if starts else []
+        decision = self._choose(standing, now)
+        begun = self._commit_starts(decision.starts, now) if decision.starts else []
+        self._make_room(decision.preempted)
         # Only now: a start that could not be written down is a chance still.
         self._chances_seen = chances
         self._turns_due = time.monotonic() + _TURNS_EVERY_S
         for attempt in begun:
             self._start(attempt)
 
-    def _choose(self, standing: Snapshot, now: float) -> list[Start]:
+    def _choose(self, standing: Snapshot, now: float) -> Decision:
         if self.pool is None:
             # The site's own scheduler decides: it is given all of them.
-            return [Start(job.job_id, ()) for job in standing.queue.able()]
-        return schedule(
+            return Decision([Start(job.job_id, ()) for job in standing.queue.able()], {})
+        return decide(
             standing.queue,
             self.pool,
             standing.running,
@@ -336,6 +340,27 @@ class Conductor:
             user_limit=self._user_limit,
             running_limit=self._running_limit,
         )
+
+    def _make_room(self, preempted: Mapping[str, tuple[str, ...]]) -> None:
+        """Ask jobs to leave for those that cannot start otherwise; written down first, so that it is
+        asked again after a crash, and nobody takes the cards back."""
+        if not preempted:
+            return
+
+        def change(connection: Connection) -> list[JobRow]:
+            asked = [
+                ledger.ask_to_yield(connection, job_id, head)
+                for head, chosen in preempted.items()
+                for job_id in chosen
+            ]
+            return [row for row in asked if row is not None]
+
+        rows = self._database.write(change, then=self._reflect_all)
+        leaving = {row.id for row in rows}
+        for job in self.roster.active():
+            if job.row.id in leaving:
+                log.info("job %s makes room for job %s", job.row.id, job.row.yields_to)
+                self._preempt(job.attempt)
 
     def _commit_starts(self, starts: list[Start], now: float) -> list[Attempt]:
         def change(connection: Connection) -> list[tuple[JobRow, Attempt]]:
@@ -374,6 +399,9 @@ class Conductor:
     def _stop(self, attempt: Attempt) -> None:
         self._ask(partial(self._engine.stop, why=AttemptState.STOPPED), attempt, "the stop")
 
+    def _preempt(self, attempt: Attempt) -> None:
+        self._ask(partial(self._engine.stop, why=AttemptState.PREEMPTED), attempt, "the stop")
+
     def _ask(self, deed: Callable[[Attempt], None], attempt: Attempt, name: str) -> None:
         what = f"{name} of job {attempt.job_id}"
         try:
@@ -399,6 +427,7 @@ class Conductor:
         return Attempt(
             job_id=row.id,
             number=number,
+            segment=row.segment,
             user=row.user,
             spec=row.spec,
             directory=self._folder / row.id,

@@ -1,6 +1,6 @@
 """What is written about jobs: each function is one question to, or one change of, the tables.
 
-Changes take the connection of a running transaction; every change of state passes `_step`."""
+Changes take the connection of a running transaction; every change of state passes `step`."""
 
 import json
 import secrets
@@ -12,19 +12,17 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 
 from jumar.database.access import Database
 from jumar.database.tables import attempts, card_use, jobs
-from jumar.engine.base import Observation
 from jumar.errors import JobNotFound, KeyReused, TooManyJobs
-from jumar.jobs.lifecycle import check_step, job_after
+from jumar.jobs.lifecycle import check_step
 from jumar.jobs.rows import JobRow, Standing, attempt_record, because, cards_json, job_row
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
 from jumar.jobs.scheduling.use import Owner, PastUse, by_day
 from jumar.spec.array import JobArray
-from jumar.spec.causes import ENDED, Cause, Values
+from jumar.spec.causes import Cause, Values
 from jumar.spec.devices import CardRef
 from jumar.spec.job import JobSpec
 from jumar.spec.records import AttemptRecord
 from jumar.spec.states import ACTIVE, AttemptState, JobState
-from jumar.words.reasons import retry_sentence
 
 # Made once: putting a statement together costs more than running it.
 _ADD_JOB = insert(jobs).returning(jobs.c.seq)
@@ -194,7 +192,7 @@ def unfinished_of_array(connection: Connection, array_id: str) -> list[JobRow]:
 
 def stop_waiting(connection: Connection, row: JobRow, now: float, why: dict[str, Any]) -> JobRow:
     """A job that was never in the line ends."""
-    _step(connection, row, JobState.STOPPED, finished_at=now, **why)
+    step(connection, row, JobState.STOPPED, finished_at=now, **why)
     return find_job(connection, row.id)
 
 
@@ -230,8 +228,14 @@ def start_attempt(
     if row.state is not JobState.QUEUED or row.is_held:
         return None
     number = row.attempt + 1
-    _step(
-        connection, row, JobState.STARTING, attempt=number, handle=None, **because(None, {}, None)
+    step(
+        connection,
+        row,
+        JobState.STARTING,
+        attempt=number,
+        handle=None,
+        yields_to=None,
+        **because(None, {}, None),
     )
     connection.execute(
         insert(attempts).values(
@@ -239,10 +243,22 @@ def start_attempt(
             number=number,
             state=AttemptState.STARTING,
             engine=row.engine,
+            segment=row.segment,
             cards=cards_json(cards),
             created_at=now,
         )
     )
+    return find_job(connection, job_id)
+
+
+def ask_to_yield(connection: Connection, job_id: str, head: str) -> JobRow | None:
+    """Have a running job make room for `head`; None if it is no longer under way, or leaves already."""
+    row = find_job(connection, job_id)
+    if row.state not in (JobState.STARTING, JobState.RUNNING) or row.yields_to is not None:
+        return None
+    count = row.preemptions + 1
+    change = update(jobs).where(jobs.c.seq == row.seq).values(yields_to=head, preemptions=count)
+    connection.execute(change)
     return find_job(connection, job_id)
 
 
@@ -256,119 +272,21 @@ def ask_to_stop(
     if row.state is JobState.QUEUED:
         cause = Cause.STOPPED if row.attempt else Cause.STOPPED_WAITING
         why = because(cause, values)
-        _step(connection, row, JobState.STOPPED, finished_at=now, **why)
+        step(connection, row, JobState.STOPPED, finished_at=now, **why)
     elif row.state not in (JobState.STOPPING, JobState.STOPPED):
-        _step(connection, row, JobState.STOPPING, **because(Cause.STOPPED, values))
-        _write_attempt(connection, row.seq, row.attempt, state=AttemptState.STOPPING)
+        step(connection, row, JobState.STOPPING, **because(Cause.STOPPED, values))
+        write_attempt(connection, row.seq, row.attempt, state=AttemptState.STOPPING)
     return find_job(connection, job_id)
 
 
-def apply_observation(connection: Connection, seen: Observation, now: float) -> JobRow:
-    """Write down how an attempt stands; a failed one with retries left goes back in line."""
-    row = find_job(connection, seen.job_id)
-    if row.attempt != seen.number or not row.state.is_active:
-        return row
-    if seen.handle is not None and seen.handle != row.handle:
-        _write_attempt(connection, row.seq, row.attempt, handle=seen.handle)
-        handle = update(jobs).where(jobs.c.seq == row.seq).values(handle=seen.handle)
-        connection.execute(handle)
-    if seen.state.is_final:
-        _end_attempt(connection, row, seen, now)
-    elif row.state is JobState.STARTING:
-        _move_on(connection, row, seen, now)
-    return find_job(connection, seen.job_id)
-
-
-def is_news(row: JobRow, seen: Observation) -> bool:
-    """Of an attempt that is not over: whether it has come further, or waits for something else."""
-    if row.state is not JobState.STARTING:
-        return False
-    return seen.state is AttemptState.RUNNING or (seen.cause, seen.values) != (
-        row.cause,
-        row.values,
-    )
-
-
-def _move_on(connection: Connection, row: JobRow, seen: Observation, now: float) -> None:
-    """An attempt that is not over has come further."""
-    why = because(seen.cause, seen.values, seen.reason)
-    changes: dict[str, Any] = {"state": seen.state, **why}
-    if seen.state is AttemptState.RUNNING:
-        started = seen.started_at or now
-        changes["started_at"] = started
-        _step(connection, row, JobState.RUNNING, started_at=row.started_at or started, **why)
-    else:
-        connection.execute(update(jobs).where(jobs.c.seq == row.seq).values(**why))
-    _write_attempt(connection, row.seq, row.attempt, **changes)
-
-
-def _end_attempt(connection: Connection, row: JobRow, seen: Observation, now: float) -> None:
-    # The engine knows only that it was asked; the job's row knows by whom.
-    why = because(seen.cause, seen.values, seen.reason)
-    if seen.state is AttemptState.STOPPED and row.cause == Cause.STOPPED:
-        why = because(Cause.STOPPED, row.values)
-    _write_attempt(
-        connection,
-        row.seq,
-        row.attempt,
-        state=seen.state,
-        started_at=seen.started_at,
-        finished_at=seen.finished_at or now,
-        exit_code=seen.exit_code,
-        tail=seen.tail,
-        **why,
-    )
-    _charge(connection, row, now)
-    _end_job(connection, row, seen, now, why)
-
-
-def _charge(connection: Connection, row: JobRow, now: float) -> None:
-    # By the server's own clock, from the decision to start until the cards are free again: nothing
-    # here is taken from what the job says of itself.
-    attempt = attempts_of(connection, row.seq)[-1]
-    owner = (row.spec.device.kind, row.user)
-    record_use(connection, owner, len(attempt.cards), attempt.created_at, now)
-
-
-def _end_job(
-    connection: Connection, row: JobRow, seen: Observation, now: float, why: dict[str, Any]
-) -> None:
-    # A short job's end may tell better when it began than a look while it ran.
-    started_at = min(filter(None, (row.started_at, seen.started_at)), default=None)
-    after = job_after(
-        seen.state,
-        is_stopping=row.state is JobState.STOPPING,
-        retries_left=row.spec.retries + 1 - _failures(connection, row.seq),
-    )
-    if after is JobState.QUEUED:
-        reason = retry_sentence(row.attempt, seen.state, why["reason"] or "", "en")
-        again = because(seen.cause, {**seen.values, ENDED: seen.state}, reason)
-        _step(connection, row, after, started_at=started_at, **again)
-        return
-    _step(
-        connection,
-        row,
-        after,
-        started_at=started_at,
-        finished_at=seen.finished_at or now,
-        not_uploaded=seen.not_uploaded,
-        **why,
-    )
-
-
-def _failures(connection: Connection, seq: int) -> int:
-    """How many attempts were used up: one that made room for another job was not."""
-    lost = attempts.c.state.in_((AttemptState.FAILED, AttemptState.LOST))
-    query = select(func.count()).where(attempts.c.job_seq == seq, lost)
-    return connection.execute(query).scalar_one()
-
-
-def _step(connection: Connection, row: JobRow, after: JobState, **changes: Any) -> None:
+def step(connection: Connection, row: JobRow, after: JobState, **changes: Any) -> None:
+    """Bring a job into another state, with what changes along with that."""
     check_step(row.id, row.state, after)
     connection.execute(update(jobs).where(jobs.c.seq == row.seq).values(state=after, **changes))
 
 
-def _write_attempt(connection: Connection, seq: int, number: int, **changes: Any) -> None:
+def write_attempt(connection: Connection, seq: int, number: int, **changes: Any) -> None:
+    """Change what is written of one attempt."""
     match = attempts.c.job_seq == seq, attempts.c.number == number
     connection.execute(update(attempts).where(*match).values(**changes))
 

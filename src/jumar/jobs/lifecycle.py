@@ -33,8 +33,11 @@ def check_step(job_id: str, before: JobState, after: JobState) -> None:
         raise Conflict(f"job {job_id} is {before} and cannot become {after}")
 
 
-def job_after(ended: AttemptState, *, is_stopping: bool, retries_left: int) -> JobState:
+def job_after(
+    ended: AttemptState, *, is_stopping: bool, retries_left: int, segments_left: bool = False
+) -> JobState:
     """What a job becomes whose attempt ended so. One that is being stopped is not tried again."""
     end, may_retry = _AFTER[ended]
     again = ended is AttemptState.PREEMPTED or (may_retry and retries_left > 0)
+    again = again or (ended is AttemptState.TIMED_OUT and segments_left)
     return JobState.QUEUED if again and not is_stopping else end

@@ -3,6 +3,7 @@
 It mirrors the database: it is filled at start and changed only after a commit, in the order of
 commits (`Database.write(…, then=…)`)."""
 
+import os
 import threading
 import time
 from collections import Counter
@@ -19,7 +20,7 @@ from jumar.jobs.scheduling.use import DAY_S, Owner, PastUse, use_now
 from jumar.spec.causes import Cause
 from jumar.spec.states import JobState
 
-# Between the end of the grace period and the moment the cards are seen to be free.
+# Between the end of the ranks and the moment the cards are seen to be free.
 _CLEAN_UP_S = 10.0
 _DEFAULT_HALF_LIFE_S = 7.0 * DAY_S
 
@@ -33,6 +34,13 @@ class ActiveJob:
     since: float
     began: float
     """`since` on the monotonic clock: a clock that is set moves no promise."""
+    asked: float | None = None
+    """When it was asked to end, on the monotonic clock."""
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it is asked to end, by a user or for another job."""
+        return self.row.state is JobState.STOPPING or self.row.yields_to is not None
 
     @property
     def is_pending(self) -> bool:
@@ -42,15 +50,17 @@ class ActiveJob:
     @property
     def grace_s(self) -> float:
         """How long it may hold its cards after it was asked to end."""
-        return _grace_s(self.row)
+        return self.row.spec.grace + _after_limit_s(self.row)
 
     def ends_by(self) -> float | None:
         """When its cards are surely free again; None without a time limit."""
         limit_s = self.row.spec.time_limit
-        if limit_s is None:
-            return None
-        left_s = self.began + limit_s + _grace_s(self.row) - time.monotonic()
-        return time.time() + left_s
+        ends: list[float] = []
+        if limit_s is not None:
+            ends.append(self.began + limit_s + _after_limit_s(self.row))
+        if self.asked is not None:
+            ends.append(self.asked + self.grace_s)
+        return time.time() + min(ends) - time.monotonic() if ends else None
 
     def running(self) -> RunningJob:
         """As the scheduler sees it."""
@@ -61,6 +71,11 @@ class ActiveJob:
             cards=self.attempt.cards,
             ends_by=self.ends_by(),
             since=self.since,
+            preemptible=self.row.spec.preemptible,
+            grace_s=self.grace_s,
+            saved_at=_saved_at(self.attempt) if self.row.spec.preemptible else None,
+            was_preempted=self.row.preemptions > 0,
+            leaves=self.leaves,
         )
 
 
@@ -94,6 +109,8 @@ class Roster:
         self._past = PastUse(_DEFAULT_HALF_LIFE_S)
         self._shares = Shares()
         self._held = HeldJobs()
+        self._waits_for: dict[str, dict[str, QueuedJob]] = {}
+        """By job in the line: those that made room for it and do not start before it."""
         self._active: dict[str, ActiveJob] = {}
         # A kind may be gone from the machine while a job of an earlier life still holds it.
         self._all = {kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()}
@@ -127,14 +144,15 @@ class Roster:
                 self._held.hold(row)
             elif row.state is JobState.QUEUED:
                 self._leave(row.id)
-                self._line.add(queued(row))
+                self._line.add(self._yielding(queued(row)))
                 needs = device.count * row.spec.nodes
                 matters = not self._places or self._free[device.kind] >= needs
+                matters = matters or self._may_have_others_leave(row)
                 self._chances += matters
             elif row.id in self._active:
                 known = self._active[row.id]
                 attempt = replace(known.attempt, handle=row.handle)
-                self._active[row.id] = replace(known, row=row, attempt=attempt)
+                self._active[row.id] = _asked(replace(known, row=row, attempt=attempt))
         if matters:
             self._on_change()
 
@@ -143,6 +161,7 @@ class Roster:
         with self._lock:
             self._line = FairLine(self._can_ever_start)
             self._held = HeldJobs()
+            self._waits_for = {}
             self._active = {}
             self._free = Counter(self._all)
             self._version += 1
@@ -171,7 +190,7 @@ class Roster:
             self._version += 1
             self._leave(row.id)
             began = time.monotonic() - max(0.0, time.time() - since)
-            self._active[row.id] = ActiveJob(row, attempt, since, began)
+            self._active[row.id] = _asked(ActiveJob(row, attempt, since, began))
             self._free[row.spec.device.kind] -= len(attempt.cards)
 
     def _leave(self, job_id: str) -> None:
@@ -179,6 +198,9 @@ class Roster:
             self._held.release(job_id)
         elif job_id in self._line:
             self._line.remove(job_id)
+            for job in self._waits_for.pop(job_id, {}).values():
+                if job.job_id in self._line:
+                    self._line.add(replace(job, yields_to=None))
             self._chances += 1
         elif job_id in self._active:
             job = self._active.pop(job_id)
@@ -186,6 +208,19 @@ class Roster:
             self._free[kind] += cards
             self._past.add((kind, job.row.user), cards, job.since, time.time())
             self._chances += 1
+
+    def _may_have_others_leave(self, row: JobRow) -> bool:
+        kind = row.spec.device.kind
+        return not row.spec.preemptible and any(
+            job.row.spec.preemptible and job.row.spec.device.kind == kind
+            for job in self._active.values()
+        )
+
+    def _yielding(self, job: QueuedJob) -> QueuedJob:
+        if job.yields_to is None or job.yields_to not in self._line:
+            return replace(job, yields_to=None)
+        self._waits_for.setdefault(job.yields_to, {})[job.job_id] = job
+        return job
 
     def due(self) -> list[str]:
         """Jobs that wait for others, where that may be over."""
@@ -247,15 +282,31 @@ def queued(row: JobRow) -> QueuedJob:
         priority=spec.priority,
         order=row.seq,
         time_limit_s=spec.time_limit,
-        grace_s=_grace_s(row),
+        grace_s=_after_limit_s(row),
         rank=row.rank,
+        avoids=row.avoids,
+        preemptible=spec.preemptible,
+        yields_to=row.yields_to,
     )
 
 
-def _grace_s(row: JobRow) -> float:
-    """How long it may hold its cards after it was asked to end."""
+def _asked(job: ActiveJob) -> ActiveJob:
+    return replace(job, asked=time.monotonic()) if job.leaves and job.asked is None else job
+
+
+def _saved_at(attempt: Attempt) -> float | None:
+    """When something was last saved in the job's folder of checkpoints; None: nobody can tell."""
+    try:
+        with os.scandir(attempt.directory / "ckpt") as entries:
+            return max((entry.stat().st_mtime for entry in entries), default=None)
+    except OSError:
+        return None
+
+
+def _after_limit_s(row: JobRow) -> float:
+    """How long it may hold its cards after its time limit, which its ranks do not outlive."""
     sending_s = SEND_LIMIT_S if row.spec.sends_results else 0.0
-    return row.spec.grace + sending_s + _CLEAN_UP_S
+    return sending_s + _CLEAN_UP_S
 
 
 def pool_of(engine: Engine) -> Pool | None:

@@ -46,6 +46,14 @@ class JobRow:
     array_index: int | None = None
     waits: bool = False
     """Queued, and not in the line yet: `jobs.dependencies` says when."""
+    segment: int = 1
+    stale: int = 0
+    avoids: tuple[CardRef, ...] = ()
+    """Cards that failed under it."""
+    yields_to: str | None = None
+    """The job that it makes room for: asked to end while it runs, and not started before that one."""
+    preemptions: int = 0
+    """How often it made room."""
 
     @property
     def is_held(self) -> bool:
@@ -104,7 +112,8 @@ class Standing:
 def job_row(row: Row[Any]) -> JobRow:
     """A row of the table; ValueError when its spec or its state is none."""
     spec, notes = JobSpec.model_validate_json(row.spec), tuple(json.loads(row.notes))
-    return _record(JobRow, row, state=JobState(row.state), spec=spec, notes=notes)
+    avoids = cards_of(row.avoids) if row.avoids else ()
+    return _record(JobRow, row, state=JobState(row.state), spec=spec, notes=notes, avoids=avoids)
 
 
 def job_summary(row: Row[Any]) -> JobSummary:

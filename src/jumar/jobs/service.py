@@ -32,6 +32,7 @@ from jumar.jobs.diagnosis import Diagnoses
 from jumar.jobs.finding import PageQuery
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
+from jumar.jobs.limits import TimeLimits
 from jumar.jobs.recovery import Recovery
 from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
@@ -80,6 +81,7 @@ class JobService:
         user_limit: int = 0,
         running_limit: int = 0,
         queue_limit: int = 0,
+        time_limits: TimeLimits | None = None,
         half_life_days: int = 7,
         keep_days: int = 0,
         tick_s: float = TICK_S,
@@ -96,6 +98,7 @@ class JobService:
         self._user_limit = user_limit or None
         self._running_limit = running_limit or None
         self._queue_limit = queue_limit or None
+        self._time_limits = time_limits or TimeLimits()
         self._half_life_days = half_life_days
         self.archives = CodeArchives(home / "code")
         self._conductor = Conductor(
@@ -170,6 +173,7 @@ class JobService:
                 f"code: the commit of {spec.code.ref!r} must be looked up first",
                 hint="the jumar client does it; by API give the commit: git ls-remote URL",
             )
+        spec = self._time_limits.applied(spec)
         self._resolved(spec, user=user, sees_all=False)
         needs = spec.device.count * spec.nodes
         if self._user_limit is not None and needs > self._user_limit:
@@ -191,7 +195,7 @@ class JobService:
         `ranked`: an administrator submits it, whose priority orders the whole line; else it orders
         the jobs of this user only."""
         notes = self.plan(spec, user=user).notes
-        spec = self._resolved(spec, user=user, sees_all=ranked)
+        spec = self._time_limits.applied(self._resolved(spec, user=user, sees_all=ranked))
         now = time.time()
 
         def insert(connection: Connection) -> tuple[list[JobRow], bool]:

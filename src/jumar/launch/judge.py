@@ -127,15 +127,14 @@ def _ranks(numbers: Sequence[int]) -> str:
 
 def _ended_with(rank: Optional[int], node: int, code: int) -> Verdict:
     """A code that nobody has called a failure before all had ended."""
-    cause, words = "exit-code", f"exited with code {code}"
+    state, cause, words = "failed", "exit-code", f"exited with code {code}"
     if code == RUN_AGAIN:
-        cause, words = (
-            "run-again",
-            f"asked to be run again (code {code}), which jumar does not do yet",
-        )
+        # As at the time limit: it is not done, and whoever has segments left starts the next.
+        state, cause = "timed-out", "run-again"
+        words = f"saved and asked to be run again (code {code})"
     values: Values = {"code": code} if rank is None else {"code": code, "rank": rank}
     subject = _COMMAND if rank is None else who(rank)
-    return Verdict("failed", cause, f"{subject} {words}", code, code, node=node, values=values)
+    return Verdict(state, cause, f"{subject} {words}", code, code, node=node, values=values)
 
 
 def _naming_node(failure: Verdict, nodes: int) -> Verdict:

@@ -75,6 +75,7 @@ class PlannedJob:
             "command": [*program, self.kind, str(wanted.lines), str(wanted.pause_ms)],
             "environment": environment,
             "retries": wanted.retries,
+            "fault_retries": wanted.retries,
             "grace": 5,
             **dict(wanted.request),
         }

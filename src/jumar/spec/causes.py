@@ -58,6 +58,8 @@ class Cause(StrEnum):
     AFTER_FAILED = "after-failed"
     AFTER_GONE = "after-gone"
     PREEMPTED = "preempted"
+    SEGMENTS_USED = "segments-used"
+    NO_PROGRESS = "no-progress"
     # It was lost.
     SUPERVISOR_KILLED = "supervisor-killed"
     KEEPER_KILLED = "keeper-killed"
@@ -131,6 +133,8 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.AFTER_FAILED: (("job",),),
     Cause.AFTER_GONE: (("job",),),
     Cause.PREEMPTED: ((),),
+    Cause.SEGMENTS_USED: (("segments",),),
+    Cause.NO_PROGRESS: (("segments",),),
     Cause.SUPERVISOR_KILLED: ((),),
     Cause.KEEPER_KILLED: ((),),
     Cause.LAUNCHER_KILLED: ((),),

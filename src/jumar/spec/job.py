@@ -249,7 +249,12 @@ class JobSpec(_Strict):
         default=1800,
         description="end the job when none of its ranks does anything for so long; 0: never",
     )
-    segments: Annotated[int, Field(ge=1, le=10000)] = 1
+    segments: Annotated[int, Field(ge=1, le=10000)] | Literal["auto"] = Field(
+        default=1,
+        description="how many time limits the job may take, each going on from the last checkpoint; "
+        "auto: as many as it needs",
+        examples=[10, "auto"],
+    )
     inputs: Places = Field(default_factory=dict)
     outputs: Places = Field(default_factory=dict)
     ckpt: Place | None = Field(
@@ -281,7 +286,14 @@ class JobSpec(_Strict):
         examples=["0-9", "1,4-8", "0-99%4"],
     )
     endpoints: list[Endpoint] = Field(default_factory=list[Endpoint])
-    retries: Annotated[int, Field(ge=0, le=100)] = 0
+    retries: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=0, description="how often to try again when the script fails"
+    )
+    fault_retries: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=3,
+        description="how often to try again, on other cards where there are some, after a fault of "
+        "the machine, a card or the network; counted anew with each checkpoint",
+    )
 
     @field_validator("name")
     @classmethod
@@ -389,6 +401,15 @@ class JobSpec(_Strict):
         """What to activate, line by line."""
         given = self.activate or []
         return [given] if isinstance(given, str) else given
+
+    @property
+    def ask_before_s(self) -> float:
+        """How long before its time limit a job is asked to end: it needs time to save, and to train."""
+        return self.grace if self.time_limit is None else min(self.grace, self.time_limit / 3)
+
+    def has_segment(self, number: int) -> bool:
+        """Whether a job may take so many time limits."""
+        return self.segments == "auto" or number <= self.segments
 
     @property
     def stages_data(self) -> bool:

@@ -30,6 +30,16 @@ class AttemptRecord:
     """The same in English."""
     tail: str | None = None
     """The last lines the failing rank wrote."""
+    whose: str | None = None
+    """Of one that failed or was lost: script, card, network, host or memory."""
+    saved: str | None = None
+    """The last whole checkpoint when it ended."""
+    advanced: bool | None = None
+    """Whether this attempt wrote it."""
+    ending_at: float | None = None
+    """When its first rank failed, or all were asked to end."""
+    noticed_at: float | None = None
+    """When the server saw that all of it was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +191,8 @@ class JobSummary:
     array_id: str | None = None
     """The array that it is one job of; `array_index` says which."""
     array_index: int | None = None
+    segment: int = 1
+    """Which of its time limits it is in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from jumar.words.catalogue import catalogue, phrase, sentence
 _SCHEDULER = -1
 _WHO = "\0"
 """Stands for who it was until it is known whether the sentence names them."""
+_FOLLOWED_BY = {"timed-out": "next-segment", "preempted": "requeued"}
 _MOST_NAMES = 3
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
@@ -41,7 +42,8 @@ def cause_sentence(cause: str | None, values: Values, language: str) -> str | No
 def retry_sentence(number: int, ended: str, reason: str, language: str) -> str:
     """That an attempt ended so, and another one will follow."""
     name = state_name(ended, language)
-    return phrase(language, "note", "again", number=number, state=name, reason=reason)
+    note = _FOLLOWED_BY.get(ended, "again")
+    return phrase(language, "note", note, number=number, state=name, reason=reason)
 
 
 def reason(record: JobSummary | AttemptRecord, language: str) -> str | None:

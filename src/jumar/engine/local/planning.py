@@ -143,8 +143,6 @@ def _notes(spec: JobSpec) -> tuple[str, ...]:
         )
     if spec.endpoints:
         notes.append(f"endpoints are not supported yet: {', '.join(spec.endpoints)}")
-    if spec.preemptible:
-        notes.append("preemption is not supported yet: no other job will preempt this one")
     return tuple(notes)
 
 
@@ -163,8 +161,6 @@ def _check_size(spec: JobSpec, cards: Sequence[Card]) -> None:
             f"the job asks for {spec.nodes} nodes, but the local engine has one machine",
             hint="use nodes: 1, or jumar launch on each machine",
         )
-    if spec.segments > 1:
-        raise SubmitRefused("segments are not supported yet", hint="leave segments out")
 
 
 class _Files:

@@ -135,6 +135,9 @@ def request_values(
         # The same moment by a clock that nobody sets, as long as the machine is not restarted.
         "deadline_monotonic": None if limit_s is None else time.monotonic() + limit_s,
         "boot_id": boot_id(),
+        "ask_before_s": attempt.spec.ask_before_s,
+        "segment": attempt.segment,
+        "segments": str(attempt.spec.segments),
         "notify": None if notify is None else str(notify),
         "archive": None if attempt.archive is None else str(attempt.archive),
         "staging": staging,

@@ -160,6 +160,9 @@ def _ended(attempt: Attempt, ending: Ending) -> Observation:
         values=values,
         reason=storable(ending.reason),
         tail=storable(ending.tail) or None,
+        ending_at=None if ending.ending_at is None else min(ending.ending_at, finished_at),
+        saved=storable(ending.saved or "") or None,
+        advanced=ending.advanced,
     )
 
 

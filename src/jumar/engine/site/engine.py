@@ -200,4 +200,4 @@ class SiteEngine(LocalEngine):
 def _kill_at(spec: JobSpec) -> float | None:
     if spec.time_limit is None:
         return None
-    return time.time() + spec.time_limit + spec.grace + SEND_LIMIT_S + _AFTER_DEADLINE_S
+    return time.time() + spec.time_limit + SEND_LIMIT_S + _AFTER_DEADLINE_S

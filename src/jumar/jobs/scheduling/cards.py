@@ -93,10 +93,15 @@ class KindCards:
         return sum(1 for _ in self._totals.at_least(count))
 
     def take(
-        self, job_id: str, nodes: Iterable[str], count: int, ends_by: float | None
+        self,
+        job_id: str,
+        nodes: Iterable[str],
+        count: int,
+        ends_by: float | None,
+        avoids: Collection[CardRef] = (),
     ) -> tuple[CardRef, ...]:
-        """Hand out `count` cards of each node, which must be free."""
-        cards = tuple(card for node in sorted(nodes) for card in self._take_of(node, count))
+        """Hand out `count` cards of each node, which must be free; those of `avoids` last."""
+        cards = tuple(card for node in sorted(nodes) for card in self._take_of(node, count, avoids))
         self._note(job_id, cards, ends_by)
         return cards
 
@@ -113,11 +118,15 @@ class KindCards:
         self.holds[job_id] = Hold(ends_by, Counter(card.node for card in cards))
         self._cards[job_id] = cards
 
-    def _take_of(self, node: str, count: int) -> list[CardRef]:
+    def _take_of(self, node: str, count: int, avoids: Collection[CardRef]) -> list[CardRef]:
         ids = self._free_ids[node]
-        first = _lowest_run(ids, count)
-        taken = ids[first : first + count]
-        del ids[first : first + count]
+        liked = [card for card in ids if CardRef(node, card) not in avoids] if avoids else ids
+        if len(liked) < count:
+            liked = sorted(ids, key=lambda card: CardRef(node, card) in avoids)[:count]
+        first = _lowest_run(liked, count)
+        taken = sorted(liked[first : first + count])
+        for card in taken:
+            ids.remove(card)
         self.free.move(node, len(ids))
         self.free_total -= count
         return [CardRef(node, card) for card in taken]

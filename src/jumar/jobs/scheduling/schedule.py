@@ -50,15 +50,18 @@ overtake it, the promise above is kept.
 What this does not do: preempt, wait, or look at the clock."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from jumar.jobs.scheduling.backfill import Reservation
 from jumar.jobs.scheduling.cards import KindCards
+from jumar.jobs.scheduling.preemption import victims
 from jumar.jobs.scheduling.records import Pool, QueuedJob, RunningJob, Start
 from jumar.spec.devices import CardRef
 
 __all__ = [
     "CardRef",
+    "Decision",
     "Holdings",
     "Pass",
     "Pool",
@@ -66,6 +69,7 @@ __all__ = [
     "Refusal",
     "RunningJob",
     "Start",
+    "decide",
     "schedule",
 ]
 
@@ -88,6 +92,44 @@ def schedule(
     `running_limit`: how many jobs of one user may run."""
     holdings = Holdings(pool, running, user_limit=user_limit, running_limit=running_limit)
     return Pass(holdings, now).go_through(queue)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be done now."""
+
+    starts: list[Start]
+    preempted: Mapping[str, tuple[str, ...]]
+    """Jobs that wait, and the running jobs that are to leave for them. To be committed together with
+    `yields_to` of those that leave."""
+
+
+def decide(
+    queue: Iterable[QueuedJob],
+    pool: Pool,
+    running: Iterable[RunningJob],
+    *,
+    now: float,
+    user_limit: int | None,
+    running_limit: int | None = None,
+) -> Decision:
+    """Who starts now, as `schedule` has it, and who leaves so that another can."""
+    running = tuple(running)
+    holdings = Holdings(pool, running, user_limit=user_limit, running_limit=running_limit)
+    line = tuple(queue)
+    waiting = {job.job_id for job in line}
+    decided = Pass(holdings, now)
+    able = [job for job in line if job.yields_to not in waiting]
+    starts = decided.go_through(able)
+    begun = {start.job_id for start in starts}
+    preempted: dict[str, tuple[str, ...]] = {}
+    for kind in {job.kind for job in running if job.preemptible}:
+        firsts = (job for job in able if job.kind == kind and job.job_id not in begun)
+        head = decided.heads.get(kind) or next(firsts, None)
+        if head is not None and head.user not in decided.held:
+            free = dict(holdings.kinds[kind].free.items())
+            preempted[head.job_id] = victims(head, free, running, now)
+    return Decision(starts, {head: chosen for head, chosen in preempted.items() if chosen})
 
 
 class Holdings:
@@ -124,7 +166,7 @@ class Holdings:
     def start(self, job: QueuedJob, nodes: Iterable[str], now: float) -> Start:
         """Let the job hold its cards from now on."""
         ends_by = None if job.longest_s is None else now + job.longest_s
-        cards = self.kinds[job.kind].take(job.job_id, nodes, job.count, ends_by)
+        cards = self.kinds[job.kind].take(job.job_id, nodes, job.count, ends_by, job.avoids)
         self._charge(job.job_id, job.user, job.kind, job.needs)
         return Start(job.job_id, cards)
 

@@ -100,6 +100,16 @@ class Request(NamedTuple):
     """Where node 0 of several listens."""
     join_limit_s: float = JOIN_LIMIT_S
     """How long nodes wait for each other."""
+    ask_before_s: float = 0.0
+    """How long before the deadline the ranks are asked to end."""
+    segment: int = 1
+    """Which part of a training that takes several time limits this is, and of how many."""
+    segments: str = "1"
+
+    def asks_at(self) -> Optional[float]:
+        """When the ranks are asked to end, on the monotonic clock."""
+        ends_at = self.ends_at()
+        return None if ends_at is None else ends_at - self.ask_before_s
 
     def ends_at(self) -> Optional[float]:
         """The deadline on the monotonic clock; a clock that was set meanwhile changes nothing."""
@@ -179,6 +189,9 @@ def read_request(directory: JobDir) -> Request:
             nodes=tuple(NodeShare(str(node["name"]), str(node["address"])) for node in nodes),
             port=int(value.get("port") or 0),
             join_limit_s=float(value.get("join_limit_s", JOIN_LIMIT_S)),
+            ask_before_s=float(value.get("ask_before_s") or 0.0),
+            segment=int(value.get("segment") or 1),
+            segments=str(value.get("segments") or 1),
         ),
     )
 

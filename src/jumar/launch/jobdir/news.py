@@ -43,6 +43,12 @@ class Ending(NamedTuple):
     finished_at: Optional[float] = None
     values: Values = NO_VALUES
     """What the cause is said with; `reason` is the same in English."""
+    ending_at: Optional[float] = None
+    """When the first rank failed, or all were asked to end."""
+    saved: Optional[str] = None
+    """The checkpoint that was written last, and whole."""
+    advanced: Optional[bool] = None
+    """Whether this attempt has written it; None: nobody knows."""
 
 
 class Seen(NamedTuple):
@@ -66,6 +72,8 @@ def words_of(ending: Ending) -> bytes:
     """As a supervisor says it: at most MOST_WORDS bytes."""
     if len(ending.reason) > _MOST_REASON:
         ending = ending._replace(reason=ending.reason[:_MOST_REASON] + "…")
+    if ending.saved is not None and len(ending.saved) > _MOST_REASON:
+        ending = ending._replace(saved=None)
     ending = ending._replace(values={name: _short(v) for name, v in ending.values.items()})
     data = safefile.encode(ending._asdict())
     if len(data) <= MOST_WORDS:
@@ -156,6 +164,9 @@ def _ending(value: Dict[str, Any]) -> Ending:
         started_at=safefile.optional_time(value, "started_at"),
         finished_at=safefile.optional_time(value, "finished_at"),
         values=_values(value.get("values")),
+        ending_at=safefile.optional_time(value, "ending_at"),
+        saved=safefile.optional_text(value, "saved"),
+        advanced=value.get("advanced") if isinstance(value.get("advanced"), bool) else None,
     )
 
 

@@ -12,7 +12,7 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
 from jumar.launch.jobdir.news import Ending, Journal, forget_keys, reserve_result
 from jumar.launch.jobdir.safefile import create_json, write_json
-from jumar.launch.node import beside
+from jumar.launch.node import beside, progress
 from jumar.launch.node.run import NodeRun
 from jumar.launch.nodes.team import Hello, Meeting, group_of, host_address
 from jumar.launch.prepare import activate, code, platform_files, requirements, staging
@@ -159,18 +159,19 @@ class Given(NamedTuple):
         return f"in {folder}\n" + self.plan(folder, environment, table).describe(group)
 
     def _platform_variables(self) -> Dict[str, str]:
-        directory, job, deadline = self.directory, self.job, self.request.deadline
+        directory, job, request = self.directory, self.job, self.request
+        grace_s = job.grace_s if request.deadline is None else request.ask_before_s
         made = {
             **platform_files.path_variables(directory),
             **staging.data_variables(directory, job),
             **self.marks(),
             "JUMAR_JOB_DIR": directory.root,
             "JUMAR_CKPT_DIR": directory.path("ckpt"),
-            "JUMAR_RESUME_FROM": "",
-            "JUMAR_SEGMENT": "1",
-            "JUMAR_SEGMENTS": "1",
-            "JUMAR_DEADLINE": "" if deadline is None else str(int(deadline)),
-            "JUMAR_GRACE_S": f"{job.grace_s:g}",
+            "JUMAR_RESUME_FROM": progress.resume_from(directory),
+            "JUMAR_SEGMENT": str(request.segment),
+            "JUMAR_SEGMENTS": request.segments,
+            "JUMAR_DEADLINE": "" if request.deadline is None else str(int(request.deadline)),
+            "JUMAR_GRACE_S": f"{grace_s:g}",
             "JUMAR_STOP_FILE": directory.stop,
             "JUMAR_POD_ENV": directory.pod_env,
         }
@@ -200,6 +201,9 @@ class Attempt(NodeRun):
         self._journal = journal
         self._activated: Optional[Dict[str, str]] = None
         self._python: Optional[Dict[str, str]] = None
+        self._folder: Optional[str] = None
+        self._ending_at: Optional[float] = None
+        self._saved_before: Optional[progress.Saved] = None
         log = given.directory.setup_log(given.directory.node)
         self._steps = Steps(control, tree, log, given.job.grace_s)
 
@@ -210,7 +214,14 @@ class Attempt(NodeRun):
         self.tree.dissolve()
         forget_keys(self._directory)
         self._journal.add("attempt-finished", state=ending.state, reason=ending.reason)
-        return ending._replace(started_at=started_at, finished_at=time.time())
+        saved = progress.newest(self._directory, self._folder)
+        return ending._replace(
+            started_at=started_at,
+            finished_at=time.time(),
+            ending_at=self._ending_at,
+            saved=None if saved is None else saved.path,
+            advanced=saved is not None and saved != self._saved_before,
+        )
 
     def run(self) -> Ending:
         """Prepare, run, and say how it ended."""
@@ -265,11 +276,15 @@ class Attempt(NodeRun):
             self._journal.add("inputs")
             staging.bring(request.staging, directory, self._steps, self._given.marks())
         staging.link_data(directory, job)
+        self._warn(
+            [f"a torn checkpoint was set aside: {path}" for path in progress.begin(directory)]
+        )
 
     def _prepare_node(self) -> NodePlan:
         directory, job = self._directory, self._job
         troubles: List[str] = []
-        folder = code.folder_of(directory, job)
+        folder = self._folder = code.folder_of(directory, job)
+        self._saved_before = progress.newest(directory, folder)
         if self._python is None:
             variables = {**inherited(), **job.environment, **self._given.marks()}
             self._python = self._install(folder, self._activate(folder, variables))
@@ -360,6 +375,8 @@ class Attempt(NodeRun):
     def exited(self, exit_: Exit) -> None:
         """Note it."""
         super().exited(exit_)
+        if exit_.failed:
+            self._ending_at = self._ending_at or time.time()
         words, asked = describe(exit_), exit_.asked
         if exit_.rank == SCHEDULER:
             self._journal.add("scheduler-exited", words=words, asked=asked)
@@ -390,6 +407,7 @@ class Attempt(NodeRun):
 
     def ending(self, stop: Optional[Stop]) -> None:
         """Tell the ranks by file too; a request that came by file is there already."""
+        self._ending_at = self._ending_at or time.time()
         self._journal.add("ranks-asked-to-end", why=stop.why if stop else "a rank failed")
         if stop is None or not stop.is_from_outside:
             return

@@ -94,9 +94,9 @@ def _supervise(given: Given, channel: int, place: Optional[str]) -> int:
     directory, job, request = given
     # Before the claim: a stop that comes at any moment after it is then heard.
     control = Control(
-        deadline=request.ends_at(),
         asked_to_stop=lambda: read_stop(directory) if os.path.exists(directory.stop) else None,
     )
+    control.limit(request.asks_at(), request.ends_at())
     if not pair.may_begin(channel):
         return ALREADY_CLAIMED
     control.watch_keeper(channel)

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     control.watch_keeper(_CHANNEL)
     _write_down(directory, has_archive=int(count) > _ARCHIVE - _CHANNEL)
     job, request = read_job(directory), read_request(directory)
-    control.deadline = request.ends_at()
+    control.limit(request.asks_at(), request.ends_at())
     _claim(directory)
     journal = Journal(directory, job.job_id, None)
     attempt = _KeptAttempt(Given(directory, job, request), control, Tree(None), journal)

@@ -50,14 +50,15 @@ class Control:
         self,
         *,
         keeper: Optional[int] = None,
-        deadline: Optional[float] = None,
         asked_to_stop: Optional[Callable[[], Optional[str]]] = None,
     ) -> None:
         self.stop: Optional[Stop] = None
         self.impatient = False
         """Somebody asked twice: no more grace."""
-        self.deadline = deadline
-        """On the monotonic clock."""
+        self.deadline: Optional[float] = None
+        """When the ranks are asked to end, on the monotonic clock."""
+        self.ends_at: Optional[float] = None
+        """When none of them may be left, however late they were asked."""
         self.regularly: Optional[Callable[[], None]] = None
         """Called in every wait, so at least twice a second as long as anything is waited for."""
         self._asked_to_stop = asked_to_stop
@@ -129,9 +130,18 @@ class Control:
     def finish(self) -> None:
         """The ranks have ended. The time limit was theirs, and a stop that they have obeyed is not
         heard again; one that comes only now is."""
-        self.deadline = None
+        self.deadline = self.ends_at = None
         if self.stop is not None and self.stop.why != "keeper-killed":
             self.stop, self._is_deaf = None, True
+
+    def limit(self, ask_at: Optional[float], ends_at: Optional[float]) -> None:
+        """The time limit of the ranks; both moments on the monotonic clock."""
+        self.deadline, self.ends_at = ask_at, ends_at
+
+    def kill_at(self, grace_s: float) -> float:
+        """When what is asked to end now is killed."""
+        moment = time.monotonic() + grace_s
+        return moment if self.ends_at is None else min(moment, self.ends_at)
 
     def take_passed_on(self) -> List[int]:
         """Signals to pass on to the ranks, each once."""

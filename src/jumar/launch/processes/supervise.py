@@ -290,7 +290,7 @@ class _Group:
         if self._left is not None:
             self._ask_left(self._left)
         if self._kill_at is None:
-            self._kill_at = time.monotonic() + self._grace_s
+            self._kill_at = self._control.kill_at(self._grace_s)
 
     def _ask_left(self, left: LeftBehind) -> None:
         for pid in left.children(self._running):

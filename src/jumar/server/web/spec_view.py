@@ -67,7 +67,7 @@ def _shape_rows(spec: dict[str, Any]) -> list[Row]:
         rows.append(Row("job.auto_port", words=("job.auto_port_yes",)))
     if spec.get("preemptible"):
         rows.append(Row("job.preemptible", words=("job.preemptible_yes",)))
-    if spec.get("segments", 1) > 1:
+    if spec.get("segments", 1) != 1:
         rows.append(Row("job.segments", str(spec["segments"])))
     if spec.get("retries"):
         rows.append(Row("job.retries", str(spec["retries"])))

@@ -1,0 +1,49 @@
+"""`jumar run --measure`: one segment of a training, and how many of them all of it needs."""
+
+import shlex
+import time
+from typing import Any
+
+from jumar.cli.output import clock, note, print_json, say
+from jumar.client import Client
+from jumar.errors import BadInput
+from jumar.spec.states import JobState
+from jumar.track.pace import pace_of
+
+
+def prepared(values: dict[str, Any]) -> dict[str, Any]:
+    """The job as one segment; refused without the limit that it is about."""
+    if not values.get("time_limit"):
+        raise BadInput(
+            "--measure needs a time limit: how much of the training fits into it is what it says",
+            hint="for example: jumar run --measure --time-limit 1h -- python train.py",
+        )
+    return {**values, "segments": 1}
+
+
+def measure(client: Client, job_id: str, *, as_json: bool) -> int:
+    """Wait for the segment, then tell; 1 if the job failed or its log counts nothing."""
+    ended = client.wait(job_id)
+    if ended.state not in (JobState.SUCCEEDED, JobState.TIMED_OUT):
+        note(f"{ended.name} ({ended.id}) is {ended.state}: {ended.reason}")
+        return 1
+    command = ended.spec["command"]
+    words = command if isinstance(command, str) else shlex.join(command)
+    pace = pace_of(b"".join(client.logs(job_id)).decode("utf-8", "replace"), words)
+    if pace is None:
+        note("the log counts neither epochs nor steps, so nothing can be said")
+        note("hint: print lines such as: epoch 3/90")
+        return 1
+    took_s = (ended.finished_at or time.time()) - (ended.started_at or ended.created_at)
+    segments = 1 if ended.state is JobState.SUCCEEDED else pace.segments
+    ends_at = None if segments is None else time.time() + segments * took_s
+    if as_json:
+        told = {"job": ended.id, "unit": pace.unit, "fit": pace.done, "total": pace.total}
+        print_json({**told, "segment_s": took_s, "segments": segments, "ends_at": ends_at})
+    elif segments is None or ends_at is None:
+        say(f"{pace.done} {pace.unit} fit into one segment")
+        note(f"hint: how many there are in all neither log nor command says: --{pace.unit} N")
+    else:
+        say(f"{pace.done} {pace.unit} fit into one segment; {pace.total} need {segments}")
+        say(f"started now, it would end {clock(ends_at)}: jumar run --segments {segments} …")
+    return 0

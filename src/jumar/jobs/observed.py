@@ -1,0 +1,164 @@
+"""What an engine saw of an attempt, written down: it came further, or ended; and what its job does then.
+
+| the attempt ended | asked by | its job |
+|---|---|---|
+| with 0 | nobody | has succeeded |
+| with 75 | nobody | goes on with the next segment; if none is left it is `timed-out` |
+| in any way | the time limit | the same |
+| in any way | the platform (preempted) | goes back in line, in the same segment; no retry is used |
+| in any way | a user | is stopped, whatever else was asked |
+| with anything else | nobody | is tried again where that was not the script's fault (`blame`), or has retries |
+
+Two segments in a row without a new checkpoint end the job: it would go on for ever."""
+
+from typing import Any
+
+from sqlalchemy import Connection, update
+
+from jumar.database.tables import jobs
+from jumar.engine.base import Observation
+from jumar.jobs import blame
+from jumar.jobs.ledger import attempts_of, find_job, record_use, step, write_attempt
+from jumar.jobs.lifecycle import job_after
+from jumar.jobs.rows import JobRow, because, cards_json
+from jumar.spec.causes import ENDED, Cause
+from jumar.spec.records import AttemptRecord
+from jumar.spec.states import AttemptState, JobState
+from jumar.words.reasons import retry_sentence
+
+_MOST_STALE = 2
+
+
+def apply_observation(connection: Connection, seen: Observation, now: float) -> JobRow:
+    """Write down how an attempt stands."""
+    row = find_job(connection, seen.job_id)
+    if row.attempt != seen.number or not row.state.is_active:
+        return row
+    if seen.handle is not None and seen.handle != row.handle:
+        write_attempt(connection, row.seq, row.attempt, handle=seen.handle)
+        handle = update(jobs).where(jobs.c.seq == row.seq).values(handle=seen.handle)
+        connection.execute(handle)
+    if seen.state.is_final:
+        _end_attempt(connection, row, seen, now)
+    elif row.state is JobState.STARTING:
+        _move_on(connection, row, seen, now)
+    return find_job(connection, seen.job_id)
+
+
+def is_news(row: JobRow, seen: Observation) -> bool:
+    """Of an attempt that is not over: whether it has come further, or waits for something else."""
+    if row.state is not JobState.STARTING:
+        return False
+    return seen.state is AttemptState.RUNNING or (seen.cause, seen.values) != (
+        row.cause,
+        row.values,
+    )
+
+
+def _move_on(connection: Connection, row: JobRow, seen: Observation, now: float) -> None:
+    """An attempt that is not over has come further."""
+    why = because(seen.cause, seen.values, seen.reason)
+    changes: dict[str, Any] = {"state": seen.state, **why}
+    if seen.state is AttemptState.RUNNING:
+        started = seen.started_at or now
+        changes["started_at"] = started
+        step(connection, row, JobState.RUNNING, started_at=row.started_at or started, **why)
+    else:
+        connection.execute(update(jobs).where(jobs.c.seq == row.seq).values(**why))
+    write_attempt(connection, row.seq, row.attempt, **changes)
+
+
+def _end_attempt(connection: Connection, row: JobRow, seen: Observation, now: float) -> None:
+    # The engine knows only that it was asked; the job's row knows by whom.
+    why = because(seen.cause, seen.values, seen.reason)
+    if seen.state is AttemptState.STOPPED and row.cause == Cause.STOPPED:
+        why = because(Cause.STOPPED, row.values)
+    write_attempt(
+        connection,
+        row.seq,
+        row.attempt,
+        state=seen.state,
+        started_at=seen.started_at,
+        finished_at=seen.finished_at or now,
+        ending_at=seen.ending_at,
+        noticed_at=now,
+        exit_code=seen.exit_code,
+        tail=seen.tail,
+        whose=blame.whose(seen.state, seen.cause, seen.tail),
+        saved=seen.saved,
+        advanced=seen.advanced,
+        **why,
+    )
+    tries = attempts_of(connection, row.seq)
+    # By the server's own clock, from the decision to start until the cards are free again: nothing
+    # here is taken from what the job says of itself.
+    owner, last = (row.spec.device.kind, row.user), tries[-1]
+    record_use(connection, owner, len(last.cards), last.created_at, now)
+    _end_job(connection, row, seen, now, tries)
+
+
+def _end_job(
+    connection: Connection,
+    row: JobRow,
+    seen: Observation,
+    now: float,
+    tries: tuple[AttemptRecord, ...],
+) -> None:
+    last = tries[-1]
+    why = because(Cause(last.cause) if last.cause else None, last.values, last.reason)
+    # A short job's end may tell better when it began than a look while it ran.
+    started_at = min(filter(None, (row.started_at, seen.started_at)), default=None)
+    changes: dict[str, Any] = {"started_at": started_at}
+    after = job_after(
+        seen.state,
+        is_stopping=row.state is JobState.STOPPING,
+        retries_left=_retries_left(row, tries),
+        segments_left=row.spec.has_segment(row.segment + 1),
+    )
+    if seen.state is AttemptState.TIMED_OUT:
+        after, why = _after_segment(row, seen, after, why, changes)
+    if after is JobState.QUEUED:
+        if last.whose in blame.FAULTS:
+            changes["avoids"] = cards_json(last.cards)
+        reason = retry_sentence(row.attempt, seen.state, why["reason"] or "", "en")
+        again = because(seen.cause, {**seen.values, ENDED: seen.state}, reason)
+        step(connection, row, after, **changes, **again)
+        return
+    changes.update(finished_at=seen.finished_at or now, not_uploaded=seen.not_uploaded)
+    step(connection, row, after, **changes, **why)
+
+
+def _after_segment(
+    row: JobRow,
+    seen: Observation,
+    after: JobState,
+    why: dict[str, Any],
+    changes: dict[str, Any],
+) -> tuple[JobState, dict[str, Any]]:
+    """A segment is over: what its job becomes, and why; `changes` are of its row."""
+    if row.state is JobState.STOPPING:
+        return JobState.STOPPED, because(Cause.STOPPED, row.values)
+    # Where nobody could look it is not held against the job.
+    stale = row.stale + 1 if seen.advanced is False else 0
+    changes["stale"] = stale
+    if after is JobState.QUEUED and stale >= _MOST_STALE:
+        return JobState.FAILED, because(Cause.NO_PROGRESS, {"segments": stale})
+    if after is JobState.QUEUED:
+        changes["segment"] = row.segment + 1
+    elif row.segment > 1 or seen.cause == Cause.RUN_AGAIN:
+        return after, because(Cause.SEGMENTS_USED, {"segments": row.segment})
+    return after, why
+
+
+def _retries_left(row: JobRow, tries: tuple[AttemptRecord, ...]) -> int:
+    """How often it may still be tried after an end like that of its last attempt."""
+    failed = [one for one in tries if one.whose is not None]
+    if tries[-1].whose not in blame.FAULTS:
+        return row.spec.retries + 1 - len(failed)
+    # Only those since it last came further: over months any machine has its faults.
+    count = 0
+    for one in reversed(tries):
+        count += one.whose in blame.FAULTS
+        if one.advanced:
+            break
+    return max(row.spec.fault_retries, row.spec.retries) + 1 - count

@@ -1,0 +1,85 @@
+"""Preemptible jobs make room for others, and go on afterwards."""
+
+import os
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.jobs.test_segments import CARDS, DONE, Bench
+
+from jumar.engine.memory import MemoryEngine
+from jumar.spec.causes import Cause
+from jumar.spec.states import AttemptState, JobState
+
+A, S = AttemptState, JobState
+
+
+@pytest.fixture(params=[True, False], ids=["obedient", "slow"])
+def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Generator[Bench]:
+    made = Bench(tmp_path, MemoryEngine(CARDS, obedient=request.param))
+    made.is_slow = not request.param
+    yield made
+    made.service.close()
+
+
+def leave(bench: Bench, *jobs: str) -> None:
+    """Those who are asked take their time."""
+    until = time.monotonic() + 60
+    while not {job for job, *_ in bench.engine.stops} >= set(jobs):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    for job in jobs if bench.is_slow else ():
+        bench.engine.finish(job, A.PREEMPTED, cause=Cause.PREEMPTED)
+
+
+def test_the_fewest_make_room_and_come_back_after_whom_they_made_room_for(bench: Bench) -> None:
+    small = [bench.submit(preemptible=True) for _ in range(2)]
+    big = bench.submit(preemptible=True, device="sim:2", segments=3)
+    for job in (*small, big):
+        bench.wait(job, S.RUNNING)
+    urgent = bench.submit(device="sim:2")
+    leave(bench, big)
+    bench.wait(urgent, S.RUNNING)
+    victim = bench.service.get(big)
+    assert (victim.state, victim.cause, victim.segment) == (S.QUEUED, Cause.PREEMPTED, 1)
+    assert victim.attempts[0].state is A.PREEMPTED
+    # Nobody else was asked, and a preemptible job has nobody leave for it.
+    bench.service.stop(bench.submit(device="sim:4", preemptible=True))
+    assert {(job, why) for job, _, why in bench.engine.stops} == {(big, A.PREEMPTED)}
+    bench.engine.finish(urgent)
+    again = bench.wait(big, S.RUNNING, attempt=2)
+    assert [attempt.segment for attempt in again.attempts] == [1, 1]
+    # It is spared until it has saved something.
+    other = bench.submit(device="sim:2")
+    leave(bench, *small)
+    bench.wait(other, S.RUNNING)
+    assert bench.service.get(big).state is S.RUNNING
+    ckpt = Path(bench.service.get(big).directory, "ckpt")
+    ckpt.mkdir(parents=True)
+    (ckpt / "one.pt").write_bytes(b"saved")
+    os.utime(ckpt / "one.pt", (time.time() + 60, time.time() + 60))
+    last = bench.submit(device="sim:2")
+    leave(bench, big)
+    bench.wait(last, S.RUNNING)
+
+
+def test_who_makes_room_leaves_also_after_a_restart_and_waits_for_nobody_who_left(
+    tmp_path: Path,
+) -> None:
+    engine = MemoryEngine(CARDS, obedient=False)
+    bench = Bench(tmp_path, engine)
+    victim = bench.submit(preemptible=True, device="sim:4")
+    bench.wait(victim, S.RUNNING)
+    head = bench.submit(device="sim:4")
+    bench.is_slow = False
+    leave(bench, victim)
+    bench.service.close()
+    engine.stops.clear()
+    bench = Bench(tmp_path, engine)
+    bench.is_slow = True
+    leave(bench, victim)
+    bench.wait(head, S.RUNNING)
+    bench.ends(head, DONE)
+    bench.wait(victim, S.RUNNING, attempt=2)
+    bench.service.close()
