@@ -33,6 +33,10 @@ class QueuedJob:
     rank: int = USUAL_PRIORITY
     """The priority that an administrator gave it, which orders the whole line. A member's own
     priority orders only the jobs of that member, and their rank is the usual one."""
+    preemptible: bool = False
+    """Gives way to jobs that cannot otherwise start, and never has others give way."""
+    yields_to: str | None = None
+    """The job that it gave way to and does not start before, as long as that one waits for cards."""
 
     @property
     def needs(self) -> int:
@@ -57,6 +61,29 @@ class RunningJob:
     """When its cards are free at the latest: start, limit and grace. None: nobody knows."""
     since: float | None = None
     """When it got its cards; None: just now."""
+    preemptible: bool = False
+    grace_s: float = 0.0
+    """How long it may hold its cards after it was asked to end."""
+    saved_at: float | None = None
+    """When its last complete checkpoint was written; None: it has none."""
+    was_preempted: bool = False
+    """Whether an earlier attempt of it gave way."""
+    leaves: bool = False
+    """Whether it has been asked to end, by whomever; `ends_by` is then the end of its grace."""
+
+    @property
+    def is_spared(self) -> bool:
+        """Preempted before, and no checkpoint since it got these cards."""
+        if not self.was_preempted:
+            return False
+        return self.saved_at is None or self.since is None or self.saved_at <= self.since
+
+    def lost_card_s(self, now: float) -> float:
+        """The work that would be lost if it ended now without another checkpoint."""
+        since = now if self.since is None else self.since
+        if self.saved_at is not None:
+            since = max(since, self.saved_at)
+        return len(self.cards) * max(0.0, now - since)
 
 
 @dataclass(frozen=True, slots=True)
