@@ -167,6 +167,7 @@ class Wait(StrEnum):
     CARDS = "cards"
     FITTING = "fitting"
     KEPT = "kept"
+    YIELDS = "yields"
     PLACE = "place"
     PUT_AHEAD = "put-ahead"
     PUT_LAST = "put-last"
@@ -195,6 +196,7 @@ WAIT_FORMS: Mapping[Wait, tuple[Form, ...]] = {
     Wait.CARDS: (("free", "total", "kind", "count"), ("free", "total", "kind", "count", "nodes")),
     Wait.FITTING: (("fitting", "count"),),
     Wait.KEPT: (("kind", "job"), ("kind", "job", "shorter")),
+    Wait.YIELDS: (("job",),),
     Wait.PLACE: (("place",),),
     Wait.PUT_AHEAD: (("jobs",),),
     Wait.PUT_LAST: ((),),

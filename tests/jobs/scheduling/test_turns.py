@@ -13,7 +13,7 @@ from tests.jobs.scheduling.test_whole_runs import Workload, workloads
 from jumar.jobs.scheduling.forecast import explain
 from jumar.jobs.scheduling.records import place_of
 from jumar.jobs.scheduling.schedule import Pool, QueuedJob, schedule
-from jumar.jobs.scheduling.simulation import Fair, Moment, simulate
+from jumar.jobs.scheduling.simulation import Fair, Moment, Work, simulate
 from jumar.jobs.scheduling.turns import DEFAULT_GROUP, FairLine, Member, Shares
 from jumar.jobs.scheduling.use import DAY_S, EXPECTED_S, Owner, PastUse, use_now
 
@@ -109,7 +109,7 @@ def test_after_some_have_started_the_others_stand_as_they_stood(
     starts = schedule(order[:number], pool, [], now=0.0, user_limit=None)
     for start in starts:
         fair.start(start, 0.0)
-    after = use_now(fair.past, fair.running.values(), 0.0)
+    after = fair.use.now(0.0)
     for owner, used in use.items():
         after[owner] = after.get(owner, 0.0) + used
     begun = {start.job_id for start in starts}
@@ -141,7 +141,7 @@ def test_one_job_does_not_wait_for_a_thousand_of_somebody_else() -> None:
         EIGHT,
         now=0.0,
         user_limit=None,
-        holds_s=lambda each: HOUR_S + each.order % 8,
+        work=Work(lambda each: HOUR_S + each.order % 8),
         line=fair,
     )
     ends = sorted(HOUR_S + order for order in range(8))
@@ -269,7 +269,7 @@ def fair_moments(
         now=0.0,
         user_limit=load.user_limit,
         running_limit=running_limit,
-        holds_s=load.really,
+        work=Work(load.really),
         line=fair,
     ):
         yield moment, fair
@@ -328,7 +328,12 @@ def test_a_large_job_starts_in_an_endless_stream_of_small_ones_of_others() -> No
     fair = Fair(PastUse(WEEK_S))
     fair.past.add(("npu", "zoe"), 1, -500.0, 0.0)
     moments = simulate(
-        [*stream, (51.0, big)], EIGHT, now=0.0, user_limit=None, holds_s=lambda _: 10.0, line=fair
+        [*stream, (51.0, big)],
+        EIGHT,
+        now=0.0,
+        user_limit=None,
+        work=Work(lambda _: 10.0),
+        line=fair,
     )
     start = next(m.now for m in moments if any(s.job_id == "j9999" for s in m.starts))
     # Three others may use as much as she had, on five cards, before she is the head.
@@ -358,7 +363,7 @@ def used_by(
     used: dict[str, float] = {}
     jobs = {each.job_id: each for _, each in arrivals}
     for moment in simulate(
-        arrivals, EIGHT, now=0.0, user_limit=None, holds_s=one_to_five_hours, line=fair
+        arrivals, EIGHT, now=0.0, user_limit=None, work=Work(one_to_five_hours), line=fair
     ):
         if moment.now >= days * DAY_S:
             break

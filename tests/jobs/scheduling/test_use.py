@@ -1,11 +1,11 @@
 """What everybody has used, and how it fades."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jumar.jobs.scheduling.records import RunningJob
-from jumar.jobs.scheduling.use import DAY_S, EXPECTED_S, PastUse, by_day, use_now
+from jumar.jobs.scheduling.use import DAY_S, EXPECTED_S, PastUse, RunningUse, by_day, use_now
 from jumar.spec.devices import CardRef
 
 ANN = ("npu", "ann")
@@ -69,3 +69,27 @@ def test_what_is_added_later_counts_as_if_it_had_been_there() -> None:
     for past in (at_once, later):
         past.add(ANN, 1, NOON - 3 * DAY_S, NOON)
     assert later.counted(NOON)[ANN] == pytest.approx(at_once.counted(NOON)[ANN])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_use_kept_up_to_date_is_use_counted_anew(data: st.DataObject) -> None:
+    past, kept_past = PastUse(DAY_S / 2), PastUse(DAY_S / 2)
+    kept, held, now = RunningUse(kept_past), dict[str, RunningJob](), 5.5 * DAY_S
+    for number in range(data.draw(st.integers(1, 12))):
+        now += data.draw(st.sampled_from([0.0, 60.0, 3600.0, 3599.5, DAY_S / 3, 2.5 * DAY_S]))
+        if held and data.draw(st.booleans()):
+            job = held.pop(data.draw(st.sampled_from(sorted(held))))
+            kept.end(job.job_id, now)
+            past.add((job.kind, job.user), len(job.cards), job.since or 0.0, now)
+        else:
+            cards = tuple(CardRef("n", i) for i in range(data.draw(st.integers(1, 3))))
+            limit = data.draw(st.sampled_from([None, 100.0, 3600.0, DAY_S]))
+            user = data.draw(st.sampled_from(["ann", "bob"]))
+            ends_by = None if limit is None else now + limit
+            job = RunningJob(f"r{number}", user, "npu", cards, ends_by, since=now)
+            held[job.job_id] = job
+            kept.start(job, now)
+        known = kept.now(now)
+        counted = dict.fromkeys(known, 0.0) | use_now(past, held.values(), now)
+        assert known == pytest.approx(counted, abs=1e-3)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jumar.jobs.scheduling.forecast import explain
 from jumar.jobs.scheduling.records import Line, place_of
 from jumar.jobs.scheduling.schedule import QueuedJob, RunningJob, Start, schedule
-from jumar.jobs.scheduling.simulation import Moment, simulate
+from jumar.jobs.scheduling.simulation import Moment, Work, simulate
 
 many = settings(max_examples=300, deadline=None)
 
@@ -25,7 +25,7 @@ class Workload:
 
     def moments(self) -> Iterator[Moment]:
         return simulate(
-            self.arrivals, self.pool, now=0.0, user_limit=self.user_limit, holds_s=self.really
+            self.arrivals, self.pool, now=0.0, user_limit=self.user_limit, work=Work(self.really)
         )
 
     def really(self, job: QueuedJob) -> float:
@@ -198,7 +198,7 @@ def test_a_large_job_starts_in_an_endless_stream_of_small_ones() -> None:
             {"npu": {"n": range(8)}},
             now=0.0,
             user_limit=None,
-            holds_s=lambda job: 10.0,
+            work=Work(lambda job: 10.0),
         )
         start = next(m.now for m in moments if any(s.job_id == "big" for s in m.starts))
         assert start <= 60.0

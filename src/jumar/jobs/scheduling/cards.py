@@ -114,6 +114,16 @@ class KindCards:
             self.free.move(card.node, len(ids))
             self.free_total += 1
 
+    def held_by(self, job_id: str) -> tuple[CardRef, ...]:
+        """The cards of the pool that the job holds."""
+        return self._cards[job_id]
+
+    def hurry(self, job_id: str, ends_by: float) -> None:
+        """The job has to be gone by then, if not sooner."""
+        hold = self.holds[job_id]
+        soonest = ends_by if hold.ends_by is None else min(hold.ends_by, ends_by)
+        self.holds[job_id] = Hold(soonest, hold.counts)
+
     def _note(self, job_id: str, cards: tuple[CardRef, ...], ends_by: float | None) -> None:
         self.holds[job_id] = Hold(ends_by, Counter(card.node for card in cards))
         self._cards[job_id] = cards

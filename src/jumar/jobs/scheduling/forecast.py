@@ -78,7 +78,12 @@ def explain(
             cause, parts = "never", [WaitPart(Wait.NEVER_ALLOWED, values)]
         case _:
             in_line = [WaitPart(Wait.PLACE, {"place": place}), *overtaken.parts()]
-            if outcome is not Refusal.NO_CARDS:
+            if outcome is Refusal.YIELDS:
+                cause, parts = (
+                    "yields",
+                    [WaitPart(Wait.YIELDS, {"job": job.yields_to or ""}), *in_line],
+                )
+            elif outcome is not Refusal.NO_CARDS:
                 cause, parts = "limit", [_over_limit(job, decided)]
             elif fitting == job.nodes:
                 cause, parts = "kept", [_kept(job, decided), *in_line]
@@ -143,7 +148,7 @@ def _overtaken(job: QueuedJob, ahead: Iterable[QueuedJob], shares: Shares) -> _O
             put_ahead += other.rank > USUAL_PRIORITY
         elif other.user == job.user:
             has_own_ahead = True
-        elif other.order > job.order:
+        elif other.order > job.order and other.preemptible == job.preemptible:
             group = shares.member(other.user).group
             if group == own_group:
                 users[other.user] = None

@@ -47,11 +47,20 @@ stood. Later, of those who wait, only who runs something falls back, and how muc
 all is bounded (`turns`). So H is not overtaken for ever, and from the moment when nobody is left to
 overtake it, the promise above is kept.
 
-What this does not do: preempt, wait, or look at the clock."""
+**Preemption.** A head that is not preemptible, and whose cards would come later than a grace from now,
+has preemptible jobs leave (`preemption.victims`). From then on they end within their grace, so T is
+that much earlier and the promise is kept by the same argument; what starts behind the head in the same
+pass knows of it already. A victim comes back with `yields_to`: it is not offered cards while the job it
+gave way to waits for cards, so the two cannot take them from each other in turns. Where that job waits
+for its user's limit, or can never start, the victim waits for nobody. Non-preemptible jobs of a rank
+stand before its preemptible ones (`turns`), so nothing is started only to be asked to leave.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+What this does not do: wait, or look at the clock."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum, auto
+from itertools import chain
 
 from jumar.jobs.scheduling.backfill import Reservation
 from jumar.jobs.scheduling.cards import KindCards
@@ -77,6 +86,16 @@ _Shape = tuple[str, int, int]
 """Kind, count and nodes: all that decides whether a job fits."""
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be done now."""
+
+    starts: list[Start]
+    preempted: Mapping[str, tuple[str, ...]]
+    """Jobs that wait, and the running jobs that are to leave for them. To be committed together with
+    `yields_to` of those that leave."""
+
+
 def schedule(
     queue: Iterable[QueuedJob],
     pool: Pool,
@@ -94,16 +113,6 @@ def schedule(
     return Pass(holdings, now).go_through(queue)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What is to be done now."""
-
-    starts: list[Start]
-    preempted: Mapping[str, tuple[str, ...]]
-    """Jobs that wait, and the running jobs that are to leave for them. To be committed together with
-    `yields_to` of those that leave."""
-
-
 def decide(
     queue: Iterable[QueuedJob],
     pool: Pool,
@@ -116,20 +125,8 @@ def decide(
     """Who starts now, as `schedule` has it, and who leaves so that another can."""
     running = tuple(running)
     holdings = Holdings(pool, running, user_limit=user_limit, running_limit=running_limit)
-    line = tuple(queue)
-    waiting = {job.job_id for job in line}
-    decided = Pass(holdings, now)
-    able = [job for job in line if job.yields_to not in waiting]
-    starts = decided.go_through(able)
-    begun = {start.job_id for start in starts}
-    preempted: dict[str, tuple[str, ...]] = {}
-    for kind in {job.kind for job in running if job.preemptible}:
-        firsts = (job for job in able if job.kind == kind and job.job_id not in begun)
-        head = decided.heads.get(kind) or next(firsts, None)
-        if head is not None and head.user not in decided.held:
-            free = dict(holdings.kinds[kind].free.items())
-            preempted[head.job_id] = victims(head, free, running, now)
-    return Decision(starts, {head: chosen for head, chosen in preempted.items() if chosen})
+    decided = Pass(holdings, now, running)
+    return Decision(decided.go_through(queue), decided.preempted)
 
 
 class Holdings:
@@ -162,6 +159,10 @@ class Holdings:
     def free_total(self) -> int:
         """Free cards of all kinds."""
         return sum(cards.free_total for cards in self.kinds.values())
+
+    def is_running(self, job_id: str) -> bool:
+        """Whether the job holds cards."""
+        return job_id in self._running
 
     def start(self, job: QueuedJob, nodes: Iterable[str], now: float) -> Start:
         """Let the job hold its cards from now on."""
@@ -198,15 +199,26 @@ class Refusal(Enum):
     """An earlier job of its user waits for the limit."""
     NO_CARDS = auto()
     """Too few cards are free, or they are kept for the head."""
+    YIELDS = auto()
+    """It gave way to a job that still waits for cards."""
 
 
 class Pass:
     """One walk down the line. Free cards only get fewer in it, so what did not fit once is not
     tried again."""
 
-    def __init__(self, holdings: Holdings, now: float) -> None:
+    def __init__(self, holdings: Holdings, now: float, running: Iterable[RunningJob] = ()) -> None:
+        """`running`: who holds cards, where preemptible jobs are to leave for a head."""
         self.holdings = holdings
         self.now = now
+        self.preempted: dict[str, tuple[str, ...]] = {}
+        """Heads, and the running jobs that are to leave for them."""
+        self._may_leave: dict[str, list[RunningJob]] = {}
+        for job in running:
+            if job.preemptible or job.leaves:
+                self._may_leave.setdefault(job.kind, []).append(job)
+        self._not_for_cards: set[str] = set()
+        """Jobs that wait for something else than cards."""
         self.heads: dict[str, QueuedJob] = {}
         """The head of each kind that has one."""
         self.held: dict[str, QueuedJob] = {}
@@ -226,24 +238,41 @@ class Pass:
     def go_through(self, queue: Iterable[QueuedJob]) -> list[Start]:
         """Offer the free cards to one job after the other."""
         starts: list[Start] = []
+        yielding: list[QueuedJob] = []
         free = self.holdings.free_total
-        for job in queue:
-            if not free:
+        for job in chain(queue, self._second_look(yielding)):
+            if not free and self.heads.keys() >= self._may_leave.keys():
                 break
             outcome = self.offer(job)
             if isinstance(outcome, Start):
                 starts.append(outcome)
                 free -= len(outcome.cards)
+            elif outcome is Refusal.YIELDS:
+                yielding.append(job)
         return starts
+
+    def _second_look(self, yielding: Iterable[QueuedJob]) -> Iterator[QueuedJob]:
+        """At the end of the line it is known how those fare that others yield to."""
+        return (job for job in yielding if not self._yields(job))
+
+    def _yields(self, job: QueuedJob) -> bool:
+        other = job.yields_to
+        return not (
+            other is None or other in self._not_for_cards or self.holdings.is_running(other)
+        )
 
     def offer(self, job: QueuedJob) -> Start | Refusal:
         """Start the job if the rules let it."""
         self.looks += 1
         shape = (job.kind, job.count, job.nodes)
         if not self._is_possible(shape):
+            self._not_for_cards.add(job.job_id)
             return Refusal.NEVER_FITS
+        if job.yields_to is not None and self._yields(job):
+            return Refusal.YIELDS
         refusal = self._check_limit(job)
         if refusal is not None:
+            self._not_for_cards.add(job.job_id)
             return refusal
         if shape in self._unfitting or (shape in self._kept and self._outlasts_head(job)):
             return Refusal.NO_CARDS
@@ -300,6 +329,25 @@ class Pass:
         if job.kind not in self.heads:
             self.heads[job.kind] = job
             self._charge(job)
+            if job.kind in self._may_leave:
+                self._have_others_leave(job)
+
+    def _have_others_leave(self, head: QueuedJob) -> None:
+        cards = self.holdings.kinds[head.kind]
+        able = {job.job_id: job for job in self._may_leave[head.kind]}
+        # What they hold of the pool as it is now: a card that has left it comes back to nobody.
+        holding = [replace(job, cards=cards.held_by(job.job_id)) for job in able.values()]
+        chosen = victims(head, dict(cards.free.items()), holding, self.now)
+        if not chosen:
+            return
+        grace_s = max(able[job_id].grace_s for job_id in chosen)
+        at = self.reservation(head.kind).at
+        if at is not None and at <= self.now + grace_s:
+            return
+        self.preempted[head.job_id] = chosen
+        for job_id in chosen:
+            cards.hurry(job_id, self.now + able[job_id].grace_s)
+        del self._reservations[head.kind]
 
     def _backfill(self, job: QueuedJob, shape: _Shape, nodes: list[str]) -> Start | Refusal:
         reservation = self.reservation(job.kind)

@@ -4,13 +4,22 @@ Used to foresee when a job starts, and to try the scheduler at sizes no machine 
 part of the package because forecasts need it, and the tests and benchmarks use the same one."""
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jumar.jobs.scheduling.records import Line
-from jumar.jobs.scheduling.schedule import Holdings, Pass, Pool, QueuedJob, RunningJob, Start
+from jumar.jobs.scheduling.schedule import (
+    Holdings,
+    Pass,
+    Pool,
+    QueuedJob,
+    Refusal,
+    RunningJob,
+    Start,
+)
 from jumar.jobs.scheduling.turns import FairLine, Shares
-from jumar.jobs.scheduling.use import PastUse, use_now
+from jumar.jobs.scheduling.use import PastUse, RunningUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +63,16 @@ class Fair:
 
     past: PastUse
     shares: Shares = field(default_factory=Shares)
-    running: dict[str, RunningJob] = field(default_factory=dict[str, RunningJob])
     line: FairLine = field(default_factory=FairLine)
+    use: RunningUse = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.use = RunningUse(self.past)
+
+    @property
+    def running(self) -> Mapping[str, RunningJob]:
+        """Who holds cards."""
+        return self.use.running
 
     def __len__(self) -> int:
         return len(self.line)
@@ -69,23 +86,63 @@ class Fair:
         job = self.line.remove(start.job_id)
         ends_by = None if job.longest_s is None else now + job.longest_s
         run = RunningJob(job.job_id, job.user, job.kind, start.cards, ends_by, since=now)
-        self.running[job.job_id] = run
+        self.use.start(run, now)
         return job
 
     def end(self, job_id: str, now: float) -> None:
         """A job gives its cards back: what it took is kept."""
-        job = self.running.pop(job_id)
-        since = now if job.since is None else job.since
-        self.past.add((job.kind, job.user), len(job.cards), since, now)
+        self.use.end(job_id, now)
 
     def order(self, now: float) -> Iterable[QueuedJob]:
         """The line at this moment."""
-        return self.line.turns(use_now(self.past, self.running.values(), now), self.shares)
+        return self.line.turns(self.use.now(now), self.shares)
 
 
 def whole_limit(job: QueuedJob) -> float | None:
     """Every job uses all the time it may; one without a limit never ends."""
     return job.longest_s
+
+
+class Work:
+    """What jobs do once they have their cards. Here: hold them, once, for as long as is said."""
+
+    to_the_end = False
+    """Whether the ends of jobs matter when nobody waits any more."""
+
+    def __init__(self, holds_s: Callable[[QueuedJob], float | None] = whole_limit) -> None:
+        self._holds_s = holds_s
+
+    def begin(self, job: QueuedJob, start: Start, now: float) -> float | None:
+        """How long the job holds its cards if nobody asks for them; None: for ever."""
+        return self._holds_s(job)
+
+    def end(self, job_id: str, now: float) -> QueuedJob | None:
+        """The cards are free again. What comes back to the line, if anything does."""
+
+    def may_leave(self, now: float) -> Iterable[RunningJob]:
+        """Who could be preempted, or leaves already."""
+        return ()
+
+    def leave(self, job_id: str, head_id: str, now: float) -> float:
+        """The job is asked to leave for another: when it is gone."""
+        raise NotImplementedError
+
+
+def backfilling(decided: Pass, order: Iterable[QueuedJob]) -> list[Start]:
+    """The rules of `schedule`."""
+    return decided.go_through(order)
+
+
+def strictly(decided: Pass, order: Iterable[QueuedJob]) -> list[Start]:
+    """Nobody starts before those who came first: what schedulers are compared with."""
+    starts: list[Start] = []
+    for job in order:
+        outcome = decided.offer(job)
+        if isinstance(outcome, Start):
+            starts.append(outcome)
+        elif outcome is Refusal.NO_CARDS:
+            break
+    return starts
 
 
 def simulate(
@@ -96,35 +153,95 @@ def simulate(
     now: float,
     user_limit: int | None,
     running_limit: int | None = None,
-    holds_s: Callable[[QueuedJob], float | None] = whole_limit,
+    work: Work | None = None,
     line: FirstCome | Fair | None = None,
+    rule: Callable[[Pass, Iterable[QueuedJob]], list[Start]] = backfilling,
+    lazy: bool = False,
 ) -> Iterator[Moment]:
-    """Pass after pass, at `now` and whenever a job comes or ends, until nothing more happens.
+    """Pass after pass, at `now` and whenever a job comes or ends, until nothing more happens. Lazy:
+    not when one comes that could not itself start, as the server does it (`Roster.chances`).
 
-    Jobs that run already end at their `ends_by`; those that start hold their cards for `holds_s`,
-    which must not be longer than they may, else the scheduler was promised what is not true.
-    `line`: in which order jobs are looked at, first come unless told otherwise; with a `Fair` one,
-    jobs that run already have to be in it."""
+    Jobs that run already end at their `ends_by`; those that start hold their cards as long as
+    `work` says, which must not be longer than they may, else the scheduler was promised what is
+    not true. `line`: in which order jobs are looked at, first come unless told otherwise; a `Fair`
+    one knows only of jobs that it saw start."""
     running = tuple(running)
     holdings = Holdings(pool, running, user_limit=user_limit, running_limit=running_limit)
-    coming = sorted(arrivals, key=lambda arrival: -arrival[0])
     line = FirstCome() if line is None else line
-    ends = [(max(job.ends_by, now), job.job_id) for job in running if job.ends_by is not None]
-    heapq.heapify(ends)
+    work = Work() if work is None else work
+    events = _Events(arrivals, running, now)
     while True:
-        while coming and coming[-1][0] <= now:
-            line.add(coming.pop()[1])
-        while ends and ends[0][0] <= now:
-            ended_at, job_id = heapq.heappop(ends)
+        came = list(events.come_by(now))
+        for job in came:
+            line.add(job)
+        ended = list(events.ended_by(now))
+        for job_id, ended_at in ended:
             holdings.end(job_id)
             line.end(job_id, ended_at)
-        decided = Pass(holdings, now)
-        starts = tuple(decided.go_through(line.order(now)))
-        for start in starts:
-            held_s = holds_s(line.start(start, now))
-            if held_s is not None:
-                heapq.heappush(ends, (now + held_s, start.job_id))
-        yield Moment(now, starts, decided)
-        if not coming and not (ends and line):
+            back = work.end(job_id, ended_at)
+            if back is not None:
+                line.add(back)
+        if ended or not lazy or any(_has_chance(job, holdings, work, now) for job in came):
+            decided = Pass(holdings, now, work.may_leave(now))
+            starts = tuple(rule(decided, line.order(now)))
+            for start in starts:
+                held_s = work.begin(line.start(start, now), start, now)
+                events.will_end(start.job_id, math.inf if held_s is None else now + held_s)
+            for head_id, victims in decided.preempted.items():
+                for job_id in victims:
+                    events.will_end(job_id, work.leave(job_id, head_id, now))
+            yield Moment(now, starts, decided)
+        later = events.next(awaits_ends=len(line) > 0 or work.to_the_end)
+        if later is None:
             return
-        now = min(time for time, _ in (*ends[:1], *coming[-1:]))
+        now = later
+
+
+class _Events:
+    """What happens next."""
+
+    def __init__(
+        self,
+        arrivals: Iterable[tuple[float, QueuedJob]],
+        running: Iterable[RunningJob],
+        now: float,
+    ) -> None:
+        self._coming = sorted(arrivals, key=lambda arrival: -arrival[0])
+        self._ends: list[tuple[float, str]] = []
+        self._end_of: dict[str, float] = {}
+        for job in running:
+            self.will_end(job.job_id, math.inf if job.ends_by is None else max(job.ends_by, now))
+
+    def will_end(self, job_id: str, at: float) -> None:
+        """The job gives its cards back then, or sooner if that was known before."""
+        at = min(at, self._end_of.get(job_id, math.inf))
+        if at < math.inf:
+            self._end_of[job_id] = at
+            heapq.heappush(self._ends, (at, job_id))
+
+    def come_by(self, now: float) -> Iterator[QueuedJob]:
+        """Jobs that have come."""
+        while self._coming and self._coming[-1][0] <= now:
+            yield self._coming.pop()[1]
+
+    def ended_by(self, now: float) -> Iterator[tuple[str, float]]:
+        """Jobs that have ended, and when."""
+        while self._ends and self._ends[0][0] <= now:
+            at, job_id = heapq.heappop(self._ends)
+            if self._end_of.get(job_id) == at:  # else it was asked to leave sooner, and has
+                del self._end_of[job_id]
+                yield job_id, at
+
+    def next(self, *, awaits_ends: bool) -> float | None:
+        """When something happens again; None: nothing that matters to anybody."""
+        if not self._coming and not (self._ends and awaits_ends):
+            return None
+        return min(time for time, _ in (*self._ends[:1], *self._coming[-1:]))
+
+
+def _has_chance(job: QueuedJob, holdings: Holdings, work: Work, now: float) -> bool:
+    """Whether a job that comes could start, or have others leave."""
+    cards = holdings.kinds.get(job.kind)
+    if cards is None or cards.free_total >= job.needs:
+        return True
+    return not job.preemptible and any(True for _ in work.may_leave(now))

@@ -3,6 +3,7 @@
 The order, from the outside in:
 
 - By rank: what an administrator put first is first, what an administrator put last is last.
+- Within a rank preemptible jobs stand behind the others: those could take their cards anyway.
 - Each kind of card has turns of its own. Kinds have nothing but a user's limits in common, so between
   them the first come is looked at first.
 - The next turn is the group's that has used least for its share, then, within the group, the user's
@@ -29,7 +30,7 @@ more than its share waits for others, that is what shares are for.
 Lazy: users stand in a heap, and nobody's jobs are gone through before it is their turn."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heapreplace, merge
 
 from jumar.jobs.scheduling.records import Line, QueuedJob
@@ -66,8 +67,16 @@ class Shares:
         return self.groups.get(group, 1.0)
 
 
+_Tier = tuple[int, bool]
+"""A rank, and whether its jobs are those that do not give way."""
+
+
+def _tier(job: QueuedJob) -> _Tier:
+    return (job.rank, not job.preemptible)
+
+
 Jobs = Mapping[str, Sequence[QueuedJob]]
-"""The waiting jobs of one rank and one kind: by user, in that user's own order."""
+"""The waiting jobs of one tier and one kind: by user, in that user's own order."""
 
 
 class Turns:
@@ -185,9 +194,10 @@ class FairLine:
 
     def __init__(self, can_ever_start: Callable[[QueuedJob], bool] = lambda job: True) -> None:
         self._can_ever_start = can_ever_start
-        self._lines: dict[int, dict[str, dict[str, Line]]] = {}
+        self._lines: dict[_Tier, dict[str, dict[str, Line]]] = {}
         self._never = Line()
         self._by_id: dict[str, QueuedJob] = {}
+        self._yielding: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -199,8 +209,10 @@ class FairLine:
         """Put a job in its place; one that waits already is moved there."""
         self.discard(job.job_id)
         self._by_id[job.job_id] = job
+        if job.yields_to is not None:
+            self._yielding.add(job.job_id)
         if self._can_ever_start(job):
-            kinds = self._lines.setdefault(job.rank, {})
+            kinds = self._lines.setdefault(_tier(job), {})
             kinds.setdefault(job.kind, {}).setdefault(job.user, Line()).add(job)
         else:
             self._never.add(job)
@@ -208,9 +220,10 @@ class FairLine:
     def remove(self, job_id: str) -> QueuedJob:
         """Take a job out; KeyError if it is not there."""
         job = self._by_id.pop(job_id)
+        self._yielding.discard(job_id)
         if job_id in self._never:
             return self._never.remove(job_id)
-        kinds = self._lines[job.rank]
+        kinds = self._lines[_tier(job)]
         users = kinds[job.kind]
         users[job.user].remove(job_id)
         if not users[job.user]:
@@ -218,7 +231,7 @@ class FairLine:
         if not users:
             del kinds[job.kind]
         if not kinds:
-            del self._lines[job.rank]
+            del self._lines[_tier(job)]
         return job
 
     def discard(self, job_id: str) -> None:
@@ -228,11 +241,19 @@ class FairLine:
 
     def turns(self, use: Mapping[Owner, float], shares: Shares) -> Turns:
         """The order as of now; the line may change meanwhile."""
+        self._forget_who_left()
         ranks = [
             [
                 (kind, {user: tuple(line) for user, line in users.items()})
-                for kind, users in sorted(self._lines[rank].items())
+                for kind, users in sorted(self._lines[tier].items())
             ]
-            for rank in sorted(self._lines, reverse=True)
+            for tier in sorted(self._lines, reverse=True)
         ]
         return Turns(ranks, tuple(self._never), use, shares)
+
+    def _forget_who_left(self) -> None:
+        """A job that yielded to one which is no longer in line has its place back."""
+        for job_id in tuple(self._yielding):
+            job = self._by_id[job_id]
+            if job.yields_to not in self._by_id:
+                self.add(replace(job, yields_to=None))

@@ -6,6 +6,8 @@ everybody alike, so decay alone never changes who has used less than whom. Pure 
 time and never asks for it, and a clock that goes back makes nothing negative."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from jumar.jobs.scheduling.records import QueuedJob, RunningJob
 
@@ -114,3 +116,100 @@ def use_now(past: PastUse, running: Iterable[RunningJob], now: float) -> dict[Ow
         owner = (job.kind, job.user)
         use[owner] = use.get(owner, 0.0) + counts
     return use
+
+
+@dataclass(slots=True)
+class _Sum:
+    """What the running jobs of one owner count: some as expected, the others more by the second."""
+
+    expected: float = 0.0
+    cards: int = 0
+    offset: float = 0.0
+
+    def now(self, today_s: float) -> float:
+        return self.expected + self.offset + self.cards * today_s
+
+
+class RunningUse:
+    """`use_now`, kept up to date: a look costs as many steps as there are owners, not jobs.
+
+    Within a day, what a job has taken so far grows evenly, and passes what it was expected to take
+    at one known moment. At midnight all is counted anew."""
+
+    def __init__(self, past: PastUse) -> None:
+        self._past = past
+        self.running: dict[str, RunningJob] = {}
+        self._day = -1
+        self._sums: dict[Owner, _Sum] = {}
+        self._grows_at: list[tuple[float, str]] = []
+        self._growing: set[str] = set()
+
+    def start(self, job: RunningJob, now: float) -> None:
+        """A job has its cards from now on."""
+        self._turn_day(now)
+        self.running[job.job_id] = job
+        self._count(job, now)
+
+    def end(self, job_id: str, now: float) -> None:
+        """A job gives its cards back: what it took is of the past."""
+        self._turn_day(now)
+        job = self.running.pop(job_id)
+        owner, cards = (job.kind, job.user), len(job.cards)
+        known = self._sums[owner]
+        if job_id in self._growing:
+            self._growing.discard(job_id)
+            known.cards -= cards
+            known.offset -= self._offset(job)
+        else:
+            known.expected -= cards * _expected_of(job)
+        self._past.add(owner, cards, now if job.since is None else job.since, now)
+
+    def now(self, now: float) -> dict[Owner, float]:
+        """What everybody has used, of the past and with the jobs that run."""
+        self._turn_day(now)
+        while self._grows_at and self._grows_at[0][0] <= now:
+            self._grow(heappop(self._grows_at)[1])
+        use = dict(self._past.counted(now))
+        for owner, known in self._sums.items():
+            use[owner] = use.get(owner, 0.0) + known.now(now - self._day * DAY_S)
+        return use
+
+    def _turn_day(self, now: float) -> None:
+        if self._day != day_of(now):
+            self._day = day_of(now)
+            self._sums, self._grows_at, self._growing = {}, [], set()
+            for job in self.running.values():
+                self._count(job, now)
+
+    def _count(self, job: RunningJob, now: float) -> None:
+        cards = len(job.cards)
+        known = self._sums.setdefault((job.kind, job.user), _Sum())
+        known.expected += cards * _expected_of(job)
+        grows_at = self._day * DAY_S + _expected_of(job) - self._offset(job) / max(1, cards)
+        heappush(self._grows_at, (max(grows_at, now), job.job_id))
+
+    def _grow(self, job_id: str) -> None:
+        job = self.running.get(job_id)
+        if job is None or job_id in self._growing:
+            return
+        self._growing.add(job_id)
+        known = self._sums[job.kind, job.user]
+        known.expected -= len(job.cards) * _expected_of(job)
+        known.cards += len(job.cards)
+        known.offset += self._offset(job)
+
+    def _offset(self, job: RunningJob) -> float:
+        """What it counts at midnight, or would if it had begun then."""
+        midnight = float(self._day * DAY_S)
+        since = midnight if job.since is None else job.since
+        cards = len(job.cards)
+        if since >= midnight:
+            return -cards * (since - midnight)
+        # Told as of today: yesterday counts less.
+        return self._past.so_far(cards, since, midnight)
+
+
+def _expected_of(job: RunningJob) -> float:
+    if job.ends_by is None or job.since is None:
+        return EXPECTED_S
+    return expected_s(max(0.0, job.ends_by - job.since))

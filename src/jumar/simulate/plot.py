@@ -1,0 +1,59 @@
+"""The runs of a simulation side by side, as an SVG that any browser shows."""
+
+from collections.abc import Sequence
+from html import escape
+
+from jumar.simulate.measures import Measures
+
+_COLOURS = ("#0b6e99", "#c2571a", "#6b6b6b")
+_WIDTH, _HEIGHT, _LEFT, _TOP = 860, 180, 60, 40
+
+
+def plot(runs: Sequence[Measures], title: str, days: float) -> str:
+    """Cards in use and cards waited for, over time."""
+    most = max((max(run.waiting) for run in runs), default=0) or 1
+    height = _TOP + 2 * (_HEIGHT + 50)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH + 2 * _LEFT} {height}" '
+        'font-family="sans-serif" font-size="13">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="{_LEFT}" y="20" font-size="15">{escape(title)}</text>',
+        *_panel(_TOP, "cards in use", "100%", days, [run.busy for run in runs]),
+        *_panel(
+            _TOP + _HEIGHT + 50,
+            "cards that waiting jobs need",
+            f"{most:,}",
+            days,
+            [[cards / most for cards in run.waiting] for run in runs],
+        ),
+    ]
+    for place, run in enumerate(runs):
+        x = _LEFT + _WIDTH - 90 * (len(runs) - place)
+        parts.append(f'<text x="{x}" y="20" fill="{_colour(place)}">{escape(run.policy)}</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _panel(
+    top: float, name: str, most: str, days: float, lines: Sequence[Sequence[float]]
+) -> list[str]:
+    bottom = top + _HEIGHT
+    parts = [
+        f'<path d="M{_LEFT} {top}V{bottom}H{_LEFT + _WIDTH}" fill="none" stroke="#999"/>',
+        f'<text x="{_LEFT - 6}" y="{top + 10}" text-anchor="end">{most}</text>',
+        f'<text x="{_LEFT - 6}" y="{bottom}" text-anchor="end">0</text>',
+        f'<text x="{_LEFT}" y="{bottom + 18}">{name}, over {days:.1f} days</text>',
+    ]
+    for place, line in enumerate(lines):
+        points = " ".join(
+            f"{_LEFT + _WIDTH * n / len(line):.1f},{bottom - _HEIGHT * part:.1f}"
+            for n, part in enumerate(line)
+        )
+        parts.append(
+            f'<polyline points="{points}" fill="none" stroke="{_colour(place)}" '
+            'stroke-width="1.2"/>'
+        )
+    return parts
+
+
+def _colour(place: int) -> str:
+    return _COLOURS[place % len(_COLOURS)]
