@@ -7,6 +7,7 @@ from typing import Optional
 from .aside import SetAside, set_aside_torn
 from .search import Found, judge, survey
 from .verdict import COMPLETE, TORN, UNKNOWN, Verdict
+from .versions import VersionKeeper, keep_versions, restore_versions
 
 __all__ = [
     "COMPLETE",
@@ -15,8 +16,11 @@ __all__ = [
     "Found",
     "SetAside",
     "Verdict",
+    "VersionKeeper",
     "judge",
+    "keep_versions",
     "newest_complete",
+    "restore_versions",
     "set_aside_torn",
     "survey",
 ]

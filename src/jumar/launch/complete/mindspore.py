@@ -2,7 +2,7 @@
 Cut on the border of two records it is loaded without a word, with half of its parameters: whoever calls
 compares the names with those of an older checkpoint."""
 
-from typing import BinaryIO, Dict, Iterator, List, NamedTuple, Tuple
+from typing import BinaryIO, Dict, Iterator, List, NamedTuple
 
 from .verdict import Torn, Unclear, exactly, size_of
 
@@ -26,13 +26,14 @@ class _Tensor:
 def looks_so(file: BinaryIO) -> bool:
     """A record whose first field is a name."""
     try:
-        with _kept_place(file):
-            if exactly(file, 1)[0] != _VALUE:
-                return False
-            _varint(file)
-            return exactly(file, 1)[0] == 0x0A and 0 < _varint(file) < _LONGEST_NAME
+        if exactly(file, 1)[0] != _VALUE:
+            return False
+        _varint(file)
+        return exactly(file, 1)[0] == 0x0A and 0 < _varint(file) < _LONGEST_NAME
     except Torn:
         return False
+    finally:
+        file.seek(0)
 
 
 def names(file: BinaryIO) -> List[str]:
@@ -136,15 +137,3 @@ def _varint(file: BinaryIO) -> int:
         if byte < 0x80:
             return value
     raise Torn("a number is not whole")
-
-
-class _kept_place:
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._at = file.tell()
-
-    def __enter__(self) -> Tuple[()]:
-        return ()
-
-    def __exit__(self, *_: object) -> None:
-        self._file.seek(self._at)

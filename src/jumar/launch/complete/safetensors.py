@@ -3,7 +3,7 @@
 import json
 import os
 import struct
-from typing import Any, BinaryIO, Dict, cast
+from typing import Any, BinaryIO, Dict, List, cast
 
 from .verdict import Torn, Unclear, exactly, opened, size_of
 
@@ -18,7 +18,7 @@ def check(file: BinaryIO) -> None:
     if length > min(_LONGEST_HEADER, size_of(file) - 8):
         raise Torn("its table is not whole")
     table = parsed(exactly(file, length))
-    end = 8 + length + max((_end(entry) for entry in table.items()), default=0)
+    end = 8 + length + max((_end(name, value) for name, value in table.items()), default=0)
     if end != size_of(file):
         raise Torn(f"it has {size_of(file)} bytes instead of {end}")
 
@@ -42,11 +42,14 @@ def read_json(path: str) -> Dict[str, Any]:
         return parsed(file.read())
 
 
-def _end(entry: Any) -> int:
-    name, value = entry
+def _end(name: str, value: Any) -> int:
     if name == "__metadata__":
         return 0
-    offsets = value.get("data_offsets") if isinstance(value, dict) else None
-    if not (isinstance(offsets, list) and len(offsets) == 2 and isinstance(offsets[1], int)):
-        raise Torn("its table is not one of offsets")
-    return offsets[1]
+    offsets: Any = (
+        cast("Dict[str, Any]", value).get("data_offsets") if isinstance(value, dict) else 0
+    )
+    if isinstance(offsets, list):
+        end = cast("List[Any]", offsets)[-1:]
+        if end and isinstance(end[0], int):
+            return end[0]
+    raise Torn("its table is not one of offsets")

@@ -35,7 +35,7 @@ def survey(folder: str) -> List[Found]:
         verdict, names = _judged(path)
         found.append(Found(path, verdict, _changed_at(path), names))
     # One called best may lack what a training needs to go on.
-    found.sort(key=lambda one: (not _is_best(one.path), one.changed_at, not _is_version(one.path)))
+    found.sort(key=lambda one: (not _is_best(one.path), one.changed_at, not is_version(one.path)))
     return _compared(folder, found)[::-1]
 
 
@@ -43,7 +43,8 @@ def _is_best(path: str) -> bool:
     return "best" in os.path.basename(path).lower()
 
 
-def _is_version(path: str) -> bool:
+def is_version(path: str) -> bool:
+    """Whether it is one that the platform kept."""
     return VERSIONS in path.split(os.sep)
 
 
@@ -141,7 +142,7 @@ def _compared(folder: str, found: List[Found]) -> List[Found]:
     common: Dict[str, FrozenSet[str]] = {}
     told: List[Found] = []
     for one in found:
-        family = _family(os.path.relpath(one.path, folder))
+        family = family_of(os.path.relpath(one.path, folder))
         known = common.get(family, one.names)
         missing = known - one.names
         if one.verdict.state == COMPLETE and missing:
@@ -154,7 +155,8 @@ def _compared(folder: str, found: List[Found]) -> List[Found]:
     return told
 
 
-def _family(path: str) -> str:
+def family_of(path: str) -> str:
+    """What checkpoints of one series have in common, by their paths within the folder."""
     parts = path.split(os.sep)
     own = parts[2:] if parts[0] == VERSIONS else parts
     return re.sub(r"\d+", "#", "/".join(own))

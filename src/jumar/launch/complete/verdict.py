@@ -3,7 +3,7 @@
 import contextlib
 import os
 import stat
-from typing import BinaryIO, Iterator, NamedTuple
+from typing import BinaryIO, Generator, NamedTuple
 
 COMPLETE = "complete"
 TORN = "torn"
@@ -17,9 +17,6 @@ class Verdict(NamedTuple):
     why: str = ""
 
 
-WHOLE = Verdict(COMPLETE)
-
-
 class Torn(Exception):
     """It is not what its writer meant to write."""
 
@@ -29,7 +26,7 @@ class Unclear(Exception):
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[BinaryIO]:
+def opened(path: str) -> Generator[BinaryIO, None, None]:
     """A plain file to read; no waiting for the writer of a pipe."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
