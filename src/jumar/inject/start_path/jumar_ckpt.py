@@ -23,6 +23,7 @@ import time
 from typing import Any, Callable, List, NoReturn, Optional
 
 from jumar_start import manifest, randomness, whole
+from jumar_start.agreement import Agreement, group
 from jumar_start.stopping import AGAIN, Stopping, rank, world
 
 _STEP = re.compile(r"step-(\d+)")
@@ -62,6 +63,7 @@ class Checkpoints:
         self._world = world(os.environ)
         self._stopping = Stopping()
         self._stopping.listen()
+        self._agreement = Agreement()
         self._checks = 0
         os.makedirs(self.folder, exist_ok=True)
         if self._rank == 0:
@@ -123,8 +125,9 @@ class Checkpoints:
         asked = self._stopping.asked()
         if self._world == 1:
             return asked
-        distributed = _distributed()
-        return self._agreed_by_file(asked) if distributed is None else agreed(distributed, asked)
+        if group() is None:
+            return self._agreed_by_file(asked)
+        return self._agreement.any_asked(asked)
 
     def leave(self) -> NoReturn:
         """End with the exit code that means: saved, run me again."""
@@ -203,25 +206,6 @@ class Checkpoints:
             if time.monotonic() > end:
                 raise TimeoutError(f"not all ranks saved step {step} within {self._patience_s:g} s")
             time.sleep(_SOON_S)
-
-
-def agreed(distributed: Any, asked: bool) -> bool:
-    """Whether any rank was asked, known to all."""
-    import torch
-
-    kind = str(distributed.get_backend())
-    device = {"nccl": "cuda", "hccl": "npu"}.get(kind.split(":")[-1], "cpu")
-    flag = torch.tensor([int(asked)], device=device)
-    distributed.all_reduce(flag, op=distributed.ReduceOp.MAX)
-    return bool(flag.item())
-
-
-def _distributed() -> Any:
-    torch = sys.modules.get("torch")
-    distributed = getattr(torch, "distributed", None)
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None
-    return distributed
 
 
 def _writer(state: Any) -> "tuple[str, Write]":
