@@ -30,7 +30,9 @@ class Run:
             calls.append(self._present())
             if is_first_rank:
                 os.makedirs(self.folder, exist_ok=True)
-                manifest.write_text(os.path.join(self.folder, _NAME), json.dumps({"job": job, "calls": calls}))
+                manifest.write_text(
+                    os.path.join(self.folder, _NAME), json.dumps({"job": job, "calls": calls})
+                )
             return None
         later = calls[self.number + 1] if self.number + 1 < len(calls) else None
         return self._newest(calls[self.number], later)

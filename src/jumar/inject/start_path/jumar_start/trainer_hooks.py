@@ -1,17 +1,17 @@
 """transformers' Trainer: saves when the platform asks, leaves with the code that means "run me again", and
 resumes from its newest complete checkpoint, with a script that knows nothing of it."""
 
-import atexit
 import functools
 import os
 import pickle
 import sys
-from typing import Any, Dict, NoReturn, Optional
+from typing import Any, Dict, Optional
 
 from jumar_start import exact_data, manifest
 from jumar_start.agreement import Agreement
+from jumar_start.leaving import leave
 from jumar_start.own_runs import Run
-from jumar_start.stopping import AGAIN, Stopping
+from jumar_start.stopping import Stopping
 
 _PATTERN = r"checkpoint-(\d+)"
 
@@ -88,18 +88,6 @@ class _Saving:
             self._trainer.accelerator.wait_for_everyone()
             _say(self._trainer, f"saved {folder} and leaves, as the platform asked")
             leave()
-
-
-def leave() -> NoReturn:
-    """End with the code that means "run me again", also where the script catches everything."""
-    atexit.register(_end)
-    raise SystemExit(AGAIN)
-
-
-def _end() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(AGAIN)
 
 
 def _skip_exactly(trainer_module: Any, notes: exact_data.Notes) -> None:
