@@ -51,13 +51,30 @@ class _Fit:
         if not os.path.isfile(path):
             # A folder of shards: which files belong to it only the strategy knows.
             return
+        progress = self.trainer.fit_loop.epoch_loop.batch_progress
+        if progress.is_last_batch and progress.current.completed < progress.current.ready:
+            # Written inside of an epoch's last batch: Lightning would not go on from there as it was.
+            return
+        os.makedirs(self.folder, exist_ok=True)
         manifest.sync(path)
+        path = self._kept(path)
         status = os.stat(path)
         line = {"path": os.path.abspath(path), "size": status.st_size, "at": status.st_mtime_ns}
         lines = [one for one in self._written() if one.get("path") != line["path"]] + [line]
-        os.makedirs(self.folder, exist_ok=True)
         text = "".join(json.dumps(one) + "\n" for one in lines[-100:])
         manifest.write_text(os.path.join(self.folder, "written.jsonl"), text)
+
+    def _kept(self, path: str) -> str:
+        """A second name of the file, for the script may remove it before there is another to resume from."""
+        kept = os.path.join(self.folder, "newest.ckpt")
+        aside = f"{kept}.{os.urandom(4).hex()}"
+        try:
+            os.link(path, aside)
+        except OSError:
+            # Another file system.
+            return path
+        os.replace(aside, kept)
+        return kept
 
     def _written(self) -> List[Dict[str, Any]]:
         return list(_lines(os.path.join(self.folder, "written.jsonl")))
