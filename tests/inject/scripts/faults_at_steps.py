@@ -41,7 +41,11 @@ def segment(train, stop_at=0, kill_at=0):
             traceback.print_exc()
         sys.stdout.flush()
         os._exit(code)
-    return os.WEXITSTATUS(status) if os.WIFEXITED(status := os.waitpid(child, 0)[1]) else -os.WTERMSIG(status)
+    return (
+        os.WEXITSTATUS(status)
+        if os.WIFEXITED(status := os.waitpid(child, 0)[1])
+        else -os.WTERMSIG(status)
+    )
 
 
 def digest(model):

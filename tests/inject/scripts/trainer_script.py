@@ -18,7 +18,9 @@ class Data(torch.utils.data.Dataset):
         return len(self.x)
 
     def __getitem__(self, at):
-        drawn = torch.randn(4) * 0.1 + float(np.random.rand()) + random.random() if self.noise else 0
+        drawn = (
+            torch.randn(4) * 0.1 + float(np.random.rand()) + random.random() if self.noise else 0
+        )
         return {"x": self.x[at] + drawn, "labels": self.x[at].sum()}
 
 
