@@ -37,7 +37,7 @@ def segment(train, stop_at=0, kill_at=0):
             code = 0
         except SystemExit as left:
             code = left.code
-        except BaseException:
+        except BaseException:  # noqa: BLE001  the child ends here in any case
             traceback.print_exc()
         sys.stdout.flush()
         os._exit(code)

@@ -161,8 +161,11 @@ def _check_hugging_face(folder: str, names: Set[str]) -> None:
     if "random_states_0.pkl" in names:
         return
     safetensors.read_json(os.path.join(folder, "trainer_state.json"))
+    is_trained_on = "scheduler.pt" in names or any(_RNG.fullmatch(name) for name in names)
     if not sharded and "optimizer.pt" not in names:
-        raise Unclear("it has no optimizer: nothing to resume from")
+        if is_trained_on:
+            raise Torn("the optimizer is missing")
+        raise Unclear("it is a model only: nothing to resume from")
     ranks = sorted(int(match[1]) for match in map(_RNG.fullmatch, names) if match and match[1])
     if ranks != list(range(len(ranks))) or (not ranks and "rng_state.pth" not in names):
         raise Torn("the random state of a rank is missing")

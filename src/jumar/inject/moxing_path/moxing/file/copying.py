@@ -122,7 +122,9 @@ def _is_torn(path: str) -> bool:
 
     verdict = whole.checkpoints().judge(path)
     if verdict.state == "torn":
-        logging.getLogger("moxing").warning("%s is not sent: it is not complete, %s", path, verdict.why)
+        logging.getLogger("moxing").warning(
+            "%s is not sent: it is not complete, %s", path, verdict.why
+        )
     return verdict.state == "torn"
 
 
