@@ -91,7 +91,7 @@ def test_lightning_ends_with_the_same_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize("script", ["trainer_script", "lightning_script"])
 def test_random_schedules(script: str, tmp_path: Path) -> None:
     chosen = random.Random(script)
-    kinds = {**TRAINER, "workers": {"dataloader_num_workers": 2}}
+    kinds: dict[str, dict[str, object]] = {**TRAINER, "workers": {"dataloader_num_workers": 2}}
     if script == "lightning_script":
         kinds = {**LIGHTNING, "workers": {"workers": 2}}
 

@@ -2,6 +2,8 @@
 
 import json
 import pickle
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -9,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed.checkpoint as dcp
 from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
+from torch.distributed.checkpoint.state_dict_saver import save as save_sharded
 
 
 def trained() -> tuple[Any, Any]:
@@ -75,7 +77,7 @@ def main(folder: Path) -> None:
     megatron(folder / "megatron" / "iter_0000010", model)
     trainer(folder / "hf" / "checkpoint-500", model, optimizer)
     state = {"model": model.state_dict(), "optim": optimizer.state_dict(), "step": 3}
-    dcp.save(state, checkpoint_id=folder / "dcp" / "step-3", no_dist=True)
+    save_sharded(state, checkpoint_id=folder / "dcp" / "step-3", no_dist=True)
 
 
 if __name__ == "__main__":

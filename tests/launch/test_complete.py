@@ -107,8 +107,8 @@ def test_mindspore_cut_anywhere(tmp_path: Path) -> None:
 
 
 class Harm:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.system, ("touch harmed",)
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return Path.touch, (Path("harmed"),)
 
 
 def test_hostile_files_do_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ def check(path: str) -> Content:
     with opened(path) as file:
         size = size_of(file)
         if size == 0:
-            raise Torn("it is empty")
+            raise Torn("it is empty") if path.endswith(SUFFIXES) else Unclear("it is empty")
         start = exactly(file, min(size, 64))
         file.seek(0)
         return _checked(file, start, os.path.splitext(path)[1].lower())

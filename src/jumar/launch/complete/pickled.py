@@ -4,14 +4,14 @@ job wrote can do nothing here."""
 
 import pickletools
 import struct
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, cast
 
 from .verdict import Torn, Unclear, exactly, size_of
 
 MOST_OPERATIONS = 20_000_000
 _LONGEST_LINE = 1 << 20
 _SHORT = 1 << 16
-_OPERATIONS = pickletools.code2op
+_OPERATIONS: Dict[str, Any] = {operation.code: operation for operation in pickletools.opcodes}
 _LENGTHS = {
     pickletools.TAKEN_FROM_ARGUMENT1: "<B",
     pickletools.TAKEN_FROM_ARGUMENT4: "<i",
@@ -96,10 +96,11 @@ class Made:
 
     def attribute(self, name: str) -> Any:
         """A value of its state."""
-        state = self.state
-        if isinstance(state, tuple) and state:
-            state = state[0] if isinstance(state[0], Pairs) else state[-1]
-        return state.get(name) if isinstance(state, Pairs) else None
+        # With slots it is a pair, of which one is empty.
+        state: Any = self.state
+        states = cast("Tuple[Any, ...]", state) if isinstance(state, tuple) else (state,)
+        found = (one.get(name) for one in states if isinstance(one, Pairs))
+        return next((value for value in found if value is not None), None)
 
 
 class Pairs:
@@ -206,15 +207,16 @@ class _Machine:
 
     _frozenset = _list
 
+    def _extend(self, values: List[Any]) -> None:
+        target: Any = self.stack[-1]
+        if isinstance(target, list):
+            cast("List[Any]", target).extend(values)
+
     def _append(self) -> None:
-        value = self.stack.pop()
-        if isinstance(self.stack[-1], list):
-            self.stack[-1].append(value)
+        self._extend([self.stack.pop()])
 
     def _appends(self) -> None:
-        values = self._down_to_mark()
-        if isinstance(self.stack[-1], list):
-            self.stack[-1].extend(values)
+        self._extend(self._down_to_mark())
 
     _additems = _appends
 

@@ -4,7 +4,7 @@ is not the job's."""
 import os
 import re
 import stat
-from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
 
 from . import one_file, sharded
 from .verdict import COMPLETE, TORN, UNKNOWN, Torn, Unclear, Verdict
@@ -19,7 +19,7 @@ class Found(NamedTuple):
 
     path: str
     verdict: Verdict
-    changed_at: float
+    changed_ns: int
     names: FrozenSet[str]
 
 
@@ -33,9 +33,9 @@ def survey(folder: str) -> List[Found]:
     found: List[Found] = []
     for path in _candidates(folder):
         verdict, names = _judged(path)
-        found.append(Found(path, verdict, _changed_at(path), names))
+        found.append(Found(path, verdict, changed_ns(path), names))
     # One called best may lack what a training needs to go on.
-    found.sort(key=lambda one: (not _is_best(one.path), one.changed_at, not is_version(one.path)))
+    found.sort(key=lambda one: (not _is_best(one.path), one.changed_ns, not is_version(one.path)))
     return _compared(folder, found)[::-1]
 
 
@@ -91,7 +91,7 @@ def _below(folder: str, depth: int, budget: List[int]) -> Iterator[str]:
                 yield entry.path
             elif depth > 0:
                 yield from _below(entry.path, depth - 1, budget)
-        elif entry.name.endswith(one_file.SUFFIXES) and entry.is_file(follow_symlinks=False):
+        elif entry.is_file(follow_symlinks=False):
             yield entry.path
 
 
@@ -104,8 +104,8 @@ def _is_one(folder: str, budget: List[int]) -> bool:
     return has_files and sharded.is_numbered(os.path.basename(folder))
 
 
-def _entries(folder: str, budget: List[int]) -> "List[os.DirEntry[str]]":
-    found: List[os.DirEntry[str]] = []
+def _entries(folder: str, budget: List[int]) -> List[Any]:
+    found: List[Any] = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -119,15 +119,16 @@ def _entries(folder: str, budget: List[int]) -> "List[os.DirEntry[str]]":
     return sorted(found, key=lambda entry: entry.name)
 
 
-def _changed_at(path: str) -> float:
-    times = [0.0]
+def changed_ns(path: str) -> int:
+    """When a checkpoint was last written to."""
+    times = [0]
     for one in [path] if not os.path.isdir(path) else _files(path):
         try:
             status = os.lstat(one)
         except OSError:
             continue
         if stat.S_ISREG(status.st_mode):
-            times.append(status.st_mtime)
+            times.append(status.st_mtime_ns)
     return max(times)
 
 

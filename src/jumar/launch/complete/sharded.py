@@ -3,7 +3,7 @@ to them is there and whole. Each rule says whether a folder is of its kind, and 
 
 import os
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, cast
 
 from . import one_file, pickled, safetensors, torch_file
 from .verdict import Torn, Unclear, opened, size_of
@@ -44,10 +44,10 @@ def check_files(folder: str, names: Sequence[str]) -> None:
 def _check_manifest(folder: str, names: Set[str]) -> None:
     """Written by jumar's own helpers when all ranks had saved: every file and its size."""
     del names
-    files = safetensors.read_json(os.path.join(folder, MANIFEST)).get("files")
+    files: Any = safetensors.read_json(os.path.join(folder, MANIFEST)).get("files")
     if not isinstance(files, dict) or not files:
         raise Torn(f"{MANIFEST} names no files")
-    for name, size in files.items():
+    for name, size in cast("Dict[str, Any]", files).items():
         path = os.path.join(folder, name)
         if os.path.isabs(name) or ".." in name.split("/"):
             raise Unclear(f"{MANIFEST} names files elsewhere")
@@ -102,7 +102,7 @@ def _check_deepspeed(folder: str, names: Set[str]) -> None:
     with opened(os.path.join(folder, models[0])) as file:
         state = torch_file.value(file)
     data, model = _number(state, "dp_world_size", 1), _number(state, "mp_world_size", 1)
-    if _DS_MODEL.fullmatch(models[0])[1] is not None:  # type: ignore[index]
+    if models[0].startswith("zero_"):
         _all_there(_DS_MODEL, names, data, model)
     elif len(models) < model:
         raise Torn(f"{model - len(models)} of {model} model files are missing")
@@ -173,10 +173,12 @@ def _check_hugging_face(folder: str, names: Set[str]) -> None:
 
 def check_index(folder: str, index: str) -> None:
     """All files that an index of weights names."""
-    weights = safetensors.read_json(os.path.join(folder, index)).get("weight_map")
+    weights: Any = safetensors.read_json(os.path.join(folder, index)).get("weight_map")
     if not isinstance(weights, dict):
         raise Torn(f"{index} names no files")
-    files = sorted({name for name in weights.values() if isinstance(name, str)})
+    files = sorted(
+        {name for name in cast("Dict[str, Any]", weights).values() if isinstance(name, str)}
+    )
     if any("/" in name for name in files):
         raise Unclear(f"{index} names files elsewhere")
     check_files(folder, files)
@@ -232,13 +234,15 @@ def _megatron_ranks(path: str) -> int:
 
 
 def _has(*patterns: "re.Pattern[str]") -> Callable[[str, Set[str]], bool]:
-    return lambda folder, names: any(
-        pattern.fullmatch(name) for pattern in patterns for name in names
-    )
+    def applies(folder: str, names: Set[str]) -> bool:
+        del folder
+        return any(pattern.fullmatch(name) for pattern in patterns for name in names)
+
+    return applies
 
 
 KINDS: List[Kind] = [
-    Kind("jumar", lambda folder, names: MANIFEST in names, _check_manifest),
+    Kind("jumar", _has(re.compile(re.escape(MANIFEST))), _check_manifest),
     Kind("huggingface", _is_hugging_face, _check_hugging_face),
     Kind("dcp", _has(re.compile(r"\.metadata|__\d+_\d+\.distcp")), _check_dcp),
     Kind("deepspeed", _has(_DS_MODEL, _DS_ZERO), _check_deepspeed),

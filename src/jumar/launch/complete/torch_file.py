@@ -2,7 +2,7 @@
 
 import io
 import re
-from typing import Any, BinaryIO, Dict
+from typing import Any, BinaryIO, Dict, List, Tuple, cast
 
 from . import archive, pickled
 from .verdict import Torn, Unclear, size_of
@@ -26,8 +26,10 @@ def check_old(file: BinaryIO) -> None:
     sizes: Dict[str, int] = {}
 
     def note(found: pickled.Persistent) -> None:
-        values = found.values
-        if not (isinstance(values, tuple) and len(values) >= 5 and values[0] == "storage"):
+        if not isinstance(found.values, tuple):
+            return
+        values = cast("Tuple[Any, ...]", found.values)
+        if len(values) < 5 or values[0] != "storage":
             return
         kind = _KIND.search(values[1]) if isinstance(values[1], str) else None
         if kind is None or kind[1] not in _ITEM_BYTES or not isinstance(values[4], int):
@@ -40,7 +42,9 @@ def check_old(file: BinaryIO) -> None:
     keys = pickled.evaluate(file)
     if not isinstance(keys, list):
         raise Torn("the list of its storages is not one")
-    end = file.tell() + sum(8 + sizes.get(key, 0) for key in keys if isinstance(key, str))
+    end = file.tell() + sum(
+        8 + sizes.get(key, 0) for key in cast("List[Any]", keys) if isinstance(key, str)
+    )
     if end != size_of(file):
         raise Torn(f"it has {size_of(file)} bytes instead of {end}")
 

@@ -42,7 +42,7 @@ def keep_versions(source: str, store: str, now: float, still_s: float = 2.0) -> 
         if has_others or one.verdict.state != COMPLETE or not os.path.isfile(one.path):
             continue
         state = _state(one.path)
-        if state is not None and now - one.changed_at >= still_s:
+        if state is not None and now - one.changed_ns / 1e9 >= still_s:
             kept = _keep(one.path, name, store, state)
             made += [] if kept is None else [kept]
     return made
