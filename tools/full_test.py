@@ -75,6 +75,12 @@ def _schedules(first: int, last: int) -> Part:
     return Part(f"schedules-{first}-{last}", size, commands)
 
 
+def _resumed() -> Part:
+    command = (sys.executable, "-m", "pytest", "-q", "-m", "full", "tests/inject/test_resume.py")
+    size = "175 random schedules of stops, kills and torn checkpoints: transformers and Lightning"
+    return Part("resumed", size, (command,))
+
+
 def _operators() -> Part:
     command = (
         "env",
@@ -140,6 +146,7 @@ PARTS = (
         5400,
     ),
     _operators(),
+    _resumed(),
 )
 
 

@@ -16,9 +16,11 @@ ALLOWED: dict[str, frozenset[str]] = {
     "launch": frozenset({"jumar.launch"}),
     "inject": frozenset({"jumar.inject"}),
     "inject/moxing_path/jumar_s3": frozenset({"jumar_s3"}),
-    "inject/moxing_path/moxing": frozenset({"moxing", "jumar_s3"}),
+    "inject/moxing_path/moxing": frozenset({"moxing", "jumar_s3", "jumar_start"}),
     "inject/sim_path": frozenset({"jumar_sim_import", "jumar_sim_mindspore", "torch", "torch_npu"}),
-    "inject/start_path": frozenset({"jumar_start", "torch", "torch_npu"}),
+    "inject/start_path": frozenset(
+        {"jumar_start", "mindspore", "numpy", "torch", "torch_npu", "transformers"}
+    ),
 }
 """What each folder may import beside the standard library; the innermost folder counts."""
 

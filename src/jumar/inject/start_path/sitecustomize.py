@@ -1,8 +1,8 @@
 """Python runs this at startup while the folder is on PYTHONPATH, before a script's first line.
 
-JUMAR_PRIVATE_PYTHON keeps what a job installs in the job. JUMAR_AUTO_PORT makes cuda mean npu,
-JUMAR_PROOF records losses and parameters; these two wait for the import of torch, and a process that
-never imports it is not changed. A sitecustomize further down the path still runs."""
+JUMAR_PRIVATE_PYTHON keeps what a job installs in the job. JUMAR_CKPT_DIR is where a training is resumed
+from, unless JUMAR_RESUME is off. JUMAR_AUTO_PORT makes cuda mean npu, JUMAR_PROOF records losses and
+parameters; these wait for the import of a library, and a process that never imports it is not changed. A sitecustomize further down the path still runs."""
 
 import os
 import sys
@@ -30,6 +30,10 @@ def _start() -> None:
         from jumar_start import private_packages
 
         private_packages.install(os.environ["JUMAR_PRIVATE_PYTHON"])
+    if os.environ.get("JUMAR_CKPT_DIR") and os.environ.get("JUMAR_RESUME") != "off":
+        from jumar_start import resuming
+
+        resuming.install()
     if "JUMAR_PROOF" in os.environ:
         from jumar_start import proof
 

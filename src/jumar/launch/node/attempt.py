@@ -277,7 +277,10 @@ class Attempt(NodeRun):
             staging.bring(request.staging, directory, self._steps, self._given.marks())
         staging.link_data(directory, job)
         self._warn(
-            [f"a torn checkpoint was set aside: {path}" for path in progress.begin(directory)]
+            [
+                f"a torn checkpoint was set aside: {one.now} ({one.why})"
+                for one in progress.begin(directory)
+            ]
         )
 
     def _prepare_node(self) -> NodePlan:

@@ -3,7 +3,7 @@
 import os
 from typing import List, NamedTuple, Optional
 
-from jumar.launch.complete import newest_complete, set_aside_torn
+from jumar.launch.complete import SetAside, changed_ns, newest_complete, set_aside_torn
 from jumar.launch.jobdir.files import JobDir
 
 
@@ -14,8 +14,8 @@ class Saved(NamedTuple):
     changed_ns: int
 
 
-def begin(directory: JobDir) -> List[str]:
-    """Set aside what an earlier attempt has left half written; gives the new paths."""
+def begin(directory: JobDir) -> List[SetAside]:
+    """Set aside what an earlier attempt has left half written."""
     # The first one has left nothing yet: what is there may be another job's, which writes it now.
     return set_aside_torn(directory.path("ckpt")) if directory.number > 1 else []
 
@@ -33,22 +33,8 @@ def newest(directory: JobDir, folder: Optional[str]) -> Optional[Saved]:
     if folder is not None:
         places += [os.path.join(folder, name) for name in ("ckpt", "checkpoints", "output")]
     found = (newest_complete(os.path.realpath(place)) for place in places)
-    saved = (Saved(path, _changed_ns(path)) for path in found if path is not None)
+    saved = (Saved(path, changed_ns(path)) for path in found if path is not None)
     return max(saved, key=lambda one: one.changed_ns, default=None)
-
-
-def _changed_ns(path: str) -> int:
-    """When a file, or the last one of a folder, was written; what vanishes meanwhile does not count."""
-    files = [path]
-    for place, _, names in os.walk(path):
-        files += [os.path.join(place, name) for name in names]
-    moments = [0]
-    for file in files:
-        try:
-            moments.append(os.stat(file).st_mtime_ns)
-        except OSError:
-            continue
-    return max(moments)
 
 
 def _outputs(folder: str) -> List[str]:

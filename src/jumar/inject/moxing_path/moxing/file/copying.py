@@ -1,5 +1,6 @@
 """Copies of files and folders between any two places."""
 
+import logging
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from .locations import ASIDE, Local, Location, Remote, Url, find, text_of, writt
 from .tree import is_directory, remove
 
 _THREADS = 16
+_CHECKPOINTS = (".ckpt", ".pt", ".pth", ".safetensors")
 
 
 def copy(src_url: Url, dst_url: Url) -> None:
@@ -102,13 +104,28 @@ def _copy_file(source: Location, target: Location) -> None:
     if isinstance(source, Local):
         if isinstance(target, Local):
             _copy_local(source, target)
-        else:
+        elif not _is_torn(source.path):
             upload(source.path, target)
     elif isinstance(target, Local):
         download(source, target.path)
     else:
         found = remote.on(source, lambda: source.s3.head(source.bucket, source.key))
         (remote.copy if source.s3 is target.s3 else pass_on)(source, found, target)
+
+
+def _is_torn(path: str) -> bool:
+    """Whether it is a checkpoint that is not written to its end, in a job: the whole one that an earlier
+    call sent is worth more. The next call sends it, once it is complete."""
+    if not os.environ.get("JUMAR_CKPT_DIR") or not path.endswith(_CHECKPOINTS):
+        return False
+    from jumar_start import whole
+
+    verdict = whole.checkpoints().judge(path)
+    if verdict.state == "torn":
+        logging.getLogger("moxing").warning(
+            "%s is not sent: it is not complete, %s", path, verdict.why
+        )
+    return verdict.state == "torn"
 
 
 def _copy_local(source: Local, target: Local) -> None:

@@ -1,0 +1,47 @@
+"""A checkpoint that is one file: its format is told by its first bytes, not by its name."""
+
+import os
+from typing import BinaryIO, List, NamedTuple
+
+from . import archive, mindspore, pickled, safetensors, torch_file
+from .verdict import Torn, Unclear, exactly, opened, size_of
+
+SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".npz", ".safetensors", ".pkl", ".pickle", ".tar")
+
+
+class Content(NamedTuple):
+    """What a complete file is; `names` where only a comparison shows that some are missing."""
+
+    kind: str
+    names: List[str]
+
+
+def check(path: str) -> Content:
+    """Torn and Unclear are raised."""
+    with opened(path) as file:
+        size = size_of(file)
+        if size == 0:
+            raise Torn("it is empty") if path.endswith(SUFFIXES) else Unclear("it is empty")
+        start = exactly(file, min(size, 64))
+        file.seek(0)
+        return _checked(file, start, os.path.splitext(path)[1].lower())
+
+
+def _checked(file: BinaryIO, start: bytes, suffix: str) -> Content:
+    if start.startswith(archive.MAGIC):
+        archive.members(file)
+        return Content("zip", [])
+    if torch_file.is_old(start):
+        torch_file.check_old(file)
+        return Content("torch before 1.6", [])
+    if pickled.looks_pickled(start):
+        pickled.walk_all(file)
+        return Content("pickle", [])
+    if suffix == ".safetensors":
+        safetensors.check(file)
+        return Content("safetensors", [])
+    if suffix == ".ckpt" and mindspore.looks_so(file):
+        return Content("mindspore", mindspore.names(file))
+    if suffix in SUFFIXES and (len(start) < 8 or not any(start[:8])):
+        raise Torn("it has no beginning")
+    raise Unclear("its format is not known")

@@ -1,0 +1,163 @@
+"""The checkpoints in a folder, newest first. Links are not followed: what they lead to is found itself, or
+is not the job's."""
+
+import os
+import re
+import stat
+from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
+
+from . import one_file, sharded
+from .verdict import COMPLETE, TORN, UNKNOWN, Torn, Unclear, Verdict
+
+VERSIONS = ".versions"
+_DEEPEST = 6
+_MOST_ENTRIES = 100_000
+
+
+class Found(NamedTuple):
+    """A checkpoint; `names` where only a comparison with others shows that something is missing."""
+
+    path: str
+    verdict: Verdict
+    changed_ns: int
+    names: FrozenSet[str]
+
+
+def judge(path: str) -> Verdict:
+    """Complete, torn or unknown, by what is in the file or folder alone."""
+    return _judged(path)[0]
+
+
+def survey(folder: str) -> List[Found]:
+    """All checkpoints below `folder` and their versions, newest first."""
+    found: List[Found] = []
+    for path in _candidates(folder):
+        verdict, names = _judged(path)
+        found.append(Found(path, verdict, changed_ns(path), names))
+    # One called best may lack what a training needs to go on.
+    found.sort(key=lambda one: (not _is_best(one.path), one.changed_ns, not is_version(one.path)))
+    return _compared(folder, found)[::-1]
+
+
+def _is_best(path: str) -> bool:
+    return "best" in os.path.basename(path).lower()
+
+
+def is_version(path: str) -> bool:
+    """Whether it is one that the platform kept."""
+    return VERSIONS in path.split(os.sep)
+
+
+def _judged(path: str) -> Tuple[Verdict, FrozenSet[str]]:
+    try:
+        return Verdict(COMPLETE), frozenset(_checked(path))
+    except Torn as error:
+        return Verdict(TORN, str(error)), frozenset()
+    except (Unclear, RecursionError, MemoryError) as error:
+        return Verdict(UNKNOWN, str(error)), frozenset()
+    except OSError as error:
+        # No permission, a file server that does not answer: nothing is known of the file itself.
+        return Verdict(UNKNOWN, error.strerror or str(error)), frozenset()
+
+
+def _checked(path: str) -> List[str]:
+    if not os.path.isdir(path):
+        return one_file.check(path).names
+    names = set(os.listdir(path))
+    kind = sharded.kind_of(path, names)
+    if kind is not None:
+        kind.check(path, names)
+        return []
+    files = sorted(name for name in names if name.endswith(one_file.SUFFIXES))
+    if not files:
+        raise Unclear("its format is not known")
+    sharded.check_files(path, files)
+    return files
+
+
+def _candidates(folder: str) -> Iterator[str]:
+    budget = [_MOST_ENTRIES]
+    yield from _below(folder, _DEEPEST, budget)
+    for version in _entries(os.path.join(folder, VERSIONS), budget):
+        yield from _below(version.path, _DEEPEST, budget)
+
+
+def _below(folder: str, depth: int, budget: List[int]) -> Iterator[str]:
+    for entry in _entries(folder, budget):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            if _is_one(entry.path, budget):
+                yield entry.path
+            elif depth > 0:
+                yield from _below(entry.path, depth - 1, budget)
+        elif entry.is_file(follow_symlinks=False):
+            yield entry.path
+
+
+def _is_one(folder: str, budget: List[int]) -> bool:
+    """Whether the folder as a whole is a checkpoint."""
+    names: Set[str] = {entry.name for entry in _entries(folder, budget)}
+    if sharded.kind_of(folder, names) is not None:
+        return True
+    has_files = any(name.endswith(one_file.SUFFIXES) for name in names)
+    return has_files and sharded.is_numbered(os.path.basename(folder))
+
+
+def _entries(folder: str, budget: List[int]) -> List[Any]:
+    found: List[Any] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if budget[0] <= 0:
+                    break
+                budget[0] -= 1
+                found.append(entry)
+    except OSError:
+        # Gone meanwhile, or not to be read: no place for a checkpoint.
+        return []
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def changed_ns(path: str) -> int:
+    """When a checkpoint was last written to."""
+    times = [0]
+    for one in [path] if not os.path.isdir(path) else _files(path):
+        try:
+            status = os.lstat(one)
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            times.append(status.st_mtime_ns)
+    return max(times)
+
+
+def _files(folder: str) -> Iterator[str]:
+    for here, _, names in os.walk(folder):
+        for name in names:
+            yield os.path.join(here, name)
+
+
+def _compared(folder: str, found: List[Found]) -> List[Found]:
+    """`found`, oldest first; what has lost names that all before it in its family had is torn."""
+    common: Dict[str, FrozenSet[str]] = {}
+    told: List[Found] = []
+    for one in found:
+        family = family_of(os.path.relpath(one.path, folder))
+        known = common.get(family, one.names)
+        missing = known - one.names
+        if one.verdict.state == COMPLETE and missing:
+            why = f"{len(missing)} of {len(known)} parts of the one before are missing"
+            told.append(one._replace(verdict=Verdict(TORN, why)))
+            continue
+        if one.verdict.state == COMPLETE:
+            common[family] = known & one.names
+        told.append(one)
+    return told
+
+
+def family_of(path: str) -> str:
+    """What checkpoints of one series have in common, by their paths within the folder."""
+    parts = path.split(os.sep)
+    own = parts[2:] if parts[0] == VERSIONS else parts
+    return re.sub(r"\d+", "#", "/".join(own))
