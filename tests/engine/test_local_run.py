@@ -346,7 +346,11 @@ def test_memory_that_runs_out_is_told(workshop: Workshop) -> None:
         pytest.skip("no memory cgroup can be made here")
     try:
         eat = f"{PYTHON} -c 'x = bytearray(200 << 20)'"
-        _, seen = workshop.run(f"echo $$ > {group}/cgroup.procs; exec {eat}")
+        # The launcher puts a program into the job's group while it starts up.
+        settled = (
+            "for i in $(seq 100); do grep -q /jumar- /proc/$$/cgroup && break; sleep 0.05; done"
+        )
+        _, seen = workshop.run(f"{settled}; echo $$ > {group}/cgroup.procs; exec {eat}")
     finally:
         wait_for(lambda: not (group / "cgroup.procs").read_text(), "the group is empty")
         group.rmdir()

@@ -211,4 +211,4 @@ def test_objects_go_to_a_store_and_back() -> None:
         timeout=LIMIT_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("1100 objects went there and back\n")
+    assert done.stdout.endswith("1100 objects went there and back, and away\n")

@@ -16,6 +16,7 @@ from jumar.launch.processes import process
 
 MOUNTINFO = "/proc/self/mountinfo"
 OWN_CGROUPS = "/proc/self/cgroup"
+_KERNEL_LINE_LIMIT_S = 1.0
 _KERNEL_LOG = "/dev/kmsg"
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
 _UNIFIED = "cgroup2"
@@ -203,12 +204,22 @@ class OomWatch:
         """Whether that was the end of a process that was killed. Of others' kills nothing is taken for
         ours, unless nobody but the machine as a whole counts them."""
         counted = self._group.oom_kills() if self._group else None
-        if counted is not None:
-            return counted > (self._before or 0)
+        if counted is not None and counted > (self._before or 0):
+            return True
         if machine_oom_kills() == self._machine_before:
             return False
-        lines = _kernel_lines()
-        return lines is None or any(f"Killed process {pid} " in line for line in lines)
+        # A script may have put itself into a group of its own, which ours does not count. The kernel
+        # writes its line after the kill.
+        give_up = time.monotonic() + _KERNEL_LINE_LIMIT_S
+        while True:
+            lines = _kernel_lines()
+            if lines is None:
+                return counted is None
+            if any(f"Killed process {pid} " in line for line in lines):
+                return True
+            if time.monotonic() > give_up:
+                return False
+            time.sleep(0.02)
 
 
 def _kernel_lines() -> Optional[List[str]]:
