@@ -24,7 +24,6 @@ def plan(
         (["true"], {"device": "sim:5"}, "this machine has only sim:4"),
         (["true"], {"device": "npu:1"}, "this machine has no NPU"),
         (["true"], {"nodes": 2, "type": "distributed"}, "one machine"),
-        (["true"], {"segments": 2}, "segments"),
         (["true"], {"code": "/somewhere"}, "folder on the client's machine"),
         (["true"], {"inputs": {"data": "obs://bucket/data"}}, "obs://bucket/data does not exist"),
         (["true"], {"outputs": {"out": "../out"}}, "must be inside"),

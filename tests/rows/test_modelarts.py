@@ -147,7 +147,7 @@ def test_row_08_the_credential_is_validated(
     keys = platform.keys("ann")
     own = caller(jumar_program, tmp_path / "own-home", tmp_path)
     words = ("login", "obs", "--local", "--endpoint", keys.endpoint)
-    wrong = own(*words, text=f"{keys.access_key}\n{keys.secret_key[:-1]}x\n", rc=None)
+    wrong = own(*words, text=f"{keys.access_key}\n{keys.secret_key[::-1]}\n", rc=None)
     assert wrong.returncode != 0
     right = own(*words, text=f"{keys.access_key}\n{keys.secret_key}\n")
     assert "the credential is valid" in right.stderr

@@ -30,6 +30,7 @@ TABLE = [
     # The owner, asked before the other two, has removed it.
     ("DELETE", "/jobs/{done}", None, (401, 403, 204, 404, 404)),
     ("GET", "/jobs/{job}/logs", None, (401, 403, 200, 403, 200)),
+    ("GET", "/jobs/{job}/why", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{job}/files", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{job}/files/content?path=logs/node0/rank0.log", None, (401, 403, 200, 403, 200)),
     ("POST", "/jobs/{job}/exec", {"command": ["true"]}, (401, 403, 409, 403, 409)),

@@ -261,4 +261,5 @@ def test_the_command_prints_keys_for_each_tool(platform: Served, form: str, line
         "region": "us-east-1",
         "access_key": platform.keys("admin").access_key,
         "secret_key": platform.keys("admin").secret_key,
+        "certificate": None,
     }

@@ -152,7 +152,7 @@ def local(text: str) -> str:
         return text
     from jumar.words.catalogue import catalogue
 
-    return str(catalogue(language())["terminal"][text])
+    return str(catalogue(language())["terminal"].get(text, text))
 
 
 def print_table(

@@ -155,10 +155,10 @@ class Processes:
         if name == SERVER_UNIT:
             home = str(places.home)
             environment |= {"HOME": home, "JUMAR_HOME": home, "JUMAR_SITE": str(places.toml)}
-            environment |= server_settings(places)
             environment |= {
                 name: value for name, value in os.environ.items() if name == "JUMAR_PORT"
             }
+            environment |= server_settings(places)
         with self._log(name).open("ab") as log:
             child = subprocess.Popen(
                 argv,
@@ -202,8 +202,8 @@ def server_settings(places: Places) -> dict[str, str]:
         lines = places.server_settings.read_text("utf-8").splitlines()
     except FileNotFoundError:
         return {}
-    pairs = (line.strip().partition("=") for line in lines)
-    return {name: value.strip("'\"") for name, _, value in pairs if name.startswith("JUMAR_")}
+    pairs = (line.partition("=") for line in lines if not line.lstrip().startswith("#"))
+    return {name.strip(): value.strip().strip("'\"") for name, equals, value in pairs if equals}
 
 
 def answers(places: Places) -> bool:

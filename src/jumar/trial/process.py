@@ -91,20 +91,48 @@ def run(command: Command) -> Ended:
         return _run(command)
 
 
+class _Held:
+    """Signals that come while a process is started wait until somebody can end it."""
+
+    def __init__(self) -> None:
+        self._came: list[int] = []
+        self._before = {
+            number: signal.signal(number, lambda number, frame: self._came.append(number))
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+
+    def release(self) -> None:
+        """From here on they raise again, at once if one has come."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        for number in self._came:
+            signal.raise_signal(number)
+
+
+def _started(command: Command, held: _Held) -> "subprocess.Popen[bytes]":
+    try:
+        # A separate session, so that the limit and Ctrl-C also reach the children.
+        return subprocess.Popen(
+            command.words,
+            env=command.environ,
+            cwd=command.folder,
+            stdin=None if command.output is None else subprocess.DEVNULL,
+            stdout=command.output if command.output is not None else command.stdout,
+            stderr=command.output,
+            start_new_session=True,
+        )
+    except OSError:
+        held.release()
+        raise
+
+
 def _run(command: Command) -> Ended:
     started = time.monotonic()
-    # A separate session, so that the limit and Ctrl-C also reach the children.
-    process = subprocess.Popen(
-        command.words,
-        env=command.environ,
-        cwd=command.folder,
-        stdin=None if command.output is None else subprocess.DEVNULL,
-        stdout=command.output if command.output is not None else command.stdout,
-        stderr=command.output,
-        start_new_session=True,
-    )
+    held = _Held()
+    process = _started(command, held)
     stopped = False
     try:
+        held.release()
         code = _wait(process, command, started)
     except subprocess.TimeoutExpired:
         stopped = True

@@ -42,6 +42,14 @@ def _checked(file: BinaryIO, start: bytes, suffix: str) -> Content:
         return Content("safetensors", [])
     if suffix == ".ckpt" and mindspore.looks_so(file):
         return Content("mindspore", mindspore.names(file))
-    if suffix in SUFFIXES and (len(start) < 8 or not any(start[:8])):
+    if suffix in SUFFIXES and (_cut_short(start) or not any(start[:8])):
         raise Torn("it has no beginning")
     raise Unclear("its format is not known")
+
+
+def _cut_short(start: bytes) -> bool:
+    """Whether only the first bytes of a known format were written."""
+    return any(
+        len(start) < len(magic) and magic.startswith(start)
+        for magic in (archive.MAGIC, torch_file.OLD_MAGIC)
+    )

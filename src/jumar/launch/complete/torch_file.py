@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, Dict, List, Tuple, cast
 from . import archive, pickled
 from .verdict import Torn, Unclear, size_of
 
-_OLD_MAGIC = bytes.fromhex("80028a0a6cfc9c46f9206aa85019")
+OLD_MAGIC = bytes.fromhex("80028a0a6cfc9c46f9206aa85019")
 _MOST_OF_PICKLE = 256 << 20
 _ITEM_BYTES = {
     "Double": 8, "Float": 4, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "Char": 1,
@@ -18,7 +18,7 @@ _KIND = re.compile(r"(?:^|\.)(\w+?)Storage$")
 
 def is_old(start: bytes) -> bool:
     """Whether a file that begins so is of the older form."""
-    return start.startswith(_OLD_MAGIC)
+    return start.startswith(OLD_MAGIC)
 
 
 def check_old(file: BinaryIO) -> None:
