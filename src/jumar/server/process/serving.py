@@ -44,6 +44,7 @@ from jumar.server.home import (
     write_json,
     write_private,
 )
+from jumar.server.modelarts.chores import Chores
 from jumar.server.process.connections import Connections, WatchedProtocol, room_for_connections
 from jumar.server.process.encrypted import EncryptedPort
 from jumar.server.process.listen import Listener, listen, listen_to_people
@@ -146,7 +147,8 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
             )
             if unix is not None:
                 unix.on_new = partial(admit_users, site)
-            yield site
+            with Chores(site):
+                yield site
     finally:
         service.close()
 
