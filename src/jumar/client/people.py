@@ -8,8 +8,8 @@ from jumar.errors import ServerUnreachable
 from jumar.spec.records import (
     GivenPassword,
     GroupRecord,
-    NewToken,
     ModelArtsKeys,
+    NewToken,
     S3Keys,
     ShareReport,
     StoreAccount,
