@@ -117,7 +117,7 @@ def test_a_chain_of_versions_adds_up(platform: Served, ann: Signer, tmp_path: Pa
     assert versions["version_count"] == 3
     assert [one["version_name"] for one in versions["versions"]] == ["V0003", "V0002", "V0001"]
     assert [one["job_id"] for one in v1("GET", "/training-jobs")["jobs"]] == [job]
-    assert store.read("free_train/out/last_epoch.txt") == b"6"
+    assert store.read("free_train/out/ckpt/last_epoch.txt") == b"6"
     wait_until(lambda: len(list(store.walk("free_train/log/"))) == 3)
 
 
