@@ -87,7 +87,9 @@ class Catalogue:
 
 def load_catalogue(home: Path) -> Catalogue:
     """The catalogue of a home; HomeUnusable when its own file cannot be used."""
-    made = _read(files("jumar.modelarts").joinpath("catalogue.toml").read_text("utf-8"), "catalogue.toml")
+    made = _read(
+        files("jumar.modelarts").joinpath("catalogue.toml").read_text("utf-8"), "catalogue.toml"
+    )
     path = home / HOME_FILE
     try:
         own = _read(path.read_text("utf-8"), str(path))
