@@ -34,7 +34,8 @@ def jobs(limit: int, as_json: bool) -> None:
     found = Service(load_account(load().home), patience_s=30).read(
         "POST", "/training-job-searches", asked
     )
-    rows = [_row(one) for one in dig(found, "items") or []]
+    items: list[Any] = dig(found, "items") or []
+    rows = [_row(one) for one in items]
     if as_json:
         print_json(rows)
         return
