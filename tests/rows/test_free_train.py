@@ -244,4 +244,5 @@ def test_row_67_training_jobs_of_modelarts_are_listed(jumar: Jumar, bucket: str)
     listed = json.loads(jumar("modelarts", "jobs", "--json").stdout)
     assert ("seen-there", "Completed") in [(one["name"], one["phase"]) for one in listed]
     assert "seen-there" in jumar("modelarts", "jobs").stdout
+    assert "modelarts.vm.gpu.free" in jumar("modelarts", "flavors").stdout
     jumar("login", "modelarts", "--forget")

@@ -303,5 +303,5 @@ def test_row_17_the_tutorials_job_runs_on_modelarts(
     there = json.loads(at_modelarts("modelarts", "jobs", "--json").stdout)[0]
     assert there["phase"] == "Completed"
     write(code, {"train.py": "import sys; sys.exit(5)\n"})
-    failed = at_modelarts(*run, "--follow", "--", *command, rc=5)
+    failed = at_modelarts(*run, "--follow", "--", *command, rc=1)
     assert "code 5" in failed.stderr

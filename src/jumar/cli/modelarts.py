@@ -39,8 +39,7 @@ def jobs(limit: int, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    columns = ("name", "phase", "flavor", "created", "minutes")
-    print_table(columns, [[str(row[name]) for name in columns] for row in rows])
+    _print(rows, ("name", "phase", "flavor", "created", "minutes"))
 
 
 def _row(job: Any) -> dict[str, Any]:
@@ -55,6 +54,42 @@ def _row(job: Any) -> dict[str, Any]:
         "created": created.astimezone().isoformat(" ", "minutes"),
         "minutes": int(dig(job, "status", "duration") or 0) // 60_000,
     }
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def flavors(as_json: bool) -> None:
+    """List what jobs of the account can run on.
+
+    \b
+    Example:
+      jumar modelarts flavors
+    """
+    from jumar.modelarts.account import load_account
+    from jumar.modelarts.service import Service, dig
+
+    service = Service(load_account(load().home), patience_s=30)
+    found: list[Any] = dig(service.read("GET", "/training-job-flavors"), "flavors") or []
+    rows = [
+        {"flavor": dig(one, "flavor_id"), "type": dig(one, "flavor_type"), **_cards(one)}
+        for one in found
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    _print(rows, ("flavor", "type", "cards"))
+
+
+def _print(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    header = [name.upper() for name in columns]
+    print_table(header, [[str(row[name]) for name in columns] for row in rows])
+
+
+def _cards(flavor: Any) -> dict[str, int]:
+    from jumar.modelarts.service import dig
+
+    units = [dig(flavor, "flavor_info", kind, "unit_num") for kind in ("gpu", "npu")]
+    return {"cards": next((int(one) for one in units if one), 0)}
 
 
 @command.command()
