@@ -270,6 +270,20 @@ def test_nothing_that_is_sent_makes_the_server_fail(
         assert {"error_code", "error_msg"} <= set(said)
 
 
+def test_every_call_is_described_and_wants_a_signature(ann: Signer) -> None:
+    status, described = ann.send("GET", "/v2/openapi.json", {}, b"")
+    assert status == 200
+    assert {path.split("/")[1] for path in described["paths"]} == {"v1", "v2"}
+    for path, calls in described["paths"].items():
+        if "training-logs" in path:
+            continue
+        numbers = path.replace("{number}", "1").replace("{version}", "1")
+        target = numbers.replace("{project_id}", "default").replace("{", "").replace("}", "")
+        for method in calls:
+            status, said = ann.send(method.upper(), target, {}, b"")
+            assert (status, said["error_code"]) == (401, "APIGW.0301"), (method, path)
+
+
 def test_states_and_quota_as_the_client_knows_them(server: Running, ann: Signer) -> None:
     job = ann("POST", "/training-jobs", body("states"))[1]["metadata"]["id"]
     place = f"/training-jobs/{job}"

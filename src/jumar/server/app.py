@@ -26,7 +26,7 @@ from jumar.server.api import (
 from jumar.server.edge.exchange import error_answer, http_error, invalid_request, is_modelarts
 from jumar.server.edge.guard import Guard
 from jumar.server.edge.site import API, Site
-from jumar.server.modelarts import keys, v1, v2
+from jumar.server.modelarts import description, keys, v1, v2
 from jumar.server.web import error_page, mount_pages
 from jumar.spec.job import JobSpec
 
@@ -46,8 +46,11 @@ def create_app(site: Site) -> FastAPI:
     job_modules = (jobs, logs, files, why, beside, code)
     for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
         app.include_router(cast("APIRouter", module.router), prefix=API)
-    for module in (keys, v1, v2):
-        app.include_router(module.router)
+    app.include_router(keys.router)
+    for module in (v1, v2):
+        # Another's API, with a description of its own.
+        app.include_router(module.router, include_in_schema=False)
+    app.include_router(description.router, include_in_schema=False)
     mount_pages(app)
     app.add_exception_handler(JumarError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)

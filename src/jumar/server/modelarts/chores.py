@@ -71,12 +71,21 @@ class Chores:
             if not job.state.is_final:
                 return
             if kept.log_url is not None:
-                self._send_logs(kept.job_id, job.user, kept.log_url)
-                self._kept.logs_sent(kept.job_id)
+                self._try_to_send(kept.job_id, job.user, kept.log_url)
             if kept.is_deleted:
                 service.remove(kept.job_id)
         except (JobNotFound, Conflict):
             return
+
+    def _try_to_send(self, job_id: str, user: str, url: str) -> None:
+        try:
+            self._send_logs(job_id, user, url)
+        except JumarError as error:
+            if error.is_passing:
+                raise
+            # It would never work: a wrong bucket, or no right to write there.
+            log.warning("job %s: its logs cannot be sent to %s: %s", job_id, url, error)
+        self._kept.logs_sent(job_id)
 
     def _send_logs(self, job_id: str, user: str, url: str) -> None:
         """Each rank's log, named as ModelArts names them."""
