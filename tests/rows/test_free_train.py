@@ -209,3 +209,40 @@ def test_row_74_how_many_epochs_fit_into_one_limit(jumar: Jumar, tmp_path: Path)
     assert told["segments"] == -(-400 // fit)
     refused = jumar("run", "--measure", "--", "python", "test.py", rc=2)
     assert "hint: for example: jumar run --measure --time-limit 1h" in refused.stderr
+
+
+def _account(jumar: Jumar, bucket: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What `jumar store keys` gives somebody for ModelArts' clients, and how to log in with it."""
+    keys = json.loads(jumar("store", "keys", "--for", "modelarts", "--json").stdout)
+    places = ("--endpoint", keys["endpoint"], "--obs-endpoint", keys["obs_endpoint"])
+    names = ("--project", keys["project_id"], "--bucket", bucket.removeprefix("obs://"))
+    return keys, ("login", "modelarts", *places, *names)
+
+
+def test_row_66_ak_sk_and_project_id(jumar: Jumar, bucket: str, platform: Served) -> None:
+    keys, login = _account(jumar, bucket)
+    assert set(keys) == {"ak", "sk", "project_id", "endpoint", "obs_endpoint"}
+    done = jumar(*login, text=f"{keys['ak']}\n{keys['sk']}\n")
+    assert "the credential is valid" in done.stderr
+    saved = platform.home / "modelarts.json"
+    assert saved.stat().st_mode & 0o077 == 0
+    assert keys["sk"] not in done.stdout + done.stderr
+    for wrong in (f"{keys['ak']}\nwrong\n", f"NOBODY\n{keys['sk']}\n", "\n\n"):
+        refused = jumar(*login, text=wrong, rc=2)
+        assert keys["sk"] not in refused.stderr
+    elsewhere = tuple(word.replace("default", "other") for word in login)
+    assert "is not one of" in jumar(*elsewhere, text=f"{keys['ak']}\n{keys['sk']}\n", rc=2).stderr
+    jumar("login", "modelarts", "--forget")
+    assert not saved.exists()
+
+
+def test_row_67_training_jobs_of_modelarts_are_listed(jumar: Jumar, bucket: str) -> None:
+    keys, login = _account(jumar, bucket)
+    assert "jumar login modelarts" in jumar("modelarts", "jobs", rc=2).stderr
+    jumar(*login, text=f"{keys['ak']}\n{keys['sk']}\n")
+    jumar("run", "--name", "seen-there", "--follow", "--", "true")
+    listed = json.loads(jumar("modelarts", "jobs", "--json").stdout)
+    assert ("seen-there", "Completed") in [(one["name"], one["phase"]) for one in listed]
+    assert "seen-there" in jumar("modelarts", "jobs").stdout
+    assert "modelarts.vm.gpu.free" in jumar("modelarts", "flavors").stdout
+    jumar("login", "modelarts", "--forget")

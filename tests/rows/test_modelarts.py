@@ -1,11 +1,12 @@
 """Tutorial 000: prepare data in OBS, adapt code to NPUs, train through a ModelArts entry script."""
 
 import importlib.util
+import json
 import shutil
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from tests.cli.conftest import Jumar, caller
 from tests.host.env.conftest import make_wheel
 from tests.port.test_seeds import AFTER, BEFORE
+from tests.ports import free_port
 from tests.rows.conftest import LIMIT_S, Machine, Shell, new_bucket, offline, write
 from tests.store.served import Served
 
@@ -257,3 +259,49 @@ def test_row_15_the_code_folder_is_copied_to_obs(entry_job: EntryJob, jumar: Jum
 
 def test_row_16_the_script_finds_weights_and_data_below_data_url(entry_job: EntryJob) -> None:
     assert "weights vgg images 2\n" in entry_job.log
+
+
+@pytest.fixture
+def at_modelarts(
+    jumar: Shell, jumar_program: str, machine: Machine, bucket: str, tmp_path: Path
+) -> Generator[Jumar]:
+    """A person's own server whose jobs run on ModelArts; that is the platform of the other tests."""
+    keys = json.loads(jumar("store", "keys", "--for", "modelarts", "--json").stdout)
+    own = Shell(caller(jumar_program, tmp_path / "own-home", tmp_path), machine)
+    places = ("--endpoint", keys["endpoint"], "--obs-endpoint", keys["obs_endpoint"])
+    names = ("--project", keys["project_id"], "--bucket", bucket.removeprefix("obs://"))
+    own("login", "modelarts", *places, *names, text=f"{keys['ak']}\n{keys['sk']}\n")
+    own("up", "--detach", "--port", str(free_port()), JUMAR_ENGINE="modelarts")
+    yield own
+    own("down")
+
+
+def test_row_17_the_tutorials_job_runs_on_modelarts(
+    at_modelarts: Jumar, jumar: Jumar, bucket: str, tmp_path: Path
+) -> None:
+    code = write(
+        tmp_path / "code",
+        {"train.py": TRAIN, "configs/train_config.py": 'trainset_root = "/train"\n'},
+    )
+    at_modelarts("modelarts", "entry", "train.py", "-o", "code/modelarts_entry_train.py")
+    data = {"vgg16-397923af.pth": "vgg", "train/1.jpg": "1", "train/2.jpg": "2"}
+    write(tmp_path / "mini", data)
+    jumar("data", "push", "mini", f"{bucket}/dataset_unzip_mini")
+    places = (
+        *("--input", f"data_url={bucket}/dataset_unzip_mini"),
+        *("--output", f"train_url={bucket}/results"),
+        *("--env", "SECRET_TOKEN=do-not-show"),
+    )
+    run = ("run", "--name", "there", "--code", str(code), "--device", "npu:1", *places)
+    command = ("python", "modelarts_entry_train.py", "--config=configs/train_config.py")
+    shown = at_modelarts(*run, "--dry-run", "--json", "--", *command).stdout
+    assert "jumar_modelarts_boot.py" in shown
+    assert "do-not-show" not in shown
+    done = at_modelarts(*run, "--follow", "--", *command)
+    assert "weights vgg images 2\n" in done.stdout
+    assert jumar("data", "cat", f"{bucket}/results/code/last.txt").stdout == "trained"
+    there = json.loads(at_modelarts("modelarts", "jobs", "--json").stdout)[0]
+    assert there["phase"] == "Completed"
+    write(code, {"train.py": "import sys; sys.exit(5)\n"})
+    failed = at_modelarts(*run, "--follow", "--", *command, rc=1)
+    assert "code 5" in failed.stderr

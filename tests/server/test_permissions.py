@@ -72,6 +72,7 @@ TABLE = [
     ("PUT", "/stores/obs", {"access_key": "AK"}, (401, 403, 422, 422, 422)),
     ("DELETE", "/stores/s3", None, (401, 403, 204, 204, 204)),
     ("POST", "/login-codes", None, (401, 403, 201, 201, 201)),
+    ("POST", "/me/modelarts-keys", {"renew": False}, (401, 403, 200, 200, 200)),
 ]
 
 # Open to strangers by their nature, or in need of an S3 door: tried in tests of their own.

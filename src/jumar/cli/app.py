@@ -73,6 +73,14 @@ COMMANDS: dict[str, Entry] = {
     "tokens": Entry("jumar.cli.tokens", "List, create and revoke tokens.", SERVER),
     "passwd": Entry("jumar.cli.passwd", "Change your password.", SERVER),
     "login obs": Entry("jumar.cli.login_obs", "Save a key for OBS or another S3 server.", DATA),
+    "login modelarts": Entry(
+        "jumar.cli.login_modelarts", "Save an account at ModelArts: AK, SK and project id.", DATA
+    ),
+    "modelarts": Entry(
+        "jumar.cli.modelarts",
+        "Look at training jobs on ModelArts; write an entry script for it.",
+        JOBS,
+    ),
     "doctor": Entry(
         "jumar.cli.doctor", "Find what keeps jobs from running on this machine.", MACHINE
     ),

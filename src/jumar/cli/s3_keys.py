@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from jumar.spec.records import S3Keys
+from jumar.spec.records import ModelArtsKeys, S3Keys
 
 TOOLS = ("rclone", "obsutil")
 
@@ -15,6 +15,22 @@ def shown_for(tool: str, keys: S3Keys, certificate: Path | None = None) -> str:
     if tool == "obsutil":
         return _lines("", "=", _obsutil(keys))
     values = _env(keys) | ({} if certificate is None else {"AWS_CA_BUNDLE": str(certificate)})
+    return _exports(values)
+
+
+def modelarts_variables(keys: ModelArtsKeys) -> str:
+    """Shell variables that the SDK of ModelArts reads; no client has to be edited."""
+    return _exports(
+        {
+            "HUAWEICLOUD_SDK_AK": keys.ak,
+            "HUAWEICLOUD_SDK_SK": keys.sk,
+            "HUAWEICLOUD_SDK_PROJECT_ID": keys.project_id,
+            "HUAWEICLOUD_SDK_REGION_MODELARTS_CN_NORTH_4": keys.endpoint,
+        }
+    )
+
+
+def _exports(values: dict[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
 
 

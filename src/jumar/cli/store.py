@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from jumar.cli.output import note, print_json
-from jumar.cli.s3_keys import TOOLS, shown_for
+from jumar.cli.s3_keys import TOOLS, modelarts_variables, shown_for
 from jumar.cli.transfer_bar import drawn_when
 from jumar.settings import load
 from jumar.spec.amounts import bytes_text, files_text
@@ -82,7 +82,7 @@ def unpublish(url: str) -> None:
 @click.option(
     "--for",
     "tool",
-    type=click.Choice(["env", *TOOLS]),
+    type=click.Choice(["env", *TOOLS, "modelarts"]),
     default="env",
     show_default=True,
     help="Output format: shell variables, or a program's configuration.",
@@ -93,16 +93,22 @@ def keys(tool: str, renew: bool, as_json: bool) -> None:
     """Print your own keys (AK and SK) for the S3 door.
 
     env: shell variables for boto3, s5cmd, the AWS tools and s3fs. rclone: a section of its
-    configuration. obsutil: a configuration file. Keep them secret: whoever has them can act as you.
+    configuration. obsutil: a configuration file. modelarts: AK, SK, project and endpoint for clients of
+    ModelArts, as shell variables. Keep them secret: whoever has them can act as you.
 
     \b
     Examples:
       eval "$(jumar store keys)"
       jumar store keys --for rclone >> ~/.config/rclone/rclone.conf
+      jumar store keys --for modelarts --json
     """
     from jumar.cli.connect import connected
 
     with connected() as client:
+        if tool == "modelarts":
+            pair = client.modelarts_keys(renew=renew)
+            print_json(pair) if as_json else print(modelarts_variables(pair), end="")
+            return
         found = client.s3_keys(renew=renew)
     if as_json:
         print_json(found)

@@ -8,6 +8,7 @@ from jumar.errors import ServerUnreachable
 from jumar.spec.records import (
     GivenPassword,
     GroupRecord,
+    ModelArtsKeys,
     NewToken,
     S3Keys,
     ShareReport,
@@ -100,6 +101,10 @@ class PeopleCalls:
     def s3_keys(self, *, renew: bool = False) -> S3Keys:
         """This user's keys for the server's S3 door; with `renew`, others than before."""
         return decode(S3Keys, self._once("POST", "/me/s3-keys", {"renew": renew}))
+
+    def modelarts_keys(self, *, renew: bool = False) -> ModelArtsKeys:
+        """What this user's clients of ModelArts need; with `renew`, other keys than before."""
+        return decode(ModelArtsKeys, self._once("POST", "/me/modelarts-keys", {"renew": renew}))
 
     def share(self) -> ShareReport:
         """Who has used what, who is next, and why."""

@@ -167,3 +167,31 @@ card_use = Table(
     Column("day", Integer, primary_key=True),
     Column("card_s", Float, nullable=False),
 )
+
+# Of jobs that clients of ModelArts made or changed: what they asked for, to be told it again.
+modelarts_jobs = Table(
+    "modelarts_jobs",
+    metadata,
+    # Not a foreign key: jobs are removed by those who know nothing of this.
+    Column("job_id", String(16), primary_key=True),
+    Column("project", String(64), nullable=False),
+    Column("asked", Text, nullable=False),
+    # v1 numbers jobs and their versions: the first version's row in `jobs`, and which version it is.
+    Column("series", BigInteger),
+    Column("version", Integer),
+    # Where the logs have to be sent once the job has ended; empty again when they are.
+    Column("log_url", Text),
+    # Deleted by its client: the job goes as soon as it has ended.
+    Column("is_deleted", Boolean, nullable=False, server_default=false()),
+    Index("ix_modelarts_jobs_series", "series", "version"),
+)
+
+# A signature has no nonce: who sends a request again gets the answer that it had.
+modelarts_answers = Table(
+    "modelarts_answers",
+    metadata,
+    Column("signature", String(64), primary_key=True),
+    Column("status", Integer, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("at", Float, nullable=False),
+)

@@ -90,7 +90,7 @@ class JobService:
 
         The limits are per user, 0 means none: `user_limit` for devices held, `running_limit` for
         jobs running, `queue_limit` for jobs waiting. After `keep_days` ended jobs are removed."""
-        self._database = database
+        self.database = self._database = database
         self._engine = engine
         folder = home / "jobs"
         self._files = engine.files if isinstance(engine, OffersFiles) else SharedFiles(folder)

@@ -23,9 +23,10 @@ from jumar.server.api import (
     users,
     why,
 )
-from jumar.server.edge.exchange import error_answer, http_error, invalid_request
+from jumar.server.edge.exchange import error_answer, http_error, invalid_request, is_modelarts
 from jumar.server.edge.guard import Guard
 from jumar.server.edge.site import API, Site
+from jumar.server.modelarts import description, keys, v1, v2
 from jumar.server.web import error_page, mount_pages
 from jumar.spec.job import JobSpec
 
@@ -45,6 +46,11 @@ def create_app(site: Site) -> FastAPI:
     job_modules = (jobs, logs, files, why, beside, code)
     for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
         app.include_router(cast("APIRouter", module.router), prefix=API)
+    app.include_router(keys.router)
+    for module in (v1, v2):
+        # Another's API, with a description of its own.
+        app.include_router(module.router, include_in_schema=False)
+    app.include_router(description.router, include_in_schema=False)
     mount_pages(app)
     app.add_exception_handler(JumarError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -56,9 +62,10 @@ def create_app(site: Site) -> FastAPI:
 
 async def _on_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, JumarError)
-    if not request.url.path.startswith(f"{API}/"):
+    path = request.url.path
+    if not path.startswith(f"{API}/") and not is_modelarts(path):
         return await error_page(request, error)
-    response = error_answer(error)
+    response = error_answer(error, path)
     if isinstance(error, RangeUnsatisfiable):
         response.headers["Content-Range"] = f"bytes */{error.size}"
     return response

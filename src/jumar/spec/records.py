@@ -384,6 +384,19 @@ class S3Keys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelArtsKeys:
+    """What a client of ModelArts needs to talk to this server as one user."""
+
+    endpoint: str
+    project_id: str
+    """The user's group."""
+    ak: str
+    sk: str = field(repr=False)
+    obs_endpoint: str | None = None
+    """The S3 door, for clients of OBS; null when there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FoundJob:
     """A job that was found by its folder and not, or not so, in the list."""
 

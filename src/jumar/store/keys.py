@@ -37,6 +37,14 @@ def key_holders(home: Path) -> frozenset[str]:
     return frozenset(read_private(_path(home)))
 
 
+def holder_of(home: Path, access_key: str) -> tuple[str, Keys] | None:
+    """The user whose AK this is, with both keys; None when it is nobody's."""
+    for name, pair in read_private(_path(home)).items():
+        if pair["access_key"] == access_key and name != PLATFORM:
+            return name, Keys(**cast("dict[str, str]", pair))
+    return None
+
+
 def _keys(home: Path, user: str, *, renew: bool) -> Keys:
     path = _path(home)
     with held(path.with_suffix(".lock")):

@@ -20,6 +20,8 @@ from jumar.launch.processes.namespace import Mount, View, trial, view_of
 
 Part = Optional[Dict[str, Any]]
 _MODELARTS = "/home/ma-user/modelarts"
+# Where ModelArts puts the code; of jobs that came over its API.
+_CODE = re.compile(re.escape(_MODELARTS) + r"/user-job-dir/(?!\.{1,2}$)[^/\0]+")
 _WHOLE = rb"(?<![\w.~/})$-])/(?:(?P<pod>pod\.env)|(?P<cache>cache)|(?P<ma>home/ma-user/modelarts))(?![\w.-])"
 _BOARD = rb"(?:~|HOME\}?|/root|/home/[\w.-]+)/(?P<board>tensorboard)\b"
 _NAMES = rb"JUMAR_(?:(?P<cache_dir>CACHE)|(?P<board_dir>TENSORBOARD))_DIR"
@@ -184,6 +186,9 @@ def _mounts(directory: JobDir, job: Job, found: FrozenSet[str]) -> List[Mount]:
         data = data_paths(directory, job)
         for side, names in (("inputs", list(job.inputs)), ("outputs", list(job.outputs))):
             made += [Mount(f"{_MODELARTS}/{side}/{name}_0", data[name]) for name in names]
+        code = job.environment.get("MA_CODE_DIR", "")
+        if _CODE.fullmatch(code):
+            made.append(Mount(code, directory.path("code")))
     return made
 
 

@@ -57,11 +57,12 @@ def admit_users(site: Site) -> None:
 
 
 def new_keys(site: Site, name: str) -> None:
-    """Let nobody in at the door with the keys that a user has had; those who have none get none."""
-    if site.door is None or name not in key_holders(site.door.home):
-        return
-    renew_keys(site.door.home, name)
-    admit_users(site)
+    """Let nobody in with the keys that a user has had, at the door or as a client of ModelArts; those
+    who have none get none."""
+    home = site.stores.home
+    if name in key_holders(home):
+        renew_keys(home, name)
+        admit_users(site)
 
 
 @router.post("/me/s3-keys", response_model=S3Keys, summary="My keys for the S3 door")

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from jumar.errors import (
     BadInput,
     JumarError,
+    NotSignedIn,
     PathNotFound,
     TooLarge,
     TooManyAttempts,
@@ -41,13 +42,16 @@ def answer(record: Any, status: int = 200) -> Response:
     return Response(to_json(record), status, media_type="application/json")
 
 
-def error_answer(error: JumarError) -> Response:
-    """The one form of every error."""
+def error_answer(error: JumarError, path: str = "") -> Response:
+    """The one form of every error, and for clients of ModelArts, told by the path, theirs."""
     # Messages quote what was sent; clients and terminals are not made for megabytes of it.
     values = error.as_json()
     if len(error.message) > MOST_MESSAGE:
         values["message"] = f"{error.message[:MOST_MESSAGE]}…"
-    response = answer({"error": values}, error.status)
+    if is_modelarts(path):
+        response = _modelarts_error(values, error.status)
+    else:
+        response = answer({"error": values}, error.status)
     if error.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     if error.status == 408:
@@ -56,6 +60,23 @@ def error_answer(error: JumarError) -> Response:
     if isinstance(error, TooManyAttempts):
         response.headers["Retry-After"] = str(error.wait_s)
     return response
+
+
+def is_modelarts(path: str) -> bool:
+    """Whether a path is one of ModelArts' API."""
+    return path.startswith(("/v1/", "/v2/"))
+
+
+# What the vendor's gateway says of signatures; all else is told apart by the status.
+_BAD_SIGNATURE = "APIGW.0301"
+
+
+def _modelarts_error(values: dict[str, str | None], status: int) -> Response:
+    # Its clients know 400 for all that is wrong with what they sent.
+    status = 400 if status == BadInput.status else status
+    words = " ".join(filter(None, (values["message"], values["hint"])))
+    code = _BAD_SIGNATURE if status == NotSignedIn.status else f"ModelArts.{status:04d}"
+    return answer({"is_success": False, "error_code": code, "error_msg": words}, status)
 
 
 async def read_spec(request: Request) -> JobSpec:

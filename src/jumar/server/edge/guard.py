@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jumar.errors import JumarError, ServerFailed
 from jumar.server.edge.auth import member, signed_in
-from jumar.server.edge.exchange import error_answer
+from jumar.server.edge.exchange import error_answer, is_modelarts
 from jumar.server.edge.requests import check_body, check_head, paced, whole
 from jumar.server.edge.site import API
 from jumar.server.edge.sockets import Bounded, Sockets
@@ -79,13 +79,13 @@ class Guard:
             # Nobody is left to be answered.
             return
         except JumarError as error:
-            await error_answer(error)(scope, receive, answer.send)
+            await error_answer(error, scope["path"])(scope, receive, answer.send)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if answer.started:
                 raise
             unexpected = ServerFailed("the server failed", hint="its log says more: server.log")
-            await error_answer(unexpected)(scope, receive, answer.send)
+            await error_answer(unexpected, scope["path"])(scope, receive, answer.send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         wire = Bounded(receive, send)
@@ -106,7 +106,11 @@ class _Answer:
     """Adds headers to an answer on its way out."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
-        self._policy = _DATA_POLICY if scope["path"].startswith(API) else _PAGE_POLICY
+        self._policy = (
+            _DATA_POLICY
+            if scope["path"].startswith(API) or is_modelarts(scope["path"])
+            else _PAGE_POLICY
+        )
         self._send = send
         self.started = False
 

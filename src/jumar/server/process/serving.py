@@ -23,12 +23,14 @@ import uvicorn
 from jumar.database.access import open_database
 from jumar.devices.cards import inventory
 from jumar.engine.local.engine import LocalEngine
+from jumar.engine.modelarts.engine import ModelArtsEngine
 from jumar.engine.shared.files import Stages
 from jumar.engine.site.engine import SiteEngine
 from jumar.errors import HomeUnusable
 from jumar.jobs.limits import TimeLimits
 from jumar.jobs.service import JobService
 from jumar.launch.processes.descriptors import raise_limit
+from jumar.modelarts.account import load_account
 from jumar.people.accounts import Accounts
 from jumar.people.unix import UnixPeople
 from jumar.root.program import Refused, read_site
@@ -44,6 +46,7 @@ from jumar.server.home import (
     write_json,
     write_private,
 )
+from jumar.server.modelarts.chores import Chores
 from jumar.server.process.connections import Connections, WatchedProtocol, room_for_connections
 from jumar.server.process.encrypted import EncryptedPort
 from jumar.server.process.listen import Listener, listen, listen_to_people
@@ -146,14 +149,15 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
             )
             if unix is not None:
                 unix.on_new = partial(admit_users, site)
-            yield site
+            with Chores(site):
+                yield site
     finally:
         service.close()
 
 
 def _engine(
     settings: Settings, stores: UserStores, shared: RootSite | None, unix: UnixPeople | None
-) -> LocalEngine:
+) -> LocalEngine | ModelArtsEngine:
     if not sys.platform.startswith("linux"):
         raise HomeUnusable(
             f"the server runs jobs on Linux only, not on {sys.platform}",
@@ -166,6 +170,13 @@ def _engine(
         every_s=max(1, settings.send_every_s),
         patience_s=settings.send_patience_s,
     )
+    if settings.engine == "modelarts" and shared is None:
+        return ModelArtsEngine(settings.home, partial(load_account, settings.home))
+    if settings.engine != "local":
+        raise HomeUnusable(
+            f"the engine {settings.engine!r} is not offered here",
+            hint="engines: local; modelarts for a person's own server",
+        )
     if shared is not None and unix is not None:
         return SiteEngine(shared, settings.home, cards, unix.account_of, stages=stages)
     return LocalEngine(settings.home, cards, stages=stages)

@@ -1,0 +1,1 @@
+"""Jobs on ModelArts, with the account of the person whose server this is."""

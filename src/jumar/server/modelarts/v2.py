@@ -1,0 +1,387 @@
+"""`/v2/{project_id}`: training jobs as huaweicloudsdkmodelarts asks for them."""
+
+import hashlib
+import hmac
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from jumar.errors import BadInput, JobEnded, NotSignedIn
+from jumar.modelarts.catalogue import load_catalogue
+from jumar.modelarts.told import (
+    METRICS,
+    PHASES,
+    Asked,
+    engines_answer,
+    events_of,
+    flavors_answer,
+    job_answer,
+    milliseconds,
+    stages_of,
+    task_name,
+)
+from jumar.modelarts.wanted import TrainingJob
+from jumar.server.edge.exchange import answer
+from jumar.server.edge.site import SiteOf
+from jumar.server.modelarts.caller import By, Caller
+from jumar.server.modelarts.kept import KeptAnswer, KeptJob
+from jumar.server.modelarts.logs import MOST_LINES, lines_of, node_of, preview
+from jumar.server.modelarts.making import devices_of, make_job
+from jumar.spec.records import JobRecord, JobSummary
+from jumar.store.keys import user_keys
+
+router = APIRouter(tags=["modelarts"], prefix="/v2/{project_id}")
+MOST_ROWS = 50
+_PAGE_ROWS = 1000
+_LINK_S = 3600
+Order = Annotated[Literal["asc", "desc", ""], Query()]
+
+
+class _Action(BaseModel):
+    action_type: Literal["terminate"]
+
+
+class _Filter(BaseModel):
+    key: Annotated[str, Field(max_length=64)]
+    operator: Literal["equal", "in", "like", "between"] = "equal"
+    value: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=100)] = []
+
+
+class _Search(BaseModel):
+    offset: Annotated[int, Field(ge=0, le=1 << 31)] | None = 0
+    limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] | None = MOST_ROWS
+    sort_by: Annotated[str, Field(max_length=64)] | None = "create_time"
+    order: Literal["asc", "desc"] | None = "desc"
+    filters: Annotated[list[_Filter], Field(max_length=20)] | None = None
+
+
+class _Notes(BaseModel):
+    annotation: Annotated[dict[str, str], Field(max_length=100)] | None = None
+    annotations: Annotated[dict[str, str], Field(max_length=100)] | None = None
+
+
+class _Edit(BaseModel):
+    description: Annotated[str, Field(max_length=256)] | None = None
+    metadata: _Notes | None = None
+
+
+class _Id(BaseModel):
+    id: Annotated[str, Field(max_length=64)]
+
+
+class _Item(BaseModel):
+    metadata: _Id
+
+
+class _Batch(BaseModel):
+    jobs: Annotated[list[_Item], Field(min_length=1, max_length=100)]
+
+
+@router.post("/training-jobs", status_code=201, summary="Create a training job")
+async def create(by: By) -> Response:
+    """The same signed request again gives the same job: the signature has no nonce."""
+
+    def act() -> tuple[int, Any]:
+        record, kept = make_job(by, by.read(TrainingJob))
+        return 201, job_answer(record, kept.asked, time.time())
+
+    return await by.once(act)
+
+
+@router.get("/training-jobs/{job}", summary="A training job")
+async def show(by: By, job: str) -> Response:
+    """How it stands."""
+    return answer(await run_in_threadpool(_shown, by, job))
+
+
+def _shown(by: Caller, job: str) -> dict[str, Any]:
+    record, kept = by.job(job)
+    return job_answer(record, kept.asked, time.time())
+
+
+@router.put("/training-jobs/{job}", summary="Change a training job's description")
+async def edit(by: By, job: str) -> Response:
+    """Description and annotations; what a job runs on cannot be changed."""
+
+    def act() -> tuple[int, Any]:
+        wanted = by.read(_Edit)
+        _, kept = by.job(job)
+        notes = wanted.metadata or _Notes()
+        given = notes.annotation or notes.annotations or {}
+
+        def change(asked: Asked) -> Asked:
+            words = asked.description if wanted.description is None else wanted.description
+            return replace(asked, description=words, annotations={**asked.annotations, **given})
+
+        by.kept.edit(kept, change, by.signature, KeptAnswer(200, "{}"))
+        return 200, {}
+
+    return await by.once(act)
+
+
+@router.delete("/training-jobs/{job}", status_code=202, summary="Delete a training job")
+async def delete(by: By, job: str) -> Response:
+    """A job that runs is stopped first."""
+
+    def act() -> tuple[int, Any]:
+        _delete(by, *by.job(job))
+        return 202, {}
+
+    return await by.once(act)
+
+
+@router.post("/training-jobs/batch-delete", status_code=202, summary="Delete training jobs")
+async def batch_delete(by: By) -> Response:
+    """All of them, or, when one does not exist, none."""
+
+    def act() -> tuple[int, Any]:
+        for record, kept in [by.job(item.metadata.id) for item in by.read(_Batch).jobs]:
+            _delete(by, record, kept)
+        return 202, {}
+
+    return await by.once(act)
+
+
+def _delete(by: Caller, record: JobRecord, kept: KeptJob) -> None:
+    by.kept.mark_deleted(kept)
+    with suppress(JobEnded):
+        by.site.service.stop(record.id, by=by.user.name, why="deleted")
+
+
+@router.post("/training-jobs/{job}/actions", status_code=202, summary="Stop a training job")
+async def act_on(by: By, job: str) -> Response:
+    """`terminate` is the one action."""
+
+    def act() -> tuple[int, Any]:
+        by.read(_Action)
+        record, kept = by.job(job)
+        stopped = by.site.service.stop(record.id, by=by.user.name)
+        return 202, job_answer(stopped, kept.asked, time.time())
+
+    return await by.once(act)
+
+
+@router.post("/training-job-searches", summary="List training jobs")
+async def search(by: By) -> Response:
+    """One's own jobs of this project, newest first."""
+    return answer(await run_in_threadpool(_search, by))
+
+
+def _search(by: Caller) -> dict[str, Any]:
+    wanted = by.read(_Search)
+    offset, limit = wanted.offset or 0, wanted.limit or MOST_ROWS
+    found = [job for job in _own_jobs(by) if all(_fits(job, one) for one in wanted.filters or ())]
+    if wanted.order == "asc":
+        found.reverse()
+    hidden = {kept.job_id for kept in by.kept.to_do() if kept.is_deleted}
+    found = [job for job in found if job.id not in hidden]
+    items: list[dict[str, Any]] = []
+    for job in found[offset : offset + limit]:
+        kept = by.kept.job(job.id)
+        asked = kept.asked if kept is not None else Asked()
+        items.append(job_answer(by.site.service.get(job.id), asked, time.time()))
+    return {
+        "total": len(found),
+        "count": len(items),
+        "limit": limit,
+        "offset": offset,
+        "sort_by": "create_time",
+        "order": wanted.order or "desc",
+        "items": items,
+    }
+
+
+def _own_jobs(by: Caller) -> list[JobSummary]:
+    found: list[JobSummary] = []
+    before = None
+    while True:
+        page = by.site.service.page(user=by.user.name, before=before, limit=_PAGE_ROWS)
+        found += page.jobs
+        before = page.next_before
+        if before is None:
+            return found
+
+
+def _fits(job: JobSummary, wanted: _Filter) -> bool:
+    values = {
+        "id": job.id,
+        "name": job.name,
+        "user_name": job.user,
+        "phase": PHASES[job.state],
+        "create_time": str(milliseconds(job.created_at)),
+    }
+    actual = values.get(wanted.key)
+    if actual is None:
+        raise BadInput(f"filters: {wanted.key!r} is no key", hint=f"keys are {', '.join(values)}")
+    if wanted.operator == "like":
+        return any(part in actual for part in wanted.value)
+    if wanted.operator == "between":
+        if len(wanted.value) != 2 or not all(one.isdecimal() for one in wanted.value):
+            raise BadInput("filters: between needs two numbers")
+        low, high = (int(one[:20]) for one in wanted.value)
+        return actual.isdecimal() and low <= int(actual) <= high
+    return actual in wanted.value
+
+
+@router.get("/training-job-names", summary="Whether a name is taken")
+async def is_taken(by: By, job_name: Annotated[str, Query(max_length=128)] = "") -> Response:
+    """Whether one of the user's jobs is called so."""
+    jobs = await run_in_threadpool(_own_jobs, by)
+    return answer({"is_duplicate": any(job.name == job_name for job in jobs)})
+
+
+@router.get("/training-quotas", summary="How many jobs may run")
+async def quotas(by: By, resource: Annotated[str, Query(max_length=64)] = "") -> Response:
+    """Jobs that have not ended, and how many there may be."""
+    jobs = await run_in_threadpool(_own_jobs, by)
+    used = sum(not job.state.is_final for job in jobs)
+    found = [{"resource": "job-num", "quota": 1000, "used": used}]
+    return answer({"quotas": [one for one in found if resource in ("", one["resource"])]})
+
+
+@router.get("/training-jobs/{job}/tasks", summary="The tasks of a training job")
+async def tasks(by: By, job: str) -> Response:
+    """One per node."""
+    record, _ = await run_in_threadpool(by.job, job)
+    count = len(record.attempts)
+    return answer(
+        [
+            {"task": task_name(node), "ip": "", "host_ip": "", "schedule_count": count}
+            for node in range(record.nodes)
+        ]
+    )
+
+
+@router.get("/training-jobs/{job}/tasks/{task}/logs/preview", summary="The end of a log")
+async def show_preview(by: By, job: str, task: str) -> Response:
+    """At most a MiB."""
+
+    def read() -> dict[str, Any]:
+        record, _ = by.job(job)
+        return preview(by.site, record.id, node_of(task, record))
+
+    return answer(await run_in_threadpool(read))
+
+
+@router.get("/training-jobs/{job}/logs/{task}", summary="Lines of a log")
+async def show_lines(
+    by: By,
+    job: str,
+    task: str,
+    base_line: Annotated[str, Query(max_length=16)] = "",
+    lines: Annotated[int, Query(ge=1, le=MOST_LINES)] = MOST_LINES,
+    order: Order = "desc",
+) -> Response:
+    """The last lines, or those around a line that is known."""
+
+    def read() -> dict[str, Any]:
+        record, _ = by.job(job)
+        return lines_of(
+            by.site,
+            record.id,
+            node_of(task, record),
+            base=base_line,
+            count=lines,
+            newest_first=order != "asc",
+        )
+
+    return answer(await run_in_threadpool(read))
+
+
+@router.get("/training-jobs/{job}/tasks/{task}/logs/url", summary="A link to a log")
+async def log_link(by: By, request: Request, job: str, task: str) -> Response:
+    """Good for an hour, for whoever has it."""
+    record, _ = await run_in_threadpool(by.job, job)
+    node = node_of(task, record)
+    until = int(time.time()) + _LINK_S
+    secret = await run_in_threadpool(user_keys, by.site.stores.home, by.user.name)
+    proof = _proof(secret.secret_key, by.user.name, record.id, node, until)
+    path = f"/v2/{by.project}/training-logs/{record.id}/{node}"
+    link = f"{request.url.scheme}://{request.url.netloc}{path}"
+    return answer({"obs_url": f"{link}?user={by.user.name}&until={until}&proof={proof}"})
+
+
+@router.get("/training-logs/{job}/{node}", summary="A log, by a link")
+async def linked_log(
+    site: SiteOf,
+    job: str,
+    node: int,
+    user: Annotated[str, Query(max_length=64)],
+    until: Annotated[int, Query(ge=0, lt=1 << 40)],
+    proof: Annotated[str, Query(max_length=64)],
+) -> Response:
+    """What `logs/url` has made."""
+
+    def read() -> str:
+        known = any(one.name == user and one.role != "pending" for one in site.accounts.users())
+        secret = user_keys(site.stores.home, user).secret_key if known else ""
+        expected = _proof(secret, user, job, node, until)
+        if not known or until < time.time() or not _is_same(expected, proof):
+            raise NotSignedIn("this link is over, or it never was one")
+        return str(preview(site, job, node)["content"])
+
+    return Response(await run_in_threadpool(read), media_type="text/plain; charset=utf-8")
+
+
+def _is_same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def _proof(secret: str, user: str, job: str, node: int, until: int) -> str:
+    text = f"training-log\n{user}\n{job}\n{node}\n{until}"
+    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+@router.get("/training-jobs/{job}/metrics/{task}", summary="What a task uses")
+async def metrics(by: By, job: str, task: str) -> Response:
+    """Series are empty where nothing was measured."""
+    record, _ = await run_in_threadpool(by.job, job)
+    node_of(task, record)
+    return answer({"metrics": [{"metric": name, "value": []} for name in METRICS]})
+
+
+@router.get("/training-jobs/{job}/events", summary="What happened to a training job")
+async def events(
+    by: By,
+    job: str,
+    offset: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    order: Order = "desc",
+    level: Annotated[str, Query(max_length=16)] = "",
+) -> Response:
+    """Newest first, unless told otherwise."""
+    record, _ = await run_in_threadpool(by.job, job)
+    found = [one for one in events_of(record) if level in ("", one["level"])]
+    if order != "asc":
+        found.reverse()
+    part = found[offset : offset + limit]
+    count = {"total": len(found), "limit": limit, "offset": offset, "order": order or "desc"}
+    return answer({**count, "events": part})
+
+
+@router.get("/training-jobs/{job}/stages", summary="The stages of a training job")
+async def stages(by: By, job: str) -> Response:
+    """Of each attempt."""
+    record, _ = await run_in_threadpool(by.job, job)
+    return answer(stages_of(record))
+
+
+@router.get("/training-job-engines", summary="What jobs can run in")
+async def engines(by: By) -> Response:
+    """From the site's catalogue."""
+    return answer(engines_answer(await run_in_threadpool(load_catalogue, by.site.stores.home)))
+
+
+@router.get("/training-job-flavors", summary="What jobs can run on")
+async def flavors(by: By, flavor_type: Annotated[str, Query(max_length=16)] = "") -> Response:
+    """From the site's catalogue, with what each one is on these machines."""
+    catalogue = await run_in_threadpool(load_catalogue, by.site.stores.home)
+    told = flavors_answer(catalogue, await run_in_threadpool(devices_of, by.site, catalogue))
+    fits = [one for one in told["flavors"] if flavor_type.upper() in ("", one["flavor_type"])]
+    return answer({"total_count": len(fits), "flavors": fits})

@@ -1,0 +1,328 @@
+"""The engine `modelarts` against our own server side: what every engine promises, and faults on the way."""
+
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from tests.engine.conftest import log_of, make_attempt, pack, wait_final, wait_for
+from tests.engine.test_contract import (
+    Finish,
+    run_until_running,
+    state,
+)
+from tests.engine.test_contract import (
+    test_a_killed_attempt_is_lost_and_says_so as test_a_killed_attempt_is_lost_and_says_so,
+)
+from tests.engine.test_contract import (
+    test_a_plan_names_its_engine_and_changes_nothing as test_a_plan_names_its_engine_and_changes_nothing,
+)
+from tests.engine.test_contract import (
+    test_a_stopped_attempt_ends_in_the_state_asked_for as test_a_stopped_attempt_ends_in_the_state_asked_for,
+)
+from tests.engine.test_contract import (
+    test_an_attempt_starts_runs_and_succeeds as test_an_attempt_starts_runs_and_succeeds,
+)
+from tests.engine.test_contract import (
+    test_an_attempt_that_was_not_started_is_starting as test_an_attempt_that_was_not_started_is_starting,
+)
+from tests.engine.test_contract import (
+    test_an_ended_attempt_looks_the_same_for_ever as test_an_ended_attempt_looks_the_same_for_ever,
+)
+from tests.engine.test_contract import (
+    test_an_engine_has_cards_or_a_queue_of_its_own as test_an_engine_has_cards_or_a_queue_of_its_own,
+)
+from tests.engine.test_contract import (
+    test_stop_twice_is_the_same_as_once as test_stop_twice_is_the_same_as_once,
+)
+from tests.engine.test_contract import (
+    test_the_reason_is_the_cause_in_english as test_the_reason_is_the_cause_in_english,
+)
+from tests.server.conftest import Running, serving
+
+from jumar.client import Client
+from jumar.engine.base import Attempt, Engine
+from jumar.engine.modelarts.engine import ModelArtsEngine
+from jumar.errors import EngineFailed, NotFound, SubmitRefused
+from jumar.modelarts.account import Account
+from jumar.spec.causes import Cause
+from jumar.spec.job import JobSpec
+from jumar.spec.states import AttemptState
+from jumar.store.credentials import StoreConfig
+from jumar.store.places import make_bucket
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
+    """The ModelArts of these tests; its OBS is a folder."""
+    with serving(tmp_path_factory.mktemp("far")) as made:
+        make_bucket("obs", "lab", stores(made))
+        yield made
+
+
+def stores(far: Running) -> StoreConfig:
+    return StoreConfig(builtin=far.home / "store", state=far.home / "transfers")
+
+
+def account(far: Running, endpoint: str = "") -> Account:
+    with Client(far.url, far.token("ann")) as client:
+        keys = client.modelarts_keys()
+    return Account(
+        endpoint=endpoint or keys.endpoint,
+        project_id=keys.project_id,
+        bucket="lab",
+        obs_endpoint="http://127.0.0.1:1",
+        access_key=keys.ak,
+        secret_key=keys.sk,
+    )
+
+
+@contextmanager
+def engine_at(home: Path, far: Running, endpoint: str = "") -> Generator[ModelArtsEngine]:
+    known = account(far, endpoint)
+    made = ModelArtsEngine(home, lambda: known, stores=stores(far), poll_s=0.05)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def case(tmp_path: Path, far: Running) -> Generator[tuple[Engine, Finish]]:
+    with engine_at(tmp_path, far) as engine:
+
+        def finish(attempt: Attempt) -> None:
+            wait_for(lambda: bool(engine.observe([attempt])[0].handle), "it is there")
+            far.finish(running_there(engine, far, attempt), cause=Cause.DONE)
+
+        yield engine, finish
+
+
+def running_there(engine: ModelArtsEngine, far: Running, attempt: Attempt) -> str:
+    handle = engine.observe([attempt])[0].handle or ""
+    wait_for(lambda: any(job == handle for job, _ in far.engine.started()), "it runs there")
+    return handle
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Attempt:
+    return make_attempt(tmp_path, ["python", "train.py"])
+
+
+def jobs_of(far: Running, attempt: Attempt) -> list[Any]:
+    return list(far.site.service.page(text=f"jumar-{attempt.job_id}-", limit=50).jobs)
+
+
+def test_start_twice_runs_once_even_after_a_restart(
+    tmp_path: Path, far: Running, attempt: Attempt
+) -> None:
+    with engine_at(tmp_path, far) as engine:
+        for _ in range(3):
+            engine.start(attempt)
+        run_until_running(engine, attempt)
+        log = far.log_path(running_there(engine, far, attempt))
+        log.write_text("step 1\nstep 2\n")
+        wait_for(lambda: log_of(attempt) == "step 1\nstep 2\n", "its log is here")
+    with engine_at(tmp_path, far) as engine:
+        engine.start(attempt)
+        assert not state(engine, attempt).is_final
+        with log.open("a") as file:
+            file.write("step 3 名\n")
+        far.finish(jobs_of(far, attempt)[0].id, AttemptState.FAILED, exit_code=3)
+        seen = wait_final(engine, attempt)
+        assert (seen.state, seen.exit_code, seen.cause) == (
+            AttemptState.FAILED, 3, Cause.EXIT_CODE,
+        )  # fmt: skip
+        assert (seen.tail or "").endswith("step 3 名\n")
+        assert log_of(attempt) == "step 1\nstep 2\nstep 3 名\n"
+    assert len(jobs_of(far, attempt)) == 1
+
+
+def test_it_is_pending_while_there_are_no_cards(
+    case: tuple[ModelArtsEngine, Finish], far: Running, tmp_path: Path
+) -> None:
+    engine, _ = case
+    blocker = far.running_job("bob", device="sim:8")
+    attempt = make_attempt(tmp_path, ["python", "train.py"], device="npu:1")
+    engine.start(attempt)
+    wait_for(lambda: state(engine, attempt) is AttemptState.PENDING, "it waits there")
+    seen = engine.observe([attempt])[0]
+    assert seen.cause is Cause.PENDING
+    assert seen.values == {"engine": "ModelArts", "error": "Pending"}
+    assert seen.started_at is None
+    engine.stop(attempt, AttemptState.STOPPED)
+    assert wait_final(engine, attempt).state is AttemptState.STOPPED
+    far.finish(blocker.id)
+
+
+def test_code_data_and_results_travel_through_obs(
+    case: tuple[ModelArtsEngine, Finish], far: Running, tmp_path: Path
+) -> None:
+    engine, finish = case
+    archive = pack(tmp_path / f"{'a' * 64}.tar", {"train.py": "print()", "lib/net.py": "x = 1"})
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/1.txt").write_text("one")
+    attempt = make_attempt(
+        tmp_path,
+        ["python", "train.py"],
+        archive=archive,
+        inputs={"data_url": str(tmp_path / "data"), "base": "obs://lab/base/"},
+        outputs={"train_url": str(tmp_path / "out")},
+        environment={"API_TOKEN": "do not show"},
+        code={"archive": "a" * 64},
+    )
+    plan = engine.plan(attempt.spec, user="ann", archive=archive)
+    assert "do not show" not in str(plan)
+    body = plan.details["request"]
+    assert body["algorithm"]["boot_file"].endswith("/code/jumar_modelarts_boot.py")
+    engine.start(attempt)
+    wait_for(lambda: bool(engine.observe([attempt])[0].handle), "it is there")
+    handle = engine.observe([attempt])[0].handle or ""
+    spec = far.site.service.get(handle).spec
+    assert spec["inputs"]["base"] == "obs://lab/base/"
+    assert list((far.home / "store/lab/jumar/inputs").rglob("1.txt"))
+    written = far.home / f"store/lab/jumar/jobs/{attempt.job_id}/out/train_url/model.txt"
+    written.parent.mkdir(parents=True)
+    written.write_text("weights")
+    finish(attempt)
+    assert wait_final(engine, attempt).state is AttemptState.SUCCEEDED
+    assert (tmp_path / "out/model.txt").read_text() == "weights"
+
+
+def test_our_own_clock_ends_what_has_no_whole_hour(
+    case: tuple[ModelArtsEngine, Finish], tmp_path: Path
+) -> None:
+    engine, _ = case
+    attempt = make_attempt(tmp_path, ["python", "train.py"], time_limit=1)
+    engine.start(attempt)
+    seen = wait_final(engine, attempt)
+    assert (seen.state, seen.cause) == (AttemptState.TIMED_OUT, Cause.TIME_LIMIT)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"workdir": "/tmp"},
+        {"code": {"git": "https://example.org/x", "commit": "a" * 40}},
+        {"ckpt": "/data/ckpt"},
+        {"device": "npu:7"},
+        {"activate": "conda-env"},
+    ],
+)
+def test_what_modelarts_cannot_do_is_refused_with_a_hint(
+    case: tuple[ModelArtsEngine, Finish], fields: dict[str, Any]
+) -> None:
+    spec = JobSpec.model_validate({"name": "x", "command": ["true"], **fields})
+    with pytest.raises(SubmitRefused) as refusal:
+        case[0].plan(spec, user="ann")
+    assert refusal.value.hint
+
+
+def test_without_an_account_nothing_is_lost(tmp_path: Path, attempt: Attempt) -> None:
+    def none() -> Account:
+        raise NotFound("no account", hint="jumar login modelarts")
+
+    engine = ModelArtsEngine(tmp_path, none)
+    with pytest.raises(EngineFailed):
+        engine.start(attempt)
+    engine.close()
+
+
+class Line:
+    """A network to `far`, connection by connection: which answers are lost, which requests never arrive."""
+
+    def __init__(self, far: Running) -> None:
+        place = urlsplit(far.url)
+        self._target = (place.hostname or "", place.port or 0)
+        self.fate = "whole"
+        self.lost_creates = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            with near:
+                near.settimeout(30)
+                self._carry(near)
+
+    def _carry(self, near: socket.socket) -> None:
+        asked = _whole(near)
+        is_create = asked.startswith(b"POST ") and b"/training-jobs HTTP" in asked
+        if self.fate == "cut":
+            return
+        if self.fate.isdecimal():
+            body = b'{"error_code": "ModelArts.9", "error_msg": "busy"}'
+            head = f"HTTP/1.1 {self.fate} Busy\r\nContent-Length: {len(body)}\r\n\r\n"
+            near.sendall(head.encode() + body)
+            return
+        # The signature is for the address that the client knows.
+        with socket.create_connection(self._target, timeout=30) as there:
+            there.sendall(asked)
+            answer = _whole(there)
+        if is_create and self.lost_creates:
+            self.lost_creates -= 1
+            return
+        near.sendall(answer)
+
+
+def _whole(stream: socket.socket) -> bytes:
+    """One message of HTTP with a length."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        more = stream.recv(65536)
+        if not more:
+            return data
+        data += more
+    head, _, body = data.partition(b"\r\n\r\n")
+    lengths = [
+        int(line.partition(b":")[2])
+        for line in head.split(b"\r\n")
+        if line.lower().startswith(b"content-length:")
+    ]
+    while lengths and len(body) < lengths[0]:
+        body += stream.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
+def test_a_bad_network_loses_no_job_and_makes_none_twice(
+    tmp_path: Path, far: Running, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jumar.engine.modelarts.errand._LONGEST_PAUSE_S", 0.2)
+    line = Line(far)
+    line.fate, line.lost_creates = "503", 1
+    with engine_at(tmp_path, far, line.url) as engine:
+        engine.start(attempt)
+        for fate in ("429", "500", "cut", "whole"):
+            assert state(engine, attempt) is AttemptState.STARTING
+            line.fate = fate
+        wait_for(lambda: state(engine, attempt) is AttemptState.RUNNING, "it runs")
+        assert line.lost_creates == 0
+        line.fate = "cut"
+        handle = engine.observe([attempt])[0].handle or ""
+        far.log_path(handle).write_text("all of it\n")
+        far.finish(handle, cause=Cause.DONE)
+        assert state(engine, attempt) is AttemptState.RUNNING
+        line.fate = "whole"
+        assert wait_final(engine, attempt).state is AttemptState.SUCCEEDED
+        again = replace(attempt, number=2)
+        line.fate = "cut"
+        engine.start(again)
+        engine.stop(again, AttemptState.STOPPED)
+        line.fate = "whole"
+        assert wait_final(engine, again).state is AttemptState.STOPPED
+    line.close()
+    assert log_of(attempt) == "all of it\n"
+    assert [one.name for one in jobs_of(far, attempt)] == [f"jumar-{attempt.job_id}-1"]
