@@ -213,7 +213,7 @@ def serving(
     listener = listen(Settings(home=home, tls_cert=tls_cert))
     database = open_database(database_url or f"sqlite:///{home / 'jumar.db'}")
     accounts = Accounts(database)
-    service = JobService(database=database, engine=engine, home=home, user_limit=0)
+    service = JobService(database=database, engine=engine, home=home)
     service.start()
     site = Site(
         service=service,

@@ -15,17 +15,8 @@ from jumar.client.files import FileCalls
 from jumar.client.people import PeopleCalls
 from jumar.errors import BadInput, NotFound, ServerUnreachable
 from jumar.settings import load
-from jumar.spec.records import (
-    CardUse,
-    JobPage,
-    JobRecord,
-    JobSummary,
-    LogFile,
-    Plan,
-    RepairReport,
-    RestoreReport,
-    ServerInfo,
-)
+from jumar.spec.records import CardUse, JobPage, JobRecord, JobSummary, LogFile, Plan, ServerInfo
+from jumar.spec.repairs import RepairReport, RestoreReport
 from jumar.spec.states import JobState
 from jumar.spec.verdicts import Verdict
 

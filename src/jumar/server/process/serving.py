@@ -26,7 +26,7 @@ from jumar.engine.local.engine import LocalEngine
 from jumar.engine.shared.files import Stages
 from jumar.engine.site.engine import SiteEngine
 from jumar.errors import HomeUnusable
-from jumar.jobs.limits import TimeLimits
+from jumar.jobs.limits import Limits, TimeLimits
 from jumar.jobs.service import JobService
 from jumar.launch.processes.descriptors import raise_limit
 from jumar.people.accounts import Accounts
@@ -112,10 +112,12 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
         database=database,
         engine=engine,
         home=settings.home,
-        user_limit=settings.user_limit,
-        running_limit=settings.running_limit,
-        time_limits=TimeLimits(settings.default_time_limit_s, settings.longest_time_limit_s),
-        queue_limit=settings.queue_limit,
+        limits=Limits(
+            user=settings.user_limit or None,
+            running=settings.running_limit or None,
+            queue=settings.queue_limit or None,
+            time=TimeLimits(settings.default_time_limit_s, settings.longest_time_limit_s),
+        ),
         half_life_days=settings.half_life_days,
         keep_days=settings.keep_days,
     )
