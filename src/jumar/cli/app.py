@@ -61,6 +61,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "up": Entry("jumar.cli.up", "Start the server.", SERVER),
     "down": Entry("jumar.cli.down", "Stop the server; running jobs continue.", SERVER),
+    "drain": Entry("jumar.cli.drain", "Start no more jobs, before maintenance.", SERVER),
     "login": Entry("jumar.cli.login", "Use another server.", SERVER),
     "relay": Entry("jumar.cli.relay", "Carry a connection over stdin and stdout.", SERVER),
     "users": Entry("jumar.cli.users", "List and approve users.", SERVER),

@@ -20,6 +20,8 @@ from jumar.errors import JumarError
 from jumar.jobs import dependencies, ledger, observed
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.deeds import Deeds
+from jumar.jobs.draining import MAINTENANCE, Draining
+from jumar.jobs.foreign import REAL, Foreign
 from jumar.jobs.limits import Limits
 from jumar.jobs.notes import Notes
 from jumar.jobs.results import Results
@@ -50,6 +52,7 @@ class Conductor:
         archives: CodeArchives,
         folder: Path,
         limits: Limits,
+        draining: Path,
         tick_s: float,
     ) -> None:
         self._database = database
@@ -60,6 +63,8 @@ class Conductor:
         self._tick_s = tick_s
         self.pool = pool_of(engine)
         self.roster = Roster(self.pool, on_change=self.wake, user_limit=limits.user)
+        self.draining = Draining(draining, on_change=self.wake)
+        self.foreign = Foreign(engine, self.roster)
         self._chances_seen = -1
         self._turns_due = 0.0
         self._notes = Notes(database, self.roster, folder, on_written=self._written)
@@ -252,6 +257,14 @@ class Conductor:
             self.roster.reflect(row)
 
     def _start_what_may(self) -> None:
+        drain = self.draining.now()
+        if drain is not None:
+            if drain.requeue:
+                leaving = [job.row.id for job in self.roster.active() if not job.leaves]
+                self._make_room({MAINTENANCE: tuple(leaving)} if leaving else {})
+            # Whatever was seen before: once it is over, everybody has a chance.
+            self._chances_seen = -1
+            return
         chances = self.roster.chances
         # Turns change as running jobs use more, with nothing else happening.
         if chances == self._chances_seen and time.monotonic() < self._turns_due:
@@ -259,6 +272,9 @@ class Conductor:
         now = time.time()
         standing = self.roster.snapshot(now)
         decision = self._choose(standing, now)
+        if self._gives_real_cards(decision) and self.foreign.look():
+            # Somebody may have sat down on a card since.
+            decision = self._choose(self.roster.snapshot(now), now)
         begun = self._commit_starts(decision.starts, now) if decision.starts else []
         self._make_room(decision.preempted)
         # Only now: a start that could not be written down is a chance still.
@@ -274,11 +290,14 @@ class Conductor:
         return decide(
             standing.queue,
             self.pool,
-            standing.running,
+            standing.holding,
             now=now,
             user_limit=self._limits.user,
             running_limit=self._limits.running,
         )
+
+    def _gives_real_cards(self, decision: Decision) -> bool:
+        return not REAL.isdisjoint(self.roster.kinds_of(start.job_id for start in decision.starts))
 
     def _make_room(self, preempted: Mapping[str, tuple[str, ...]]) -> None:
         """Ask jobs to leave for those that cannot start otherwise; written down first, so that it is
@@ -298,7 +317,7 @@ class Conductor:
         leaving = {row.id for row in rows}
         for job in self.roster.active():
             if job.row.id in leaving:
-                log.info("job %s makes room for job %s", job.row.id, job.row.yields_to)
+                log.info("job %s makes room for %s", job.row.id, job.row.yields_to)
                 self._deeds.preempt(job.attempt)
 
     def _commit_starts(self, starts: list[Start], now: float) -> list[Attempt]:

@@ -8,11 +8,12 @@ from jumar.database.access import Database
 from jumar.engine.base import Engine, HasCards
 from jumar.errors import BadInput
 from jumar.jobs import finding
+from jumar.jobs.draining import Draining
 from jumar.jobs.finding import PageQuery
 from jumar.jobs.limits import Limits
-from jumar.jobs.roster import Roster, queued
+from jumar.jobs.roster import Roster
 from jumar.jobs.rows import JobRow
-from jumar.jobs.scheduling.forecast import explain
+from jumar.jobs.scheduling.forecast import beside_others, drained, explain
 from jumar.jobs.scheduling.records import Pool
 from jumar.jobs.share import report
 from jumar.spec.records import CardUse, JobPage, Waiting
@@ -36,6 +37,7 @@ class Overview:
         pool: Pool | None,
         limits: Limits,
         half_life_days: int,
+        draining: Draining,
     ) -> None:
         self._database = database
         self._engine = engine
@@ -43,6 +45,7 @@ class Overview:
         self._pool = pool
         self._limits = limits
         self._half_life_days = half_life_days
+        self._draining = draining
         self._counts: tuple[int, dict[str, int]] = (-1, {})
 
     def page(
@@ -91,9 +94,16 @@ class Overview:
             for job in self._roster.active()
             for card in job.attempt.cards
         }
+        foreign = self._roster.foreign
         uses: list[CardUse] = []
         for card in self._engine.cards():
-            use = CardUse(kind=card.kind, id=card.id, node=card.node, name=card.name)
+            use = CardUse(
+                kind=card.kind,
+                id=card.id,
+                node=card.node,
+                name=card.name,
+                foreign=foreign.get((card.kind, card.ref), ()),
+            )
             job = holders.get((card.kind, card.ref))
             if job is not None:
                 use = replace(
@@ -113,15 +123,20 @@ class Overview:
         now = time.time()
         standing = self._roster.snapshot(now)
         waiting = explain(
-            queued(row),
+            self._roster.waiting(row),
             standing.queue,
             self._pool,
-            standing.running,
+            standing.holding,
             now=now,
             user_limit=self._limits.user,
             running_limit=self._limits.running,
             shares=standing.queue.shares,
         )
+        if waiting.cause in ("cards", "kept"):
+            waiting = beside_others(waiting, row.spec.device.kind, self._roster.foreign)
+        drain = self._draining.now()
+        if drain is not None:
+            return drained(waiting, drain)
         if waiting.cause == "starts" and now - row.created_at < _STARTING_S:
             return None
         return waiting

@@ -34,7 +34,9 @@ from jumar.jobs.retention import Retention
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.use import DAY_S
 from jumar.jobs.submitting import Submissions
+from jumar.jobs.sweep import Sweep, SweepPlan
 from jumar.spec.causes import Cause
+from jumar.spec.draining import DrainReport
 from jumar.spec.job import JobSpec
 from jumar.spec.records import (
     AttemptRecord,
@@ -63,6 +65,7 @@ class JobService:
         limits: Limits | None = None,
         half_life_days: int = 7,
         keep_days: int = 0,
+        sweep: SweepPlan | None = None,
         tick_s: float = TICK_S,
     ) -> None:
         """`tick_s`: how often every running job is looked at, hint or no hint. After `keep_days` ended
@@ -81,9 +84,12 @@ class JobService:
             archives=self.archives,
             folder=folder,
             limits=limits,
+            draining=home / "drain.json",
             tick_s=tick_s,
         )
         roster = self._conductor.roster
+        self.draining, self.foreign = self._conductor.draining, self._conductor.foreign
+        self._sweep = None if sweep is None else Sweep(sweep, self.foreign, self.draining)
         self._submissions = Submissions(
             database=database, engine=engine, roster=roster, archives=self.archives, limits=limits
         )
@@ -95,6 +101,7 @@ class JobService:
             pool=self._conductor.pool,
             limits=limits,
             half_life_days=half_life_days,
+            draining=self.draining,
         )
         self.page, self.share, self.cards = (
             self._overview.page,
@@ -136,6 +143,9 @@ class JobService:
         self._removals.start()
         self.recovery.start()
         self._conductor.start()
+        self.foreign.start()
+        if self._sweep is not None:
+            self._sweep.start()
         self.retention.start()
 
     def _load_shares(self) -> None:
@@ -146,6 +156,9 @@ class JobService:
     def close(self) -> None:
         """Let go of everything. Running jobs go on."""
         self.retention.close()
+        if self._sweep is not None:
+            self._sweep.close()
+        self.foreign.close()
         self._conductor.close()
         self._hints.close()
         self._engine.close()
@@ -262,6 +275,10 @@ class JobService:
         if waiting is None and row.state is JobState.QUEUED:
             waiting = self._overview.why_it_waits(row)
         return self._record(row, attempts=attempts, waiting=waiting)
+
+    def drain_report(self) -> DrainReport:
+        """Whether jobs are started, and how many still run."""
+        return DrainReport(drain=self.draining.now(), running=len(self._conductor.roster.active()))
 
     def log_files(self, job: str) -> tuple[LogFile, ...]:
         """The logs of a job, by node and rank."""

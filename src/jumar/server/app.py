@@ -12,6 +12,7 @@ from jumar.server.api import (
     beside,
     cards,
     code,
+    drain,
     files,
     groups,
     jobs,
@@ -43,7 +44,7 @@ def create_app(site: Site) -> FastAPI:
     )
     app.state.site = site
     job_modules = (jobs, logs, files, why, beside, code)
-    for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
+    for module in (cards, drain, *job_modules, users, tokens, groups, stores, s3, recovery):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     mount_pages(app)
     app.add_exception_handler(JumarError, _on_error)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jumar.spec.causes import Values
-from jumar.spec.devices import LOCAL_NODE, CardRef
+from jumar.spec.devices import LOCAL_NODE, CardProcess, CardRef
 from jumar.spec.states import AttemptState, JobState
 
 
@@ -58,7 +58,8 @@ class Waiting:
     """All of it in English."""
     cause: str = "cards"
     """cards (too few are free), kept (for the head of the line), limit (of its user), never, after
-    (other jobs have to end first; it is not in the line yet) or starts (it is about to)."""
+    (other jobs have to end first; it is not in the line yet), yields (to a job it gave way to), drain
+    (no jobs are started now) or starts (it is about to)."""
     parts: tuple[WaitPart, ...] = ()
     """What `text` says, for those who say it in other words."""
     place_in_line: int
@@ -190,6 +191,8 @@ class CardUse:
     job_name: str | None = None
     user: str | None = None
     since: float | None = None
+    foreign: tuple[CardProcess, ...] = ()
+    """Processes that use it and belong to no job: it is not given out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,6 +205,10 @@ class FairLine:
     def __contains__(self, job_id: object) -> bool:
         return job_id in self._by_id
 
+    def get(self, job_id: str) -> QueuedJob | None:
+        """The job, if it waits here."""
+        return self._by_id.get(job_id)
+
     def add(self, job: QueuedJob) -> None:
         """Put a job in its place; one that waits already is moved there."""
         self.discard(job.job_id)

@@ -28,6 +28,7 @@ from jumar.engine.site.engine import SiteEngine
 from jumar.errors import HomeUnusable
 from jumar.jobs.limits import Limits, TimeLimits
 from jumar.jobs.service import JobService
+from jumar.jobs.sweep import SweepPlan
 from jumar.launch.processes.descriptors import raise_limit
 from jumar.people.accounts import Accounts
 from jumar.people.unix import UnixPeople
@@ -47,7 +48,7 @@ from jumar.server.home import (
 from jumar.server.process.connections import Connections, WatchedProtocol, room_for_connections
 from jumar.server.process.encrypted import EncryptedPort
 from jumar.server.process.listen import Listener, listen, listen_to_people
-from jumar.settings import Settings
+from jumar.settings import Settings, second_of_day
 from jumar.spec.records import ServerInfo
 from jumar.store.users import UserStores
 from jumar.tls import fingerprint, server_context
@@ -120,6 +121,7 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
         ),
         half_life_days=settings.half_life_days,
         keep_days=settings.keep_days,
+        sweep=_sweep_plan(settings),
     )
     try:
         if shared is None:
@@ -151,6 +153,14 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
             yield site
     finally:
         service.close()
+
+
+def _sweep_plan(settings: Settings) -> SweepPlan | None:
+    at_s = second_of_day(settings.sweep, "sweep")
+    if at_s is None:
+        return None
+    until_s = second_of_day(settings.sweep_until, "sweep_until")
+    return SweepPlan(at_s, float(settings.sweep_warning_s), until_s)
 
 
 def _engine(
