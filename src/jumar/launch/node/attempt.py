@@ -118,6 +118,7 @@ class Attempt(NodeRun):
             self._journal.add("inputs")
             staging.bring(request.staging, directory, self._steps, self._given.marks())
         staging.link_data(directory, job)
+        platform_files.empty_cache(directory)
         self._warn(
             [
                 f"a torn checkpoint was set aside: {one.now} ({one.why})"
