@@ -71,6 +71,7 @@ COMMANDS: dict[str, Entry] = {
     "restore": Entry("jumar.cli.restore", "Restore a backup of the queue and the users.", SERVER),
     "repair": Entry("jumar.cli.repair", "Rebuild the list of jobs from their folders.", SERVER),
     "groups": Entry("jumar.cli.groups", "Create groups and set their shares.", SERVER),
+    "notify": Entry("jumar.cli.notify", "Be told in a chat when your jobs end.", SERVER),
     "tokens": Entry("jumar.cli.tokens", "List, create and revoke tokens.", SERVER),
     "passwd": Entry("jumar.cli.passwd", "Change your password.", SERVER),
     "login obs": Entry("jumar.cli.login_obs", "Save a key for OBS or another S3 server.", DATA),

@@ -6,7 +6,7 @@ does can be done again, so a crash between any two lines is mended by the next s
 import logging
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from jumar.jobs.scheduling.schedule import Decision, decide
 from jumar.spec.causes import Values
 from jumar.spec.devices import CardRef
 from jumar.spec.fields import ArchivedCode
+from jumar.spec.records import JobSummary
 from jumar.spec.states import JobState
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Conductor:
         folder: Path,
         limits: Limits,
         draining: Path,
+        on_news: Callable[[JobSummary], None],
         tick_s: float,
     ) -> None:
         self._database = database
@@ -60,6 +62,7 @@ class Conductor:
         self._archives = archives
         self._folder = folder
         self._limits = limits
+        self._on_news = on_news
         self._tick_s = tick_s
         self.pool = pool_of(engine)
         self.roster = Roster(self.pool, on_change=self.wake, user_limit=limits.user)
@@ -248,6 +251,7 @@ class Conductor:
 
     def _written(self, row: JobRow) -> None:
         self._deeds.forget(row)
+        self._on_news(row.summary())
         if row.not_uploaded:
             log.warning("the results of job %s are not yet uploaded", row.id)
             self._results.watch([row])

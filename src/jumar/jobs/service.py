@@ -2,6 +2,7 @@
 
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from io import FileIO
@@ -34,7 +35,7 @@ from jumar.jobs.retention import Retention
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.use import DAY_S
 from jumar.jobs.submitting import Submissions
-from jumar.jobs.sweep import Sweep, SweepPlan
+from jumar.jobs.sweep import OnWarning, Sweep, SweepPlan
 from jumar.spec.causes import Cause
 from jumar.spec.draining import DrainReport
 from jumar.spec.job import JobSpec
@@ -66,10 +67,12 @@ class JobService:
         half_life_days: int = 7,
         keep_days: int = 0,
         sweep: SweepPlan | None = None,
+        on_news: Callable[[JobSummary], None] = lambda job: None,
+        on_warning: OnWarning = lambda process, card, ends_at: None,
         tick_s: float = TICK_S,
     ) -> None:
         """`tick_s`: how often every running job is looked at, hint or no hint. After `keep_days` ended
-        jobs are removed."""
+        jobs are removed. `on_news` hears how jobs stand, `on_warning` of what a sweep will end."""
         limits = limits or Limits()
         self._database = database
         self._engine = engine
@@ -85,11 +88,14 @@ class JobService:
             folder=folder,
             limits=limits,
             draining=home / "drain.json",
+            on_news=on_news,
             tick_s=tick_s,
         )
         roster = self._conductor.roster
         self.draining, self.foreign = self._conductor.draining, self._conductor.foreign
-        self._sweep = None if sweep is None else Sweep(sweep, self.foreign, self.draining)
+        self._sweep = (
+            None if sweep is None else Sweep(sweep, self.foreign, self.draining, on_warning)
+        )
         self._submissions = Submissions(
             database=database, engine=engine, roster=roster, archives=self.archives, limits=limits
         )

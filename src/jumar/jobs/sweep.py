@@ -22,6 +22,8 @@ from jumar.words.catalogue import LANGUAGES, phrase
 log = logging.getLogger(__name__)
 DAY_S = 86_400
 _GRACE_S = 30.0
+OnWarning = Callable[[CardProcess, str, float], None]
+"""Hears of a process, the card it uses, and when it is ended."""
 _LONGEST_PAUSE_S = 5.0
 
 
@@ -73,9 +75,8 @@ class Sweep:
         plan: SweepPlan,
         foreign: Foreign,
         draining: Draining,
-        on_warning: Callable[[CardProcess, str, float], None] = lambda process, card, at: None,
+        on_warning: OnWarning,
     ) -> None:
-        """`on_warning`: tells others of a process, the card it is on, and when it is ended."""
         self._plan = plan
         self._foreign = foreign
         self._draining = draining

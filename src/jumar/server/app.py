@@ -22,6 +22,7 @@ from jumar.server.api import (
     stores,
     tokens,
     users,
+    webhooks,
     why,
 )
 from jumar.server.edge.exchange import error_answer, http_error, invalid_request
@@ -44,7 +45,18 @@ def create_app(site: Site) -> FastAPI:
     )
     app.state.site = site
     job_modules = (jobs, logs, files, why, beside, code)
-    for module in (cards, drain, *job_modules, users, tokens, groups, stores, s3, recovery):
+    for module in (
+        cards,
+        drain,
+        webhooks,
+        *job_modules,
+        users,
+        tokens,
+        groups,
+        stores,
+        s3,
+        recovery,
+    ):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     mount_pages(app)
     app.add_exception_handler(JumarError, _on_error)

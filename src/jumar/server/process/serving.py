@@ -30,6 +30,9 @@ from jumar.jobs.limits import Limits, TimeLimits
 from jumar.jobs.service import JobService
 from jumar.jobs.sweep import SweepPlan
 from jumar.launch.processes.descriptors import raise_limit
+from jumar.notify.notices import Notices
+from jumar.notify.sending import Sender
+from jumar.notify.webhooks import Webhooks
 from jumar.people.accounts import Accounts
 from jumar.people.unix import UnixPeople
 from jumar.root.program import Refused, read_site
@@ -109,6 +112,10 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
         )
     engine = _engine(settings, stores, shared, unix)
     accounts = Accounts(database)
+    sender = Sender()
+    notices = Notices(
+        Webhooks(settings.home), sender, partial(_admins, accounts), listener.url.rstrip("/")
+    )
     service = JobService(
         database=database,
         engine=engine,
@@ -122,18 +129,22 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
         half_life_days=settings.half_life_days,
         keep_days=settings.keep_days,
         sweep=_sweep_plan(settings),
+        on_news=notices.job_news,
+        on_warning=notices.sweep_ahead,
     )
     try:
         if shared is None:
             _write_client(settings.home, accounts, listener)
         with door_of_site(settings, accounts, listener.certificate) as door:
             engine.prepare()
+            sender.start()
             service.start()
             site = Site(
                 service=service,
                 accounts=accounts,
                 unix=unix,
                 stores=stores,
+                notices=notices,
                 door=door,
                 loopback_only=listener.loopback_only,
                 info=ServerInfo(
@@ -153,6 +164,11 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
             yield site
     finally:
         service.close()
+        sender.close()
+
+
+def _admins(accounts: Accounts) -> set[str]:
+    return {user.name for user in accounts.users() if user.role == "admin"}
 
 
 def _sweep_plan(settings: Settings) -> SweepPlan | None:
