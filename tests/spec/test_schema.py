@@ -58,6 +58,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "type": st.just("distributed"),
     "ranks": st.sampled_from(["node", "device"]),
     "preemptible": st.booleans(),
+    "deterministic": st.booleans(),
     "priority": st.integers(1, 1000),
     "time_limit": durations,
     "grace": durations,

@@ -66,6 +66,10 @@ class JobSpec(Strict):
         default=False,
         description="run a CUDA script unchanged on npu or sim devices: cuda means npu at run time",
     )
+    deterministic: bool = Field(
+        default=False,
+        description="the same numbers in each run, on the same cards and with the same libraries",
+    )
     preemptible: bool = False
     priority: Annotated[int, Field(ge=1, le=1000)] = 100
     time_limit: Seconds | None = None

@@ -103,6 +103,7 @@ def job_values(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "ranks": spec.ranks,
         "framework": spec.framework,
         "auto_port": spec.auto_port,
+        "deterministic": spec.deterministic,
         "environment": spec.environment,
         "inputs": input_paths(spec, attempt.directory),
         "outputs": output_paths(spec, attempt.directory),
