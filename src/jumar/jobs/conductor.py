@@ -279,6 +279,7 @@ class Conductor:
         if self._gives_real_cards(decision) and self.foreign.look():
             # Somebody may have sat down on a card since.
             decision = self._choose(self.roster.snapshot(now), now)
+        self.roster.keep(decision.heads)
         begun = self._commit_starts(decision.starts, now) if decision.starts else []
         self._make_room(decision.preempted)
         # Only now: a start that could not be written down is a chance still.

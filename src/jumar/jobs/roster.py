@@ -117,6 +117,8 @@ class Roster:
         self._past = PastUse(_DEFAULT_HALF_LIFE_S)
         self._shares = Shares()
         self._held = HeldJobs()
+        self._heads: dict[str, str] = {}
+        """By kind: the job that cards are kept for."""
         self._waits_for: dict[str, dict[str, QueuedJob]] = {}
         """By job in the line: those that made room for it and do not start before it."""
         self._active: dict[str, ActiveJob] = {}
@@ -181,6 +183,11 @@ class Roster:
         """What was used before this life."""
         with self._lock:
             self._past = past
+
+    def keep(self, heads: Mapping[str, str]) -> None:
+        """Cards are kept for these now; where a pass ended before it came to a head, the old one stays."""
+        with self._lock:
+            self._heads.update(heads)
 
     def share_out(self, shares: Shares) -> None:
         """Groups and shares have changed, and with them whose turn is next."""
@@ -286,7 +293,7 @@ class Roster:
             running = tuple(job.running() for job in self._active.values())
             use = use_now(self._past, running, now)
             return Snapshot(
-                queue=self._line.turns(use, self._shares),
+                queue=self._line.turns(use, self._shares, dict(self._heads)),
                 running=running,
                 use=use,
                 week={owner: self._past.this_week(owner, now) for owner in use},
