@@ -196,6 +196,10 @@ class StoreFailed(JumarError, code="store-failed", status=502):
     """An object store answered wrongly, or data was damaged on the way."""
 
 
+class WebhookFailed(JumarError, code="webhook-failed", status=502):
+    """A chat did not take a message."""
+
+
 class Unavailable(JumarError, code="unavailable", status=503):
     """Something that is needed does not answer right now; try again."""
 

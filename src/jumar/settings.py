@@ -4,6 +4,7 @@ Each field comes from the environment variable `JUMAR_<FIELD>`, else from `confi
 platform's home, else from its default."""
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields
@@ -14,6 +15,7 @@ from jumar.errors import BadInput, HomeUnusable
 
 SITE_SOCKET = "/run/jumar/jumar.sock"
 _LAST_PORT = 65535
+_TIME_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _LONGEST_HALF_LIFE_DAYS = 3650
 
 
@@ -63,6 +65,14 @@ class Settings:
     """The time limit of jobs that name none; 0 means none."""
     longest_time_limit_s: int = 0
     """The longest time limit that a job may have; 0 means no limit."""
+    sweep: str = ""
+    """When processes that use cards and belong to no job are ended each day, such as 23:00, local time;
+    empty means never."""
+    sweep_warning_s: int = 1800
+    """How long before that their owners are warned."""
+    sweep_until: str = ""
+    """Until when the cards stay free after a sweep, such as 06:00: jobs are asked to save and go on
+    then; empty means that jobs run on."""
     half_life_days: int = 7
     """After this many days, past use counts half in the fair-share order."""
     send_every_s: int = 180
@@ -120,6 +130,8 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def _convert(value: object, field: "Field[Any]", place: str) -> object:
     if not isinstance(field.default, int):
+        if field.name in ("sweep", "sweep_until"):
+            second_of_day(str(value), place)
         return str(value)
     try:
         number = int(str(value))
@@ -132,3 +144,14 @@ def _convert(value: object, field: "Field[Any]", place: str) -> object:
     if field.name.endswith("port") and number > _LAST_PORT:
         raise BadInput(f"{place}: {number} is not a port; ports go up to {_LAST_PORT}")
     return number
+
+
+def second_of_day(text: str, place: str) -> int | None:
+    """`23:00` or `23:00:30` in seconds since midnight; None for an empty text."""
+    found = _TIME_OF_DAY.fullmatch(text)
+    if not text:
+        return None
+    if found is None:
+        raise BadInput(f"{place}: {text!r} is not a time of day", hint="for example 23:00")
+    hours, minutes, seconds = (int(number or 0) for number in found.groups())
+    return hours * 3600 + minutes * 60 + seconds

@@ -202,3 +202,16 @@ def test_login_with_a_password_and_with_a_token(
     assert "forgot" in fresh_jumar("login", "--forget").stderr
     assert not path.exists()
     assert own["token"] not in done.stderr + bad.stderr
+
+
+def test_a_drained_server_starts_jobs_again_when_it_is_told_to(fresh_jumar: Jumar) -> None:
+    told = fresh_jumar("drain", "--why", "new driver", "--for", "1h", "--requeue", "--wait").stdout
+    assert told.startswith("no jobs are started; 0 are running, until ")
+    assert told.endswith(": new driver\n")
+    job = fresh_jumar("run", "--", "echo", "hi").stdout.strip()
+    assert "no jobs are started now (new driver)" in fresh_jumar("show", job).stdout
+    assert "usual" not in fresh_jumar("drain", "--status").stdout
+    fresh_jumar("drain", "--for", "soon", rc=2)
+    fresh_jumar("drain", "--off", "--requeue", rc=2)
+    assert json.loads(fresh_jumar("drain", "--off", "--json").stdout)["drain"] is None
+    assert fresh_jumar("logs", "-f", job).stdout == "hi\n"

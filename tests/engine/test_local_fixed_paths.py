@@ -47,7 +47,7 @@ def test_pod_env_is_sourced_where_it_always_was(paths: Workshop) -> None:
     assert warnings(made.directory) == []
 
 
-def test_the_cache_is_the_jobs_own_and_kept_between_attempts(
+def test_the_cache_is_the_jobs_own_and_empty_for_each_attempt(
     paths: Workshop, tmp_path: Path
 ) -> None:
     code = tmp_path / "code"
@@ -61,8 +61,8 @@ def test_the_cache_is_the_jobs_own_and_kept_between_attempts(
     made, first = paths.run([PYTHON, "main.py"], **fields)
     again, second = paths.run([PYTHON, "main.py"], job_id=made.job_id, number=2, **fields)
     assert (first.state, second.state) == (AttemptState.SUCCEEDED, AttemptState.SUCCEEDED)
-    assert log_of(again) == "more \nmore more \n"
-    assert (made.directory / "cache" / "x").read_text() == "more more "
+    assert log_of(again) == "more \nmore \n"
+    assert (made.directory / "cache" / "x").read_text() == "more "
     assert not os.path.lexists("/cache")
 
 

@@ -421,3 +421,31 @@ def _warm_of(home: Path) -> list[int]:
         if log == str(home / "launch.log"):
             found.append(stat.pid)
     return found
+
+
+NUMBERS = """
+import os, random
+import numpy
+import torch
+
+model = torch.nn.Linear(8, 8)
+data = torch.randn(4, 8) + random.random() + float(numpy.random.rand())
+model(data).sum().backward()
+print(model.weight.grad.numpy().tobytes().hex(), hash("x"))
+print(torch.are_deterministic_algorithms_enabled(), os.environ["CUBLAS_WORKSPACE_CONFIG"], flush=True)
+"""
+
+
+def test_a_deterministic_job_gives_the_same_numbers(workshop: Workshop) -> None:
+    command = [PYTHON, "-c", NUMBERS]
+    own = {"CUBLAS_WORKSPACE_CONFIG": ":16:8"}
+    said: list[str] = []
+    for fields in ({}, {"environment": own}):
+        made, seen = workshop.run(command, deterministic=True, **fields)
+        assert seen.state is AttemptState.SUCCEEDED, seen.tail
+        said.append(log_of(made))
+    assert said[0].endswith("True :4096:8\n")
+    assert said[1] == said[0].replace(":4096:8", ":16:8")
+    spec = workshop.attempt(command, deterministic=True).spec
+    (note,) = workshop.engine.plan(spec, user="ann").notes
+    assert "operators that have no deterministic form say so" in note

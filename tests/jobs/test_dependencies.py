@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.jobs.test_service import Platform
 
 from jumar.errors import Conflict, JobNotFound, KeyReused, TooManyJobs
+from jumar.jobs.limits import Limits
 from jumar.spec.array import MOST_ELEMENTS, JobArray
 from jumar.spec.causes import Cause
 from jumar.spec.job import JobSpec
@@ -126,7 +127,7 @@ def test_an_array_is_stopped_whole_and_each_job_has_a_name(platform: Platform) -
 def test_a_retry_is_the_same_array_and_limits_count_every_job(
     database_url: str, tmp_path: Path
 ) -> None:
-    platform = Platform(database_url, tmp_path, queue_limit=4)
+    platform = Platform(database_url, tmp_path, limits=Limits(queue=4))
     try:
         values: dict[str, Any] = {"name": "x", "command": "true", "device": "sim:1"}
         spec = JobSpec.model_validate({**values, "array": "0-3"})

@@ -13,9 +13,11 @@ from jumar.database.access import open_database
 from jumar.database.tables import users
 from jumar.errors import BadInput, Conflict, HomeUnusable, JumarError, NotFound, TooManyJobs
 from jumar.jobs import ledger
+from jumar.jobs.limits import Limits
 from jumar.jobs.scheduling.use import EXPECTED_S
 from jumar.spec.job import JobSpec
-from jumar.spec.records import JobRecord, ShareLine
+from jumar.spec.records import JobRecord
+from jumar.spec.shares import ShareLine
 from jumar.spec.states import JobState as S
 
 
@@ -121,7 +123,7 @@ def test_a_running_job_counts_before_and_after_a_restart(platform: Platform) -> 
 def test_parallel_submits_do_not_get_past_the_limit_of_waiting_jobs(
     make: Callable[..., Platform],
 ) -> None:
-    platform = make(queue_limit=5)
+    platform = make(limits=Limits(queue=5))
     running = platform.submit("sim:8", user="cat")
     platform.wait(running, S.RUNNING)
     accepted: list[str] = []
@@ -147,7 +149,7 @@ def test_parallel_submits_do_not_get_past_the_limit_of_waiting_jobs(
 
 
 def test_a_user_runs_no_more_jobs_than_the_limit(make: Callable[..., Platform]) -> None:
-    platform = make(running_limit=2)
+    platform = make(limits=Limits(running=2))
     jobs = [platform.submit(user="ann") for _ in range(3)]
     other = platform.submit(user="bob")
     for job in (*jobs[:2], other):

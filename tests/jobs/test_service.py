@@ -25,6 +25,7 @@ from jumar.errors import (
 )
 from jumar.jobs import ledger, patience, results
 from jumar.jobs.lifecycle import STEPS, check_step
+from jumar.jobs.limits import Limits
 from jumar.jobs.service import JobService
 from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, DeviceKind
@@ -328,7 +329,7 @@ def test_the_same_key_is_the_same_job(platform: Platform) -> None:
 
 
 def test_a_user_holds_no_more_than_the_limit(make: Callable[..., Platform]) -> None:
-    platform = make(user_limit=3)
+    platform = make(limits=Limits(user=3))
     jobs = [platform.submit("sim:2") for _ in range(2)]
     other = platform.submit("sim:2", user="bob")
     platform.wait(other, S.RUNNING)
@@ -558,7 +559,7 @@ def test_a_job_is_stopped_though_the_database_has_no_room(
 def test_a_job_above_its_users_limit_is_refused_and_never_next(
     make: Callable[..., Platform],
 ) -> None:
-    platform = make(user_limit=3)
+    platform = make(limits=Limits(user=3))
     with pytest.raises(SubmitRefused, match="one user may hold 3"):
         platform.submit("sim:4")
     assert platform.service.share().next == ()

@@ -7,7 +7,7 @@ import pytest
 
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request
-from jumar.launch.node.attempt import Given
+from jumar.launch.node.given import Given
 from jumar.launch.nodes.team import group_of
 from jumar.launch.prepare.platform_files import JobTable
 from jumar.launch.processes.supervise import SCHEDULER, Rank

@@ -4,8 +4,12 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +21,9 @@ from tests.rows.conftest import (
     FOREIGN,
     LIMIT_S,
     Machine,
+    Shell,
     commit_all,
+    npu_smi_info,
     offline,
     wait_for_state,
     write,
@@ -328,3 +334,46 @@ def test_row_18_the_other_machine_is_used_over_ssh(
     assert (tmp_path / "model.pt").read_text() == "trained"
     # It is the same queue.
     assert json.loads(caller(jumar_program, platform.home, tmp_path)("show", job, "--json").stdout)
+
+
+def test_row_22_foreign_processes_are_cleaned_at_the_hour_and_jobs_are_spared(
+    jumar_program: str, machine: Machine, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        holder, other = (subprocess.Popen(["sleep", "600"]) for _ in range(2))
+        for process in (holder, other):
+            stack.callback(process.wait, timeout=LIMIT_S)
+            stack.callback(process.kill)
+        programs = tmp_path / "bin"
+        text = npu_smi_info().replace("41005", str(holder.pid)).replace("python3.7", "sleep")
+        write(programs, {"npu-smi": "#!/bin/sh\ncat $0.txt\n", "npu-smi.txt": text})
+        (programs / "npu-smi").chmod(0o755)
+        at = time.strftime("%H:%M:%S", time.localtime(time.time() + 6))
+        shell = Shell(
+            caller(jumar_program, tmp_path / "home", tmp_path),
+            replace(
+                machine,
+                variables={
+                    **machine.variables,
+                    "PATH": f"{programs}:{machine.variables['PATH']}",
+                    "JUMAR_SWEEP": at,
+                    "JUMAR_SWEEP_WARNING_S": "3",
+                    "JUMAR_DEFAULT_TIME_LIMIT_S": "28800",
+                    "JUMAR_LONGEST_TIME_LIMIT_S": "86400",
+                },
+            ),
+        )
+        shell("up", "--detach")
+        stack.callback(shell, "down")
+        job = shell("run", "--device", "npu:3", "--", "sleep", "600").stdout.strip()
+        assert wait_for_state(shell, job, "running", "failed") == "running"
+        shown = json.loads(shell("show", job, "--json").stdout)
+        assert shown["spec"]["time_limit"] == "8h"
+        assert FOREIGN not in [card["id"] for card in shown["attempts"][0]["cards"]]
+        assert holder.wait(LIMIT_S) == -signal.SIGTERM
+        assert "belongs to no job" in (tmp_path / "home/server.log").read_text()
+        assert other.poll() is None
+        assert wait_for_state(shell, job, "running", "failed") == "running"
+        shell("stop", job)
+        refused = shell("run", "--time-limit", "2d", "--", "true", rc=2).stderr
+        assert "longer than jobs may run here" in refused

@@ -20,6 +20,9 @@ from jumar.database.access import open_database
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import CODES
 from jumar.jobs.service import JobService
+from jumar.notify.notices import Notices
+from jumar.notify.sending import Sender
+from jumar.notify.webhooks import Webhooks
 from jumar.people.accounts import Accounts
 from jumar.server.edge.site import Site
 from jumar.server.process.listen import listen
@@ -213,12 +216,17 @@ def serving(
     listener = listen(Settings(home=home, tls_cert=tls_cert))
     database = open_database(database_url or f"sqlite:///{home / 'jumar.db'}")
     accounts = Accounts(database)
-    service = JobService(database=database, engine=engine, home=home, user_limit=0)
+    notices = Notices(
+        Webhooks(home), Sender(gather_s=0.0, pause_s=0.0), lambda: {"root"}, listener.url
+    )
+    service = JobService(database=database, engine=engine, home=home, on_news=notices.job_news)
+    notices.sender.start()
     service.start()
     site = Site(
         service=service,
         accounts=accounts,
         stores=UserStores(home, owner="root"),
+        notices=notices,
         loopback_only=listener.loopback_only,
         info=ServerInfo(
             name="test",
@@ -240,6 +248,7 @@ def serving(
         thread.join(timeout=LIMIT_S)
         listener.socket.close()
         service.close()
+        notices.sender.close()
         assert not thread.is_alive()
 
 

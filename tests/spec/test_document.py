@@ -22,6 +22,7 @@ type: distributed
 ranks: device
 auto_port: true
 preemptible: true
+deterministic: true
 priority: 900
 time_limit: 1h30m
 grace: 45

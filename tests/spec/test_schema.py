@@ -13,7 +13,8 @@ from tests.spec.test_document import WHOLE
 
 from jumar.spec.devices import DeviceKind
 from jumar.spec.duration import format_duration
-from jumar.spec.job import MOST_SECONDS, JobSpec
+from jumar.spec.fields import MOST_SECONDS
+from jumar.spec.job import JobSpec
 
 SCHEMA = JobSpec.model_json_schema()
 VALIDATOR: Any = Draft202012Validator(SCHEMA)
@@ -57,6 +58,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "type": st.just("distributed"),
     "ranks": st.sampled_from(["node", "device"]),
     "preemptible": st.booleans(),
+    "deterministic": st.booleans(),
     "priority": st.integers(1, 1000),
     "time_limit": durations,
     "grace": durations,

@@ -4,7 +4,7 @@ import click
 
 from jumar.cli.connect import connected
 from jumar.cli.output import note, print_json, print_table, visible
-from jumar.spec.records import GroupMember, GroupRecord
+from jumar.spec.shares import GroupMember, GroupRecord
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the group as JSON.")
 

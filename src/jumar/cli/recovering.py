@@ -12,7 +12,7 @@ from jumar.cli.output import note, visible
 from jumar.client import Client
 from jumar.errors import HomeUnusable
 from jumar.settings import load
-from jumar.spec.records import FoundJob, LeftFolder
+from jumar.spec.repairs import FoundJob, LeftFolder
 
 _MOST_NAMED = 20
 

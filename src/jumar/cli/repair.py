@@ -6,7 +6,7 @@ import click
 
 from jumar.cli.output import note, print_json
 from jumar.cli.recovering import connected_to_keeper, tell_found, tell_left
-from jumar.spec.records import RepairReport
+from jumar.spec.repairs import RepairReport
 
 
 @click.command()

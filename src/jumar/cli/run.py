@@ -101,6 +101,7 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 @click.option(
     "--preemptible", is_flag=True, help="Makes room for other jobs, and goes on afterwards."
 )
+@click.option("--deterministic", is_flag=True, help="The same numbers in each run.")
 @click.option("--auto-port", is_flag=True, help="Run a CUDA script on NPUs without editing it.")
 @click.option("--framework", help="What it is written for, such as pytorch.")
 @click.option("--image", help="Container image; stored with the job, not used yet.")

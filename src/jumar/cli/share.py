@@ -4,7 +4,7 @@ import click
 
 from jumar.cli.connect import connected
 from jumar.cli.output import print_json, print_table, visible
-from jumar.spec.records import ShareLine
+from jumar.spec.shares import ShareLine
 
 _HEADER = ("KIND", "USER", "GROUP", "SHARE", "USED", "COUNTS", "7 DAYS", "RUNNING", "WAITING")
 

@@ -21,10 +21,10 @@ from jumar.cli.output import (
 from jumar.cli.staging_text import staging_facts
 from jumar.spec.devices import card_names
 from jumar.spec.records import AttemptRecord, JobRecord
-from jumar.spec.recovery import Recovery, recovery
 from jumar.spec.states import JobState
 from jumar.words import language
-from jumar.words.reasons import reason, state_name, told, waiting_sentence
+from jumar.words.catalogue import catalogue
+from jumar.words.reasons import reason, recovery_sentence, state_name, told, waiting_sentence
 
 _COLOURS = {JobState.QUEUED: "yellow", JobState.SUCCEEDED: "green"}
 _FAILED = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.LOST})
@@ -161,13 +161,6 @@ def _attempt(job: JobRecord, attempt: AttemptRecord) -> str:
     if why:
         words.append(told(spoken, "why", why=why))
     if attempt.number > 1:
-        words.append(_cost(recovery(job.attempts[attempt.number - 2], attempt), spoken))
+        cost = recovery_sentence(job.attempts[attempt.number - 2], attempt, spoken)
+        words += [catalogue(spoken)["parts"], cost] if cost else []
     return "".join(words)
-
-
-def _cost(cost: Recovery, spoken: str) -> str:
-    """What it took to go on after the attempt before."""
-    parts = [("stop", cost.stop_s), ("detect", cost.detect_s)]
-    parts += [("wait", cost.wait_s), ("start", cost.start_s)]
-    known = [told(spoken, name, seconds=f"{s:.1f}") for name, s in parts if s is not None]
-    return told(spoken, "recovered", parts=", ".join(known)) if known else ""

@@ -13,19 +13,11 @@ from jumar.client.beside import BesideCalls
 from jumar.client.connection import Call, Connection, decode, job_call, place_of
 from jumar.client.files import FileCalls
 from jumar.client.people import PeopleCalls
+from jumar.client.upkeep import UpkeepCalls
 from jumar.errors import BadInput, NotFound, ServerUnreachable
 from jumar.settings import load
-from jumar.spec.records import (
-    CardUse,
-    JobPage,
-    JobRecord,
-    JobSummary,
-    LogFile,
-    Plan,
-    RepairReport,
-    RestoreReport,
-    ServerInfo,
-)
+from jumar.spec.records import CardUse, JobPage, JobRecord, JobSummary, LogFile, Plan, ServerInfo
+from jumar.spec.repairs import RepairReport, RestoreReport
 from jumar.spec.states import JobState
 from jumar.spec.verdicts import Verdict
 
@@ -61,7 +53,7 @@ class WithCodeSent:
     """What of the folder was not sent, and why."""
 
 
-class Client(PeopleCalls, FileCalls, BesideCalls):
+class Client(PeopleCalls, FileCalls, BesideCalls, UpkeepCalls):
     """A server of jumar, as seen by one user."""
 
     def __init__(

@@ -7,15 +7,14 @@ from jumar.client.connection import Call, Connection, decode, part
 from jumar.errors import ServerUnreachable
 from jumar.spec.records import (
     GivenPassword,
-    GroupRecord,
     ModelArtsKeys,
     NewToken,
     S3Keys,
-    ShareReport,
     StoreAccount,
     TokenRecord,
     UserRecord,
 )
+from jumar.spec.shares import GroupRecord, ShareReport
 
 
 class PeopleCalls:

@@ -73,8 +73,15 @@ def _view(card: Card | None, use: CardUse | None, key: tuple[str, int]) -> CardV
         job_name=use.job_name if use else None,
         user=use.user if use else None,
         since=use.since if use else None,
-        processes=tuple(_seen(process, holder) for process in (card.processes if card else ())),
+        processes=tuple(_seen(process, holder) for process in _processes(card, use)),
     )
+
+
+def _processes(card: Card | None, use: CardUse | None) -> tuple[CardProcess, ...]:
+    """As this machine shows them; of another machine, those that its server tells of."""
+    if card is not None:
+        return card.processes
+    return () if use is None else use.foreign
 
 
 def _seen(process: CardProcess, holder: str | None) -> SeenProcess:

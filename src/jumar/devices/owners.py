@@ -34,6 +34,7 @@ def _owned(process: CardProcess, root: Path) -> CardProcess:
         process,
         name=process.name or _read(place / "comm").decode("utf-8", "replace").strip(),
         user=_user(uid),
+        own_pid=int(place.name),
         job_id=_job(_read(place / "environ")),
     )
 

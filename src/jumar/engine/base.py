@@ -123,6 +123,15 @@ class HasCards(Protocol):
 
 
 @runtime_checkable
+class SeesProcesses(Protocol):
+    """It can tell who uses its cards, jobs or not."""
+
+    def occupied(self) -> tuple[Card, ...]:
+        """The real cards with all processes on them, as they are now. May take seconds."""
+        ...
+
+
+@runtime_checkable
 class HasQueue(Protocol):
     """The site's own scheduler decides: it is given every job at once.
 

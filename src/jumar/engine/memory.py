@@ -154,6 +154,13 @@ class MemoryEngine(_Fake):
         super().__init__(obedient=obedient)
         self._cards = cards
         self._staging: dict[str, StagingRecord] = {}
+        self.processes: tuple[Card, ...] = ()
+        """Cards that somebody uses."""
+
+    def occupied(self) -> tuple[Card, ...]:
+        """Those of `processes`; nobody uses the others."""
+        used = {card.ref: card for card in self.processes}
+        return tuple(used.get(card.ref, card) for card in self._cards)
 
     def stage(self, job_id: str, record: StagingRecord) -> None:
         """From now on the job's data stands so."""

@@ -15,28 +15,30 @@ from sqlalchemy import Connection
 
 from jumar.database.access import Database
 from jumar.database.complaints import Complaints
-from jumar.engine.base import Attempt, Engine, Observation
+from jumar.engine.base import Attempt, Engine
 from jumar.errors import JumarError
 from jumar.jobs import dependencies, ledger, observed
 from jumar.jobs.archives import CodeArchives
-from jumar.jobs.patience import Patience
+from jumar.jobs.deeds import Deeds
+from jumar.jobs.draining import MAINTENANCE, Draining
+from jumar.jobs.foreign import REAL, Foreign
+from jumar.jobs.limits import Limits
+from jumar.jobs.notes import Notes
 from jumar.jobs.results import Results
 from jumar.jobs.roster import ActiveJob, Roster, Snapshot, pool_of
-from jumar.jobs.rows import JobRow, Standing, because
+from jumar.jobs.rows import JobRow, Standing
 from jumar.jobs.scheduling.records import Start
 from jumar.jobs.scheduling.schedule import Decision, decide
-from jumar.launch.jobdir.files import JobDir
-from jumar.launch.jobdir.news import Journal
-from jumar.spec.causes import Cause, Values
+from jumar.spec.causes import Values
 from jumar.spec.devices import CardRef
-from jumar.spec.job import ArchivedCode
-from jumar.spec.states import AttemptState, JobState
+from jumar.spec.fields import ArchivedCode
+from jumar.spec.records import JobSummary
+from jumar.spec.states import JobState
 
 log = logging.getLogger(__name__)
 TICK_S = 1.0
 _LONGEST_REST_S = 1.0
 _CLOSE_LIMIT_S = 30.0
-_ASIDE_S = 60.0
 _TURNS_EVERY_S = 60.0
 
 
@@ -50,27 +52,28 @@ class Conductor:
         engine: Engine,
         archives: CodeArchives,
         folder: Path,
-        user_limit: int | None,
-        running_limit: int | None,
+        limits: Limits,
+        draining: Path,
+        on_news: Callable[[JobSummary], None],
         tick_s: float,
     ) -> None:
         self._database = database
         self._engine = engine
         self._archives = archives
         self._folder = folder
-        self._user_limit = user_limit
-        self._running_limit = running_limit
+        self._limits = limits
+        self._on_news = on_news
         self._tick_s = tick_s
         self.pool = pool_of(engine)
-        self.roster = Roster(self.pool, on_change=self.wake, user_limit=user_limit)
+        self.roster = Roster(self.pool, on_change=self.wake, user_limit=limits.user)
+        self.draining = Draining(draining, on_change=self.wake)
+        self.foreign = Foreign(engine, self.roster)
         self._chances_seen = -1
         self._turns_due = 0.0
-        self._unstarted: set[str] = set()
+        self._notes = Notes(database, self.roster, folder, on_written=self._written)
+        self._deeds = Deeds(engine, on_refused=self._notes.write_refused)
         self._unwritten_stops: dict[str, Values] = {}
         """Jobs that shall end, where the database had no room to say so; by whom and why."""
-        self._patience = Patience()
-        self._set_aside: dict[str, float] = {}
-        """Jobs whose state cannot be written down, and when that is tried again."""
         self._complaints = Complaints(log)
         self._results = Results(engine, folder)
         self._hints: set[str] = set()
@@ -88,7 +91,7 @@ class Conductor:
 
     def begin_anew(self, standing: Standing) -> None:
         """Forget all that is in memory: the database has other rows now. Only while it is held."""
-        self._unstarted.clear()
+        self._deeds.unstarted.clear()
         self._results.clear()
         self.roster.clear()
         self._take(standing)
@@ -109,7 +112,7 @@ class Conductor:
             self.roster.activate(row, attempt, record.created_at)
             if row.state is not JobState.RUNNING:
                 # It may never have reached the engine. Starting twice is starting once.
-                self._unstarted.add(row.id)
+                self._deeds.unstarted.add(row.id)
         self._results.watch(standing.unsent, soon=True)
         log.info("%d jobs wait, %d are under way", len(standing.waiting), len(standing.active))
 
@@ -182,29 +185,16 @@ class Conductor:
         self._write_stops()
         active = self.roster.active()
         for job in active:
-            self._urge(job, is_tick=only is None)
-        self._observe([job for job in active if only is None or job.row.id in only])
+            is_stopping = job.row.state is JobState.STOPPING or job.row.id in self._unwritten_stops
+            self._deeds.urge(job, is_stopping=is_stopping, is_tick=only is None)
+        looked_at = [job for job in active if only is None or job.row.id in only]
+        self._observe([job for job in looked_at if self._notes.takes(job.row.id)])
         self._look_at_held()
         self._start_what_may()
         if only is None:
             self._look_after_results()
             # Also where nothing has to be written: a lost database is said at once.
             self._database.check()
-
-    def _urge(self, job: ActiveJob, *, is_tick: bool) -> None:
-        """Ask the engine for what it has not done yet; trouble with one job costs no other."""
-        is_stopping = job.row.state is JobState.STOPPING or job.row.id in self._unwritten_stops
-        if is_stopping:
-            self._stop(job.attempt)
-        elif job.leaves:
-            self._preempt(job.attempt)
-        if is_tick and job.row.id in self._unstarted:
-            self._start(job.attempt)
-        if is_tick and self._patience.is_over(job, is_stopping=is_stopping or job.leaves):
-            self._patience.lost(job)
-            # Said once, however long the kernel takes to end it.
-            self._complaints.say(f"job {job.row.id}", "it should have ended long ago and is killed")
-            self._ask(self._engine.kill, job.attempt, "the end")
 
     def _write_stops(self) -> None:
         with self._woken:
@@ -248,71 +238,37 @@ class Conductor:
             self._results.forget(arrived)
 
     def _observe(self, active: list[ActiveJob]) -> None:
-        now = time.monotonic()
-        active = [job for job in active if self._set_aside.get(job.row.id, 0.0) <= now]
-        if not active:
-            return
         rows = {job.row.id: job.row for job in active}
+        if not rows:
+            return
         news = [
-            self._patience.corrected(seen)
+            self._deeds.patience.corrected(seen)
             for seen in self._engine.observe(job.attempt for job in active)
             if seen.state.is_final or observed.is_news(rows[seen.job_id], seen)
         ]
         if news:
-            self._write_down(news)
-
-    def _write_down(self, news: list[Observation]) -> None:
-        """One by one: what cannot be written down costs the job that it is about, and no other."""
-        now = time.time()
-        changes = [partial(observed.apply_observation, seen=seen, now=now) for seen in news]
-        outcomes = self._database.write_each(changes, then=self.roster.reflect)
-        for seen, outcome in zip(news, outcomes, strict=True):
-            if isinstance(outcome, JobRow):
-                self._written(outcome)
-            elif isinstance(outcome, JumarError) and outcome.is_passing:
-                self._complaints.say(f"the state of job {seen.job_id}", outcome)
-            else:
-                self._put_aside(seen, outcome)
+            self._notes.write(news)
 
     def _written(self, row: JobRow) -> None:
-        self._complaints.over(f"the state of job {row.id}")
-        self._set_aside.pop(row.id, None)
-        if not row.state.is_active:
-            self._patience.forget(row)
-        self._unstarted.discard(row.id)
-        log.info("job %s is %s", row.id, row.state)
+        self._deeds.forget(row)
+        self._on_news(row.summary())
         if row.not_uploaded:
             log.warning("the results of job %s are not yet uploaded", row.id)
             self._results.watch([row])
-
-    def _put_aside(self, seen: Observation, error: Exception) -> None:
-        """Write down the bare state; where even that fails, leave the job alone for a while."""
-        values = {"error": type(error).__name__}
-        why = because(Cause.SET_ASIDE, values)
-        log.error("job %s: %s: %s", seen.job_id, why["reason"], error)
-        self._set_aside[seen.job_id] = time.monotonic() + _ASIDE_S
-        Journal(JobDir(str(self._folder / seen.job_id), seen.number), seen.job_id, None).add(
-            "set-aside", words=why["reason"]
-        )
-        bare = Observation(
-            job_id=seen.job_id,
-            number=seen.number,
-            state=seen.state,
-            cause=Cause.SET_ASIDE,
-            values=values,
-        )
-        outcome = self._database.write_each(
-            [partial(observed.apply_observation, seen=bare, now=time.time())],
-            then=self.roster.reflect,
-        )[0]
-        if isinstance(outcome, JobRow):
-            self._written(outcome)
 
     def _reflect_all(self, rows: list[JobRow]) -> None:
         for row in rows:
             self.roster.reflect(row)
 
     def _start_what_may(self) -> None:
+        drain = self.draining.now()
+        if drain is not None:
+            if drain.requeue:
+                leaving = [job.row.id for job in self.roster.active() if not job.leaves]
+                self._make_room({MAINTENANCE: tuple(leaving)} if leaving else {})
+            # Whatever was seen before: once it is over, everybody has a chance.
+            self._chances_seen = -1
+            return
         chances = self.roster.chances
         # Turns change as running jobs use more, with nothing else happening.
         if chances == self._chances_seen and time.monotonic() < self._turns_due:
@@ -320,13 +276,17 @@ class Conductor:
         now = time.time()
         standing = self.roster.snapshot(now)
         decision = self._choose(standing, now)
+        if self._gives_real_cards(decision) and self.foreign.look():
+            # Somebody may have sat down on a card since.
+            decision = self._choose(self.roster.snapshot(now), now)
+        self.roster.keep(decision.heads)
         begun = self._commit_starts(decision.starts, now) if decision.starts else []
         self._make_room(decision.preempted)
         # Only now: a start that could not be written down is a chance still.
         self._chances_seen = chances
         self._turns_due = time.monotonic() + _TURNS_EVERY_S
         for attempt in begun:
-            self._start(attempt)
+            self._deeds.start(attempt)
 
     def _choose(self, standing: Snapshot, now: float) -> Decision:
         if self.pool is None:
@@ -335,11 +295,14 @@ class Conductor:
         return decide(
             standing.queue,
             self.pool,
-            standing.running,
+            standing.holding,
             now=now,
-            user_limit=self._user_limit,
-            running_limit=self._running_limit,
+            user_limit=self._limits.user,
+            running_limit=self._limits.running,
         )
+
+    def _gives_real_cards(self, decision: Decision) -> bool:
+        return not REAL.isdisjoint(self.roster.kinds_of(start.job_id for start in decision.starts))
 
     def _make_room(self, preempted: Mapping[str, tuple[str, ...]]) -> None:
         """Ask jobs to leave for those that cannot start otherwise; written down first, so that it is
@@ -359,8 +322,8 @@ class Conductor:
         leaving = {row.id for row in rows}
         for job in self.roster.active():
             if job.row.id in leaving:
-                log.info("job %s makes room for job %s", job.row.id, job.row.yields_to)
-                self._preempt(job.attempt)
+                log.info("job %s makes room for %s", job.row.id, job.row.yields_to)
+                self._deeds.preempt(job.attempt)
 
     def _commit_starts(self, starts: list[Start], now: float) -> list[Attempt]:
         def change(connection: Connection) -> list[tuple[JobRow, Attempt]]:
@@ -377,50 +340,9 @@ class Conductor:
             for row, attempt in begun:
                 self.roster.activate(row, attempt, now)
                 # Until the engine has it, whatever happens to the others before.
-                self._unstarted.add(row.id)
+                self._deeds.unstarted.add(row.id)
 
         return [attempt for _, attempt in self._database.write(change, then=then)]
-
-    def _start(self, attempt: Attempt) -> None:
-        what = f"the start of job {attempt.job_id}"
-        try:
-            self._engine.start(attempt)
-        except (JumarError, OSError) as error:
-            if isinstance(error, OSError) or error.is_passing:
-                # It is asked again with the next tick; the engine itself says when it is hopeless.
-                self._complaints.say(what, error)
-                self._unstarted.add(attempt.job_id)
-            else:
-                self._give_up(attempt, error)
-        else:
-            self._complaints.over(what)
-            self._unstarted.discard(attempt.job_id)
-
-    def _stop(self, attempt: Attempt) -> None:
-        self._ask(partial(self._engine.stop, why=AttemptState.STOPPED), attempt, "the stop")
-
-    def _preempt(self, attempt: Attempt) -> None:
-        self._ask(partial(self._engine.stop, why=AttemptState.PREEMPTED), attempt, "the stop")
-
-    def _ask(self, deed: Callable[[Attempt], None], attempt: Attempt, name: str) -> None:
-        what = f"{name} of job {attempt.job_id}"
-        try:
-            deed(attempt)
-        except (JumarError, OSError) as error:
-            # It is asked again in the next pass; the other jobs must not wait for that.
-            self._complaints.say(what, error)
-        else:
-            self._complaints.over(what)
-
-    def _give_up(self, attempt: Attempt, error: Exception) -> None:
-        seen = Observation(
-            job_id=attempt.job_id,
-            number=attempt.number,
-            state=AttemptState.FAILED,
-            cause=Cause.START_REFUSED,
-            values={"error": str(error)},
-        )
-        self._write_down([seen])
 
     def _attempt(self, row: JobRow, number: int, cards: tuple[CardRef, ...]) -> Attempt:
         code = row.spec.code

@@ -20,7 +20,8 @@ from jumar.launch.jobdir.safefile import Unusable, read_object
 from jumar.spec.causes import known
 from jumar.spec.devices import LOCAL_NODE, CardRef
 from jumar.spec.job import JobSpec
-from jumar.spec.records import AttemptRecord, LeftFolder
+from jumar.spec.records import AttemptRecord
+from jumar.spec.repairs import LeftFolder
 from jumar.spec.states import AttemptState, JobState
 from jumar.spec.text import storable
 

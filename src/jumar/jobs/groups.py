@@ -11,7 +11,7 @@ from jumar.database.access import Database
 from jumar.database.tables import group_members, groups, users
 from jumar.errors import BadInput, Conflict, GroupNotFound, NameTaken, NotFound, UserNotFound
 from jumar.jobs.scheduling.turns import DEFAULT_GROUP, Member, Shares
-from jumar.spec.records import GroupMember, GroupRecord
+from jumar.spec.shares import GroupMember, GroupRecord
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
 _LARGEST_SHARE = 1e6

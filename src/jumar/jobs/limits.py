@@ -1,4 +1,4 @@
-"""How long jobs may run on this server."""
+"""What this server allows: how long jobs may run, and how much one user may have."""
 
 from dataclasses import dataclass
 
@@ -27,3 +27,16 @@ class TimeLimits:
                 hint=f"let it take several: --time-limit {longest} --segments auto",
             )
         return spec
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of the whole server."""
+
+    user: int | None = None
+    """Devices that one user may hold."""
+    running: int | None = None
+    """Jobs of one user that may run."""
+    queue: int | None = None
+    """Jobs of one user that may wait."""
+    time: TimeLimits = TimeLimits()

@@ -28,7 +28,8 @@ from jumar.jobs.folders import Folder, read_folders
 from jumar.jobs.rows import Standing, because, cards_json
 from jumar.spec.causes import known
 from jumar.spec.devices import CardRef
-from jumar.spec.records import AttemptRecord, FoundJob, RepairReport, RestoreReport
+from jumar.spec.records import AttemptRecord
+from jumar.spec.repairs import FoundJob, RepairReport, RestoreReport
 
 T = TypeVar("T")
 _KindCard = tuple[str, CardRef]

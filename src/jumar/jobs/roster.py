@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt, Engine, HasCards
@@ -18,6 +18,7 @@ from jumar.jobs.scheduling.records import Pool, QueuedJob, RunningJob
 from jumar.jobs.scheduling.turns import FairLine, Shares, Turns
 from jumar.jobs.scheduling.use import DAY_S, Owner, PastUse, use_now
 from jumar.spec.causes import Cause
+from jumar.spec.devices import CardProcess, CardRef
 from jumar.spec.states import JobState
 
 # Between the end of the ranks and the moment the cards are seen to be free.
@@ -89,6 +90,13 @@ class Snapshot:
     """What everybody has used, as it counts now."""
     week: Mapping[Owner, float]
     """What jobs that have ended used today and in the six days before."""
+    foreign: tuple[RunningJob, ...] = ()
+    """Cards that are used without a job, each as if one ran there whose end nobody knows."""
+
+    @property
+    def holding(self) -> tuple[RunningJob, ...]:
+        """All that cards are taken by."""
+        return self.running + self.foreign
 
 
 class Roster:
@@ -109,9 +117,13 @@ class Roster:
         self._past = PastUse(_DEFAULT_HALF_LIFE_S)
         self._shares = Shares()
         self._held = HeldJobs()
+        self._heads: dict[str, str] = {}
+        """By kind: the job that cards are kept for."""
         self._waits_for: dict[str, dict[str, QueuedJob]] = {}
         """By job in the line: those that made room for it and do not start before it."""
         self._active: dict[str, ActiveJob] = {}
+        self.foreign: Mapping[tuple[str, CardRef], tuple[CardProcess, ...]] = {}
+        """By kind and card: processes that belong to no job. Replaced, never changed."""
         # A kind may be gone from the machine while a job of an earlier life still holds it.
         self._all = {kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()}
         self._free = Counter(self._all)
@@ -172,12 +184,27 @@ class Roster:
         with self._lock:
             self._past = past
 
+    def keep(self, heads: Mapping[str, str]) -> None:
+        """Cards are kept for these now; where a pass ended before it came to a head, the old one stays."""
+        with self._lock:
+            self._heads.update(heads)
+
     def share_out(self, shares: Shares) -> None:
         """Groups and shares have changed, and with them whose turn is next."""
         with self._lock:
             self._shares = shares
             self._chances += 1
         self._on_change()
+
+    def occupy(self, foreign: Mapping[tuple[str, CardRef], tuple[CardProcess, ...]]) -> None:
+        """Others than jobs use these cards now."""
+        with self._lock:
+            is_news = foreign.keys() != self.foreign.keys()
+            self.foreign = foreign
+            self._chances += is_news
+            self._version += is_news
+        if is_news:
+            self._on_change()
 
     def forget(self) -> None:
         """A job that was over is gone: lists have changed."""
@@ -239,6 +266,17 @@ class Roster:
         with self._lock:
             return self._held.is_awaited(job_id, array_id)
 
+    def waiting(self, row: JobRow) -> QueuedJob:
+        """A job as it stands in the line, where it may yield to another; else as it would."""
+        with self._lock:
+            return self._line.get(row.id) or replace(queued(row), yields_to=None)
+
+    def kinds_of(self, job_ids: Iterable[str]) -> set[str]:
+        """The kinds of cards that these jobs of the line want."""
+        with self._lock:
+            found = (self._line.get(job_id) for job_id in job_ids)
+            return {job.kind for job in found if job is not None}
+
     def is_active(self, job_id: str) -> bool:
         """Whether the job holds cards."""
         with self._lock:
@@ -255,11 +293,20 @@ class Roster:
             running = tuple(job.running() for job in self._active.values())
             use = use_now(self._past, running, now)
             return Snapshot(
-                queue=self._line.turns(use, self._shares),
+                queue=self._line.turns(use, self._shares, dict(self._heads)),
                 running=running,
                 use=use,
                 week={owner: self._past.this_week(owner, now) for owner in use},
+                foreign=self._foreign_jobs(running),
             )
+
+    def _foreign_jobs(self, running: Iterable[RunningJob]) -> tuple[RunningJob, ...]:
+        held = {(job.kind, card) for job in running for card in job.cards}
+        return tuple(
+            RunningJob(f"foreign:{kind}:{card.node}:{card.id}", "", kind, (card,), ends_by=None)
+            for kind, card in self.foreign
+            if (kind, card) not in held
+        )
 
     def _can_ever_start(self, job: QueuedJob) -> bool:
         if not self._places:

@@ -2,60 +2,49 @@
 
 import socket
 import time
-from collections.abc import Collection
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from io import FileIO
 from pathlib import Path
-from typing import Any
-
-from sqlalchemy import Connection
 
 from jumar.database.access import Database
-from jumar.engine.base import CarriesData, Engine, HasCards, RunsBeside
+from jumar.engine.base import CarriesData, Engine, RunsBeside
 from jumar.engine.files import OffersFiles
 from jumar.engine.shared.files import folders_elsewhere
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import (
-    BadInput,
     Conflict,
     JobEnded,
     JobNotEnded,
     JumarError,
     StorageFull,
-    SubmitRefused,
 )
 from jumar.jobs import dependencies, finding, ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.diagnosis import Diagnoses
-from jumar.jobs.finding import PageQuery
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
-from jumar.jobs.limits import TimeLimits
+from jumar.jobs.limits import Limits
+from jumar.jobs.overview import Overview
 from jumar.jobs.recovery import Recovery
 from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
 from jumar.jobs.retention import Retention
-from jumar.jobs.roster import queued
 from jumar.jobs.rows import JobRow
-from jumar.jobs.scheduling.forecast import explain
-from jumar.jobs.scheduling.records import USUAL_PRIORITY
 from jumar.jobs.scheduling.use import DAY_S
-from jumar.jobs.share import report
-from jumar.spec.array import JobArray
+from jumar.jobs.submitting import Submissions
+from jumar.jobs.sweep import OnWarning, Sweep, SweepPlan
 from jumar.spec.causes import Cause
-from jumar.spec.job import ArchivedCode, GitCode, JobSpec
+from jumar.spec.draining import DrainReport
+from jumar.spec.job import JobSpec
 from jumar.spec.records import (
     AttemptRecord,
-    CardUse,
     FilePage,
-    JobPage,
     JobRecord,
     JobSummary,
     LogFile,
-    Plan,
-    ShareReport,
     StagingRecord,
     Waiting,
 )
@@ -63,10 +52,6 @@ from jumar.spec.states import JobState
 from jumar.spec.text import storable
 from jumar.spec.verdicts import Verdict
 from jumar.words.reasons import cause_sentence
-
-MOST_ROWS = 1000
-_STARTING_S = 1.0
-"""How long after its submit a job whose turn has come is taken to be starting, not waiting."""
 
 
 class JobService:
@@ -78,27 +63,22 @@ class JobService:
         database: Database,
         engine: Engine,
         home: Path,
-        user_limit: int = 0,
-        running_limit: int = 0,
-        queue_limit: int = 0,
-        time_limits: TimeLimits | None = None,
+        limits: Limits | None = None,
         half_life_days: int = 7,
         keep_days: int = 0,
+        sweep: SweepPlan | None = None,
+        on_news: Callable[[JobSummary], None] = lambda job: None,
+        on_warning: OnWarning = lambda process, card, ends_at: None,
         tick_s: float = TICK_S,
     ) -> None:
-        """`tick_s`: how often every running job is looked at, hint or no hint.
-
-        The limits are per user, 0 means none: `user_limit` for devices held, `running_limit` for
-        jobs running, `queue_limit` for jobs waiting. After `keep_days` ended jobs are removed."""
+        """`tick_s`: how often every running job is looked at, hint or no hint. After `keep_days` ended
+        jobs are removed. `on_news` hears how jobs stand, `on_warning` of what a sweep will end."""
+        limits = limits or Limits()
         self.database = self._database = database
         self._engine = engine
         folder = home / "jobs"
         self._files = engine.files if isinstance(engine, OffersFiles) else SharedFiles(folder)
         self.diagnoses = Diagnoses(self._files)
-        self._user_limit = user_limit or None
-        self._running_limit = running_limit or None
-        self._queue_limit = queue_limit or None
-        self._time_limits = time_limits or TimeLimits()
         self._half_life_days = half_life_days
         self.archives = CodeArchives(home / "code")
         self._conductor = Conductor(
@@ -106,12 +86,36 @@ class JobService:
             engine=engine,
             archives=self.archives,
             folder=folder,
-            user_limit=self._user_limit,
-            running_limit=self._running_limit,
+            limits=limits,
+            draining=home / "drain.json",
+            on_news=on_news,
             tick_s=tick_s,
         )
-        self.groups = Groups(database, self._conductor.roster.share_out)
-        self._removals = Removals(database, self._files, self._conductor.roster)
+        roster = self._conductor.roster
+        self.draining, self.foreign = self._conductor.draining, self._conductor.foreign
+        self._sweep = (
+            None if sweep is None else Sweep(sweep, self.foreign, self.draining, on_warning)
+        )
+        self._submissions = Submissions(
+            database=database, engine=engine, roster=roster, archives=self.archives, limits=limits
+        )
+        self.plan = self._submissions.plan
+        self._overview = Overview(
+            database=database,
+            engine=engine,
+            roster=roster,
+            pool=self._conductor.pool,
+            limits=limits,
+            half_life_days=half_life_days,
+            draining=self.draining,
+        )
+        self.page, self.share, self.cards = (
+            self._overview.page,
+            self._overview.share,
+            self._overview.cards,
+        )
+        self.groups = Groups(database, roster.share_out)
+        self._removals = Removals(database, self._files, roster)
         self.retention = Retention(database, self._removals, home, keep_days)
         self.recovery = Recovery(
             database=database,
@@ -122,7 +126,6 @@ class JobService:
             on_restored=self._load_shares,
         )
         self._hints = HintSocket(home, self._conductor.hint)
-        self._counts: tuple[int, dict[str, int]] = (-1, {})
 
     @property
     def version(self) -> int:
@@ -146,6 +149,9 @@ class JobService:
         self._removals.start()
         self.recovery.start()
         self._conductor.start()
+        self.foreign.start()
+        if self._sweep is not None:
+            self._sweep.start()
         self.retention.start()
 
     def _load_shares(self) -> None:
@@ -156,35 +162,13 @@ class JobService:
     def close(self) -> None:
         """Let go of everything. Running jobs go on."""
         self.retention.close()
+        if self._sweep is not None:
+            self._sweep.close()
+        self.foreign.close()
         self._conductor.close()
         self._hints.close()
         self._engine.close()
         self._database.close()
-
-    def plan(self, spec: JobSpec, *, user: str) -> Plan:
-        """What the engine would do, or why it never can."""
-        if isinstance(spec.code, str):
-            raise SubmitRefused(
-                f"code: the folder {spec.code!r} must be uploaded first",
-                hint="the jumar client does it; by API give code as archive or git, or a workdir",
-            )
-        if isinstance(spec.code, GitCode) and spec.code.commit is None:
-            raise SubmitRefused(
-                f"code: the commit of {spec.code.ref!r} must be looked up first",
-                hint="the jumar client does it; by API give the commit: git ls-remote URL",
-            )
-        spec = self._time_limits.applied(spec)
-        self._resolved(spec, user=user, sees_all=False)
-        needs = spec.device.count * spec.nodes
-        if self._user_limit is not None and needs > self._user_limit:
-            raise SubmitRefused(
-                f"the job needs {needs} devices, and one user may hold {self._user_limit}",
-                hint="ask for fewer; an administrator raises JUMAR_USER_LIMIT",
-            )
-        archive = None
-        if isinstance(spec.code, ArchivedCode):
-            archive = self.archives.find(spec.code.archive)
-        return self._engine.plan(spec, archive=archive, user=user)
 
     def submit(
         self, spec: JobSpec, *, user: str, key: str | None = None, ranked: bool = False
@@ -194,41 +178,9 @@ class JobService:
 
         `ranked`: an administrator submits it, whose priority orders the whole line; else it orders
         the jobs of this user only."""
-        notes = self.plan(spec, user=user).notes
-        spec = self._time_limits.applied(self._resolved(spec, user=user, sees_all=ranked))
-        now = time.time()
-
-        def insert(connection: Connection) -> tuple[list[JobRow], bool]:
-            given: dict[str, Any] = {
-                "user": user,
-                "notes": notes,
-                "key": key,
-                "now": now,
-                "rank": spec.priority if ranked else USUAL_PRIORITY,
-                "engine": self._engine.name,
-                "queue_limit": self._queue_limit,
-            }
-            if spec.array is not None:
-                array = JobArray.parse(spec.array)
-                return ledger.insert_array(connection, array, spec, **given)
-            row, is_new = ledger.insert_job(connection, spec=spec, **given)
-            return [row], is_new
-
-        rows, is_new = self._database.write(insert, then=self._show_new)
+        row, is_new = self._submissions.add(spec, user=user, key=key, ranked=ranked)
         # Nothing has happened to a new job yet: no need to look.
-        return self._record(rows[0]) if is_new else self.get(rows[0].id)
-
-    def _resolved(self, spec: JobSpec, *, user: str, sees_all: bool) -> JobSpec:
-        if not spec.after:
-            return spec
-        with self._database.read() as connection:
-            return dependencies.resolved(connection, spec, user=user, sees_all=sees_all)
-
-    def _show_new(self, inserted: tuple[list[JobRow], bool]) -> None:
-        rows, is_new = inserted
-        if is_new:
-            for row in rows:
-                self._conductor.roster.reflect(row)
+        return self._record(row) if is_new else self.get(row.id)
 
     def rerun(
         self, job: str, *, user: str, key: str | None = None, ranked: bool = False
@@ -327,69 +279,12 @@ class JobService:
             attempts = ledger.attempts_of(connection, row.seq)
             waiting = dependencies.explain(connection, row) if row.is_held else None
         if waiting is None and row.state is JobState.QUEUED:
-            waiting = self._why_it_waits(row)
+            waiting = self._overview.why_it_waits(row)
         return self._record(row, attempts=attempts, waiting=waiting)
 
-    def page(
-        self,
-        *,
-        states: Collection[JobState] = (),
-        user: str | None = None,
-        text: str | None = None,
-        before: int | None = None,
-        limit: int = 50,
-    ) -> JobPage:
-        """Rows of the list, newest first."""
-        if not 1 <= limit <= MOST_ROWS:
-            raise BadInput(f"limit must be 1 to {MOST_ROWS}, not {limit}")
-        query = PageQuery(
-            states=frozenset(states), user=user, text=text, before=before, limit=limit + 1
-        )
-        version = self.version
-        with self._database.read() as connection:
-            rows = finding.page(connection, query)
-            if self._counts[0] != version:
-                self._counts = (version, finding.counts_by_state(connection))
-            counts = self._counts[1]
-            narrowed = states or user is not None or text
-            total = finding.count(connection, query) if narrowed else sum(counts.values())
-        more = len(rows) > limit
-        return JobPage(
-            jobs=tuple(summary for _, summary in rows[:limit]),
-            total=total,
-            counts=counts,
-            next_before=rows[limit - 1][0] if more else None,
-        )
-
-    def share(self) -> ShareReport:
-        """Who has used what, who is next, and why."""
-        now = time.time()
-        standing = self._conductor.roster.snapshot(now)
-        return report(standing, now, half_life_days=self._half_life_days)
-
-    def cards(self) -> tuple[CardUse, ...]:
-        """Every card and who holds it."""
-        if not isinstance(self._engine, HasCards):
-            return ()
-        holders = {
-            (job.row.spec.device.kind, card): job
-            for job in self._conductor.roster.active()
-            for card in job.attempt.cards
-        }
-        uses: list[CardUse] = []
-        for card in self._engine.cards():
-            use = CardUse(kind=card.kind, id=card.id, node=card.node, name=card.name)
-            job = holders.get((card.kind, card.ref))
-            if job is not None:
-                use = replace(
-                    use,
-                    job_id=job.row.id,
-                    job_name=job.row.name,
-                    user=job.row.user,
-                    since=job.since,
-                )
-            uses.append(use)
-        return tuple(uses)
+    def drain_report(self) -> DrainReport:
+        """Whether jobs are started, and how many still run."""
+        return DrainReport(drain=self.draining.now(), running=len(self._conductor.roster.active()))
 
     def log_files(self, job: str) -> tuple[LogFile, ...]:
         """The logs of a job, by node and rank."""
@@ -432,26 +327,6 @@ class JobService:
     def _row(self, job: str) -> JobRow:
         with self._database.read() as connection:
             return ledger.find_job(connection, job)
-
-    def _why_it_waits(self, row: JobRow) -> Waiting | None:
-        """None for a job that is only about to start."""
-        if self._conductor.pool is None:
-            return None
-        now = time.time()
-        standing = self._conductor.roster.snapshot(now)
-        waiting = explain(
-            queued(row),
-            standing.queue,
-            self._conductor.pool,
-            standing.running,
-            now=now,
-            user_limit=self._user_limit,
-            running_limit=self._running_limit,
-            shares=standing.queue.shares,
-        )
-        if waiting.cause == "starts" and now - row.created_at < _STARTING_S:
-            return None
-        return waiting
 
     def _record(
         self, row: JobRow, attempts: tuple[AttemptRecord, ...] = (), waiting: Waiting | None = None

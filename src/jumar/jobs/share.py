@@ -7,7 +7,7 @@ from jumar.jobs.roster import Snapshot
 from jumar.jobs.scheduling.records import USUAL_PRIORITY, QueuedJob
 from jumar.jobs.scheduling.turns import Shares
 from jumar.jobs.scheduling.use import DAY_S, Owner, by_day, day_of
-from jumar.spec.records import NextTurn, ShareLine, ShareReport
+from jumar.spec.shares import NextTurn, ShareLine, ShareReport
 
 _LEAST = 1e-9
 _DAYS = 7

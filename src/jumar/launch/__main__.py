@@ -50,7 +50,7 @@ def _attempt(arguments: Sequence[str]) -> int:
     try:
         directory, dry_run = parse_job(arguments)
         if dry_run:
-            from jumar.launch.node.attempt import describe_attempt
+            from jumar.launch.node.given import describe_attempt
 
             sys.stdout.write(describe_attempt(directory))
             return 0

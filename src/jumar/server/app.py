@@ -12,6 +12,7 @@ from jumar.server.api import (
     beside,
     cards,
     code,
+    drain,
     files,
     groups,
     jobs,
@@ -21,6 +22,7 @@ from jumar.server.api import (
     stores,
     tokens,
     users,
+    webhooks,
     why,
 )
 from jumar.server.edge.exchange import error_answer, http_error, invalid_request, is_modelarts
@@ -44,7 +46,18 @@ def create_app(site: Site) -> FastAPI:
     )
     app.state.site = site
     job_modules = (jobs, logs, files, why, beside, code)
-    for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
+    for module in (
+        cards,
+        drain,
+        webhooks,
+        *job_modules,
+        users,
+        tokens,
+        groups,
+        stores,
+        s3,
+        recovery,
+    ):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     app.include_router(keys.router)
     for module in (v1, v2):

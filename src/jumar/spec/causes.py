@@ -168,6 +168,8 @@ class Wait(StrEnum):
     FITTING = "fitting"
     KEPT = "kept"
     YIELDS = "yields"
+    DRAIN = "drain"
+    FOREIGN = "foreign"
     PLACE = "place"
     PUT_AHEAD = "put-ahead"
     PUT_LAST = "put-last"
@@ -197,6 +199,9 @@ WAIT_FORMS: Mapping[Wait, tuple[Form, ...]] = {
     Wait.FITTING: (("fitting", "count"),),
     Wait.KEPT: (("kind", "job"), ("kind", "job", "shorter")),
     Wait.YIELDS: (("job",),),
+    Wait.DRAIN: ((), ("why",)),
+    # Cards that processes use which belong to no job; whose they are.
+    Wait.FOREIGN: (("used", "by"),),
     Wait.PLACE: (("place",),),
     Wait.PUT_AHEAD: (("jobs",),),
     Wait.PUT_LAST: ((),),

@@ -66,6 +66,8 @@ class CardProcess:
     job_id: str | None = None
     container_pid: int | None = None
     """The same process as seen from inside its container, where the tool tells it."""
+    own_pid: int | None = None
+    """Its pid as we see it; None for one that cannot be inspected."""
 
 
 @dataclass(frozen=True, slots=True)

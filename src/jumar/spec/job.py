@@ -1,57 +1,42 @@
 """`JobSpec`: what to run, on what, with what. One model for YAML, flags, the API and the form."""
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    Tag,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationInfo, field_validator
 
 from jumar.spec.array import JobArray
-from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
-from jumar.spec.duration import format_duration, parse_duration
+from jumar.spec.devices import DeviceKind, DeviceRequest
+from jumar.spec.fields import (
+    NAMES,
+    VARIABLE,
+    Activation,
+    AfterJob,
+    Code,
+    Command,
+    Device,
+    Endpoint,
+    GitCode,
+    Place,
+    Places,
+    Seconds,
+    SecondsOrNone,
+    Strict,
+    Text,
+    described,
+)
 from jumar.spec.urls import SCHEMES, is_remote
 
-MOST_SECONDS = 366 * 24 * 3600
-# The longest argument or variable that Linux takes.
-MOST_CHARACTERS = 131072
 _NAME = re.compile(r"[^\W_][\w.\- ]*")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_GIT_SCHEMES = ("https://", "http://", "ssh://", "git://", "file://", "git@", "/")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
 # `https://NAME:PASSWORD@…`, `https://TOKEN@…`; the user of ssh:// is no secret.
 _SIGN_IN = re.compile(r"^(https?://)[^/]+@")
 MASK = "***"
 
-# What the JSON Schema says of text. Its dialect of patterns knows no letters but ASCII ones, so all
-# others pass there; the model has the last word.
+# As in `fields`: what the JSON Schema can say of it.
 _PLAIN_NAME = r"^(?!.*\.\.)(?!.* $)[^\x00-/:-@\[-`{-\x7f][^\x00-\x1f!-,/:-@\[-^`{-\x7f]*$"
-_PLAIN_DURATION = r"^(?=.*[1-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s?)?$"
-_PLAIN_PLACE = rf"^(({'|'.join(SCHEMES)})://|(?!.*://).)"
 _INNER_PATH = r"^(?!/)(?!(.*/)?\.\.(/|$))."
-_NAMES = {"pattern": f"^{_VARIABLE.pattern}$"}
-
 _PLAIN_ARRAY = r"^\d{1,7}(-\d{1,7}(:\d{1,7})?)?(,\d{1,7}(-\d{1,7}(:\d{1,7})?)?)*(%[1-9]\d{0,3})?$"
-_ONE_LINE = r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$"
-
-# As git names branches and tags, as far as a name cannot be taken for an option or a pattern.
-_REF = r"^(?!-)(?!.*\.\.)[^\x00-\x20~^:?*\[\\\x7f]+$"
-
-AfterJob = Annotated[str, Field(min_length=1, max_length=160, pattern=_ONE_LINE)]
-Activation = Annotated[str, Field(max_length=4096, pattern=_ONE_LINE)]
-Endpoint = Literal["ssh", "jupyter", "tensorboard"]
 
 
 def _check_url(name: str, url: str) -> None:
@@ -60,170 +45,10 @@ def _check_url(name: str, url: str) -> None:
         raise ValueError(f"{name}: {url!r} is not a path, file://, obs:// or s3:// address")
 
 
-def _device(value: object) -> DeviceRequest:
-    return value if isinstance(value, DeviceRequest) else DeviceRequest.parse(str(value))
-
-
-def _text(value: object) -> object:
-    # YAML reads `--epochs 3` as a number; what a program gets is text.
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return str(value) if is_number else value
-
-
-def _described(**words: Any) -> Any:
-    """A field whose JSON Schema says what its validator here asks for."""
-    return Field(json_schema_extra=words)
-
-
-Device = Annotated[
-    DeviceRequest,
-    PlainValidator(_device),
-    PlainSerializer(str),
-    WithJsonSchema(
-        {
-            "type": "string",
-            "pattern": rf"^({'|'.join(DeviceKind)})(:([1-9][0-9]{{0,2}}|10[01][0-9]|102[0-4]))?$",
-            "description": f"kind and count of devices per node, at most {MOST_DEVICES}",
-            "examples": ["npu:8", "gpu:1", "sim:2", "cpu"],
-        }
-    ),
-]
-
-
-def _duration_schema(*others: object) -> WithJsonSchema:
-    forms = [
-        {"type": "integer", "minimum": 1, "maximum": MOST_SECONDS},
-        {"type": "string", "pattern": _PLAIN_DURATION},
-    ]
-    return WithJsonSchema(
-        {
-            "anyOf": [*forms, *([{"enum": list(others)}] if others else [])],
-            "description": "seconds, or a duration such as 90s, 30m, 1h30m, 2d",
-            "examples": ["1h30m", 3600],
-        }
-    )
-
-
-Seconds = Annotated[
-    int,
-    BeforeValidator(parse_duration),
-    Field(ge=1, le=MOST_SECONDS),
-    PlainSerializer(format_duration),
-    _duration_schema(),
-]
-SecondsOrNone = Annotated[
-    int,
-    BeforeValidator(parse_duration),
-    Field(ge=0, le=MOST_SECONDS),
-    PlainSerializer(format_duration),
-    _duration_schema(0, "0", "0s"),
-]
-
-
-Text = Annotated[
-    str,
-    BeforeValidator(_text),
-    Field(max_length=MOST_CHARACTERS),
-    WithJsonSchema({"type": ["string", "number"], "maxLength": MOST_CHARACTERS}),
-]
-
-
-Place = Annotated[str, _described(pattern=_PLAIN_PLACE)]
-Places = Annotated[dict[str, Place], _described(propertyNames={**_NAMES, "maxLength": 64})]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=False)
-
-
-class GitCode(_Strict):
-    """Code from a git repository at one commit; the client makes a commit of a branch or tag."""
-
-    git: Annotated[str, _described(pattern=rf"^({'|'.join(_GIT_SCHEMES)})")]
-    commit: Annotated[str, _described(pattern=f"^{_COMMIT.pattern}$")] | None = None
-    ref: Annotated[str, Field(max_length=256), _described(pattern=_REF)] | None = Field(
-        default=None, description="a branch or a tag instead of a commit"
-    )
-
-    @field_validator("git")
-    @classmethod
-    def _known_transport(cls, value: str) -> str:
-        # `ext::sh -c …` and leading dashes would make git run a command of the submitter's choice.
-        if not value.startswith(_GIT_SCHEMES):
-            raise ValueError(f"{value!r} is not a git address; write https://…, ssh://… or git@…")
-        return value
-
-    @field_validator("commit")
-    @classmethod
-    def _full_commit(cls, value: str | None) -> str | None:
-        if value is not None and not _COMMIT.fullmatch(value):
-            raise ValueError(f"{value!r} is not a commit; a branch or a tag is a ref: ref: {value}")
-        return value
-
-    @field_validator("ref")
-    @classmethod
-    def _plain_ref(cls, value: str | None) -> str | None:
-        if value is not None and not re.match(_REF, value):
-            raise ValueError(f"{value!r} is not the name of a branch or a tag")
-        return value
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if (self.commit is None) == (self.ref is None):
-            raise ValueError("a git address needs a commit or a ref, and not both")
-        return self
-
-
-class ArchivedCode(_Strict):
-    """Code that a client has uploaded, named by the SHA-256 of its tar file."""
-
-    archive: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-def _form_of_code(value: object) -> str | None:
-    if isinstance(value, str):
-        return "<folder>"
-    if isinstance(value, GitCode) or (isinstance(value, dict) and "git" in value):
-        return "<git>"
-    if isinstance(value, ArchivedCode) or (isinstance(value, dict) and "archive" in value):
-        return "<archive>"
-    return None
-
-
-Code = Annotated[
-    Annotated[str, Tag("<folder>")]
-    | Annotated[GitCode, Tag("<git>")]
-    | Annotated[ArchivedCode, Tag("<archive>")],
-    Discriminator(
-        _form_of_code,
-        custom_error_type="code",
-        custom_error_message="must be a folder, {git: URL, commit: HASH} or {git: URL, ref: BRANCH}",
-    ),
-    Field(description="a folder, a git repository at a commit, or an uploaded archive"),
-]
-
-
-Command = Annotated[
-    Annotated[list[Text], _described(minItems=1), Tag("<words>")]
-    | Annotated[str, Field(max_length=MOST_CHARACTERS), _described(pattern=r"\S"), Tag("<line>")],
-    Discriminator(
-        lambda value: (
-            "<words>" if isinstance(value, list) else "<line>" if isinstance(value, str) else None
-        ),
-        custom_error_type="command",
-        custom_error_message="must be a list of words, or one line of text",
-    ),
-    Field(
-        description="a list is run as it is; a string is run by bash (or sh)",
-        examples=[["python", "train.py"], "source /pod.env && ./run.sh"],
-    ),
-]
-
-
-class JobSpec(_Strict):
+class JobSpec(Strict):
     """One training job, the same on every engine."""
 
-    name: Annotated[str, Field(min_length=1, max_length=128), _described(pattern=_PLAIN_NAME)]
+    name: Annotated[str, Field(min_length=1, max_length=128), described(pattern=_PLAIN_NAME)]
     command: Command
     code: Code | None = None
     workdir: str | None = Field(
@@ -231,7 +56,7 @@ class JobSpec(_Strict):
     )
     framework: Annotated[str, Field(max_length=128)] | None = None
     image: Annotated[str, Field(max_length=512)] | None = None
-    device: Annotated[Device, _described(default="cpu:1")] = DeviceRequest(DeviceKind.CPU, 1)
+    device: Annotated[Device, described(default="cpu:1")] = DeviceRequest(DeviceKind.CPU, 1)
     type: Literal["regular", "distributed"] = "regular"
     nodes: Annotated[int, Field(ge=1, le=4096)] = 1
     ranks: Literal["node", "device"] = Field(
@@ -240,6 +65,10 @@ class JobSpec(_Strict):
     auto_port: bool = Field(
         default=False,
         description="run a CUDA script unchanged on npu or sim devices: cuda means npu at run time",
+    )
+    deterministic: bool = Field(
+        default=False,
+        description="the same numbers in each run, on the same cards and with the same libraries",
     )
     preemptible: bool = False
     priority: Annotated[int, Field(ge=1, le=1000)] = 100
@@ -261,12 +90,12 @@ class JobSpec(_Strict):
         default=None,
         description="where checkpoints are kept between jobs; the job finds them in JUMAR_CKPT_DIR",
     )
-    requirements: Annotated[str, _described(pattern=_INNER_PATH)] | None = Field(
+    requirements: Annotated[str, described(pattern=_INNER_PATH)] | None = Field(
         default=None,
         description="a requirements file inside the code; pip-requirements.txt next to the "
         "script is found automatically",
     )
-    environment: Annotated[dict[str, Text], _described(propertyNames=_NAMES)] = Field(
+    environment: Annotated[dict[str, Text], described(propertyNames=NAMES)] = Field(
         default_factory=dict
     )
     activate: Annotated[list[Activation], Field(max_length=32)] | Activation | None = Field(
@@ -279,7 +108,7 @@ class JobSpec(_Strict):
         default_factory=list[str],
         description="start only when these jobs or arrays have succeeded; any:JOB: when it has ended",
     )
-    array: Annotated[str, Field(max_length=1024), _described(pattern=_PLAIN_ARRAY)] | None = Field(
+    array: Annotated[str, Field(max_length=1024), described(pattern=_PLAIN_ARRAY)] | None = Field(
         default=None,
         description="many jobs of one kind, each with its index in JUMAR_ARRAY_INDEX; %N: at most "
         "N at once",
@@ -325,7 +154,7 @@ class JobSpec(_Strict):
     @classmethod
     def _named_urls(cls, value: dict[str, str]) -> dict[str, str]:
         for name, url in value.items():
-            if not _VARIABLE.fullmatch(name) or len(name) > 64:
+            if not VARIABLE.fullmatch(name) or len(name) > 64:
                 raise ValueError(f"{name!r} is not a name; use letters, digits and '_'")
             _check_url(name, url)
         return value
@@ -357,7 +186,7 @@ class JobSpec(_Strict):
     @classmethod
     def _settable_variables(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
-            if not _VARIABLE.fullmatch(name) or "\0" in text:
+            if not VARIABLE.fullmatch(name) or "\0" in text:
                 raise ValueError(f"{name!r} cannot be an environment variable")
         return value
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jumar.spec.causes import Values
-from jumar.spec.devices import LOCAL_NODE, CardRef
+from jumar.spec.devices import LOCAL_NODE, CardProcess, CardRef
 from jumar.spec.states import AttemptState, JobState
 
 
@@ -58,7 +58,8 @@ class Waiting:
     """All of it in English."""
     cause: str = "cards"
     """cards (too few are free), kept (for the head of the line), limit (of its user), never, after
-    (other jobs have to end first; it is not in the line yet) or starts (it is about to)."""
+    (other jobs have to end first; it is not in the line yet), yields (to a job it gave way to), drain
+    (no jobs are started now) or starts (it is about to)."""
     parts: tuple[WaitPart, ...] = ()
     """What `text` says, for those who say it in other words."""
     place_in_line: int
@@ -73,62 +74,6 @@ class Waiting:
     put_ahead: int = 0
     """How many jobs ahead an administrator put there."""
     put_last: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareLine:
-    """What one user has used of one kind, and what their share of it is. Use is card-seconds."""
-
-    kind: str
-    user: str
-    group: str
-    entitled: float
-    """The part (0 to 1) that is this user's among all who use or want the kind."""
-    used: float
-    """Their part (0 to 1) of all that has been used, as it counts now."""
-    counts_card_s: float
-    """What they have used: old use counts less, and running jobs as much as they are expected to take."""
-    week_card_s: float
-    """What they have used today and in the six days before, running jobs included."""
-    running_cards: int
-    waiting_jobs: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextTurn:
-    """Whose turn is next for one kind, and why."""
-
-    kind: str
-    user: str
-    job_id: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareReport:
-    """Who has used what, and who is next."""
-
-    half_life_days: int
-    lines: tuple[ShareLine, ...] = ()
-    """By kind, then those first whose turn is sooner."""
-    next: tuple[NextTurn, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMember:
-    """A user in a group, and their share of what is the group's."""
-
-    user: str
-    share: float = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRecord:
-    """Users who share a part of the site. Everybody else is in the group `default`."""
-
-    name: str
-    share: float
-    members: tuple[GroupMember, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +191,8 @@ class CardUse:
     job_name: str | None = None
     user: str | None = None
     since: float | None = None
+    foreign: tuple[CardProcess, ...] = ()
+    """Processes that use it and belong to no job: it is not given out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,54 +341,3 @@ class ModelArtsKeys:
     sk: str = field(repr=False)
     obs_endpoint: str | None = None
     """The S3 door, for clients of OBS; null when there is none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundJob:
-    """A job that was found by its folder and not, or not so, in the list."""
-
-    id: str
-    name: str
-    user: str
-    state: JobState
-    is_new: bool
-    """Whether the list does not have it at all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftFolder:
-    """A job folder that cannot be understood, and is left alone."""
-
-    folder: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairReport:
-    """What a repair has done, or would do."""
-
-    is_done: bool
-    problem: str | None = None
-    """What happened to the database's file."""
-    salvaged: bool = False
-    """Whether what the server still held of a lost file is in the new one."""
-    set_aside: str | None = None
-    """Where the remains of a lost file are."""
-    jobs: tuple[FoundJob, ...] = ()
-    users: tuple[str, ...] = ()
-    """Users of those jobs whom the list did not have: they wait for an administrator."""
-    left: tuple[LeftFolder, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreReport:
-    """What a restore has done."""
-
-    jobs: int
-    """How many the backup has."""
-    users: int
-    found: tuple[FoundJob, ...] = ()
-    """Jobs that have begun or gone on since the backup was made."""
-    left: tuple[LeftFolder, ...] = ()
-    kept: str | None = None
-    """Where what was there before is."""

@@ -2,6 +2,7 @@
 
 from jumar.spec.causes import ENDED, FORMS, WAIT_FORMS, Cause, Values, Wait
 from jumar.spec.records import AttemptRecord, JobSummary, Waiting, WaitPart
+from jumar.spec.recovery import recovery
 from jumar.words.catalogue import catalogue, phrase, sentence
 
 _SCHEDULER = -1
@@ -54,6 +55,15 @@ def reason(record: JobSummary | AttemptRecord, language: str) -> str | None:
     if isinstance(record, JobSummary) and ENDED in record.values:
         return retry_sentence(record.attempt, str(record.values[ENDED]), said, language)
     return said
+
+
+def recovery_sentence(before: AttemptRecord, after: AttemptRecord, language: str) -> str:
+    """What it took to go on after an attempt; empty where nobody knows."""
+    cost = recovery(before, after)
+    parts = [("stop", cost.stop_s), ("detect", cost.detect_s)]
+    parts += [("wait", cost.wait_s), ("start", cost.start_s)]
+    known = [told(language, name, seconds=f"{s:.1f}") for name, s in parts if s is not None]
+    return told(language, "recovered", parts=", ".join(known)) if known else ""
 
 
 def waiting_sentence(waiting: Waiting, language: str, *, expected: str | None = None) -> str:

@@ -94,6 +94,23 @@ def test_everybody_has_a_turn_and_own_jobs_keep_their_order(
 
 
 @many
+@given(lines(), st.integers(0, 19))
+def test_the_head_stays_the_first_of_its_rank_and_nobody_is_lost(
+    scene: tuple[list[QueuedJob], dict[Owner, float], Shares], number: int
+) -> None:
+    jobs, use, shares = scene
+    head = jobs[number % len(jobs)]
+    line = FairLine()
+    for each in jobs:
+        line.add(each)
+    order = list(line.turns(use, shares, {head.kind: head.job_id, "gpu": "gone"}))
+    assert sorted(each.order for each in order) == sorted(each.order for each in jobs)
+    assert [each.rank for each in order] == sorted((each.rank for each in jobs), reverse=True)
+    mine = [each for each in order if (each.kind, each.rank) == (head.kind, head.rank)]
+    assert mine[0] == head
+
+
+@many
 @given(lines(), st.integers(0, 20))
 def test_after_some_have_started_the_others_stand_as_they_stood(
     scene: tuple[list[QueuedJob], dict[Owner, float], Shares], number: int

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from jumar.devices.cards import cards as cards_now
 from jumar.devices.machine import Machine
 from jumar.devices.rank_part import rank_facts
 from jumar.engine.base import Attempt, Observation
@@ -70,6 +71,10 @@ class LocalEngine:
     def cards(self) -> tuple[Card, ...]:
         """All that jobs may hold here."""
         return self._cards() if callable(self._cards) else self._cards
+
+    def occupied(self) -> tuple[Card, ...]:
+        """The real cards with all processes on them, as they are now."""
+        return cards_now(surroundings=False)
 
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run; raises SubmitRefused when it never could."""

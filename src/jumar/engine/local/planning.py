@@ -141,6 +141,12 @@ def _notes(spec: JobSpec) -> tuple[str, ...]:
         notes.append(
             f"the image {spec.image} is not used: the local engine runs without containers"
         )
+    if spec.deterministic:
+        notes.append(
+            "deterministic: promised for the same cards, number of ranks and libraries; operators that "
+            "have no deterministic form say so in the log, and what the script takes from the clock, "
+            "from threads or from the network is its own"
+        )
     if spec.endpoints:
         notes.append(f"endpoints are not supported yet: {', '.join(spec.endpoints)}")
     return tuple(notes)

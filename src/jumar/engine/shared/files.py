@@ -18,7 +18,8 @@ from jumar.launch.jobdir.safefile import write_json
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 from jumar.spec.array import JobArray
-from jumar.spec.job import ArchivedCode, GitCode, JobSpec
+from jumar.spec.fields import ArchivedCode, GitCode
+from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord
 from jumar.spec.urls import is_remote
 from jumar.store.errors import CLOSED_HINT, closed_words
@@ -102,6 +103,7 @@ def job_values(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "ranks": spec.ranks,
         "framework": spec.framework,
         "auto_port": spec.auto_port,
+        "deterministic": spec.deterministic,
         "environment": spec.environment,
         "inputs": input_paths(spec, attempt.directory),
         "outputs": output_paths(spec, attempt.directory),

@@ -5,7 +5,7 @@ changes places: jobs mostly start earlier. Jobs behind it are left out: they can
 the head. Nothing here decides anything."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -23,6 +23,8 @@ from jumar.jobs.scheduling.schedule import (
 from jumar.jobs.scheduling.simulation import simulate
 from jumar.jobs.scheduling.turns import Shares
 from jumar.spec.causes import Wait
+from jumar.spec.devices import CardProcess, CardRef
+from jumar.spec.draining import Drain
 from jumar.spec.duration import format_duration
 from jumar.spec.records import Waiting, WaitPart
 from jumar.words.reasons import waiting_sentence
@@ -32,6 +34,8 @@ MOST_AHEAD = 1000
 _MOST_LOOKS = 200_000
 """How often a forecast may look at a waiting or a running job: a fraction of a second."""
 
+Foreign = Mapping[tuple[str, CardRef], tuple[CardProcess, ...]]
+"""By kind and card: processes that belong to no job."""
 Clock = Callable[[float, float], str]
 """Words for a time, given that time and the present one."""
 
@@ -106,6 +110,35 @@ def explain(
     )
     when = None if expected is None or cause == "starts" else clock(expected, now)
     return replace(waiting, text=waiting_sentence(waiting, "en", expected=when))
+
+
+def beside_others(waiting: Waiting, kind: str, foreign: Foreign) -> Waiting:
+    """Why a job waits for cards of which some are used without a job."""
+    on_cards = [processes for (of_kind, _), processes in foreign.items() if of_kind == kind]
+    if not on_cards:
+        return waiting
+    users = {process.user or "?" for processes in on_cards for process in processes}
+    values: dict[str, str | int] = {"used": len(on_cards), "by": ", ".join(sorted(users))}
+    first, *others = waiting.parts
+    return _told_anew(replace(waiting, parts=(first, WaitPart(Wait.FOREIGN, values), *others)))
+
+
+def _told_anew(waiting: Waiting, clock: Clock = local_clock) -> Waiting:
+    expected = waiting.expected_start
+    when = None if expected is None else clock(expected, time.time())
+    return replace(waiting, text=waiting_sentence(waiting, "en", expected=when))
+
+
+def drained(waiting: Waiting, drain: Drain) -> Waiting:
+    """Why a job waits while no jobs are started, and for what after that."""
+    if waiting.cause == "never":
+        return waiting
+    after = waiting.parts if waiting.cause != "starts" else ()
+    known = waiting.expected_start is not None and drain.until is not None
+    expected = max(waiting.expected_start or 0.0, drain.until or 0.0) if known else None
+    values: dict[str, str | int] = {"why": drain.why} if drain.why else {}
+    parts = (WaitPart(Wait.DRAIN, values), *after)
+    return _told_anew(replace(waiting, cause="drain", parts=parts, expected_start=expected))
 
 
 @dataclass(frozen=True, slots=True)

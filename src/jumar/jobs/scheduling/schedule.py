@@ -38,10 +38,10 @@ without backfill.
 count H's cards as used, so they leave room for it; other jobs of the user can only end. H stays
 within its limit until it starts.
 
-*Jobs ahead of H* can still delay it, and who is ahead may change from pass to pass. It can only be a
-job that an administrator ranks higher, one of H's own user with a higher priority, one of somebody
-who has used less for their share than H's user, or one that waited for its user's limit. That is
-what the order asks for. Starts themselves do not change it: a job that starts counts from then on as
+*Jobs ahead of H* can still delay it. Once cards are kept for H it stays the first of its rank (`turns`),
+so it can only be a job that an administrator ranks higher. Before, it can also be one of H's own user
+with a higher priority, one of somebody who has used less for their share than H's user, or one that
+waited for its user's limit. That is what the order asks for. Starts themselves do not change it: a job that starts counts from then on as
 much as its turn did in this pass, so in a second look at the same moment the others stand as they
 stood. Later, of those who wait, only who runs something falls back, and how much can go ahead of H in
 all is bounded (`turns`). So H is not overtaken for ever, and from the moment when nobody is left to
@@ -58,7 +58,7 @@ stand before its preemptible ones (`turns`), so nothing is started only to be as
 What this does not do: wait, or look at the clock."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import chain
 
@@ -94,6 +94,8 @@ class Decision:
     preempted: Mapping[str, tuple[str, ...]]
     """Jobs that wait, and the running jobs that are to leave for them. To be committed together with
     `yields_to` of those that leave."""
+    heads: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By kind: the job that cards are kept for. It stays the first of its rank (`turns`)."""
 
 
 def schedule(
@@ -126,7 +128,9 @@ def decide(
     running = tuple(running)
     holdings = Holdings(pool, running, user_limit=user_limit, running_limit=running_limit)
     decided = Pass(holdings, now, running)
-    return Decision(decided.go_through(queue), decided.preempted)
+    starts = decided.go_through(queue)
+    heads = {kind: job.job_id for kind, job in decided.heads.items()}
+    return Decision(starts, decided.preempted, heads)
 
 
 class Holdings:

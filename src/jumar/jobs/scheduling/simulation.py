@@ -56,6 +56,9 @@ class FirstCome:
         """The line at this moment."""
         return self._line
 
+    def keep(self, heads: Mapping[str, QueuedJob]) -> None:
+        """The first stays the first."""
+
 
 @dataclass(slots=True)
 class Fair:
@@ -65,6 +68,7 @@ class Fair:
     shares: Shares = field(default_factory=Shares)
     line: FairLine = field(default_factory=FairLine)
     use: RunningUse = field(init=False)
+    heads: dict[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         self.use = RunningUse(self.past)
@@ -95,7 +99,11 @@ class Fair:
 
     def order(self, now: float) -> Iterable[QueuedJob]:
         """The line at this moment."""
-        return self.line.turns(self.use.now(now), self.shares)
+        return self.line.turns(self.use.now(now), self.shares, self.heads)
+
+    def keep(self, heads: Mapping[str, QueuedJob]) -> None:
+        """Cards are being kept for these."""
+        self.heads.update({kind: job.job_id for kind, job in heads.items()})
 
 
 def whole_limit(job: QueuedJob) -> float | None:
@@ -184,6 +192,7 @@ def simulate(
         if ended or not lazy or any(_has_chance(job, holdings, work, now) for job in came):
             decided = Pass(holdings, now, work.may_leave(now))
             starts = tuple(rule(decided, line.order(now)))
+            line.keep(decided.heads)
             for start in starts:
                 held_s = work.begin(line.start(start, now), start, now)
                 events.will_end(start.job_id, math.inf if held_s is None else now + held_s)

@@ -9,6 +9,9 @@ The order, from the outside in:
 - The next turn is the group's that has used least for its share, then, within the group, the user's
   that has used least for theirs. A group's use is its users' use. Equal use: first come.
 - A user's own jobs of a kind stand by that user's priority, then first come.
+- The job that cards are being kept for, the head, stays the first of its rank until it has started: were
+  it overtaken now, the cards would have been idle for nothing. That is one turn out of order per kind,
+  which counts as its user's like any other.
 
 Every turn counts at once as if the job had started (`use.cost`), so the turns of one pass are dealt out
 among all who wait. A job that can never start takes no turn: it stands at the end.
@@ -49,6 +52,7 @@ class Member:
 
 
 NOWHERE_ELSE = Member()
+NO_HEADS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,10 @@ class Turns:
         never: Sequence[QueuedJob],
         use: Mapping[Owner, float],
         shares: Shares,
+        heads: Mapping[str, str],
     ) -> None:
+        """`heads`: by kind, the job that cards are being kept for."""
+        self._heads = heads
         self._ranks = ranks
         self._never = never
         self._use = use
@@ -108,6 +115,12 @@ class Turns:
     def _of_kind(self, kind: str, jobs: Jobs, taken: dict[Owner, float]) -> Iterator[QueuedJob]:
         groups: dict[str, list[str]] = {}
         group_use: dict[str, float] = {}
+        head = self._head_of(kind, jobs)
+        if head is not None:
+            yield head
+            owner = (kind, head.user)
+            taken[owner] = taken.get(owner, 0.0) + cost(head)
+            jobs = _without(jobs, head)
         for user in jobs:
             groups.setdefault(self.shares.member(user).group, []).append(user)
         for counted in (self._use, taken):
@@ -127,6 +140,13 @@ class Turns:
         for user, theirs in jobs.items():
             taken[kind, user] = taken.get((kind, user), 0.0) + sum(map(cost, theirs))
 
+    def _head_of(self, kind: str, jobs: Jobs) -> QueuedJob | None:
+        head_id = self._heads.get(kind)
+        if head_id is None:
+            return None
+        theirs = (job for line in jobs.values() for job in line)
+        return next((job for job in theirs if job.job_id == head_id), None)
+
     def _user(
         self, kind: str, user: str, jobs: Sequence[QueuedJob], taken: Mapping[Owner, float]
     ) -> "_User":
@@ -135,6 +155,12 @@ class Turns:
         share = self.shares.member(user).share
         # Places are (use for the share, first come), the name only keeps ties from being compared on.
         return (used / share, jobs[0].order, user, 1.0 / share, jobs, 0)
+
+
+def _without(jobs: Jobs, head: QueuedJob) -> Jobs:
+    rest = tuple(job for job in jobs[head.user] if job is not head)
+    others = {user: line for user, line in jobs.items() if user != head.user}
+    return {**others, head.user: rest} if rest else others
 
 
 _User = tuple[float, int, str, float, Sequence[QueuedJob], int]
@@ -205,6 +231,10 @@ class FairLine:
     def __contains__(self, job_id: object) -> bool:
         return job_id in self._by_id
 
+    def get(self, job_id: str) -> QueuedJob | None:
+        """The job, if it waits here."""
+        return self._by_id.get(job_id)
+
     def add(self, job: QueuedJob) -> None:
         """Put a job in its place; one that waits already is moved there."""
         self.discard(job.job_id)
@@ -239,8 +269,11 @@ class FairLine:
         if job_id in self._by_id:
             self.remove(job_id)
 
-    def turns(self, use: Mapping[Owner, float], shares: Shares) -> Turns:
-        """The order as of now; the line may change meanwhile."""
+    def turns(
+        self, use: Mapping[Owner, float], shares: Shares, heads: Mapping[str, str] = NO_HEADS
+    ) -> Turns:
+        """The order as of now; the line may change meanwhile. `heads`: by kind, the job that cards
+        were kept for in the last pass."""
         self._forget_who_left()
         ranks = [
             [
@@ -249,7 +282,7 @@ class FairLine:
             ]
             for tier in sorted(self._lines, reverse=True)
         ]
-        return Turns(ranks, tuple(self._never), use, shares)
+        return Turns(ranks, tuple(self._never), use, shares, heads)
 
     def _forget_who_left(self) -> None:
         """A job that yielded to one which is no longer in line has its place back."""

@@ -15,7 +15,8 @@ from jumar.launch.jobdir.claims import Claim
 from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import Request, read_job, read_request, read_stop
 from jumar.launch.jobdir.news import Journal, Seen
-from jumar.launch.node.attempt import Attempt, Given
+from jumar.launch.node.attempt import Attempt
+from jumar.launch.node.given import Given
 from jumar.launch.processes import pair, process
 from jumar.launch.processes.control import Control
 from jumar.launch.processes.pair import Supervisor

@@ -16,7 +16,8 @@ from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import read_job, read_request
 from jumar.launch.jobdir.news import Journal
 from jumar.launch.jobdir.safefile import write_json
-from jumar.launch.node.attempt import Attempt, Given
+from jumar.launch.node.attempt import Attempt
+from jumar.launch.node.given import Given
 from jumar.launch.prepare.code import ARCHIVE_DESCRIPTOR
 from jumar.launch.processes import process
 from jumar.launch.processes.control import Control

@@ -7,6 +7,7 @@ or small text files of its code mention is made; looking for that is bounded."""
 
 import os
 import re
+import shutil
 from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set
 
 from jumar.launch.ascend import apply
@@ -99,6 +100,17 @@ def path_variables(directory: JobDir) -> Dict[str, str]:
         "JUMAR_CACHE_DIR": directory.path("cache"),
         "JUMAR_TENSORBOARD_DIR": directory.path("tensorboard"),
     }
+
+
+def empty_cache(directory: JobDir) -> None:
+    """As a new machine has it: what an attempt before left there may be torn, and a script that copies
+    its checkpoints there counts on an empty folder. Raises OSError."""
+    cache = directory.path("cache")
+    if directory.number > 1 and os.path.isdir(cache) and not os.path.islink(cache):
+        gone = f"{cache}.gone"
+        shutil.rmtree(gone, ignore_errors=True)
+        os.rename(cache, gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def provide_paths(

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from jumar.server.edge.auth import Admin, Member
 from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import SiteOf
-from jumar.spec.records import GroupRecord, ShareReport
+from jumar.spec.shares import GroupRecord, ShareReport
 
 router = APIRouter(tags=["groups"])
 

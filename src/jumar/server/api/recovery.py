@@ -15,7 +15,7 @@ from jumar.server.edge.auth import admin, signed_in, token_of
 from jumar.server.edge.exchange import answer, too_large
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.home import read_json
-from jumar.spec.records import RepairReport, RestoreReport
+from jumar.spec.repairs import RepairReport, RestoreReport
 
 router = APIRouter(tags=["server"])
 MOST_BYTES = 16 << 30

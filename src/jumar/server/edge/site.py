@@ -8,6 +8,7 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from jumar.jobs.service import JobService
+from jumar.notify.notices import Notices
 from jumar.people.accounts import Accounts
 from jumar.people.unix import UnixPeople
 from jumar.server.edge.patience import Patience
@@ -28,6 +29,7 @@ class Site:
     accounts: Accounts
     stores: UserStores
     info: ServerInfo
+    notices: Notices
     unix: UnixPeople | None = None
     """Who callers on this machine are, where it is a site for many people."""
     door: Door | None = None

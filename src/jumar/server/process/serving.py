@@ -27,10 +27,14 @@ from jumar.engine.modelarts.engine import ModelArtsEngine
 from jumar.engine.shared.files import Stages
 from jumar.engine.site.engine import SiteEngine
 from jumar.errors import HomeUnusable
-from jumar.jobs.limits import TimeLimits
+from jumar.jobs.limits import Limits, TimeLimits
 from jumar.jobs.service import JobService
+from jumar.jobs.sweep import SweepPlan
 from jumar.launch.processes.descriptors import raise_limit
 from jumar.modelarts.account import load_account
+from jumar.notify.notices import Notices
+from jumar.notify.sending import Sender
+from jumar.notify.webhooks import Webhooks
 from jumar.people.accounts import Accounts
 from jumar.people.unix import UnixPeople
 from jumar.root.program import Refused, read_site
@@ -50,7 +54,7 @@ from jumar.server.modelarts.chores import Chores
 from jumar.server.process.connections import Connections, WatchedProtocol, room_for_connections
 from jumar.server.process.encrypted import EncryptedPort
 from jumar.server.process.listen import Listener, listen, listen_to_people
-from jumar.settings import Settings
+from jumar.settings import Settings, second_of_day
 from jumar.spec.records import ServerInfo
 from jumar.store.users import UserStores
 from jumar.tls import fingerprint, server_context
@@ -111,28 +115,39 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
         )
     engine = _engine(settings, stores, shared, unix)
     accounts = Accounts(database)
+    sender = Sender()
+    notices = Notices(
+        Webhooks(settings.home), sender, partial(_admins, accounts), listener.url.rstrip("/")
+    )
     service = JobService(
         database=database,
         engine=engine,
         home=settings.home,
-        user_limit=settings.user_limit,
-        running_limit=settings.running_limit,
-        time_limits=TimeLimits(settings.default_time_limit_s, settings.longest_time_limit_s),
-        queue_limit=settings.queue_limit,
+        limits=Limits(
+            user=settings.user_limit or None,
+            running=settings.running_limit or None,
+            queue=settings.queue_limit or None,
+            time=TimeLimits(settings.default_time_limit_s, settings.longest_time_limit_s),
+        ),
         half_life_days=settings.half_life_days,
         keep_days=settings.keep_days,
+        sweep=_sweep_plan(settings),
+        on_news=notices.job_news,
+        on_warning=notices.sweep_ahead,
     )
     try:
         if shared is None:
             _write_client(settings.home, accounts, listener)
         with door_of_site(settings, accounts, listener.certificate) as door:
             engine.prepare()
+            sender.start()
             service.start()
             site = Site(
                 service=service,
                 accounts=accounts,
                 unix=unix,
                 stores=stores,
+                notices=notices,
                 door=door,
                 loopback_only=listener.loopback_only,
                 info=ServerInfo(
@@ -153,6 +168,19 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
                 yield site
     finally:
         service.close()
+        sender.close()
+
+
+def _admins(accounts: Accounts) -> set[str]:
+    return {user.name for user in accounts.users() if user.role == "admin"}
+
+
+def _sweep_plan(settings: Settings) -> SweepPlan | None:
+    at_s = second_of_day(settings.sweep, "sweep")
+    if at_s is None:
+        return None
+    until_s = second_of_day(settings.sweep_until, "sweep_until")
+    return SweepPlan(at_s, float(settings.sweep_warning_s), until_s)
 
 
 def _engine(

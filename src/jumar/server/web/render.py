@@ -29,7 +29,7 @@ from jumar.spec.devices import card_names
 from jumar.spec.records import UserRecord
 from jumar.why.knowledge import texts
 from jumar.words.catalogue import catalogue
-from jumar.words.reasons import reason, state_name, waiting_sentence
+from jumar.words.reasons import reason, recovery_sentence, state_name, waiting_sentence
 
 STATIC = Path(str(files("jumar.server.web").joinpath("static")))
 _YEAR_S = 365 * 24 * 3600
@@ -59,6 +59,7 @@ def render(
             elapsed=partial(times.elapsed, now=now, t=t),
             span=partial(times.span, t=t),
             reason=partial(reason, language=t.language),
+            recovered=partial(recovery_sentence, language=t.language),
             whose=texts(t.language)["whose"],
             waiting_sentence=partial(waiting_sentence, language=t.language),
             state_name=partial(_state_name, language=t.language),

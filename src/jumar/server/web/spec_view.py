@@ -65,6 +65,8 @@ def _shape_rows(spec: dict[str, Any]) -> list[Row]:
         rows.append(Row("job.ranks", words=("job.ranks_device",)))
     if spec.get("auto_port"):
         rows.append(Row("job.auto_port", words=("job.auto_port_yes",)))
+    if spec.get("deterministic"):
+        rows.append(Row("job.deterministic", words=("job.deterministic_yes",)))
     if spec.get("preemptible"):
         rows.append(Row("job.preemptible", words=("job.preemptible_yes",)))
     if spec.get("segments", 1) != 1:

@@ -1,0 +1,81 @@
+"""What the engine is asked to do. It may refuse or be out of reach: then it is asked again."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from jumar.database.complaints import Complaints
+from jumar.engine.base import Attempt, Engine
+from jumar.errors import JumarError
+from jumar.jobs.patience import Patience
+from jumar.jobs.roster import ActiveJob
+from jumar.jobs.rows import JobRow
+from jumar.spec.states import AttemptState
+
+log = logging.getLogger(__name__)
+
+
+class Deeds:
+    """Trouble with one job costs no other. Used by the conductor's thread alone."""
+
+    def __init__(self, engine: Engine, on_refused: Callable[[Attempt, Exception], None]) -> None:
+        """`on_refused`: the engine will never start this attempt."""
+        self._engine = engine
+        self._on_refused = on_refused
+        self.unstarted: set[str] = set()
+        """Jobs that are written down as starting and may never have reached the engine."""
+        self.patience = Patience()
+        self._complaints = Complaints(log)
+
+    def urge(self, job: ActiveJob, *, is_stopping: bool, is_tick: bool) -> None:
+        """Ask for what has not been done yet."""
+        if is_stopping:
+            self._stop(job.attempt, AttemptState.STOPPED)
+        elif job.leaves:
+            self.preempt(job.attempt)
+        if is_tick and job.row.id in self.unstarted:
+            self.start(job.attempt)
+        if is_tick and self.patience.is_over(job, is_stopping=is_stopping or job.leaves):
+            self.patience.lost(job)
+            # Said once, however long the kernel takes to end it.
+            self._complaints.say(f"job {job.row.id}", "it should have ended long ago and is killed")
+            self._ask(self._engine.kill, job.attempt, "the end")
+
+    def start(self, attempt: Attempt) -> None:
+        """Starting twice is starting once."""
+        what = f"the start of job {attempt.job_id}"
+        try:
+            self._engine.start(attempt)
+        except (JumarError, OSError) as error:
+            if isinstance(error, OSError) or error.is_passing:
+                # It is asked again with the next tick; the engine itself says when it is hopeless.
+                self._complaints.say(what, error)
+                self.unstarted.add(attempt.job_id)
+            else:
+                self._on_refused(attempt, error)
+        else:
+            self._complaints.over(what)
+            self.unstarted.discard(attempt.job_id)
+
+    def preempt(self, attempt: Attempt) -> None:
+        """Have it end to make room."""
+        self._stop(attempt, AttemptState.PREEMPTED)
+
+    def _stop(self, attempt: Attempt, why: AttemptState) -> None:
+        self._ask(partial(self._engine.stop, why=why), attempt, "the stop")
+
+    def _ask(self, deed: Callable[[Attempt], None], attempt: Attempt, name: str) -> None:
+        what = f"{name} of job {attempt.job_id}"
+        try:
+            deed(attempt)
+        except (JumarError, OSError) as error:
+            # It is asked again in the next pass; the other jobs must not wait for that.
+            self._complaints.say(what, error)
+        else:
+            self._complaints.over(what)
+
+    def forget(self, row: JobRow) -> None:
+        """Something was seen of the job's attempt, so the engine has it; or it is over."""
+        self.unstarted.discard(row.id)
+        if not row.state.is_active:
+            self.patience.forget(row)

@@ -1,0 +1,103 @@
+"""How jobs come: checked, completed, and put in line."""
+
+import time
+from typing import Any
+
+from sqlalchemy import Connection
+
+from jumar.database.access import Database
+from jumar.engine.base import Engine
+from jumar.errors import SubmitRefused
+from jumar.jobs import dependencies, ledger
+from jumar.jobs.archives import CodeArchives
+from jumar.jobs.limits import Limits
+from jumar.jobs.roster import Roster
+from jumar.jobs.rows import JobRow
+from jumar.jobs.scheduling.records import USUAL_PRIORITY
+from jumar.spec.array import JobArray
+from jumar.spec.fields import ArchivedCode, GitCode
+from jumar.spec.job import JobSpec
+from jumar.spec.records import Plan
+
+
+class Submissions:
+    """Thread-safe. Every job it has accepted is on disk."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        engine: Engine,
+        roster: Roster,
+        archives: CodeArchives,
+        limits: Limits,
+    ) -> None:
+        self._database = database
+        self._engine = engine
+        self._roster = roster
+        self._archives = archives
+        self._limits = limits
+
+    def plan(self, spec: JobSpec, *, user: str) -> Plan:
+        """What the engine would do, or why it never can."""
+        if isinstance(spec.code, str):
+            raise SubmitRefused(
+                f"code: the folder {spec.code!r} must be uploaded first",
+                hint="the jumar client does it; by API give code as archive or git, or a workdir",
+            )
+        if isinstance(spec.code, GitCode) and spec.code.commit is None:
+            raise SubmitRefused(
+                f"code: the commit of {spec.code.ref!r} must be looked up first",
+                hint="the jumar client does it; by API give the commit: git ls-remote URL",
+            )
+        spec = self._limits.time.applied(spec)
+        self._resolved(spec, user=user, sees_all=False)
+        needs = spec.device.count * spec.nodes
+        if self._limits.user is not None and needs > self._limits.user:
+            raise SubmitRefused(
+                f"the job needs {needs} devices, and one user may hold {self._limits.user}",
+                hint="ask for fewer; an administrator raises JUMAR_USER_LIMIT",
+            )
+        archive = None
+        if isinstance(spec.code, ArchivedCode):
+            archive = self._archives.find(spec.code.archive)
+        return self._engine.plan(spec, archive=archive, user=user)
+
+    def add(
+        self, spec: JobSpec, *, user: str, key: str | None, ranked: bool
+    ) -> tuple[JobRow, bool]:
+        """Put a job, or all jobs of an array, in line; the first, and whether it is new."""
+        notes = self.plan(spec, user=user).notes
+        spec = self._limits.time.applied(self._resolved(spec, user=user, sees_all=ranked))
+        now = time.time()
+
+        def insert(connection: Connection) -> tuple[list[JobRow], bool]:
+            given: dict[str, Any] = {
+                "user": user,
+                "notes": notes,
+                "key": key,
+                "now": now,
+                "rank": spec.priority if ranked else USUAL_PRIORITY,
+                "engine": self._engine.name,
+                "queue_limit": self._limits.queue,
+            }
+            if spec.array is not None:
+                array = JobArray.parse(spec.array)
+                return ledger.insert_array(connection, array, spec, **given)
+            row, is_new = ledger.insert_job(connection, spec=spec, **given)
+            return [row], is_new
+
+        rows, is_new = self._database.write(insert, then=self._show_new)
+        return rows[0], is_new
+
+    def _resolved(self, spec: JobSpec, *, user: str, sees_all: bool) -> JobSpec:
+        if not spec.after:
+            return spec
+        with self._database.read() as connection:
+            return dependencies.resolved(connection, spec, user=user, sees_all=sees_all)
+
+    def _show_new(self, inserted: tuple[list[JobRow], bool]) -> None:
+        rows, is_new = inserted
+        if is_new:
+            for row in rows:
+                self._roster.reflect(row)

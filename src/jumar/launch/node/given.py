@@ -1,0 +1,190 @@
+"""What an engine has written for one node of an attempt, and the plan that follows from it."""
+
+import os
+from typing import Dict, List, NamedTuple, Optional
+
+from jumar.launch.ascend.facts import CardFacts, simulated
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.job import Job, Request, read_job, read_request
+from jumar.launch.node import progress
+from jumar.launch.nodes.team import Meeting, group_of, host_address
+from jumar.launch.prepare import platform_files, staging
+from jumar.launch.prepare.platform_files import JobTable
+from jumar.launch.processes.namespace import View
+from jumar.launch.ranks import frameworks
+from jumar.launch.ranks.environment import Environment, inherited
+from jumar.launch.ranks.frameworks import Devices
+from jumar.launch.ranks.plan import Cores, NodePlan, arguments, cores_for, read_script
+
+DETERMINISTIC = {
+    "JUMAR_DETERMINISTIC": "1",
+    "PYTHONHASHSEED": "0",
+    # cuBLAS, NCCL: one workspace, one way to sum. The attention of flash-attn and Transformer Engine.
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "NCCL_ALGO": "Ring",
+    "FLASH_ATTENTION_DETERMINISTIC": "1",
+    "NVTE_ALLOW_NONDETERMINISTIC_ALGO": "0",
+    "TF_DETERMINISTIC_OPS": "1",
+    # HCCL, and the matrix products of CANN's libraries.
+    "HCCL_DETERMINISTIC": "true",
+    "LCCL_DETERMINISTIC": "1",
+    "CLOSE_MATMUL_K_SHIFT": "1",
+    "ATB_MATMUL_SHUFFLE_K_ENABLE": "0",
+}
+"""What libraries read that cannot be told by a call; `jumar_start.determinism` does the rest."""
+_NODE_LIMIT_S = 60.0
+"""Longer than anything that is prepared without a look at the other nodes."""
+
+
+class Given(NamedTuple):
+    """What the engine has written for this node."""
+
+    directory: JobDir
+    job: Job
+    request: Request
+
+    @property
+    def is_starter(self) -> bool:
+        """Whether the command is run once per node, and starts its ranks itself."""
+        return self.job.ranks != "device"
+
+    @property
+    def size(self) -> int:
+        """Ranks on this node."""
+        return 1 if self.is_starter else self.job.device_count
+
+    @property
+    def meeting(self) -> Meeting:
+        """How the nodes of the attempt find each other."""
+        job, nodes = self.job, self.request.nodes
+        return Meeting(
+            nodes=job.nodes,
+            node=self.directory.node,
+            master=nodes[0].address if nodes else "127.0.0.1",
+            port=self.request.port,
+            run_id=job.job_id,
+            key=f"{job.job_id}.{self.directory.number}",
+            grace_s=job.grace_s,
+            join_limit_s=self.request.join_limit_s,
+            node_limit_s=_NODE_LIMIT_S,
+            hang_limit_s=job.hang_limit_s,
+        )
+
+    @property
+    def has_table(self) -> bool:
+        """Whether its cards are listed in a rank table, in which simulated ones look like NPUs."""
+        return self.job.device_kind in ("npu", "sim")
+
+    @property
+    def cards(self) -> List[CardFacts]:
+        """What is known of this node's cards, in ascending order."""
+        facts = self.request.card_facts
+        return simulated(self.directory.node, facts) if self.job.device_kind == "sim" else facts
+
+    def addresses(self, environment: Dict[str, str]) -> List[str]:
+        """Of each node, as the others reach it."""
+        return [node.address for node in self.request.nodes] or [host_address(environ=environment)]
+
+    def marks(self) -> Dict[str, str]:
+        """What names the attempt in the environment of each of its processes."""
+        directory = self.directory
+        return {
+            "JUMAR_JOB_ID": self.job.job_id,
+            "JUMAR_ATTEMPT": str(directory.number),
+            # Two nodes may be on one machine.
+            "JUMAR_NODE": str(directory.node),
+        }
+
+    def environment(
+        self,
+        activated: Optional[Dict[str, str]] = None,
+        python: Optional[Dict[str, str]] = None,
+    ) -> Environment:
+        """The variables of all ranks; `activated`: what the first two layers have become, `python`:
+        those that its requirements ask for."""
+        directory, job = self.directory, self.job
+        return Environment.of(
+            inherited(),
+            job.device_kind,
+            own=job.environment,
+            activated=activated,
+            python=python,
+            is_auto_ported=job.auto_port,
+            private=directory.path("python"),
+            store_file=directory.store_file,
+            platform=self._platform_variables(),
+        )
+
+    def plan(
+        self, folder: str, environment: Environment, table: JobTable, view: Optional[View] = None
+    ) -> NodePlan:
+        """The plan of this node, once everything is in its place."""
+        job, cards = self.job, self.cards
+        argv = arguments(job.command, staging.data_paths(self.directory, job), environment.common)
+        script = read_script(job.command, argv, folder, frameworks.named(job.framework))
+        # A table that the job brings itself is meant; torch has no use for any, nor have ranks whose
+        # NPUs are simulated. A command that starts its ranks itself reads it in any case.
+        path = job.environment.get("RANK_TABLE_FILE") or table.path
+        if not self.is_starter and (script.framework == "torch" or job.device_kind == "sim"):
+            path = None
+        is_made = path is not None and path == table.path
+        return NodePlan(
+            argv=argv,
+            folder=folder,
+            environment=environment,
+            devices=Devices(job.device_kind, cards, path, table.ranks if is_made else ()),
+            size=self.size,
+            framework=script.framework,
+            logs=os.path.dirname(self.directory.log(self.directory.node, 0)),
+            cores=Cores([None])
+            if self.is_starter
+            else cores_for(job.device_kind, cards, self.size, environment),
+            local_rank=script.local_rank,
+            view=view,
+            is_starter=self.is_starter,
+        )
+
+    def describe(self) -> str:
+        """For --dry-run, with nothing prepared and nothing changed."""
+        folder = self.job.workdir or self.directory.path("code")
+        table = JobTable(path=self.directory.path("hccl.json")) if self.has_table else JobTable()
+        environment = self.environment()
+        meeting, node = self.meeting, self.directory.node
+        counts = [self.size] * meeting.nodes
+        address = self.addresses(environment.common)[node]
+        group = group_of(meeting, node, counts, meeting.port and meeting.port + 1, address)
+        return f"in {folder}\n" + self.plan(folder, environment, table).describe(group)
+
+    def _platform_variables(self) -> Dict[str, str]:
+        directory, job, request = self.directory, self.job, self.request
+        grace_s = job.grace_s if request.deadline is None else request.ask_before_s
+        made = {
+            **platform_files.path_variables(directory),
+            **staging.data_variables(directory, job),
+            **self.marks(),
+            "JUMAR_JOB_DIR": directory.root,
+            "JUMAR_CKPT_DIR": directory.path("ckpt"),
+            "JUMAR_RESUME_FROM": progress.resume_from(directory),
+            "JUMAR_SEGMENT": str(request.segment),
+            "JUMAR_SEGMENTS": request.segments,
+            "JUMAR_DEADLINE": "" if request.deadline is None else str(int(request.deadline)),
+            "JUMAR_GRACE_S": f"{grace_s:g}",
+            "JUMAR_STOP_FILE": directory.stop,
+            "JUMAR_POD_ENV": directory.pod_env,
+        }
+        if job.deterministic:
+            # What the job says itself is meant.
+            made.update({n: v for n, v in DETERMINISTIC.items() if n not in job.environment})
+        if job.array_index is not None:
+            made["JUMAR_ARRAY_INDEX"] = str(job.array_index)
+        if job.device_kind == "npu" and "ASCEND_PROCESS_LOG_PATH" not in job.environment:
+            # CANN's own log, beside those of the ranks: `jumar why` reads it.
+            made["ASCEND_PROCESS_LOG_PATH"] = directory.plog(directory.node)
+        if job.device_kind == "sim" and "JUMAR_SIM_REPORT" not in job.environment:
+            made["JUMAR_SIM_REPORT"] = directory.trial
+        return made
+
+
+def describe_attempt(directory: JobDir) -> str:
+    """What would be started on this node; nothing is changed. Raises Unusable."""
+    return Given(directory, read_job(directory), read_request(directory)).describe()

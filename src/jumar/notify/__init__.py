@@ -1,0 +1,1 @@
+"""Tells people what became of their jobs, by webhooks of the chats they use."""

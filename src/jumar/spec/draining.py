@@ -1,0 +1,26 @@
+"""Maintenance: for a while no job is started."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """No job starts. Times are unix seconds."""
+
+    since: float
+    until: float | None = None
+    """When jobs start again; None: when somebody says so."""
+    by: str = ""
+    why: str = ""
+    requeue: bool = False
+    """Whether running jobs are asked to save and go back in line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainReport:
+    """How far a drain is."""
+
+    drain: Drain | None
+    """None: jobs start as usual."""
+    running: int
+    """Jobs that still hold cards."""
