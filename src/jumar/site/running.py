@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from jumar.client import Client
 from jumar.errors import HomeUnusable, ServerUnreachable
@@ -155,11 +155,11 @@ class Processes:
         if name == SERVER_UNIT:
             home = str(places.home)
             environment |= {"HOME": home, "JUMAR_HOME": home, "JUMAR_SITE": str(places.toml)}
-            environment |= server_settings(places)
             environment |= {
                 name: value for name, value in os.environ.items() if name == "JUMAR_PORT"
             }
-        with self._log(name).open("ab") as log:
+            environment |= server_settings(places)
+        with self._opened_log(name) as log:
             child = subprocess.Popen(
                 argv,
                 env=environment,
@@ -192,6 +192,14 @@ class Processes:
     def _file(self, name: str) -> Path:
         return self.places.root_run.with_name(f"{name}.pid")
 
+    def _opened_log(self, name: str) -> IO[bytes]:
+        """Root's alone: it names people and what they do."""
+        handle = os.open(
+            self._log(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        os.fchmod(handle, 0o600)
+        return os.fdopen(handle, "ab")
+
     def _log(self, name: str) -> Path:
         return self.places.logs / f"{name.removesuffix('.service')}.log"
 
@@ -202,8 +210,12 @@ def server_settings(places: Places) -> dict[str, str]:
         lines = places.server_settings.read_text("utf-8").splitlines()
     except FileNotFoundError:
         return {}
-    pairs = (line.strip().partition("=") for line in lines)
-    return {name: value.strip("'\"") for name, _, value in pairs if name.startswith("JUMAR_")}
+    pairs = (line.partition("=") for line in map(str.strip, lines))
+    return {
+        name.rstrip(): value.strip().strip("'\"")
+        for name, _, value in pairs
+        if name.startswith("JUMAR_")
+    }
 
 
 def answers(places: Places) -> bool:
