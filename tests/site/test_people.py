@@ -244,7 +244,8 @@ def test_a_header_makes_nobody_somebody(site: Host) -> None:
 def test_files_and_commands_of_a_job_are_its_users(site: Host) -> None:
     ann, ben = site.users[:2]
     folder = _folder(site, ann)
-    script = "mkdir -p out/deep; echo x > out/deep/model; ln -s /etc/passwd out/escape; sleep 300"
+    script = "mkdir -p out/deep out/shut; echo x > out/deep/model; ln -s /etc/passwd out/escape; "
+    script += "touch out/none out/shut/in; chmod 0 out/none out/shut; sleep 300"
     _, out, err = site.jumar(ann, "run", "--code", ".", "--", "sh", "-c", script, folder=folder)
     found = re.search(r"\b[a-z][a-z0-9]{9}\b", out + err)
     assert found is not None
@@ -252,10 +253,11 @@ def test_files_and_commands_of_a_job_are_its_users(site: Host) -> None:
 
     def model_is_listed() -> bool:
         code, listed, _ = site.jumar(ann, "files", job, "--json", check=False)
-        return code == 0 and "code/out/deep/model" in listed
+        return code == 0 and "code/out/shut" in listed
 
     until(model_is_listed, "the model is listed")
-    site.jumar(ann, "get", job, "-o", "got", folder=folder)
+    code, _, err = site.jumar(ann, "get", job, "-o", "got", folder=folder, check=False)
+    assert (code, "out/none is closed" in err, "left out: code/out/shut" in err) == (1, True, True)
     got = folder / "got"
     assert (got / "code/out/deep/model").read_text() == "x\n"
     assert (got / "code/out/deep/model").stat().st_uid == site.uid(ann)

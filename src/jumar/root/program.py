@@ -56,6 +56,7 @@ MOST_BYTES = 8192
 MOST_SAID = 16384
 MOST_LAST_WORDS = 16
 MOST_PATHS = 64
+MOST_PATH = 4096
 MOST_LISTED = 10_000
 MOST_WORKERS = 256
 MOST_STOPS = 100
@@ -214,7 +215,7 @@ def _is_path(value: object) -> bool:
     if type(value) is not str or "\0" in value:
         return False
     try:
-        return len(value.encode()) <= 4096
+        return len(value.encode()) <= MOST_PATH
     except UnicodeEncodeError:
         return False
 
@@ -568,7 +569,7 @@ def _list_files(site: Site, request: dict[str, Any], connection: socket.socket) 
 
 def _rows(top: int) -> Iterator[list[Any]]:
     """[path, kind, size, mtime in ns, inode, target of a link] of all below; no link is followed.
-    Folders that are closed to the user, or too deep to be named, are shown without what is in them."""
+    A folder that is closed to the user, or too deep to be named, is "other": what is in it is left out."""
     if not stat.S_ISDIR(os.fstat(top).st_mode):
         raise Refused("not a folder")
     waiting = [""]
@@ -580,6 +581,7 @@ def _rows(top: int) -> Iterator[list[Any]]:
             os.close(seen)
         except OSError:
             if place:
+                # It was there a moment ago.
                 continue
             raise
         below: list[str] = []
@@ -603,6 +605,10 @@ def _row(handle: int, place: str, name: str) -> list[Any] | None:
     kinds = {stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
     kind = kinds.get(stat.S_IFMT(found.st_mode), "other")
     path = f"{place}/{name}" if place else name
+    if kind == "folder" and not (
+        len(os.fsencode(path)) < MOST_PATH and os.access(name, os.R_OK | os.X_OK, dir_fd=handle)
+    ):
+        kind = "other"
     return [path, kind, found.st_size, found.st_mtime_ns, found.st_ino, target]
 
 
