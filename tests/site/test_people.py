@@ -35,10 +35,12 @@ def _folder(site: Host, user: str, name: str = "work") -> Path:
     return folder
 
 
-def _submit(site: Host, user: str, *command: str, follow: bool = False) -> tuple[str, str]:
+def _submit(
+    site: Host, user: str, *command: str, follow: bool = False, options: tuple[str, ...] = ()
+) -> tuple[str, str]:
     """The id of a new job in a user's folder, and its log if it was followed."""
     folder = _folder(site, user)
-    words = ["run", *(["--follow"] if follow else []), "--", *command]
+    words = ["run", *options, *(["--follow"] if follow else []), "--", *command]
     _, out, err = site.jumar(user, *words, folder=folder)
     found = re.search(r"\b[a-z][a-z0-9]{9}\b", out + err)
     assert found is not None, (out, err)
@@ -309,3 +311,20 @@ def test_data_of_a_store_is_carried_by_the_user(site: Host) -> None:
         site.jumar(eve, *words, folder=folder)
         found = {name: one.data for name, one in store.objects.items()}
     assert found == {"in.txt": b"read", "out/m": b"read", "marks/c": b"kept\n"}
+
+
+def test_cores_and_memory_of_a_job_are_limited(site: Host) -> None:
+    ann = site.users[0]
+    folder = _folder(site, ann)
+    big = ("/usr/bin/python3", "-c", "print(len(bytearray(b'x') * (300 << 20)))")
+    words = ("run", "--cpus", "2", "--memory", "100M", "--follow", "--", *big)
+    code, out, err = site.jumar(ann, *words, folder=folder, check=False)
+    assert "not enforced" not in err
+    assert (code, out, "memory ran out" in err) == (1, "", True), (out, err)
+    job = _submit(site, ann, "sleep", "60", options=("--cpus", "2"))[0]
+    until(lambda: _show(site, ann, job)["state"] == "running", "it runs")
+    found = Path("/sys/fs/cgroup").rglob(f"{job}-1/cpu.cfs_quota_us")
+    assert [path.read_text() for path in found] == ["200000\n"]
+    site.jumar(ann, "stop", job)
+    for wrong in ("--memory=much", "--memory=1K", "--cpus=0"):
+        assert site.jumar(ann, "run", wrong, "--", "true", check=False, folder=folder)[0] == 2

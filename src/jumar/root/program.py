@@ -780,8 +780,34 @@ def group_of(site: Site, job: str, number: int) -> Group:
     return Group(_cgroup_folders(site.cgroup), f"{job}-{number}")
 
 
+def limited_fields(wanted: str) -> set[str]:
+    """Which of cpus and memory this machine's cgroups can limit; for the server."""
+    found = _cgroup_places(wanted)
+    kinds = set(found)
+    if "v2" in found:
+        top = os.path.dirname(found["v2"])
+        while os.path.exists(f"{os.path.dirname(top)}/cgroup.controllers"):
+            top = os.path.dirname(top)
+        with (
+            contextlib.suppress(OSError),
+            open(f"{top}/cgroup.controllers", encoding="ascii") as file,
+        ):
+            kinds.update(file.read().split())
+    return {name for name, kind in (("cpus", "cpu"), ("memory", "memory")) if kind in kinds}
+
+
 def _cgroup_folders(wanted: str) -> dict[str, str]:
-    """Where groups can be made, by kind. Below our own group, which the unit delegates to us."""
+    """Where groups can be made, by kind."""
+    # At the very top only a folder that was made beforehand, with more rights, can be written.
+    return {
+        kind: path
+        for kind, path in _cgroup_places(wanted).items()
+        if any(os.access(place, os.W_OK) for place in (path, os.path.dirname(path)))
+    }
+
+
+def _cgroup_places(wanted: str) -> dict[str, str]:
+    """Where groups of jobs would be, by kind: below our own group, which the unit delegates to us."""
     with open("/proc/self/cgroup", encoding="utf-8") as file:
         own = {kinds: path for _, kinds, path in (line.rstrip("\n").split(":", 2) for line in file)}
     found: dict[str, str] = {}
@@ -799,12 +825,7 @@ def _cgroup_folders(wanted: str) -> dict[str, str]:
                     found[name] = place + _base(path)
     if "v2" in found:
         found.pop("freezer", None)
-    # At the very top only a folder that was made beforehand, with more rights, can be written.
-    return {
-        kind: path
-        for kind, path in found.items()
-        if any(os.access(place, os.W_OK) for place in (path, os.path.dirname(path)))
-    }
+    return found
 
 
 def make_cgroups(kind: str) -> None:

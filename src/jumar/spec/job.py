@@ -21,6 +21,7 @@ from pydantic import (
 from jumar.spec.array import JobArray
 from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
 from jumar.spec.duration import format_duration, parse_duration
+from jumar.spec.memory import LEAST_BYTES, MOST_BYTES, format_memory, parse_memory
 from jumar.spec.urls import SCHEMES, is_remote
 
 MOST_SECONDS = 366 * 24 * 3600
@@ -119,6 +120,23 @@ SecondsOrNone = Annotated[
     _duration_schema(0, "0", "0s"),
 ]
 
+
+Memory = Annotated[
+    int,
+    BeforeValidator(parse_memory),
+    Field(ge=LEAST_BYTES, le=MOST_BYTES),
+    PlainSerializer(format_memory),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": LEAST_BYTES, "maximum": MOST_BYTES},
+                {"type": "string", "pattern": r"^\s*[0-9]{1,15}\s*[KMGTkmgt]?([iI]?[bB])?\s*$"},
+            ],
+            "description": "how much memory the job may take, per node: bytes, 512M, 16G (GiB)",
+            "examples": ["16G"],
+        }
+    ),
+]
 
 Text = Annotated[
     str,
@@ -286,6 +304,10 @@ class JobSpec(_Strict):
         examples=["0-9", "1,4-8", "0-99%4"],
     )
     endpoints: list[Endpoint] = Field(default_factory=list[Endpoint])
+    cpus: Annotated[int, Field(ge=1, le=65536)] | None = Field(
+        default=None, description="how many cores' worth of time the job gets at most, per node"
+    )
+    memory: Memory | None = None
     retries: Annotated[int, Field(ge=0, le=100)] = Field(
         default=0, description="how often to try again when the script fails"
     )
