@@ -1,8 +1,7 @@
 """Install the offline bundle, with torch, in a bare system without a network and run the demo there.
 
-The bare system is a folder with Debian's essential packages as they are installed here, what they need,
-and the libraries that the bundled Python is linked with: what `debootstrap --variant=minbase` makes,
-without asking a mirror. Needs root and a Debian-like machine. Ends with 1 if a step goes wrong."""
+The bare system is a folder with Debian's essential packages as they are installed here and what they
+need, as `debootstrap --variant=minbase` makes it, but without asking a mirror; and this Python. Needs root and a Debian-like machine. Ends with 1 if a step goes wrong."""
 
 import json
 import os
@@ -10,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -27,7 +25,7 @@ set -e
 ip link set lo up
 mount -t proc proc "$1/proc"
 mount --bind /dev "$1/dev"
-exec chroot "$1" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 sh -ec '
+exec chroot "$1" /usr/bin/env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 sh -ec '
     cd /root
     tar -xf jumar.tar
     sh jumar-*/install.sh --to /opt/jumar-cli >&2
@@ -41,10 +39,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="jumar-bundle-") as name:
         folder = Path(name)
         root = folder / "root"
-        python = folder / "python.tar"
-        _timed("the Python packed", lambda: _pack_python(python))
         bundle = folder / "jumar.tar"
-        words = [JUMAR, "site", "bundle", "--python", str(python), "-o", str(bundle)]
+        words = [JUMAR, "site", "bundle", "-o", str(bundle)]
         words += ["--with", f"torch=={version('torch')}", "--with", f"numpy=={version('numpy')}"]
         _timed("the bundle made", lambda: _run(words))
         _timed("the bare system made", lambda: _make_system(root))
@@ -77,17 +73,6 @@ def _run(words: list[str]) -> str:
     return done.stdout
 
 
-def _pack_python(path: Path) -> None:
-    """This interpreter, which finds its own files from where it lies."""
-
-    def wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        is_extra = re.search(r"/(site-packages|test|__pycache__|config-[^/]*)/|\.a$", member.name)
-        return None if is_extra else member
-
-    with tarfile.open(path, "w") as archive:
-        archive.add(sys.base_prefix, "python", filter=wanted)
-
-
 def _make_system(root: Path) -> None:
     for name in ("proc", "dev", "tmp", "root", "etc"):
         (root / name).mkdir(parents=True)
@@ -98,8 +83,7 @@ def _make_system(root: Path) -> None:
             (root / path.name).symlink_to(path.readlink())
     for path in _files_of(_essential()):
         _copy(path, root)
-    for path in _libraries():
-        _copy(path, root)
+    _copy_python(root)
     for name in ("passwd", "group"):
         shutil.copy(f"/usr/share/base-passwd/{name}.master", root / "etc" / name)
     _run(["ldconfig", "-r", str(root)])
@@ -137,16 +121,20 @@ def _files_of(packages: Iterable[str]) -> list[Path]:
     ]
 
 
-def _libraries() -> set[Path]:
-    """What the Python and its own modules are linked with."""
+def _copy_python(root: Path) -> None:
+    """This interpreter, in the same place, without what is installed in it, and what it is linked with."""
     folder = Path(sys.base_prefix)
-    programs = [folder / "bin" / f"python3.{sys.version_info.minor}"]
-    programs += folder.glob("lib/python3*/lib-dynload/*.so")
+    extra = shutil.ignore_patterns("site-packages", "test", "__pycache__", "*.a")
+    shutil.copytree(folder, root / folder.relative_to("/"), symlinks=True, ignore=extra)
+    name = f"python3.{sys.version_info.minor}"
+    (root / "usr/local/bin").mkdir(parents=True, exist_ok=True)
+    (root / "usr/local/bin" / name).symlink_to(folder / "bin" / name)
+    programs = [folder / "bin" / name, *folder.glob("lib/python3*/lib-dynload/*.so")]
     linked = subprocess.run(
         ["ldd", *map(str, programs)], stdout=subprocess.PIPE, text=True, check=False, timeout=60
     )
-    named = {Path(one) for one in re.findall(r"=> (/\S+)", linked.stdout)}
-    return {path for path in named if not path.is_relative_to(folder)}
+    for path in set(re.findall(r"=> (/\S+)", linked.stdout)):
+        _copy(Path(path), root)
 
 
 def _copy(path: Path, root: Path) -> None:

@@ -236,3 +236,26 @@ def test_private_files_of_the_server_are_private(site: Host) -> None:
     assert "jumar.db" in found
     for path in (site.state / "server").glob("jumar.db*"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_a_server_that_cannot_see_processes_starts_nothing_twice(site: Host) -> None:
+    """Under hidepid=2 a living keeper looks dead, and who is no job cannot be told."""
+    ann, _, eve = site.users
+    group = str(site.settings["admin_group"])
+    hiding = 'mount -t proc -o hidepid=2 proc /proc && exec "$@"'
+    ledger = site.home(ann) / "ledger"
+    line = f"echo ran >> {ledger}; sleep 3"
+    subprocess.run(["gpasswd", "-a", eve, group], check=True, capture_output=True)
+    site.end_server()
+    site.start_server("unshare", "--mount", "sh", "-c", hiding, "sh")
+    try:
+        assert api(site, eve, "GET", "/me")["role"] == "member"
+        assert api(site, "root", "GET", "/me")["role"] == "admin"
+        spec = {"name": "hidden", "command": line, "workdir": "/"}
+        job = api(site, ann, "POST", "/jobs", spec, expect=201)["id"]
+        until(lambda: api(site, ann, "GET", f"/jobs/{job}")["state"] == "succeeded", "it ends")
+    finally:
+        site.end_server()
+        site.start_server()
+        subprocess.run(["gpasswd", "-d", eve, group], check=True, capture_output=True)
+    assert ledger.read_text() == "ran\n"
