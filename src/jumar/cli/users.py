@@ -74,7 +74,11 @@ def suspend(name: str, as_json: bool) -> None:
       jumar users suspend ann
     """
     with connected() as client:
-        _tell(client.set_role(name, "pending"), as_json)
+        suspended = client.set_role(name, "pending")
+    if as_json:
+        print_json(suspended)
+    else:
+        note(f"{name} is suspended; let them in again with: jumar users approve {name}")
 
 
 @command.command("map")
