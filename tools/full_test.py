@@ -145,6 +145,11 @@ PARTS = (
         ),
         5400,
     ),
+    Part(
+        "bundle",
+        "the offline bundle with torch, installed in a bare system without a network; the demo there",
+        ((sys.executable, "tools/full_bundle.py"),),
+    ),
     _operators(),
     _resumed(),
 )

@@ -5,6 +5,7 @@ platform's home, else from its default."""
 
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields
@@ -13,7 +14,18 @@ from typing import Any
 
 from jumar.errors import BadInput, HomeUnusable
 
-SITE_SOCKET = "/run/jumar/jumar.sock"
+
+def _site_root() -> Path:
+    program = Path(sys.prefix).parent
+    root = program.parent.parent
+    is_of_site = program.parts[-2:] == ("opt", "jumar") and (root / "etc/jumar/site.toml").exists()
+    return root if is_of_site else Path("/")
+
+
+SITE_ROOT = _site_root()
+"""The folder of the site that this program was installed for, else of the machine's."""
+SITE_FILE = str(SITE_ROOT / "etc/jumar/site.toml")
+SITE_SOCKET = str(SITE_ROOT / "run/jumar/jumar.sock")
 _LAST_PORT = 65535
 _TIME_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _LONGEST_HALF_LIFE_DAYS = 3650

@@ -29,6 +29,12 @@ def test_an_array_that_is_followed_has_failed_when_one_of_it_has(jumar: Jumar) -
     script = "echo index $JUMAR_ARRAY_INDEX; test $JUMAR_ARRAY_INDEX != 6"
     done = jumar("run", "--array", "5-7", "-F", "--", "bash", "-c", script, rc=1)
     assert done.stdout.splitlines() == ["index 5", "index 6", "index 7"]
+    assert jumar("logs", "-f", "bash").stdout == done.stdout
+    assert jumar("logs", "bash-6").stdout == "index 6\n"
+    assert json.loads(jumar("show", "bash-7", "--json").stdout)["array_index"] == 7
+    refused = jumar("run", "--after", "bash-6", "--", "true", rc=2).stderr
+    assert "would never start" in refused
+    assert "any:" in refused
 
 
 def test_an_array_has_one_name_one_line_and_one_end(jumar: Jumar) -> None:
@@ -41,6 +47,9 @@ def test_an_array_has_one_name_one_line_and_one_end(jumar: Jumar) -> None:
     jobs = json.loads(jumar("jobs", "--json").stdout)
     ids = {job["array_index"]: job["id"] for job in jobs if job["array_id"] == array}
     assert json.loads(jumar("show", f"{array}-5", "--json").stdout)["id"] == ids[5]
+    jumar("stop", "grid-5")
+    states = [json.loads(jumar("show", ids[n], "--json").stdout)["state"] for n in (4, 5)]
+    assert states == ["queued", "stopped"], "one of it, by its name"
     assert f"grid ({array}) is" in jumar("stop", array).stderr
     jumar("logs", "-f", f"{array}-3")
     ended = json.loads(jumar("show", after, "--json").stdout)

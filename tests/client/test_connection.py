@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -124,6 +125,24 @@ def test_the_connection_is_kept() -> None:
         for _ in range(5):
             client.me()
     assert connections == [0]
+
+
+def test_the_connection_is_kept_between_files(tmp_path: Path) -> None:
+    seen: list[int] = []
+    page = b'{"path": "", "files": [%s], "next_after": null}' % b", ".join(
+        b'{"path": "%d", "kind": "file", "size": 5, "modified_at": 1.0, "etag": "x", "target": null}'
+        % number
+        for number in range(3)
+    )
+
+    def serve(connection: socket.socket, number: int) -> None:
+        while request := message_of(connection):
+            seen.append(number)
+            answer(connection, b"bytes" if b"/content" in request else page)
+
+    with scripted(serve) as url, Client(url, "token") as client:
+        assert client.fetch("x", folder=tmp_path).files == 3
+    assert set(seen) == {0}, "over ssh each connection is a login"
 
 
 def test_a_server_that_went_away_meanwhile() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.tars import tar_of
 
 from jumar.database.access import Database, open_database
 from jumar.engine.memory import MemoryEngine
+from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import Conflict, JumarError, NotFound
 from jumar.jobs import ledger
 from jumar.jobs.service import JobService
@@ -42,13 +44,13 @@ class Home:
         self.service.close()
         self.open()
 
-    def submit(self, **fields: object) -> str:
+    def submit(self, user: str = "ann", **fields: object) -> str:
         values = {"name": "x", "command": "true", "device": "sim:1", **fields}
-        return self.service.submit(JobSpec.model_validate(values), user="ann").id
+        return self.service.submit(JobSpec.model_validate(values), user=user).id
 
-    def ended(self, **fields: object) -> str:
+    def ended(self, user: str = "ann", **fields: object) -> str:
         """A job that has run and left a folder."""
-        job = self.submit(**fields)
+        job = self.submit(user, **fields)
         self.until(lambda: (job, 1) in self.engine.started())
         (self.jobs / job / "logs").mkdir(parents=True)
         (self.jobs / job / "logs" / "rank0.log").write_text("line\n")
@@ -71,6 +73,27 @@ def home(database_url: str, tmp_path: Path) -> Generator[Home]:
     made = Home(database_url, tmp_path)
     yield made
     made.service.close()
+
+
+def test_removals_of_one_user_do_not_wait_for_those_of_another(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, second, other = home.ended("ann"), home.ended("ann"), home.ended("ben")
+    gate = threading.Event()
+    delete = SharedFiles.delete
+
+    def slow(files: SharedFiles, job_id: str) -> None:
+        if job_id == stuck:
+            assert gate.wait(60)
+        delete(files, job_id)
+
+    monkeypatch.setattr(SharedFiles, "delete", slow)
+    for job in (stuck, second, other):
+        home.service.remove(job)
+    home.until(lambda: f".removed-{other}" not in home.folders())
+    assert {f".removed-{stuck}", f".removed-{second}"} <= set(home.folders()), "in their order"
+    gate.set()
+    home.until(lambda: not home.folders())
 
 
 def test_a_job_goes_with_its_attempts_and_its_folder_and_others_stay(home: Home) -> None:

@@ -115,13 +115,14 @@ class Host:
     def door(self) -> Path:
         return self.top / "run" / "jumar.sock"
 
-    def start_server(self, **settings: str) -> None:
-        """The server, as the unit starts it."""
+    def start_server(self, *before: str, **settings: str) -> None:
+        """The server, as the unit starts it; `before`: words that run it in another way."""
         home = str(self.state / "server")
         variables = CLEAN | {"HOME": home, "JUMAR_HOME": home, "JUMAR_SITE": str(self.toml)}
+        port = ("--port", str(free_port()))
         with (self.top / "server.log").open("ab") as log:
             self.serving = subprocess.Popen(
-                [*self.identity(self.server), str(self.command), "up", "--port", str(free_port())],
+                [*before, *self.identity(self.server), str(self.command), "up", *port],
                 env=variables | settings,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -320,6 +321,7 @@ def host(installed: Path) -> Generator[Host]:
             (top / folder).mkdir()
             shutil.chown(top / folder, server, server)
         (top / "state/server").chmod(0o700)
+        (top / "state").chmod(0o711)
         made.start_root()
         yield made
     finally:
@@ -350,7 +352,9 @@ def _remove(top: Path, made: "Host | None", accounts: tuple[str, ...]) -> None:
     for name in accounts:
         subprocess.run(["userdel", "-f", name], check=False, capture_output=True)
     subprocess.run(["groupdel", f"{accounts[-1]}g"], check=False, capture_output=True)
-    shutil.rmtree(top, ignore_errors=True)
+    # A job may have left folders of any depth.
+    program.empty(str(top))
+    top.rmdir()
 
 
 def is_locked(descriptor: int) -> bool:

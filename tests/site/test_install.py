@@ -42,7 +42,6 @@ class Trial:
             program = str(self.top / "usr/local/bin/jumar")
             who = ["setpriv", f"--reuid={self.person}", f"--regid={self.person}", "--init-groups"]
             environment["HOME"] = str(self.top / "home")
-            environment["JUMAR_SITE_SOCKET"] = str(self.top / "run/jumar/jumar.sock")
         return subprocess.run(
             [*who, program, *words],
             env=environment,
@@ -80,6 +79,23 @@ def trial() -> Generator[Trial]:
         shutil.rmtree(made.top, ignore_errors=True)
 
 
+def _check_own_program(trial: Trial) -> None:
+    logs = list((trial.top / "var/log").iterdir())
+    assert [oct(path.stat().st_mode & 0o777) for path in logs] == ["0o600"] * 2
+    # The installed program knows which site it is of.
+    own = str(trial.top / "usr/local/bin/jumar")
+    mapped = subprocess.run(
+        [own, "users", "map", "web", trial.person], env={"HOME": "/"}, check=False
+    )
+    assert mapped.returncode == 0
+    assert read_site(str(trial.top / "etc/jumar/site.toml")).map == {"web": trial.person}
+    seen = trial.run("site", "status", "--json", person=True)
+    assert seen.returncode == 0, seen.stderr
+    known = json.loads(seen.stdout)
+    assert (known["answers"], known["running"]) == (True, None)
+    assert known["services"] == {"jumar-root.service": None, "jumar.service": True}
+
+
 def test_a_job_lives_through_an_upgrade(trial: Trial) -> None:
     refused = trial.run("site", "install", "--prefix", str(trial.top))
     assert (refused.returncode, "--yes" in refused.stderr) == (2, True)
@@ -89,11 +105,7 @@ def test_a_job_lives_through_an_upgrade(trial: Trial) -> None:
     state = json.loads(trial.site("status", "--json"))
     assert state["answers"]
     assert set(state["services"].values()) == {True}
-    seen = trial.run("site", "status", "--json", "--prefix", str(trial.top), person=True)
-    assert seen.returncode == 0, seen.stderr
-    known = json.loads(seen.stdout)
-    assert (known["answers"], known["running"]) == (True, None)
-    assert known["services"] == {"jumar-root.service": None, "jumar.service": True}
+    _check_own_program(trial)
     for verb in ("remove --yes", "upgrade --yes", "stop"):
         no = trial.run("site", *verb.split(), "--prefix", str(trial.top), person=True)
         assert (no.returncode, f"sudo jumar site {verb}" in no.stderr) == (2, True), no.stderr

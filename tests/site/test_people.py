@@ -35,10 +35,12 @@ def _folder(site: Host, user: str, name: str = "work") -> Path:
     return folder
 
 
-def _submit(site: Host, user: str, *command: str, follow: bool = False) -> tuple[str, str]:
+def _submit(
+    site: Host, user: str, *command: str, follow: bool = False, options: tuple[str, ...] = ()
+) -> tuple[str, str]:
     """The id of a new job in a user's folder, and its log if it was followed."""
     folder = _folder(site, user)
-    words = ["run", *(["--follow"] if follow else []), "--", *command]
+    words = ["run", *options, *(["--follow"] if follow else []), "--", *command]
     _, out, err = site.jumar(user, *words, folder=folder)
     found = re.search(r"\b[a-z][a-z0-9]{9}\b", out + err)
     assert found is not None, (out, err)
@@ -244,7 +246,8 @@ def test_a_header_makes_nobody_somebody(site: Host) -> None:
 def test_files_and_commands_of_a_job_are_its_users(site: Host) -> None:
     ann, ben = site.users[:2]
     folder = _folder(site, ann)
-    script = "mkdir -p out/deep; echo x > out/deep/model; ln -s /etc/passwd out/escape; sleep 300"
+    script = "mkdir -p out/deep out/shut; echo x > out/deep/model; ln -s /etc/passwd out/escape; "
+    script += "touch out/none out/shut/in; chmod 0 out/none out/shut; sleep 300"
     _, out, err = site.jumar(ann, "run", "--code", ".", "--", "sh", "-c", script, folder=folder)
     found = re.search(r"\b[a-z][a-z0-9]{9}\b", out + err)
     assert found is not None
@@ -252,10 +255,11 @@ def test_files_and_commands_of_a_job_are_its_users(site: Host) -> None:
 
     def model_is_listed() -> bool:
         code, listed, _ = site.jumar(ann, "files", job, "--json", check=False)
-        return code == 0 and "code/out/deep/model" in listed
+        return code == 0 and "code/out/shut" in listed
 
     until(model_is_listed, "the model is listed")
-    site.jumar(ann, "get", job, "-o", "got", folder=folder)
+    code, _, err = site.jumar(ann, "get", job, "-o", "got", folder=folder, check=False)
+    assert (code, "out/none is closed" in err, "left out: code/out/shut" in err) == (1, True, True)
     got = folder / "got"
     assert (got / "code/out/deep/model").read_text() == "x\n"
     assert (got / "code/out/deep/model").stat().st_uid == site.uid(ann)
@@ -307,3 +311,20 @@ def test_data_of_a_store_is_carried_by_the_user(site: Host) -> None:
         site.jumar(eve, *words, folder=folder)
         found = {name: one.data for name, one in store.objects.items()}
     assert found == {"in.txt": b"read", "out/m": b"read", "marks/c": b"kept\n"}
+
+
+def test_cores_and_memory_of_a_job_are_limited(site: Host) -> None:
+    ann = site.users[0]
+    folder = _folder(site, ann)
+    big = ("/usr/bin/python3", "-c", "print(len(bytearray(b'x') * (300 << 20)))")
+    words = ("run", "--cpus", "2", "--memory", "100M", "--follow", "--", *big)
+    code, out, err = site.jumar(ann, *words, folder=folder, check=False)
+    assert "not enforced" not in err
+    assert (code, out, "memory ran out" in err) == (1, "", True), (out, err)
+    job = _submit(site, ann, "sleep", "60", options=("--cpus", "2"))[0]
+    until(lambda: _show(site, ann, job)["state"] == "running", "it runs")
+    found = Path("/sys/fs/cgroup").rglob(f"{job}-1/cpu.cfs_quota_us")
+    assert [path.read_text() for path in found] == ["200000\n"]
+    site.jumar(ann, "stop", job)
+    for wrong in ("--memory=much", "--memory=1K", "--cpus=0"):
+        assert site.jumar(ann, "run", wrong, "--", "true", check=False, folder=folder)[0] == 2

@@ -194,7 +194,7 @@ def test_files_are_read_as_the_user(host: Host) -> None:
     assert text(files("open", "out/file", "logs/node0/rank0.log")) == b"yes\n"
     listed = json.loads(text(files("list", "out")))
     assert {(row[0], row[1]) for row in listed} == {
-        ("file", "file"), ("link", "link"), ("pipe", "other"), ("root", "link"), ("closed", "folder"),
+        ("file", "file"), ("link", "link"), ("pipe", "other"), ("root", "link"), ("closed", "other"),
     }  # fmt: skip
     for path in (
         "out/link",

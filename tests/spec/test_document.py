@@ -37,6 +37,8 @@ activate: [module load cann/8.0, torch2]
 after: [k7x2m9q4tb, "any:digits"]
 array: 0-9%2
 endpoints: [ssh, jupyter, tensorboard]
+cpus: 4
+memory: 16G
 retries: 2
 fault_retries: 2
 """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import complain, note, print_json
+from jumar.cli.output import complain, note, print_json, readable_line
 from jumar.spec.amounts import bytes_text, files_text
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def _tell(fetched: "Fetched") -> None:
         words += f"; {files_text(fetched.already_here)} already there"
     note(words)
     for trouble in fetched.left_out[:_MOST_NAMED]:
-        note(f"left out: {trouble.path}: {trouble.why}")
+        note(f"left out: {readable_line(f'{trouble.path}: {trouble.why}')}")
     if len(fetched.left_out) > _MOST_NAMED:
         note(f"and {len(fetched.left_out) - _MOST_NAMED} more left out")
     for trouble in fetched.failed[:_MOST_NAMED]:
-        complain(f"{trouble.path}: {trouble.why}")
+        complain(readable_line(f"{trouble.path}: {trouble.why}"))
     if len(fetched.failed) > _MOST_NAMED:
         complain(f"and {len(fetched.failed) - _MOST_NAMED} more could not be copied")

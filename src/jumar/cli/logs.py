@@ -2,6 +2,8 @@
 
 import codecs
 import sys
+from collections.abc import Sequence
+from functools import partial
 
 import click
 
@@ -10,6 +12,9 @@ from jumar.cli.all_ranks import follow_all, print_all
 from jumar.cli.connect import connected
 from jumar.cli.follow import log_to, print_log
 from jumar.cli.output import json_text, note
+from jumar.client import Client
+from jumar.errors import LogNotFound
+from jumar.spec.records import JobRecord, JobSummary
 
 
 class _Rank(click.ParamType[int | None]):
@@ -49,7 +54,8 @@ def command(
 ) -> int:
     """Print a job's log, or follow it.
 
-    JOB is an id, the first letters of one, a name, or USER/NAME. Ctrl-C stops following, not the job.
+    JOB is an id, the first letters of one, a name, or USER/NAME; of an array, its id or name means all its
+    jobs, one after the other, and NAME-INDEX one of them. Ctrl-C stops following, not the job.
     In a terminal, colours and progress bars are kept and other control sequences are removed; elsewhere
     the log is printed unchanged. With --json each line is {"text": …}. Logs have no times in them: with
     --rank all and --follow, lines come as they are written; else one rank comes after the other.
@@ -60,35 +66,65 @@ def command(
       jumar logs -f digits --rank 1
       jumar logs -f digits --rank all
     """
-    write = _as_json if as_json else log_to(sys.stdout)
+    shown = partial(_show, follow=follow, tail=tail, rank=rank, node=node, as_json=as_json)
     with connected() as client:
         # After a reconnect, a newer job of the same name is not the one to follow.
-        record = client.get(job)
-        # Once a job has ended, a missing log will not appear any more.
-        is_whole = not follow or (record.state.is_final and bool(record.attempts))
-        if rank is None and is_whole:
-            print_all(client, record.id, tail=tail, as_json=as_json)
-            return 0
-        if rank is not None and is_whole:
-            blocks = client.logs(record.id, tail=tail, node=node, rank=rank)
-            if as_json or follow or sys.stdout.isatty():
-                for text in codecs.iterdecode(blocks, "utf-8", "replace"):
-                    write(text)
-            else:
-                for block in blocks:
-                    sys.stdout.buffer.write(block)
-            return 0
+        meant = _meant(client, job)
         try:
-            if rank is None:
-                follow_all(client, record.id, tail=tail, as_json=as_json)
-            else:
-                print_log(client, record.id, tail=tail, node=node, rank=rank, write=write)
+            for one in meant:
+                if len(meant) > 1:
+                    note(f"== {one.name}-{one.array_index} ({one.id})")
+                try:
+                    shown(client, client.get(one.id))
+                except LogNotFound as error:
+                    if len(meant) == 1:
+                        raise
+                    note(error.message)
         except KeyboardInterrupt:
             note(
                 f"\nstopped following; the job continues. Follow it again with: jumar logs -f {job}"
             )
             return 130
     return 0
+
+
+def _meant(client: Client, job: str) -> Sequence[JobSummary]:
+    """The job, or all jobs of an array."""
+    found = client.get(job)
+    if found.array_id is None or job.rpartition("/")[2] not in (found.array_id, found.name):
+        return [found]
+    theirs = client.jobs(user=found.user, text=found.name)
+    of_array = [one for one in theirs if one.array_id == found.array_id]
+    return sorted(of_array, key=lambda one: one.array_index or 0)
+
+
+def _show(
+    client: Client,
+    record: JobRecord,
+    *,
+    follow: bool,
+    tail: int | None,
+    rank: int | None,
+    node: int,
+    as_json: bool,
+) -> None:
+    # Once a job has ended, a missing log will not appear any more.
+    is_whole = not follow or (record.state.is_final and bool(record.attempts))
+    write = _as_json if as_json else log_to(sys.stdout)
+    if rank is None:
+        show = print_all if is_whole else follow_all
+        show(client, record.id, tail=tail, as_json=as_json)
+    elif not is_whole:
+        print_log(client, record.id, tail=tail, node=node, rank=rank, write=write)
+    else:
+        blocks = client.logs(record.id, tail=tail, node=node, rank=rank)
+        if as_json or follow or sys.stdout.isatty():
+            for text in codecs.iterdecode(blocks, "utf-8", "replace"):
+                write(text)
+        else:
+            for block in blocks:
+                sys.stdout.buffer.write(block)
+            sys.stdout.buffer.flush()
 
 
 def _as_json(text: str) -> None:

@@ -103,6 +103,8 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 )
 @click.option("--deterministic", is_flag=True, help="The same numbers in each run.")
 @click.option("--auto-port", is_flag=True, help="Run a CUDA script on NPUs without editing it.")
+@click.option("--cpus", type=int, metavar="N", help="Cores it may use at most; on a site.")
+@click.option("--memory", metavar="SIZE", help="Memory it may use at most: 512M, 16G; on a site.")
 @click.option("--framework", help="What it is written for, such as pytorch.")
 @click.option("--image", help="Container image; stored with the job, not used yet.")
 @click.option(

@@ -9,6 +9,7 @@ import click
 from jumar.cli.output import note, print_json, print_table
 from jumar.cli.site_bundle import command as bundle
 from jumar.errors import BadInput
+from jumar.settings import SITE_ROOT
 from jumar.site.install import (
     Choice,
     check_root,
@@ -25,9 +26,9 @@ from jumar.site.units import SERVER_UNIT
 _PREFIX = click.option(
     "--prefix",
     type=click.Path(path_type=Path),
-    default=Path("/"),
+    default=SITE_ROOT,
     metavar="DIR",
-    help="Keep everything below this folder; for a trial.  [default: /]",
+    help="Keep everything below this folder; for a trial.  [default: /, or where this program is of]",
 )
 _RUNS = {True: "runs", False: "down", None: "only root can see it"}
 _YES = click.option("--yes", is_flag=True, help="Do it.")

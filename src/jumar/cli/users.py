@@ -7,7 +7,7 @@ import click
 from jumar.cli.connect import connected
 from jumar.cli.output import ago, note, print_json, print_table
 from jumar.errors import BadInput
-from jumar.settings import load
+from jumar.settings import SITE_FILE, load
 from jumar.spec.records import UserRecord
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the user as JSON.")
@@ -74,7 +74,11 @@ def suspend(name: str, as_json: bool) -> None:
       jumar users suspend ann
     """
     with connected() as client:
-        _tell(client.set_role(name, "pending"), as_json)
+        suspended = client.set_role(name, "pending")
+    if as_json:
+        print_json(suspended)
+    else:
+        note(f"{name} is suspended; let them in again with: jumar users approve {name}")
 
 
 @command.command("map")
@@ -94,7 +98,6 @@ def map_(name: str, account: str | None, is_none: bool) -> None:
     """
     import pwd
 
-    from jumar.site.places import Places
     from jumar.site.sitefile import map_user
 
     if (account is None) != is_none:
@@ -104,7 +107,7 @@ def map_(name: str, account: str | None, is_none: bool) -> None:
             pwd.getpwnam(account)
         except KeyError:
             raise BadInput(f"there is no account {account} on this machine") from None
-    path = Path(load().site or Places().toml)
+    path = Path(load().site or SITE_FILE)
     map_user(path, name, account)
     note(f"{name} has no account now" if is_none else f"jobs of {name} run as {account}")
 

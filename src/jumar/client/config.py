@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from jumar.errors import HomeUnusable, ServerUnreachable
-from jumar.settings import SITE_SOCKET, Settings
+from jumar.settings import SITE_FILE, SITE_SOCKET, Settings
 from jumar.wholefile import write_whole
 
 EMBEDDED_FILE = "client.json"
 SERVER_FILE = "server.json"
 """There while the home's own server runs, or after it was killed."""
 LOGIN_FILE = "login.json"
-SITE_FILE = "/etc/jumar/site.toml"
 _LISTENS_LIMIT_S = 1.0
 
 

@@ -166,6 +166,9 @@ class Connection:
         self._keep(exchange)
 
     def _keep(self, exchange: "_Exchange") -> None:
+        if exchange.response.length == 0:
+            # Read in parts to its end, which the response itself does not notice.
+            exchange.response.close()
         # What was not read to its end would be taken for the next call's answer.
         if exchange.response.isclosed() and exchange.connection.sock is not None:
             self._idle.append(exchange.connection)

@@ -111,7 +111,9 @@ class Fetching:
     def _is_sound(self, entry: JobFile) -> bool:
         parts = entry.path.split("/")
         if entry.kind == "other":
-            self._made.left_out.append(Trouble(entry.path, "not a file that can be sent"))
+            self._made.left_out.append(
+                Trouble(entry.path, "not a file that can be sent, or a closed folder")
+            )
             return False
         if any(part in ("", ".", "..") or "\0" in part for part in parts):
             self._made.failed.append(Trouble(entry.path, "not a usable name"))

@@ -25,7 +25,7 @@ from sqlalchemy.exc import (
 
 from jumar.database.complaints import Complaints
 from jumar.database.connect import make_engine, migrate
-from jumar.database.sqlite_file import SqliteFile, set_aside
+from jumar.database.sqlite_file import SqliteFile, keep_private, set_aside
 from jumar.database.words import in_words, is_damage
 from jumar.errors import DatabaseAway, HomeUnusable, JumarError
 
@@ -309,6 +309,8 @@ def open_database(url: str) -> Database:
     only_user: Connection | None = None
     file: SqliteFile | None = None
     try:
+        if engine.dialect.name == "sqlite" and engine.url.database:
+            keep_private(Path(engine.url.database))
         only_user = _claim(engine)
         migrate(engine)
         if engine.dialect.name == "sqlite" and engine.url.database:

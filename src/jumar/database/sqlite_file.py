@@ -86,6 +86,7 @@ class SqliteFile:
 
     def copy_to(self, path: Path) -> None:
         """All that the open connection sees, also of a file that is gone; sqlite3.Error if it cannot."""
+        keep_private(path)
         with contextlib.closing(sqlite3.connect(path)) as copy:
             self._anchor.backup(copy)
             found = copy.execute("PRAGMA integrity_check(1)").fetchone()
@@ -101,6 +102,21 @@ class SqliteFile:
 
     def _header(self) -> bytes:
         return os.pread(self._handle, _HEADER_BYTES, 0)
+
+
+def keep_private(path: Path) -> None:
+    """Only its owner may read it: there are hashes of passwords in it. SQLite's files beside it follow."""
+    try:
+        # Never while SQLite has it open: closing it would drop SQLite's locks.
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        # SQLite itself finds out and says so.
+        return
+    os.close(handle)
+    for ending in ("", "-wal", "-shm"):
+        # Somebody else's file has the modes that they gave it.
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            os.chmod(f"{path}{ending}", 0o600)
 
 
 def is_damaged(path: Path) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection, func, or_, select, update
 
 from jumar.database.tables import jobs
+from jumar.errors import SubmitRefused
 from jumar.jobs import finding, ledger
 from jumar.jobs.rows import JobRow, because
 from jumar.spec.causes import Cause, Wait
@@ -54,6 +55,16 @@ def resolved(connection: Connection, spec: JobSpec, *, user: str, sees_all: bool
         found = finding.target(connection, name, user=user, sees_all=sees_all)
         targets.append(prefix + found)
     return spec.model_copy(update={"after": list(dict.fromkeys(targets))})
+
+
+def refuse_hopeless(connection: Connection, row: JobRow) -> None:
+    """A new job that waits for the success of one that has ended without it would only be stopped."""
+    for one in _awaited(connection, row):
+        if one.has_failed:
+            raise SubmitRefused(
+                f"after: {one.target} did not succeed, so the job would never start",
+                hint=f"start it all the same with any:{one.target}, or run that one again first",
+            )
 
 
 def targets_of(row: JobRow) -> list[str]:

@@ -70,6 +70,7 @@ def _filtered(query: Select[Any], wanted: PageQuery) -> Select[Any]:
 _SHORTEST_PREFIX = 3
 _ELEMENT = re.compile(r"(?P<array>[a-z][a-z0-9]{9})-(?P<index>\d{1,7})", re.ASCII)
 _MOST_OWNERS = 5
+_MOST_DIGITS = 7
 
 
 def resolve(
@@ -101,18 +102,13 @@ def target(connection: Connection, job: str, *, user: str, sees_all: bool) -> st
     if _array_of(connection, jobs.c.array_id == job) is not None:
         return job
     found = resolve(connection, job, user=user, sees_all=sees_all)
-    if not _may_be_array(job, found):
-        return found
-    return _array_of(connection, jobs.c.id == found) or found
+    by_name = (jobs.c.id == found) & (jobs.c.name == job)
+    return _array_of(connection, by_name) or found
 
 
 def is_whole_array(job: str, found: JobSummary) -> bool:
     """Whether `job`, by which `found` was found, means all jobs of its array."""
-    return found.array_id is not None and _may_be_array(job, found.id)
-
-
-def _may_be_array(job: str, found: str) -> bool:
-    return not found.startswith(job) and _ELEMENT.fullmatch(job) is None
+    return found.array_id is not None and job in (found.array_id, found.name)
 
 
 def _array_of(connection: Connection, which: ColumnElement[bool]) -> str | None:
@@ -137,7 +133,17 @@ def _of_user(connection: Connection, job: str, user: str) -> str | None:
     # A whole name before the beginning of an id: a short name must not meet a random id.
     newest = select(jobs.c.id).where(theirs, jobs.c.name == job).order_by(jobs.c.seq.desc())
     found = connection.execute(newest.limit(1)).scalar()
-    return found or _by_prefix(connection, job, theirs)
+    return found or _by_index(connection, job, theirs) or _by_prefix(connection, job, theirs)
+
+
+def _by_index(connection: Connection, job: str, theirs: ColumnElement[bool]) -> str | None:
+    """The job that `grid-3` names: of the newest array of that name."""
+    name, dash, index = job.rpartition("-")
+    if not dash or not (index.isascii() and index.isdigit() and len(index) <= _MOST_DIGITS):
+        return None
+    which = theirs & (jobs.c.name == name) & (jobs.c.array_index == int(index))
+    newest = select(jobs.c.id).where(which).order_by(jobs.c.seq.desc())
+    return connection.execute(newest.limit(1)).scalar()
 
 
 def _by_prefix(connection: Connection, job: str, *which: ColumnElement[bool]) -> str | None:

@@ -1,12 +1,13 @@
 """Ended jobs, removed together with their folders.
 
 The folder is renamed first, then the job's rows are deleted, then the folder, in a thread of its own:
-it may hold millions of files. After a crash in between, the next start puts back the folder of a job
-that is still written down, and goes on deleting the others."""
+it may hold millions of files, and what a user does to hers must hold up nobody else. After a crash in
+between, the next start puts back the folder of a job that is still written down, and goes on deleting
+the others."""
 
 import logging
-import queue
 import threading
+from collections import deque
 
 from sqlalchemy import Connection
 
@@ -27,17 +28,17 @@ class Removals:
         self._database = database
         self._files = files
         self._roster = roster
-        self._doomed: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._delete_forever, name="removals", daemon=True)
+        self._lock = threading.Lock()
+        self._doomed: dict[str, deque[str]] = {}
+        """Jobs by user; a thread works on each."""
 
     def start(self) -> None:
-        """Go on with what an earlier life has left."""
+        """Go on with what an earlier life has left; whose it was nobody knows any more."""
         for left in self._files.aside():
             try:
-                self._settle(left)
+                self._settle(left, "")
             except JumarError as error:
                 log.warning("%s", error)
-        self._thread.start()
 
     def remove(self, job_id: str) -> None:
         """Remove an ended job; Conflict while it is not over or has results that are only here."""
@@ -47,12 +48,13 @@ class Removals:
             ledger.delete_job(connection, job_id)
 
         with self._database.read() as connection:
-            self._check_removable(ledger.find_job(connection, job_id))
+            row = ledger.find_job(connection, job_id)
+            self._check_removable(row)
         self._files.set_aside(job_id)
         try:
             self._database.write(delete, then=lambda _: self._roster.forget())
         finally:
-            self._settle(job_id)
+            self._settle(job_id, row.user)
         log.info("job %s is removed", job_id)
 
     def _check_removable(self, row: JobRow) -> None:
@@ -71,19 +73,28 @@ class Removals:
                 hint=f"send them first: jumar jobs upload {row.id}",
             )
 
-    def _settle(self, job_id: str) -> None:
+    def _settle(self, job_id: str, user: str) -> None:
         """The database says whether a folder that was set aside goes back or away."""
         with self._database.read() as connection:
             is_kept = ledger.has_job(connection, job_id)
         if is_kept:
             self._files.put_back(job_id)
-        else:
-            self._doomed.put(job_id)
+            return
+        with self._lock:
+            is_worked_on = user in self._doomed
+            self._doomed.setdefault(user, deque()).append(job_id)
+        if not is_worked_on:
+            name = f"removals of {user}"
+            threading.Thread(target=self._delete_all, args=(user,), name=name, daemon=True).start()
 
-    def _delete_forever(self) -> None:
+    def _delete_all(self, user: str) -> None:
         while True:
-            job_id = self._doomed.get()
+            with self._lock:
+                if not self._doomed[user]:
+                    del self._doomed[user]
+                    return
+                job_id = self._doomed[user].popleft()
             try:
                 self._files.delete(job_id)
-            except OSError as error:
+            except (OSError, JumarError) as error:
                 log.warning("the files of job %s are left to the next start: %s", job_id, error)

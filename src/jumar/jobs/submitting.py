@@ -83,9 +83,13 @@ class Submissions:
             }
             if spec.array is not None:
                 array = JobArray.parse(spec.array)
-                return ledger.insert_array(connection, array, spec, **given)
-            row, is_new = ledger.insert_job(connection, spec=spec, **given)
-            return [row], is_new
+                rows, is_new = ledger.insert_array(connection, array, spec, **given)
+            else:
+                row, is_new = ledger.insert_job(connection, spec=spec, **given)
+                rows = [row]
+            if is_new:
+                dependencies.refuse_hopeless(connection, rows[0])
+            return rows, is_new
 
         rows, is_new = self._database.write(insert, then=self._show_new)
         return rows[0], is_new

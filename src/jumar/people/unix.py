@@ -6,7 +6,7 @@ import grp
 import os
 import pwd
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, insert, select
@@ -27,7 +27,9 @@ class Peer:
 
     uid: int
     is_job: bool = False
-    """Whether it came through the socket for jobs."""
+    """Whether it came through the socket for jobs, or may be a job."""
+    is_astray: bool = False
+    """Whether it is a job and came through the socket for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,16 @@ class UnixPeople:
     """Thread-safe."""
 
     def __init__(
-        self, database: Database, admin_group: str, mapped: Callable[[], Mapping[str, str]]
+        self,
+        database: Database,
+        admin_group: str,
+        mapped: Callable[[], Mapping[str, str]],
+        *,
+        fences: bool = True,
     ) -> None:
-        """`mapped`: Unix accounts by the names of web accounts, as root's file has them now."""
+        """`mapped`: Unix accounts by the names of web accounts, as root's file has them now. `fences`:
+        whether jobs are given a socket of their own."""
+        self._fences = fences
         self._database = database
         self._admin_group = admin_group
         self._mapped = mapped
@@ -55,6 +64,11 @@ class UnixPeople:
         """The account of who calls; made at the first call."""
         if peer.uid == NOBODY:
             raise NotSignedIn("the kernel does not say who calls", hint="call from the host itself")
+        if peer.is_astray and self._fences:
+            raise NotAllowed(
+                "a job may not use the socket for people",
+                hint="inside a job, its own is in the usual place: run jumar as it is",
+            )
         try:
             unix = pwd.getpwuid(peer.uid)
         except KeyError:
@@ -72,6 +86,24 @@ class UnixPeople:
                 hint="give the new account another uid",
             )
         return replace(user, role="admin") if self._is_admin(peer, unix, user) else user
+
+    def with_admins(self, known: Sequence[UserRecord]) -> list[UserRecord]:
+        """The same, with those as administrators whom the group of this machine makes so."""
+        query = select(users.c.name, users.c.uid).where(users.c.uid.is_not(None))
+        with self._database.read() as connection:
+            uids = {row.name: row.uid for row in connection.execute(query)}
+        return [
+            replace(user, role="admin")
+            if self._is_admin_by_name(user, uids.get(user.name))
+            else user
+            for user in known
+        ]
+
+    def _is_admin_by_name(self, user: UserRecord, uid: int | None) -> bool:
+        try:
+            return uid is not None and self._is_admin(Peer(uid), pwd.getpwuid(uid), user)
+        except KeyError:
+            return False
 
     def account_of(self, name: str) -> UnixAccount:
         """Whom jobs of a user run as; SubmitRefused where nobody has said."""

@@ -30,6 +30,8 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import grp
+import itertools
 import json
 import math
 import os
@@ -54,12 +56,17 @@ MOST_BYTES = 8192
 MOST_SAID = 16384
 MOST_LAST_WORDS = 16
 MOST_PATHS = 64
+MOST_PATH = 4096
 MOST_LISTED = 10_000
 MOST_WORKERS = 256
+MOST_STOPS = 100
+"""How often a supervisor may be stopped, and is woken, before it is killed."""
 READ_LIMIT_S = 2.0
 WORK_LIMIT_S = 5.0
 REMOVE_LIMIT_S = 900.0
 NOBODY = 65534
+GROUP_OF_JOBS = "jumar-jobs"
+"""The cgroup above those of all attempts."""
 WHYS = ("stopped", "timed-out", "preempted", "lost")
 _JOB = re.compile(r"[a-z][a-z0-9]{9}\Z", re.ASCII)
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._@-]{0,63}\Z", re.ASCII)
@@ -99,6 +106,8 @@ class Site:
     setuid_programs: bool = False
     cgroup: str = "auto"
     """auto, v1 or none."""
+    processes: int = 0
+    """How many processes and threads a job may have; 0 means a quarter of what the machine can have."""
     admin_group: str = ""
     variables: dict[str, str]
     map: dict[str, str]
@@ -153,8 +162,9 @@ def read_site(path: str) -> Site:
     texts += [*site.launcher, *site.users, *site.variables, *site.variables.values()]
     if not all(isinstance(text, str) for text in texts) or not site.launcher:  # pyright: ignore[reportUnnecessaryIsInstance] - it comes from a file
         raise Refused(f"{path}: a value is not a text")
-    if any(type(number) is not int for number in (site.uid_min, site.uid_max, site.umask)):
-        raise Refused(f"{path}: uid_min, uid_max and umask must be whole numbers")
+    numbers = (site.uid_min, site.uid_max, site.umask, site.processes)
+    if any(type(number) is not int for number in numbers) or site.processes < 0:
+        raise Refused(f"{path}: uid_min, uid_max, umask and processes must be whole numbers")
     if site.uid_min < 1 or site.uid_max >= NOBODY:
         raise Refused(f"{path}: uid_min must be above 0, uid_max below {NOBODY}")
     return site
@@ -205,7 +215,7 @@ def _is_path(value: object) -> bool:
     if type(value) is not str or "\0" in value:
         return False
     try:
-        return len(value.encode()) <= 4096
+        return len(value.encode()) <= MOST_PATH
     except UnicodeEncodeError:
         return False
 
@@ -285,10 +295,21 @@ def check_descriptors(request: dict[str, Any], descriptors: list[int]) -> None:
     for descriptor in descriptors:
         mode, flags = os.fstat(descriptor).st_mode, fcntl.fcntl(descriptor, fcntl.F_GETFL)
         if kind == "beside":
-            if not stat.S_ISSOCK(mode):
-                raise Refused("the descriptor is not a socket")
+            if not stat.S_ISSOCK(mode) or not _is_connected_stream(descriptor):
+                raise Refused("the descriptor is not a connected stream socket of this machine")
         elif not stat.S_ISREG(mode) or flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_PATH:
             raise Refused("a descriptor is not a plain file opened to be read")
+
+
+def _is_connected_stream(descriptor: int) -> bool:
+    with socket.socket(fileno=os.dup(descriptor)) as given:
+        if given.family != socket.AF_UNIX or given.type != socket.SOCK_STREAM:
+            return False
+        try:
+            given.getpeername()
+        except OSError:
+            return False
+    return True
 
 
 # --- files of root ------------------------------------------------------------------------------
@@ -424,8 +445,10 @@ def drop(user: pwd.struct_passwd, *, no_new_privileges: bool = True) -> None:
         os._exit(111)
 
 
-def _as_user(user: pwd.struct_passwd, work: Callable[[], None], limit_s: float) -> None:
+def _as_user(user: pwd.struct_passwd, what: str, work: Callable[[], None], limit_s: float) -> None:
     """Have a child do something as the user; nothing that the user does to it holds us up."""
+    # Taken by `_wait`, which so hears at once that the child ended or was stopped.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -434,10 +457,10 @@ def _as_user(user: pwd.struct_passwd, work: Callable[[], None], limit_s: float) 
             work()
             code = 0
         except Refused as error:
-            os.write(2, f"{error}\n".encode())
+            audit(f"{what}: {error}")
             code = 3
         except OSError as error:
-            os.write(2, f"{error}\n".encode())
+            audit(f"{what}: {error}")
             code = error.errno if error.errno is not None and 3 < error.errno < 111 else 2
         finally:
             os._exit(code)
@@ -450,16 +473,18 @@ def _as_user(user: pwd.struct_passwd, work: Callable[[], None], limit_s: float) 
 
 
 def _wait(pid: int, limit_s: float) -> int | None:
-    """The exit code of a child; None when it had to be killed."""
-    handle = os.pidfd_open(pid)
-    try:
-        is_over = bool(select.select([handle], [], [], limit_s)[0])
-    finally:
-        os.close(handle)
-    if not is_over:
-        os.kill(pid, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return (code if code >= 0 else 1) if is_over else None
+    """The exit code of a child; None when it had to be killed: it was stopped, or took too long."""
+    give_up = time.monotonic() + limit_s
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+        left_s = give_up - time.monotonic()
+        if (found == pid and os.WIFSTOPPED(status)) or left_s <= 0:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return None
+        if found == pid:
+            return max(os.waitstatus_to_exitcode(status), -1) % 256
+        signal.sigtimedwait({signal.SIGCHLD}, left_s)
 
 
 def _check(code: int, what: str) -> None:
@@ -543,56 +568,126 @@ def _list_files(site: Site, request: dict[str, Any], connection: socket.socket) 
 
 
 def _rows(top: int) -> Iterator[list[Any]]:
-    """[path, kind, size, mtime in ns, inode, target of a link] of all below; no link is followed."""
+    """[path, kind, size, mtime in ns, inode, target of a link] of all below; no link is followed.
+    A folder that is closed to the user, or too deep to be named, is "other": what is in it is left out."""
     if not stat.S_ISDIR(os.fstat(top).st_mode):
         raise Refused("not a folder")
-    for place, folders, files, handle in os.fwalk(".", dir_fd=_reopened(top, os.O_RDONLY)):
-        folders.sort()
-        for name in [*folders, *sorted(files)]:
-            try:
-                found = os.stat(name, dir_fd=handle, follow_symlinks=False)
-                is_link = stat.S_ISLNK(found.st_mode)
-                target = os.readlink(name, dir_fd=handle) if is_link else None
-            except OSError:
-                # Gone again, or something else by now.
+    waiting = [""]
+    while waiting:
+        place = waiting.pop()
+        try:
+            seen = open_below(top, place) if place else os.dup(top)
+            handle = _reopened(seen, os.O_RDONLY | os.O_DIRECTORY)
+            os.close(seen)
+        except OSError:
+            if place:
+                # It was there a moment ago.
                 continue
-            kind = {stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
-            path = os.path.normpath(os.path.join(place, name))
-            kinds = kind.get(stat.S_IFMT(found.st_mode), "other")
-            yield [path, kinds, found.st_size, found.st_mtime_ns, found.st_ino, target]
+            raise
+        below: list[str] = []
+        for name in sorted(os.listdir(handle)):
+            row = _row(handle, place, name)
+            if row is not None:
+                yield row
+                if row[1] == "folder":
+                    below.append(row[0])
+        os.close(handle)
+        waiting += reversed(below)
 
 
-def _empty(path: str) -> None:
-    """Remove all that is in a folder, as its owner; a job may have made folders of it unwritable."""
+def _row(handle: int, place: str, name: str) -> list[Any] | None:
+    try:
+        found = os.stat(name, dir_fd=handle, follow_symlinks=False)
+        target = os.readlink(name, dir_fd=handle) if stat.S_ISLNK(found.st_mode) else None
+    except OSError:
+        # Gone again, or something else by now.
+        return None
+    kinds = {stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
+    kind = kinds.get(stat.S_IFMT(found.st_mode), "other")
+    path = f"{place}/{name}" if place else name
+    if kind == "folder" and not (
+        len(os.fsencode(path)) < MOST_PATH and os.access(name, os.R_OK | os.X_OK, dir_fd=handle)
+    ):
+        kind = "other"
+    return [path, kind, found.st_size, found.st_mtime_ns, found.st_ino, target]
 
-    def forced(function: Callable[..., Any], name: str, _error: object) -> None:
-        os.chmod(os.path.dirname(name), 0o700, follow_symlinks=True)
-        if os.path.isdir(name) and not os.path.islink(name):
-            os.chmod(name, 0o700)
-        function(name) if function is not os.open else shutil.rmtree(name)
 
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    os.fchmod(handle, 0o700)
-    for name in os.listdir(handle):
-        full = os.path.join(path, name)
-        if os.path.isdir(full) and not os.path.islink(full):
-            shutil.rmtree(full, onerror=forced)
-        else:
-            os.unlink(full)
+def empty(path: str) -> None:
+    """Remove all that is in a folder, whatever its depth and modes; what cannot go is told afterwards.
+
+    What is below a folder is moved up before the folder goes: no path grows, few descriptors are open."""
+    top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    troubles: list[OSError] = []
+    try:
+        os.fchmod(top, 0o700)
+        waiting = _folders_left(top, troubles)
+        mark = os.urandom(4).hex()
+        count = itertools.count()
+        while waiting:
+            name = waiting.pop()
+            try:
+                handle = _opened_up(top, name)
+                try:
+                    for inner in _folders_left(handle, troubles):
+                        moved = f".{mark}-{next(count)}"
+                        _move_up(handle, inner, top, moved)
+                        waiting.append(moved)
+                finally:
+                    os.close(handle)
+                os.rmdir(name, dir_fd=top)
+            except OSError as error:
+                troubles.append(error)
+    finally:
+        os.close(top)
+    for error in troubles:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+
+def _opened_up(folder: int, name: str) -> int:
+    """A folder in an open one, once its owner may do with it what they like; no link is followed."""
+    seen = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.chmod(f"/proc/self/fd/{seen}", 0o700)
+        return os.open(f"/proc/self/fd/{seen}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    finally:
+        os.close(seen)
+
+
+def _move_up(handle: int, name: str, top: int, moved: str) -> None:
+    try:
+        os.rename(name, moved, src_dir_fd=handle, dst_dir_fd=top)
+    except PermissionError:
+        # To move a folder one must be able to write to it.
+        os.close(_opened_up(handle, name))
+        os.rename(name, moved, src_dir_fd=handle, dst_dir_fd=top)
+
+
+def _folders_left(folder: int, troubles: list[OSError]) -> list[str]:
+    """The names of the folders in an open one; all else in it is removed."""
+    found: list[str] = []
+    for name in os.listdir(folder):
+        try:
+            os.unlink(name, dir_fd=folder)
+        except IsADirectoryError:
+            found.append(name)
+        except OSError as error:
+            troubles.append(error)
+    return found
 
 
 # --- cgroups ------------------------------------------------------------------------------------
 
 
 class Group:
-    """The cgroup of an attempt: one folder of v2, or of v1's freezer; v1's memory and cpu besides."""
+    """The cgroup of an attempt: one folder of v2, or of v1's freezer; v1's other kinds besides."""
 
     def __init__(self, folders: dict[str, str], name: str) -> None:
         self._folders = {kind: os.path.join(base, name) for kind, base in folders.items()}
         self.main = self._folders.get("v2") or self._folders.get("freezer")
 
-    def make(self, memory: int | None, cpus: int | None) -> None:
-        """With its shares of memory and cores, as far as the system counts them."""
+    def make(self, memory: int | None, cpus: int | None, processes: int) -> None:
+        """With its shares, as far as the system counts them."""
         for path in self._folders.values():
             os.makedirs(path, exist_ok=True)
         whole = f"{100_000 * (cpus or 1)}"
@@ -601,11 +696,18 @@ class Group:
             ("v2", "cpu.max", cpus, f"{whole} 100000"),
             ("memory", "memory.limit_in_bytes", memory, str(memory)),
             ("cpu", "cpu.cfs_quota_us", cpus, whole),
+            ("v2", "pids.max", processes, str(processes)),
+            ("pids", "pids.max", processes, str(processes)),
         )
         for kind, name, wanted, text in limits:
             path = os.path.join(self._folders.get(kind, ""), name)
             if wanted is not None and kind in self._folders and os.path.exists(path):
                 _put(path, text)
+
+    def counts_processes(self) -> bool:
+        """Whether it bounds them; once it is made."""
+        kinds = ("v2", "pids")
+        return any(os.path.exists(f"{self._folders.get(kind, '')}/pids.max") for kind in kinds)
 
     def join(self) -> None:
         """Take in the calling process."""
@@ -678,8 +780,34 @@ def group_of(site: Site, job: str, number: int) -> Group:
     return Group(_cgroup_folders(site.cgroup), f"{job}-{number}")
 
 
+def limited_fields(wanted: str) -> set[str]:
+    """Which of cpus and memory this machine's cgroups can limit; for the server."""
+    found = _cgroup_places(wanted)
+    kinds = set(found)
+    if "v2" in found:
+        top = os.path.dirname(found["v2"])
+        while os.path.exists(f"{os.path.dirname(top)}/cgroup.controllers"):
+            top = os.path.dirname(top)
+        with (
+            contextlib.suppress(OSError),
+            open(f"{top}/cgroup.controllers", encoding="ascii") as file,
+        ):
+            kinds.update(file.read().split())
+    return {name for name, kind in (("cpus", "cpu"), ("memory", "memory")) if kind in kinds}
+
+
 def _cgroup_folders(wanted: str) -> dict[str, str]:
-    """Where groups can be made, by kind. Below our own group, which the unit delegates to us."""
+    """Where groups can be made, by kind."""
+    # At the very top only a folder that was made beforehand, with more rights, can be written.
+    return {
+        kind: path
+        for kind, path in _cgroup_places(wanted).items()
+        if any(os.access(place, os.W_OK) for place in (path, os.path.dirname(path)))
+    }
+
+
+def _cgroup_places(wanted: str) -> dict[str, str]:
+    """Where groups of jobs would be, by kind: below our own group, which the unit delegates to us."""
     with open("/proc/self/cgroup", encoding="utf-8") as file:
         own = {kinds: path for _, kinds, path in (line.rstrip("\n").split(":", 2) for line in file)}
     found: dict[str, str] = {}
@@ -691,17 +819,13 @@ def _cgroup_folders(wanted: str) -> dict[str, str]:
             if kind == "cgroup2" and wanted == "auto":
                 found["v2"] = place + _base(own.get("", "/"))
             elif kind == "cgroup" and wanted != "none":
-                for name in {"freezer", "memory", "cpu"}.intersection(options.strip().split(",")):
+                kinds_here = options.strip().split(",")
+                for name in {"freezer", "memory", "cpu", "pids"}.intersection(kinds_here):
                     path = next((p for kinds, p in own.items() if name in kinds.split(",")), "/")
                     found[name] = place + _base(path)
     if "v2" in found:
         found.pop("freezer", None)
-    # At the very top only a folder that was made beforehand, with more rights, can be written.
-    return {
-        kind: path
-        for kind, path in found.items()
-        if any(os.access(place, os.W_OK) for place in (path, os.path.dirname(path)))
-    }
+    return found
 
 
 def make_cgroups(kind: str) -> None:
@@ -712,8 +836,8 @@ def make_cgroups(kind: str) -> None:
 
 def _base(own: str) -> str:
     """One folder for all jobs, also of the next life of this program."""
-    top = own.partition("/jumar-jobs")[0].rstrip("/").removesuffix("/jumar-root")
-    return f"{top}/jumar-jobs"
+    top = own.partition(f"/{GROUP_OF_JOBS}")[0].rstrip("/").removesuffix("/jumar-root")
+    return f"{top}/{GROUP_OF_JOBS}"
 
 
 def prepare_cgroups(site: Site) -> None:
@@ -729,7 +853,10 @@ def prepare_cgroups(site: Site) -> None:
             os.makedirs(f"{top}/jumar-root", exist_ok=True)
             _put(f"{top}/jumar-root/cgroup.procs", str(os.getpid()))
         for path in (top, folders["v2"]):
-            _put(f"{path}/cgroup.subtree_control", "+memory +cpu")
+            for kind in ("memory", "cpu", "pids"):
+                # One by one: in a hybrid system v1 has some of them.
+                with contextlib.suppress(OSError):
+                    _put(f"{path}/cgroup.subtree_control", f"+{kind}")
 
 
 # --- fences -------------------------------------------------------------------------------------
@@ -773,7 +900,15 @@ def _hide(site: Site, hidden: set[str]) -> None:
         shown = [entry for entry in entries if entry.name not in hidden]
     for entry in shown:
         new = os.path.join(place, entry.name)
-        if entry.is_symlink():
+        if entry.name == "ptmx":
+            # One that is mounted alone finds no pts beside it.
+            os.symlink("pts/ptmx", new)
+        elif entry.name == "pts":
+            os.mkdir(new)
+            _mount(
+                "devpts", new, "devpts", _NOSUID | _NOEXEC, f"ptmxmode=666,mode=620{_tty_group()}"
+            )
+        elif entry.is_symlink():
             os.symlink(os.readlink(entry.path), new)
         elif entry.is_dir(follow_symlinks=False):
             os.mkdir(new)
@@ -783,6 +918,13 @@ def _hide(site: Site, hidden: set[str]) -> None:
             _mount(entry.path, new, None, _BIND)
     _mount(place, "/dev", None, _BIND | _REC)
     _check(_libc.umount2(os.fsencode(place), 2), "umount")
+
+
+def _tty_group() -> str:
+    try:
+        return f",gid={grp.getgrnam('tty').gr_gid}"
+    except KeyError:
+        return ""
 
 
 # --- start --------------------------------------------------------------------------------------
@@ -876,6 +1018,7 @@ class Keeper:
         self._control = site.control(self._job, str(self._number))
         self._words = b""
         self._is_killed = False
+        self._stops = 0
 
     def run(self, descriptors: list[int], said: int) -> None:
         """From the claim to the result."""
@@ -894,7 +1037,8 @@ class Keeper:
             # Before the fork: whoever comes beside the job later joins the namespace of this process.
             if self._site.fences:
                 raise_fences(self._site, self._job, self._request["cards"])
-            self._group.make(self._request["memory"], self._request["cpus"])
+            shares = self._request["memory"], self._request["cpus"]
+            self._group.make(*shares, most_processes(self._site))
         except OSError as error:
             words = f"the job could not be started: {error}"
             self._words = _ending("failed", "cannot-start", words, error=str(error))
@@ -922,16 +1066,16 @@ class Keeper:
     def _hear_signals(self) -> int:
         wake, end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(end, warn_on_full_buffer=False)
-        signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+        for number in (signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, lambda _number, _frame: None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         return wake
 
     def _become_supervisor(self, channel: socket.socket, descriptors: list[int]) -> NoReturn:
         try:
-            self._group.join()
             words = ["--kept", self._site.job(self._job, "work"), "--attempt", str(self._number)]
-            become_program(self._site, self._user, [channel.fileno(), *descriptors], words)
+            given = [channel.fileno(), *descriptors]
+            become_program(self._site, self._user, self._group, given, words)
         except OSError as error:
             words = f"the job could not be started: {error}"
             channel.send(b"W" + _ending("failed", "cannot-start", words, error=str(error)))
@@ -945,14 +1089,10 @@ class Keeper:
         poll = select.poll()
         for descriptor in (handle, channel.fileno(), wake):
             poll.register(descriptor, select.POLLIN)
-        kill_at = self._request["kill_at"]
         # A stop may have been asked for before anybody listened.
         self._pass_stop_on(channel)
         while True:
-            left_s = 3600.0 if kill_at is None or self._is_killed else kill_at - time.time()
-            ready = {
-                descriptor for descriptor, _ in poll.poll(max(0, min(left_s, 3600.0)) * 1000 + 1)
-            }
+            ready = {descriptor for descriptor, _ in poll.poll(self._left_s() * 1000 + 1)}
             if channel.fileno() in ready and not self._hear(channel):
                 poll.unregister(channel)
             if handle in ready:
@@ -963,12 +1103,33 @@ class Keeper:
                 os.close(handle)
                 return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             if wake in ready:
-                os.read(wake, 4096)
-                self._pass_stop_on(channel)
-            if kill_at is not None and time.time() >= kill_at and not self._is_killed:
+                self._heed(os.read(wake, 4096), pid, channel)
+            if self._is_killed or self._left_s() <= 0:
                 self._kill(pid)
-            if self._is_killed:
-                self._kill(pid)
+
+    def _left_s(self) -> float:
+        """Until it is to be killed, or looked at again."""
+        kill_at = self._request["kill_at"]
+        if kill_at is None or self._is_killed:
+            return 3600.0
+        return max(0.0, min(kill_at - time.time(), 3600.0))
+
+    def _heed(self, signals: bytes, pid: int, channel: socket.socket) -> None:
+        if signal.SIGTERM in signals:
+            self._pass_stop_on(channel)
+        if signal.SIGCHLD in signals:
+            self._go_on(pid)
+
+    def _go_on(self, pid: int) -> None:
+        """A supervisor that somebody has stopped holds its cards for nothing: it is woken, then killed."""
+        found = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
+        if found is None or found.si_code != os.CLD_STOPPED:
+            return
+        self._stops += 1
+        if self._stops > MOST_STOPS:
+            self._kill(pid)
+        else:
+            os.kill(pid, signal.SIGCONT)
 
     def _hear(self, channel: socket.socket) -> bool:
         """One message: R, the ranks run; W, its last words. Whether there may be more."""
@@ -1101,10 +1262,22 @@ _LIMITS = {
 }
 
 
+def most_processes(site: Site) -> int:
+    """How many processes and threads a job may have."""
+    if site.processes:
+        return site.processes
+    found: list[int] = []
+    for name in ("pid_max", "threads-max"):
+        with open(f"/proc/sys/kernel/{name}", encoding="ascii") as file:
+            found.append(int(file.read()))
+    return max(1024, min(found) // 4)
+
+
 def become_program(
-    site: Site, user: pwd.struct_passwd, given: list[int], words: list[str]
+    site: Site, user: pwd.struct_passwd, group: Group, given: list[int], words: list[str]
 ) -> NoReturn:
-    """Execute the launcher as the user; descriptors, limits and variables are made anew."""
+    """Execute the launcher as the user, in the group; descriptors, limits and variables are made anew."""
+    group.join()
     os.setsid()
     for path, text in (("loginuid", str(user.pw_uid)), ("oom_score_adj", "0")):
         # Not everywhere there; containers may forbid it.
@@ -1113,6 +1286,10 @@ def become_program(
     for limit, values in _LIMITS.items():
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(limit, values)
+    if not group.counts_processes():
+        # Counts all of the user's, but is to be had everywhere.
+        most = most_processes(site)
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
     os.umask(site.umask)
     # A session keyring of its own: none of the server's or of root's.
     _libc.syscall({"x86_64": 250, "aarch64": 219}.get(platform.machine(), 219), 1, None)
@@ -1173,9 +1350,8 @@ def _start_beside(site: Site, request: dict[str, Any], descriptors: list[int]) -
                 # Its pid may have become another's.
                 os._exit(70)
             _check(_libc.setns(namespace, 0x20000), "setns")
-            group.join()
             words = ["--beside", site.job(job, "work"), "--attempt", str(number)]
-            become_program(site, user, descriptors, words)
+            become_program(site, user, group, descriptors, words)
         finally:
             os._exit(70)
     return {}
@@ -1241,7 +1417,8 @@ def files(site: Site, request: dict[str, Any], connection: socket.socket) -> Non
     """Answered by a child that has become the user."""
     work = _open_files if request["op"] == "open" else _list_files
     user = owner_of(site, request["job"])
-    _as_user(user, lambda: work(site, request, connection), WORK_LIMIT_S)
+    what = f"files of {request['job']}"
+    _as_user(user, what, lambda: work(site, request, connection), WORK_LIMIT_S)
 
 
 def remove(site: Site, request: dict[str, Any]) -> dict[str, Any]:
@@ -1253,7 +1430,8 @@ def remove(site: Site, request: dict[str, Any]) -> dict[str, Any]:
     for name in ("work", "tmp"):
         path = site.job(job, name)
         if os.path.isdir(path):
-            _as_user(user, lambda path=path: _empty(path), REMOVE_LIMIT_S - 60)
+            limit_s = REMOVE_LIMIT_S - 60
+            _as_user(user, f"removal of {job}", lambda path=path: empty(path), limit_s)
             os.rmdir(path)
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(site.job(job))
@@ -1268,8 +1446,10 @@ def remove(site: Site, request: dict[str, Any]) -> dict[str, Any]:
 def audit(words: str) -> None:
     """One line of the log."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    # A name that a user chose may hold line ends.
+    shown = "".join(letter if letter.isprintable() else "?" for letter in words)
     with contextlib.suppress(OSError):
-        os.write(2, f"{stamp} {words}\n".encode("utf-8", "replace"))
+        os.write(2, f"{stamp} {shown}\n".encode("utf-8", "replace"))
 
 
 def answer(site_path: str, connection: socket.socket) -> None:

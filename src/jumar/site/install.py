@@ -114,7 +114,9 @@ def remove(choice: Choice, *, with_data: bool) -> list[str]:
     gone = [places.run, places.job_run, places.root_run, places.programs]
     for folder in (*gone, *([places.state] if with_data else []), places.etc):
         with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(folder)
+            # A job may have left folders of any depth.
+            program.empty(str(folder))
+            folder.rmdir()
     if not with_data:
         return [f"removed; {places.state} and the account {account} are kept"]
     _remove_made(made)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from jumar.client import Client
 from jumar.errors import HomeUnusable, ServerUnreachable
@@ -159,7 +159,7 @@ class Processes:
                 name: value for name, value in os.environ.items() if name == "JUMAR_PORT"
             }
             environment |= server_settings(places)
-        with self._log(name).open("ab") as log:
+        with self._opened_log(name) as log:
             child = subprocess.Popen(
                 argv,
                 env=environment,
@@ -191,6 +191,14 @@ class Processes:
 
     def _file(self, name: str) -> Path:
         return self.places.root_run.with_name(f"{name}.pid")
+
+    def _opened_log(self, name: str) -> IO[bytes]:
+        """Root's alone: it names people and what they do."""
+        handle = os.open(
+            self._log(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        os.fchmod(handle, 0o600)
+        return os.fdopen(handle, "ab")
 
     def _log(self, name: str) -> Path:
         return self.places.logs / f"{name.removesuffix('.service')}.log"

@@ -19,6 +19,7 @@ from pydantic import (
 
 from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
 from jumar.spec.duration import format_duration, parse_duration
+from jumar.spec.memory import LEAST_BYTES, MOST_BYTES, format_memory, parse_memory
 from jumar.spec.urls import SCHEMES
 
 MOST_SECONDS = 366 * 24 * 3600
@@ -103,6 +104,23 @@ SecondsOrNone = Annotated[
     _duration_schema(0, "0", "0s"),
 ]
 
+
+Memory = Annotated[
+    int,
+    BeforeValidator(parse_memory),
+    Field(ge=LEAST_BYTES, le=MOST_BYTES),
+    PlainSerializer(format_memory),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": LEAST_BYTES, "maximum": MOST_BYTES},
+                {"type": "string", "pattern": r"^\s*[0-9]{1,15}\s*[KMGTkmgt]?([iI]?[bB])?\s*$"},
+            ],
+            "description": "how much memory the job may take, per node: bytes, 512M, 16G (GiB)",
+            "examples": ["16G"],
+        }
+    ),
+]
 
 Text = Annotated[
     str,

@@ -17,6 +17,7 @@ from jumar.spec.fields import (
     Device,
     Endpoint,
     GitCode,
+    Memory,
     Place,
     Places,
     Seconds,
@@ -115,6 +116,10 @@ class JobSpec(Strict):
         examples=["0-9", "1,4-8", "0-99%4"],
     )
     endpoints: list[Endpoint] = Field(default_factory=list[Endpoint])
+    cpus: Annotated[int, Field(ge=1, le=65536)] | None = Field(
+        default=None, description="how many cores' worth of time the job gets at most, per node"
+    )
+    memory: Memory | None = None
     retries: Annotated[int, Field(ge=0, le=100)] = Field(
         default=0, description="how often to try again when the script fails"
     )

@@ -1,6 +1,6 @@
 """Delete what a URL names: one object, or everything below it."""
 
-from jumar.errors import BadInput
+from jumar.errors import BadInput, NotFound
 from jumar.store.places import Place
 
 
@@ -8,7 +8,14 @@ def remove_one(place: Place) -> None:
     """Delete one object; NotFound if it does not exist."""
     if not place.key or place.key.endswith("/"):
         raise BadInput(f"{place.url} is a folder", hint="to delete everything in it, add -r")
-    place.store.stat(place.key)
+    try:
+        place.store.stat(place.key)
+    except NotFound as error:
+        if next(iter(place.store.walk(f"{place.key}/")), None) is None:
+            raise
+        raise BadInput(
+            f"{place.url} is a folder", hint="to delete everything in it, add -r"
+        ) from error
     place.store.delete([place.key])
 
 

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +91,10 @@ def make_plan(
     cards: Sequence[Card],
     directory: Path,
     can_look: bool = True,
+    limited: Collection[str] = (),
 ) -> Plan:
     """All checks, then the plan. `directory`: the job's. Unless `can_look`, this machine's files are not
-    ours to see."""
+    ours to see. `limited`: the fields among cpus and memory that are enforced."""
     if not sys.platform.startswith("linux"):
         raise SubmitRefused(
             f"jobs run on Linux; this is {sys.platform}", hint="use a server on Linux: jumar login"
@@ -108,7 +109,7 @@ def make_plan(
         engine="local",
         summary=f"{count} process{'es' if count > 1 else ''} on this machine, holding {spec.device}",
         details=_details(spec, directory, count),
-        notes=_notes(spec),
+        notes=_notes(spec, limited),
     )
 
 
@@ -135,8 +136,12 @@ def _staging(spec: JobSpec, data: dict[str, str], directory: Path) -> list[str]:
     return made
 
 
-def _notes(spec: JobSpec) -> tuple[str, ...]:
-    notes: list[str] = []
+def _notes(spec: JobSpec, limited: Collection[str]) -> tuple[str, ...]:
+    notes = [
+        f"{name} is not enforced: that takes a site (jumar site install) and cgroups"
+        for name in ("cpus", "memory")
+        if getattr(spec, name) is not None and name not in limited
+    ]
     if spec.image is not None:
         notes.append(
             f"the image {spec.image} is not used: the local engine runs without containers"

@@ -11,7 +11,8 @@ from jumar.engine.modelarts import boot
 from jumar.errors import SubmitRefused
 from jumar.modelarts.service import dig
 from jumar.spec.devices import DeviceKind
-from jumar.spec.job import ArchivedCode, JobSpec
+from jumar.spec.fields import ArchivedCode
+from jumar.spec.job import JobSpec
 from jumar.spec.urls import is_remote
 
 BOOT_FILE = "jumar_modelarts_boot.py"

@@ -2,6 +2,7 @@
 
 A job owns its files and may replace them: only a plain file is read, links are not followed."""
 
+import contextlib
 import errno
 import os
 import re
@@ -16,6 +17,7 @@ from jumar.engine.shared.files import Roots
 from jumar.errors import HomeUnusable, JobFileNotFound, LogNotFound
 from jumar.launch.jobdir.browse import CannotBrowse, Shelf
 from jumar.launch.jobdir.files import JobDir
+from jumar.root.program import empty
 from jumar.spec.records import FilePage, JobFile, LogFile
 
 _JOB_ID = re.compile(r"[a-z][a-z0-9]{9}")
@@ -155,13 +157,6 @@ def _delete(path: Path) -> None:
         # Somebody moved the folder to another disk: what is there is theirs to delete.
         path.unlink()
         return
-    shutil.rmtree(path, ignore_errors=True)
-    if path.exists():
-        # A job may have taken the right to write to its folders from itself.
-        path.chmod(stat.S_IRWXU)
-        for place, folders, _ in os.walk(path):
-            for below in (Path(place, folder) for folder in folders):
-                # Where a link leads to is not the job's.
-                if not below.is_symlink():
-                    below.chmod(stat.S_IRWXU)
-        shutil.rmtree(path)
+    with contextlib.suppress(FileNotFoundError):
+        empty(str(path))
+        path.rmdir()

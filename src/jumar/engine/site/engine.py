@@ -20,7 +20,7 @@ from jumar.engine.site.observing import RootObserver
 from jumar.errors import EngineFailed, SubmitRefused
 from jumar.launch.jobdir.claims import is_claimed
 from jumar.launch.jobdir.files import JobDir
-from jumar.root.program import Site
+from jumar.root.program import Site, limited_fields
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.records import Plan, StagingRecord
@@ -81,7 +81,12 @@ class SiteEngine(LocalEngine):
         self._stages.check(spec, user, has_folder=False)
         directory = self.root_files.directory("<id>")
         plan = make_plan(
-            spec, archive=archive, cards=self.cards(), directory=directory, can_look=False
+            spec,
+            archive=archive,
+            cards=self.cards(),
+            directory=directory,
+            can_look=False,
+            limited=limited_fields(self._site.cgroup),
         )
         return replace(plan, summary=f"{plan.summary}, as {account.name}")
 
@@ -110,8 +115,8 @@ class SiteEngine(LocalEngine):
                     uid=account.uid,
                     cards=self._nodes(attempt),
                     kill_at=_kill_at(attempt.spec),
-                    memory=None,
-                    cpus=None,
+                    memory=attempt.spec.memory,
+                    cpus=attempt.spec.cpus,
                 )
             except RootRefused as error:
                 if error.reason in ("account", "owner"):

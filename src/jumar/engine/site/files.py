@@ -3,6 +3,7 @@
 The server itself has no right to any of them; what it is given are descriptors."""
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -72,10 +73,13 @@ class RootFiles(SharedFiles):
         if not self._has_started(job_id):
             return None
         try:
-            with self._root.asked("files", job=job_id, op="open", paths=[path]) as (_, found):
-                return FileIO(os.dup(found[0]), "rb")
+            return self._open(job_id, path)
         except RootRefused:
             return None
+
+    def _open(self, job_id: str, path: str) -> FileIO:
+        with self._root.asked("files", job=job_id, op="open", paths=[path]) as (_, found):
+            return FileIO(os.dup(found[0]), "rb")
 
     def entries(
         self, job_id: str, path: str, *, elsewhere: Mapping[str, str], after: str, limit: int
@@ -102,10 +106,15 @@ class RootFiles(SharedFiles):
 
     def open_file(self, job_id: str, path: str, *, elsewhere: Mapping[str, str]) -> FileIO:
         """With the rights of the job's user; links lead nowhere outside of its folder."""
-        opened = self.opened(job_id, "/".join(self._names_of(job_id, path)) or ".")
-        if opened is None:
+        names = self._names_of(job_id, path)
+        if not self._has_started(job_id):
             raise self._not_found(job_id, path)
-        return opened
+        try:
+            return self._open(job_id, "/".join(names) or ".")
+        except RootRefused as error:
+            if error.message == os.strerror(errno.EACCES):
+                raise JobFileNotFound(f"{path} is closed to the job's own user") from error
+            raise self._not_found(job_id, path) from error
 
     def _names_of(self, job_id: str, path: str) -> list[str]:
         names = [name for name in path.split("/") if name not in ("", ".")]

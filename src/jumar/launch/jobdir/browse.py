@@ -128,8 +128,10 @@ class Shelf:
         if path in self._places:
             return Entry(path, "folder", modified_at=status.st_mtime)
         entry = _entry(path, status, name, folder)
-        is_deep = entry.kind == "folder" and len(names) >= MOST_DEPTH
-        return entry._replace(kind="other") if is_deep else entry
+        is_shut = entry.kind == "folder" and (
+            len(names) >= MOST_DEPTH or not os.access(name, os.R_OK | os.X_OK, dir_fd=folder)
+        )
+        return entry._replace(kind="other") if is_shut else entry
 
     def _enter(self, folder: int, names: List[str]) -> int:
         path = "/".join(names)

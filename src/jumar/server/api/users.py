@@ -1,5 +1,6 @@
 """Users, their passwords and sessions over REST; their tokens are in `tokens.py`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -109,10 +110,16 @@ async def create_user(request: Request, site: SiteOf, credentials: Credentials) 
     return answer(user, 201)
 
 
+def known_users(site: Site) -> Sequence[UserRecord]:
+    """Everyone, with the roles that they have now."""
+    known = site.accounts.users()
+    return known if site.unix is None else site.unix.with_admins(known)
+
+
 @router.get("/users", response_model=list[UserRecord], summary="List users")
 async def list_users(site: SiteOf, _admin: Admin) -> Response:
     """Everyone the server knows, by name."""
-    return answer(await run_in_threadpool(site.accounts.users))
+    return answer(await run_in_threadpool(known_users, site))
 
 
 @router.patch("/users/{name}", response_model=UserRecord, summary="Change a role")

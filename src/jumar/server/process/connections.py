@@ -7,7 +7,6 @@ first keep everybody else out."""
 import asyncio
 import fcntl
 import logging
-import os
 import resource
 import socket
 import struct
@@ -23,7 +22,7 @@ from uvicorn.server import ServerState
 
 from jumar.people.unix import Peer
 from jumar.server.edge.requests import MOST_HEAD_BYTES
-from jumar.server.process.listen import JOB_FOLDER
+from jumar.server.process.peers import peer_at
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +32,6 @@ HEAD_LIMIT_S = 15.0
 # What the server itself needs at any time: the database, job directories, logs, children.
 _RESERVE = 256
 _TELL_EVERY_S = 60.0
-_CREDENTIALS = struct.Struct("3i")
 
 
 def room_for_connections() -> int:
@@ -137,10 +135,7 @@ def peer_of(transport: asyncio.BaseTransport) -> Peer | None:
     opened = transport.get_extra_info("socket")
     if opened is None or opened.family != socket.AF_UNIX:
         return None
-    credentials = opened.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    uid: int = _CREDENTIALS.unpack(credentials)[1]
-    folder = os.path.dirname(str(opened.getsockname()))
-    return Peer(uid, is_job=os.path.basename(folder).endswith(JOB_FOLDER))
+    return peer_at(opened)
 
 
 class WatchedProtocol(HttpToolsProtocol):

@@ -112,6 +112,7 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
             # Without fences a call from inside a job cannot be told from one outside.
             shared.admin_group if shared.fences else "",
             lambda: _mapped(settings),
+            fences=shared.fences,
         )
     engine = _engine(settings, stores, shared, unix)
     accounts = Accounts(database)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Form, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from jumar.server.api.users import reset_password, set_role
+from jumar.server.api.users import known_users, reset_password, set_role
 from jumar.server.edge.auth import Admin
 from jumar.server.edge.site import SiteOf
 from jumar.server.web.render import render
@@ -30,7 +30,7 @@ async def reset(request: Request, site: SiteOf, user: Admin, name: str) -> Respo
 async def _page(
     request: Request, site: SiteOf, user: Admin, given: GivenPassword | None = None
 ) -> Response:
-    users = await run_in_threadpool(site.accounts.users)
+    users = await run_in_threadpool(known_users, site)
     values = {
         "given": given,
         "pending": [known for known in users if known.role == "pending"],

@@ -73,6 +73,7 @@ def _shape_rows(spec: dict[str, Any]) -> list[Row]:
         rows.append(Row("job.segments", str(spec["segments"])))
     if spec.get("retries"):
         rows.append(Row("job.retries", str(spec["retries"])))
+    rows += [Row(f"job.{name}", str(spec[name])) for name in ("cpus", "memory") if spec.get(name)]
     if spec.get("endpoints"):
         rows.append(Row("job.endpoints", ", ".join(cast("list[str]", spec["endpoints"]))))
     return rows
