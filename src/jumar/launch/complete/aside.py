@@ -6,7 +6,7 @@ from typing import List, NamedTuple, Optional
 
 from . import search
 from .verdict import COMPLETE, TORN
-from .versions import restore_versions
+from .versions import Place, Versions
 
 TORN_FOLDER = ".torn"
 _POINTERS = ("latest", "latest_checkpointed_iteration.txt")
@@ -36,7 +36,7 @@ def set_aside_torn(folder: str) -> List[SetAside]:
         moved.append(SetAside(one.path, now, one.verdict.why))
         if now is not None:
             _name_another(one.path, found)
-    restore_versions(folder, folder)
+    Versions(Place(folder, folder)).restore()
     return moved
 
 

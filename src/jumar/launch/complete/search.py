@@ -28,6 +28,18 @@ def judge(path: str) -> Verdict:
     return _judged(path)[0]
 
 
+def is_torn(path: str, whole: str) -> bool:
+    """Whether it is, also by what a complete one of the same name has."""
+    verdict, names = _judged(path)
+    return verdict.state == TORN or (verdict.state == COMPLETE and bool(_judged(whole)[1] - names))
+
+
+def files(folder: str) -> Iterator[str]:
+    """Those below `folder` that are checkpoints by themselves, or may be."""
+    found = _below(folder, _DEEPEST, [_MOST_ENTRIES])
+    return (path for path in found if not os.path.isdir(path))
+
+
 def survey(folder: str) -> List[Found]:
     """All checkpoints below `folder` and their versions, newest first."""
     found: List[Found] = []
