@@ -19,7 +19,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 Schedule = list[dict[str, int]]
 MIXED: Schedule = [{"stop_at": 5}, {"kill_saving": 1}, {"kill_at": 6, "tear": 3}, {"stop_at": 1}]
 OTHER: Schedule = [{"kill_at": 6}, {"full_at": 1}, {"stop_at": 2, "tear": 5}, {"kill_saving": 3}]
-TRAINER = {
+TRAINER: dict[str, dict[str, object]] = {
     "best": {
         "gradient_accumulation_steps": 2, "load_best_model_at_end": True, "eval_strategy": "steps",
         "eval_steps": 2, "save_steps": 2, "save_total_limit": 1,
@@ -48,12 +48,14 @@ def case(script: str, kind: str, segments: Schedule, *, off: bool = False) -> Ca
     }  # fmt: skip
 
 
-def run(cases: list[Case], root: Path, limit_s: float = 600, **variables: str) -> Found:
+def run(
+    cases: list[Case], root: Path, variables: dict[str, str] | None = None, limit_s: float = 600
+) -> Found:
     environ = {
         **first_on_path(os.environ, START_PATH),
+        **(variables or {}),
         "JUMAR_CKPT_DIR": str(root),
         "JUMAR_STOP_FILE": str(root / "stop"),
-        **variables,
     }
     done = subprocess.run(
         [sys.executable, str(SCRIPTS / "resume_driver.py")],
@@ -81,7 +83,7 @@ def test_the_weights_are_those_of_a_run_that_nothing_disturbed(tmp_path: Path) -
     trainer = [case("trainer_script", "best", one) for one in ([], MIXED, OTHER)]
     loop = [case("loop_script", "one", one) for one in ([], MIXED, OTHER)]
     ranks = [case("loop_script", "every-ranks-2", one) for one in ([], [{"stop_at": 5}, {}])]
-    found = run([*lightning, *trainer, *loop, *ranks], tmp_path, JUMAR_RESUME="off")
+    found = run([*lightning, *trainer, *loop, *ranks], tmp_path, {"JUMAR_RESUME": "off"})
     # The first one had no hooks and was asked to stop all the same: they change no run that goes through.
     assert is_same(found[:3])[1] == [[75], [-9], [-9], [75], [0]]
     assert is_same(found[3:6]) == [
@@ -121,4 +123,5 @@ def test_random_schedules(script: str, kind: str, tmp_path: Path) -> None:
 @pytest.mark.full
 def test_a_trainer_on_simulated_npus(tmp_path: Path) -> None:
     cases = [case("trainer_script", "best", one) for one in [[], *schedules("npu", 10)]]
-    is_same(run(cases, tmp_path, **simulated(first_on_path(os.environ, START_PATH), devices=1)))
+    changed = simulated(first_on_path(os.environ, START_PATH), devices=1)
+    is_same(run(cases, tmp_path, changed))
