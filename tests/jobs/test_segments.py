@@ -186,6 +186,7 @@ def test_a_real_job_goes_on_where_its_last_segment_ended(tmp_path: Path) -> None
 OVERWRITES = """
 import os, pathlib, pickle, sys
 segment = int(os.environ["JUMAR_SEGMENT"])
+assert (os.environ["JUMAR_RESUME"], os.environ["PYTHONHASHSEED"]) == ("off", "0")
 known = os.environ["JUMAR_CKPT_DIR"], os.environ["JUMAR_CACHE_DIR"] + "/ckpt", "ckpt", "output/deep"
 files = [pathlib.Path(folder, "last_epoch.ckpt") for folder in known]
 if segment > 1:
@@ -212,7 +213,8 @@ def test_a_file_cut_while_it_is_overwritten_is_not_what_the_next_segment_finds(
     engine = LocalEngine(tmp_path, CARDS, stages=Stages(UserStores(tmp_path, owner="ann")))
     engine.prepare()
     bench = Bench(tmp_path, engine)
-    job = bench.submit([sys.executable, "train.py"], segments="auto", workdir=str(tmp_path))
+    fields = {"segments": "auto", "resume": "off", "deterministic": True}
+    job = bench.submit([sys.executable, "train.py"], workdir=str(tmp_path), **fields)
     ended = bench.wait(job, *[state for state in S if state.is_final])
     with bench.service.open_log(job, 0, 0) as log:
         said = log.read().decode()

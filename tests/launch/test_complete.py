@@ -195,10 +195,10 @@ def test_a_file_of_one_name_has_versions(samples: Path, tmp_path: Path) -> None:
     assert [path.read_bytes() for path in sorted_versions(folder)] == [first, second]
     # Empty at the start of a segment.
     shutil.rmtree(cache)
-    (folder / ".versions" / ".left.by.a.killed.one").touch()
+    (folder / ".left.by.a.killed.one").touch()
     versions.restore()
     assert file.read_bytes() == second
-    assert not list((folder / ".versions").glob(".*"))
+    assert not list(folder.glob(".*"))
     # Removed by the script itself, which has gone on since.
     file.rename(cache / "stage-two.ckpt")
     os.utime(cache / "stage-two.ckpt")
@@ -208,11 +208,14 @@ def test_a_file_of_one_name_has_versions(samples: Path, tmp_path: Path) -> None:
 def test_versions_cost_no_copy_of_what_is_made_anew_and_no_room_that_is_needed(
     samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "last.pt"
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    file = folder / "last.pt"
+    place = Place(str(folder), str(tmp_path / "versions"))
     data = (samples / "files" / "new.pt").read_bytes()
-    versions = Versions(Place(str(tmp_path), str(tmp_path)))
+    versions = Versions(place)
     for number in range(3):
-        aside = tmp_path / ".aside"
+        aside = folder / ".aside"
         aside.write_bytes(data)
         os.utime(aside, (number, number))
         aside.replace(file)
@@ -225,13 +228,12 @@ def test_versions_cost_no_copy_of_what_is_made_anew_and_no_room_that_is_needed(
         return full
 
     monkeypatch.setattr(os, "statvfs", statvfs)
-    (tmp_path / "other.pt").write_bytes(data)
+    (folder / "other.pt").write_bytes(data)
     with pytest.raises(OSError, match="No space left"):
-        Versions(Place(str(tmp_path), str(tmp_path))).keep(0)
-    assert len(sorted_versions(tmp_path)) == 2
+        Versions(place).keep(0)
+    assert len(sorted_versions(tmp_path / "versions")) == 2
     assert not [path for path in tmp_path.rglob(".*") if path.is_file()]
 
 
 def sorted_versions(folder: Path) -> list[Path]:
-    found = (folder / ".versions").rglob("*.*")
-    return sorted(path for path in found if path.is_file())
+    return sorted(path for path in folder.rglob("*.*") if path.is_file())

@@ -38,6 +38,8 @@ array: 0-9%2
 endpoints: [ssh, jupyter, tensorboard]
 retries: 2
 fault_retries: 2
+resume: off
+deterministic: true
 """
 
 

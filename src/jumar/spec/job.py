@@ -294,6 +294,16 @@ class JobSpec(_Strict):
         description="how often to try again, on other cards where there are some, after a fault of "
         "the machine, a card or the network; counted anew with each checkpoint",
     )
+    resume: bool = Field(
+        default=True,
+        description="let transformers' Trainer, Lightning and torch.save save and go on by themselves; "
+        "off: leave the script's libraries as they are",
+    )
+    deterministic: bool = Field(
+        default=False,
+        description="have torch, MindSpore, CUDA, CANN and HCCL compute the same in every run, and seed "
+        "what the script does not seed itself",
+    )
 
     @field_validator("name")
     @classmethod

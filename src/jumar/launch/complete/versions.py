@@ -1,4 +1,4 @@
-"""Versions of checkpoints that are written again and again under one name: `.versions/N/` in a folder of the
+"""Versions of checkpoints that are written again and again under one name: `N/NAME` in a folder of the
 platform's.
 
 A script that overwrites its only file loses both the old and the new one when it is killed meanwhile. So
@@ -45,7 +45,7 @@ class Versions:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._root = os.path.join(place.store, search.VERSIONS)
+        self._root = place.store
         self._looked_at: Dict[str, _State] = {}
         self._inodes: Dict[str, int] = {}
 

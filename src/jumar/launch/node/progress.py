@@ -36,14 +36,14 @@ class Progress:
     def begin(self, folder: str) -> List[str]:
         """Set aside what an earlier attempt has left half written, and put what it had before in its place;
         in words. From now on versions are kept of what the script overwrites. `folder`: where it runs."""
-        own, *others = places = _places(self._directory, folder)
+        places = _places(self._directory, folder)
         told: List[str] = []
         # The first one has left nothing yet: what is there may be another job's, which writes it now.
         if self._directory.number > 1:
-            torn = set_aside_torn(own.source)
-            told = [f"a torn checkpoint was set aside: {one.now} ({one.why})" for one in torn]
-            back = [path for place in others for path in Versions(place).restore()]
-            told += [f"a checkpoint was torn; its last complete version is back: {p}" for p in back]
+            back = [path for place in places for path in Versions(place).restore()]
+            told = [f"a checkpoint was torn; its last complete version is back: {p}" for p in back]
+            torn = set_aside_torn(places[0].source)
+            told += [f"a torn checkpoint was set aside: {one.now} ({one.why})" for one in torn]
         self._keeper = VersionKeeper(places).start()
         return told
 
@@ -76,17 +76,18 @@ def resume_from(directory: JobDir) -> str:
 
 
 def _places(directory: JobDir, folder: str) -> List[Place]:
-    """The job's own folder for checkpoints first."""
-    ckpt = os.path.realpath(directory.path("ckpt"))
+    """The job's own folder for checkpoints first. Versions are not kept in it: it may be sent to a store."""
     others = [directory.path("cache", "ckpt"), *_below(directory.path("out"))]
     others += [os.path.join(folder, name) for name in ("ckpt", "checkpoints", "output")]
-    real = dict.fromkeys(os.path.realpath(other) for other in others)
-    real.pop(ckpt, None)
+    ckpt, *real = dict.fromkeys(map(os.path.realpath, [directory.path("ckpt"), *others]))
     since = _first_began(directory)
-    return [Place(ckpt, ckpt)] + [
-        Place(path, directory.path("versions", path.strip("/").replace("/", "-")[-200:]), since)
-        for path in real
+    return [Place(ckpt, _store(directory, ckpt))] + [
+        Place(path, _store(directory, path), since) for path in real
     ]
+
+
+def _store(directory: JobDir, path: str) -> str:
+    return directory.path("versions", path.strip("/").replace("/", "-")[-200:])
 
 
 def _first_began(directory: JobDir) -> float:

@@ -26,6 +26,18 @@ _START_PATH = os.path.join(_INJECT, "start_path")
 _MOXING_PATH = os.path.join(_INJECT, "moxing_path")
 
 
+# What must be known before a process starts; the rest is `jumar_start/repeatable.py`.
+_REPEATABLE = {
+    "PYTHONHASHSEED": "0",
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "TF_DETERMINISTIC_OPS": "1",
+    "HCCL_DETERMINISTIC": "true",
+    "LCCL_DETERMINISTIC": "1",
+    "ATB_MATMUL_SHUFFLE_K_ENABLE": "0",
+    "CLOSE_MATMUL_K_SHIFT": "1",
+}
+
+
 class Environment(NamedTuple):
     """The variables of all ranks of a node, from which those of each rank are made."""
 
@@ -61,6 +73,8 @@ class Environment(NamedTuple):
             common.update(cann_variables(common))
         elif kind == "sim":
             common.update(simulation_path(common))
+        if common.get("JUMAR_DETERMINISTIC") == "1":
+            common = {**_REPEATABLE, **common}
         if is_auto_ported:
             common.update(_auto_port(common))
         if private is not None:
