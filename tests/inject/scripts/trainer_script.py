@@ -42,7 +42,7 @@ def train(folder, result, noise=True, **options):
     settings = {
         "num_train_epochs": 3, "per_device_train_batch_size": 4, "save_strategy": "steps",
         "save_steps": 4, "save_total_limit": 2, "logging_strategy": "no", "seed": 7,
-        "report_to": [], "disable_tqdm": True, "use_cpu": not hasattr(torch, "npu"),
+        "report_to": [], "disable_tqdm": True, "use_cpu": not (hasattr(torch, "npu") or torch.cuda.is_available()),
     }  # fmt: skip
     arguments = TrainingArguments(output_dir=folder, **{**settings, **options})
     torch.manual_seed(0)
