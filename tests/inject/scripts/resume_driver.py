@@ -67,13 +67,14 @@ def main():
 
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
+    root = os.environ["JUMAR_CKPT_DIR"]
     done = []
     for is_off in (True, False):
         if not is_off and os.environ.get("JUMAR_RESUME") == "off":
             hook()
         for case in plan:
             if case["off"] is is_off:
-                done.append(run(import_module(case["script"]), case, os.environ["JUMAR_CKPT_DIR"]))
+                done.append(run(import_module(case["script"]), case, root))
     print(json.dumps(done))
 
 
