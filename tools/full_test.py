@@ -77,7 +77,7 @@ def _schedules(first: int, last: int) -> Part:
 
 def _resumed() -> Part:
     command = (sys.executable, "-m", "pytest", "-q", "-m", "full", "tests/inject/test_resume.py")
-    size = "175 random schedules of stops, kills and torn checkpoints: transformers and Lightning"
+    size = "200 random schedules of stops, kills, full disks and torn checkpoints: the same weights to the bit"
     return Part("resumed", size, (command,))
 
 

@@ -1,5 +1,7 @@
 """Jobs that take several time limits, and what is tried again."""
 
+import os
+import pickle
 import sys
 import time
 from collections.abc import Generator
@@ -178,6 +180,51 @@ def test_a_real_job_goes_on_where_its_last_segment_ended(tmp_path: Path) -> None
         assert attempt.advanced
         assert attempt.saved == str(Path(ended.directory, "ckpt", "count.json"))
     bench.service.close()
+
+
+# Overwrites its only file in place, wherever it is; the second segment is cut off in the middle of it.
+OVERWRITES = """
+import os, pathlib, pickle, sys
+segment = int(os.environ["JUMAR_SEGMENT"])
+assert (os.environ["JUMAR_RESUME"], os.environ["PYTHONHASHSEED"]) == ("off", "0")
+known = os.environ["JUMAR_CKPT_DIR"], os.environ["JUMAR_CACHE_DIR"] + "/ckpt", "ckpt", "output/deep"
+files = [pathlib.Path(folder, "last_epoch.ckpt") for folder in known]
+if segment > 1:
+    print([pickle.loads(file.read_bytes())["epoch"] for file in files])
+for file in files[: 4 if segment < 3 else 0]:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    data = pickle.dumps({"epoch": segment, "weights": bytes(9999)})
+    file.write_bytes(data if segment == 1 else data[:5000])
+if segment > 2:
+    # A format of its own, beside one that is known.
+    pathlib.Path(known[0], "state").write_text(str(segment))
+sys.exit(75 if segment < 5 else 0)
+"""
+
+
+def test_a_file_cut_while_it_is_overwritten_is_not_what_the_next_segment_finds(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "train.py").write_text(OVERWRITES)
+    theirs = tmp_path / "output" / "theirs.pkl"
+    theirs.parent.mkdir()
+    theirs.write_bytes(pickle.dumps("not the job's"))
+    os.utime(theirs, (1, 1))
+    engine = LocalEngine(tmp_path, CARDS, stages=Stages(UserStores(tmp_path, owner="ann")))
+    engine.prepare()
+    bench = Bench(tmp_path, engine)
+    fields = {"segments": "auto", "resume": "off", "deterministic": True}
+    job = bench.submit([sys.executable, "train.py"], workdir=str(tmp_path), **fields)
+    ended = bench.wait(job, *[state for state in S if state.is_final])
+    with bench.service.open_log(job, 0, 0) as log:
+        said = log.read().decode()
+    bench.service.close()
+    assert ended.state is S.SUCCEEDED, (ended, said)
+    assert said.splitlines() == ["[1, 1, 1, 1]"] * 4
+    assert [attempt.advanced for attempt in ended.attempts] == [True, False, True, True, True]
+    events = Path(ended.directory, "events.jsonl").read_text("utf-8")
+    assert events.count('"warning"') == 4
+    assert not list(Path(ended.directory, "versions").rglob(theirs.name))
 
 
 @pytest.mark.parametrize(

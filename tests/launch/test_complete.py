@@ -7,18 +7,20 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from jumar.launch.complete import (
     COMPLETE,
     TORN,
+    Place,
+    Versions,
     judge,
-    keep_versions,
     newest_complete,
-    restore_versions,
     set_aside_torn,
     survey,
 )
@@ -174,22 +176,64 @@ def test_a_file_of_one_name_has_versions(samples: Path, tmp_path: Path) -> None:
     cache.mkdir()
     file = cache / "last_epoch.ckpt"
     first, second = ((samples / "files" / name).read_bytes() for name in ("new.pt", "arrays.npz"))
+    place = Place(str(cache), str(folder))
+    versions = Versions(place)
     file.write_bytes(first)
-    changed = file.stat().st_mtime
-    assert keep_versions(str(cache), str(folder), changed + 1) == [], "it may still be written to"
-    (kept,) = keep_versions(str(cache), str(folder), changed + 5)
-    assert keep_versions(str(cache), str(folder), changed + 5) == [], "it is kept already"
+    assert versions.keep(60) == [], "it may still be written to"
+    assert Versions(place._replace(since=time.time() + 60)).keep(0) == [], "it is not the job's"
+    (kept,) = versions.keep(0)
+    assert versions.keep(0) == Versions(place).keep(0) == [], "it is kept already"
     file.write_bytes(second[:-7])
-    assert keep_versions(str(cache), str(folder), changed + 9) == [], "it is torn"
-    assert restore_versions(str(cache), str(folder)) == [str(file)]
+    assert versions.keep(0) == [], "it is torn"
+    assert versions.restore() == [str(file)]
     assert file.read_bytes() == Path(kept).read_bytes() == first
+    changed = file.stat().st_mtime
     for number, data in enumerate([second, first, second], 2):
         file.write_bytes(data)
-        os.utime(file, (changed + number, changed + number))
-        keep_versions(str(cache), str(folder), changed + 9)
-    versions = sorted((folder / ".versions").rglob("*.ckpt"))
-    assert [path.read_bytes() for path in versions] == [first, second]
+        os.utime(file, (changed - number, changed - number))
+        assert versions.keep(0)
+    assert [path.read_bytes() for path in sorted_versions(folder)] == [first, second]
     # Empty at the start of a segment.
     shutil.rmtree(cache)
-    restore_versions(str(cache), str(folder))
+    (folder / ".left.by.a.killed.one").touch()
+    versions.restore()
     assert file.read_bytes() == second
+    assert not list(folder.glob(".*"))
+    # Removed by the script itself, which has gone on since.
+    file.rename(cache / "stage-two.ckpt")
+    os.utime(cache / "stage-two.ckpt")
+    assert versions.restore() == []
+
+
+def test_versions_cost_no_copy_of_what_is_made_anew_and_no_room_that_is_needed(
+    samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    file = folder / "last.pt"
+    place = Place(str(folder), str(tmp_path / "versions"))
+    data = (samples / "files" / "new.pt").read_bytes()
+    versions = Versions(place)
+    for number in range(3):
+        aside = folder / ".aside"
+        aside.write_bytes(data)
+        os.utime(aside, (number, number))
+        aside.replace(file)
+        (kept,) = versions.keep(0)
+        assert (Path(kept).stat().st_ino == file.stat().st_ino) is (number > 0)
+    file.write_bytes(data)
+    full = SimpleNamespace(f_bavail=len(data), f_frsize=1)
+
+    def statvfs(_: str) -> SimpleNamespace:
+        return full
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    (folder / "other.pt").write_bytes(data)
+    with pytest.raises(OSError, match="No space left"):
+        Versions(place).keep(0)
+    assert len(sorted_versions(tmp_path / "versions")) == 2
+    assert not [path for path in tmp_path.rglob(".*") if path.is_file()]
+
+
+def sorted_versions(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.*") if path.is_file())

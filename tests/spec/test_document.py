@@ -41,6 +41,7 @@ cpus: 4
 memory: 16G
 retries: 2
 fault_retries: 2
+resume: off
 """
 
 

@@ -128,6 +128,11 @@ class JobSpec(Strict):
         description="how often to try again, on other cards where there are some, after a fault of "
         "the machine, a card or the network; counted anew with each checkpoint",
     )
+    resume: bool = Field(
+        default=True,
+        description="let transformers' Trainer, Lightning and torch.save save and go on by themselves; "
+        "off: leave the script's libraries as they are",
+    )
 
     @field_validator("name")
     @classmethod

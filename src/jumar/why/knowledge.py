@@ -11,6 +11,8 @@ from importlib.resources import files
 
 LANGUAGES = ("en", "zh")
 PYTHON_ERROR, LIBRARY_ERROR, ERROR_LINE = "python-error", "library-error", "error-line"
+_CODE = "error code is "
+_CODE_FORMS = ("runtime result = ", "retcode: ", "error code is : ", "error code: ", "errno:")
 _OF_LAUNCHER = {"lost-peer": "peer-lost", "asked": "asked-to-end"}
 
 
@@ -82,13 +84,24 @@ def by_platform() -> Mapping[str, Cause]:
 def signatures() -> tuple[Signature, ...]:
     """All signatures, ours and the launcher's."""
     known = causes()
-    own = ((known[cause], words) for cause, _, *words in rows("jumar.why", "signatures.tsv"))
+    own = (
+        (known[cause], form)
+        for cause, _, *words in rows("jumar.why", "signatures.tsv")
+        for form in _forms(words)
+    )
     launcher = (
         (known[_OF_LAUNCHER[says]], [words])
         for says, _, words in rows("jumar.launch", "faults.tsv")
         if says in _OF_LAUNCHER
     )
     return tuple(_signature(cause, words) for cause, words in (*own, *launcher))
+
+
+def _forms(words: list[str]) -> Iterator[list[str]]:
+    """A row that is nothing but a code of CANN, in every form that its layers and others' give it."""
+    yield words
+    if len(words) == 1 and words[0].startswith(_CODE):
+        yield from ([form + words[0].removeprefix(_CODE)] for form in _CODE_FORMS)
 
 
 def _signature(cause: Cause, words: list[str]) -> Signature:

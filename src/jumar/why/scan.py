@@ -13,7 +13,17 @@ from itertools import accumulate
 # An error is marked by one of these, nearly always.
 _STRONG = (b"Traceback (most recent", b"Error", b"ERR", b"error:")
 _WEAK = (
-    *(b"rror", b"ailed", b"ailure", b"imeout", b"imed out", b"illed", b"xception", b"emory"),
+    *(
+        b"rror",
+        b"ailed",
+        b"ailure",
+        b"imeout",
+        b"imed out",
+        b"imes out",
+        b"illed",
+        b"xception",
+        b"emory",
+    ),
     *(b"not found", b"o such", b"o space", b"nvalid", b"atal", b"NVRM", b"eartbea", b" lost"),
     *(b"EI0", b"EJ0", b"EL0", b"EZ9", b"ault", b"quota", b"dumped", b"oom", b"BUG", b"PANIC"),
     *(b"SIG", b"Interrupt", b"Exit", b"exit", b"stall", b"blocked for", b"Could not", b"Link is"),

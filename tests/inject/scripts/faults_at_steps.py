@@ -1,51 +1,95 @@
-"""Faults at chosen steps of a training in a forked child, many of which share one import of the libraries."""
+"""Faults at chosen moments of a training in forked children, many of which share one import of the libraries."""
 
 import os
+import resource
 import signal
+import socket
 import sys
 import traceback
 
 
 class Faults:
-    """STOP_AT and KILL_AT: the count of forward passes in training, in this process."""
+    """Each is the count of forward passes in training, or of saves by torch, in this process:
+    asked to stop, killed, from then on no room for files, killed in the middle of a save."""
 
     stop_at = 0
     kill_at = 0
+    full_at = 0
+    kill_saving = 0
     seen = 0
+    saves = 0
 
     @classmethod
     def step(cls):
         cls.seen += 1
-        if cls.seen == cls.stop_at:
+        if cls.seen == cls.stop_at and os.environ.get("RANK", "0") == "0":
             open(os.environ["JUMAR_STOP_FILE"], "w").close()
         if cls.seen == cls.kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
+        if cls.seen == cls.full_at:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+
+    @classmethod
+    def plant(cls, faults):
+        for name, value in faults.items():
+            setattr(cls, name, value)
+        import torch
+
+        save = torch.serialization._save
+
+        def counted(*args, **options):
+            save(*args, **options)
+            cls.saves += 1
+            if cls.saves == cls.kill_saving:
+                # The list of what is in the file is not written yet.
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        torch.serialization._save = counted
 
 
-def segment(train, stop_at=0, kill_at=0):
-    """The exit code of `train()` in a child."""
+def segment(train, faults, ranks=1):
+    """The exit codes of `train()` in children, one per rank."""
     stop_file = os.environ["JUMAR_STOP_FILE"]
     if os.path.exists(stop_file):
         os.unlink(stop_file)
     sys.stdout.flush()
+    port = _free_port() if ranks > 1 else 0
+    children = [_child(train, faults, rank, ranks, port) for rank in range(ranks)]
+    return [_code(os.waitpid(child, 0)[1]) for child in children]
+
+
+def _child(train, faults, rank, ranks, port):
     child = os.fork()
-    if child == 0:
-        Faults.seen, Faults.stop_at, Faults.kill_at = 0, stop_at, kill_at
-        code = 1
-        try:
-            train()
-            code = 0
-        except SystemExit as left:
-            code = left.code
-        except BaseException:  # noqa: BLE001  the child ends here in any case
-            traceback.print_exc()
-        sys.stdout.flush()
-        os._exit(code)
-    return (
-        os.WEXITSTATUS(status)
-        if os.WIFEXITED(status := os.waitpid(child, 0)[1])
-        else -os.WTERMSIG(status)
-    )
+    if child:
+        return child
+    code = 1
+    try:
+        if ranks > 1:
+            os.environ.update(
+                RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks),
+                MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+            )  # fmt: skip
+        Faults.plant(faults)
+        train()
+        code = 0
+    except SystemExit as left:
+        code = left.code
+    except BaseException:  # noqa: BLE001  the child ends here in any case
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _code(status):
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+
+
+def _free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
 
 
 def digest(model):

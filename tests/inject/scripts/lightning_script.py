@@ -38,15 +38,16 @@ class Module(L.LightningModule):
         return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.7)]
 
 
-def train(folder, result, workers=0, validate=True, every=0):
+def train(folder, result, workers=0, validate=True, every=0, ranks=1):
     L.seed_everything(3, verbose=False)
     saving = ModelCheckpoint(folder, every_n_train_steps=every or None, save_last=True)
     trainer = L.Trainer(
         max_epochs=3, accelerator="cpu", callbacks=[saving], logger=False, default_root_dir=folder,
-        enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=1,
+        devices=ranks, strategy="ddp" if ranks > 1 else "auto", enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=1,
     )  # fmt: skip
     model = Module()
     loader = torch.utils.data.DataLoader(Data(), 4, shuffle=True, num_workers=workers)
     trainer.fit(model, loader, torch.utils.data.DataLoader(Data(), 8) if validate else None)
-    with open(result, "w") as file:
-        file.write(digest(model))
+    if trainer.is_global_zero:
+        with open(result, "w") as file:
+            file.write(digest(model))

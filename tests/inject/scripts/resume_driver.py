@@ -1,4 +1,6 @@
-"""Runs trainings in segments, as a plan on stdin says; prints exit codes and the hash of the weights of each."""
+"""Runs trainings in segments, as a plan on stdin says; prints exit codes and the hash of the weights of each.
+
+Cases that are `off` come first, before the hooks are there."""
 
 import json
 import logging
@@ -12,11 +14,12 @@ warnings.simplefilter("ignore")
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 
-def tear(folder, seed):
+def tear(folders, seed):
     """Cut one file of the newest checkpoint, in place."""
     chosen = random.Random(seed)
     found = [
         os.path.join(here, name)
+        for folder in folders
         for here, _, names in os.walk(folder)
         for name in names
         if name.endswith((".pt", ".pth", ".safetensors", ".ckpt"))
@@ -35,15 +38,27 @@ def run(script, case, root):
     os.environ["JUMAR_JOB_ID"] = case["name"]
     os.environ["JUMAR_CKPT_DIR"] = folder + ".ckpt"
     codes = []
-    for faults in [*case["segments"], {}]:
+    for number, faults in enumerate([*case["segments"], {}]):
+        os.environ["JUMAR_ATTEMPT"] = str(number)
         torn = faults.pop("tear", None)
-        codes.append(segment(lambda: script.train(folder, result, **case["options"]), **faults))
-        if codes[-1] == 0:
+        train = lambda: script.train(folder, result, **case["options"])  # noqa: E731
+        codes.append(segment(train, faults, case["ranks"]))
+        if set(codes[-1]) == {0}:
             break
         if torn is not None:
-            tear(folder, torn)
+            tear((folder, folder + ".ckpt"), torn)
     with open(result) as file:
         return {"codes": codes, "hash": file.read()}
+
+
+def hook():
+    """As sitecustomize does, but for what was imported without."""
+    from jumar_start import resuming
+
+    resuming.install()
+    for name, hooks in resuming._HOOKS.items():
+        if name in sys.modules:
+            import_module(f"jumar_start.{hooks}").install(sys.modules[name])
 
 
 def main():
@@ -52,8 +67,15 @@ def main():
 
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
-    script = import_module(plan["script"])
-    print(json.dumps([run(script, case, plan["root"]) for case in plan["cases"]]))
+    root = os.environ["JUMAR_CKPT_DIR"]
+    done = []
+    for is_off in (True, False):
+        if not is_off and os.environ.get("JUMAR_RESUME") == "off":
+            hook()
+        for case in plan:
+            if case["off"] is is_off:
+                done.append(run(import_module(case["script"]), case, root))
+    print(json.dumps(done))
 
 
 main()

@@ -42,12 +42,13 @@ def train(folder, result, noise=True, **options):
     settings = {
         "num_train_epochs": 3, "per_device_train_batch_size": 4, "save_strategy": "steps",
         "save_steps": 4, "save_total_limit": 2, "logging_strategy": "no", "seed": 7,
-        "report_to": [], "disable_tqdm": True, "use_cpu": True,
+        "report_to": [], "disable_tqdm": True, "use_cpu": not (hasattr(torch, "npu") or torch.cuda.is_available()),
     }  # fmt: skip
     arguments = TrainingArguments(output_dir=folder, **{**settings, **options})
     torch.manual_seed(0)
     data = Data(noise)
     trainer = Trainer(model=Model(), args=arguments, train_dataset=data, eval_dataset=data)
     trainer.train()
-    with open(result, "w") as file:
-        file.write(digest(trainer.model))
+    if trainer.is_world_process_zero():
+        with open(result, "w") as file:
+            file.write(digest(trainer.model))

@@ -103,8 +103,7 @@ def job_values(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "ranks": spec.ranks,
         "framework": spec.framework,
         "auto_port": spec.auto_port,
-        "deterministic": spec.deterministic,
-        "environment": spec.environment,
+        "environment": {**spec.environment, **_switches(spec)},
         "inputs": input_paths(spec, attempt.directory),
         "outputs": output_paths(spec, attempt.directory),
         "ckpt": ckpt_path(spec, attempt.directory),
@@ -119,6 +118,16 @@ def job_values(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         # Not for the launcher: the list of jobs is made again from it when the database is lost.
         "spec": spec.dump(),
     }
+
+
+def _switches(spec: JobSpec) -> dict[str, str]:
+    """Variables that what runs inside of the ranks looks at."""
+    made: dict[str, str] = {}
+    if not spec.resume:
+        made["JUMAR_RESUME"] = "off"
+    if spec.deterministic:
+        made["JUMAR_DETERMINISTIC"] = "1"
+    return made
 
 
 def request_values(

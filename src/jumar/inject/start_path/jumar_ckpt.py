@@ -14,6 +14,7 @@
 A checkpoint is a folder that appears whole or not at all. The random numbers of Python, numpy and torch are
 part of it. Without jumar's variables it works in ./checkpoints and is never asked to stop."""
 
+import contextlib
 import os
 import pickle
 import re
@@ -73,7 +74,7 @@ class Checkpoints:
         """The folder of the newest complete checkpoint."""
         for step in sorted(self._steps(), reverse=True):
             path = self._path(step)
-            if whole.checkpoints().judge(path).state == "complete":
+            if _is_complete(path):
                 return path
             _say(f"{path} is not complete and is not resumed from")
         return None
@@ -101,10 +102,8 @@ class Checkpoints:
         Without `every_rank` only rank 0 writes, and other ranks that call this wait for it."""
         final = self._path(step)
         aside = os.path.join(self.folder, f".saving-{self._run()}-{step}")
-        if self._rank == 0 or self._every_rank:
-            os.makedirs(aside, exist_ok=True)
-            self._write_part(aside, state)
         if self._rank == 0:
+            self._write_part(aside, state)
             self._await(
                 lambda: self._parts(aside) >= (self._world if self._every_rank else 1), step
             )
@@ -112,9 +111,26 @@ class Checkpoints:
             self._put(aside, final)
             manifest.write_text(os.path.join(self.folder, "latest"), os.path.basename(final))
             self._remove_old(step)
+        elif self._every_rank:
+            # One of this step may be there already: torn, which is why it is saved again.
+            before = _stamp(final)
+            self._await(lambda: self._added(aside, state, lambda: _stamp(final) != before), step)
         else:
-            self._await(lambda: os.path.exists(os.path.join(final, manifest.NAME)), step)
+            self._await(lambda: _is_complete(final), step)
         return final
+
+    def _added(self, aside: str, state: Any, is_put: Callable[[], bool]) -> bool:
+        """Add this rank's part if it is missing, and say whether the checkpoint is complete by now.
+
+        Rank 0 may begin after the others, and removes what it takes for the leftovers of an earlier run."""
+        name = f"rank-{self._rank}."
+        if any(one.startswith(name) for one in _listed(aside)):
+            return False
+        if is_put():
+            return True
+        with contextlib.suppress(FileNotFoundError):
+            self._write_part(aside, state)
+        return False
 
     def should_stop(self) -> bool:
         """Whether to save and leave now; the same answer on all ranks, if all ask equally often.
@@ -155,6 +171,7 @@ class Checkpoints:
         return [int(match[1]) for match in map(_STEP.fullmatch, os.listdir(self.folder)) if match]
 
     def _write_part(self, folder: str, state: Any) -> None:
+        os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, f"random-{self._rank}.pkl"), "wb") as file:
             pickle.dump(randomness.state(), file)
         aside = os.path.join(folder, f".rank-{self._rank}")
@@ -166,7 +183,7 @@ class Checkpoints:
         os.rename(aside + suffix, os.path.join(folder, f"rank-{self._rank}{suffix}"))
 
     def _parts(self, folder: str) -> int:
-        return sum(name.startswith("rank-") for name in os.listdir(folder))
+        return sum(name.startswith("rank-") for name in _listed(folder))
 
     def _restore_random(self, path: str) -> None:
         for part in (self._rank, 0):
@@ -206,6 +223,26 @@ class Checkpoints:
             if time.monotonic() > end:
                 raise TimeoutError(f"not all ranks saved step {step} within {self._patience_s:g} s")
             time.sleep(_SOON_S)
+
+
+def _is_complete(path: str) -> bool:
+    return whole.checkpoints().judge(path).state == "complete"
+
+
+def _stamp(folder: str) -> Any:
+    """Of the list that is written when a checkpoint is complete."""
+    try:
+        status = os.stat(os.path.join(folder, manifest.NAME))
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _listed(folder: str) -> List[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
 
 
 def _writer(state: Any) -> "tuple[str, Write]":

@@ -35,9 +35,9 @@ def _start() -> None:
 
         resuming.install()
     if os.environ.get("JUMAR_DETERMINISTIC") == "1":
-        from jumar_start import determinism
+        from jumar_start import repeatable
 
-        determinism.install()
+        repeatable.install()
     if "JUMAR_PROOF" in os.environ:
         from jumar_start import proof
 

@@ -8,24 +8,27 @@ from typing import Optional
 from .aside import SetAside, set_aside_torn
 from .search import Found, changed_ns, judge, survey
 from .verdict import COMPLETE, TORN, UNKNOWN, Verdict
-from .versions import VersionKeeper, keep_versions, restore_versions
+from .versions import Place, VersionKeeper, Versions
 
 __all__ = [
     "COMPLETE",
     "TORN",
     "UNKNOWN",
     "Found",
+    "Place",
     "SetAside",
     "Verdict",
     "VersionKeeper",
+    "Versions",
     "changed_ns",
     "judge",
-    "keep_versions",
     "newest_complete",
-    "restore_versions",
+    "newest_ns",
     "set_aside_torn",
     "survey",
 ]
+
+_LOGS = (".log", ".out", ".err", ".csv", ".tsv", ".jsonl", ".html", ".png", ".svg")
 
 
 def newest_complete(folder: str) -> Optional[str]:
@@ -35,3 +38,16 @@ def newest_complete(folder: str) -> Optional[str]:
     complete = (one.path for one in found if one.verdict.state == COMPLETE)
     others = (one.path for one in found if os.path.isdir(one.path) or os.path.getsize(one.path))
     return next(complete, None) or next(others, None)
+
+
+def newest_ns(folder: str) -> int:
+    """When something that may be a checkpoint was last written there, in a format that is known or not; 0 if
+    never."""
+    found = (one for one in survey(folder) if one.verdict.state != TORN)
+    return max((one.changed_ns for one in found if not _is_a_log(one.path)), default=0)
+
+
+def _is_a_log(path: str) -> bool:
+    """What grows in every training, whether it saves or not."""
+    name = os.path.basename(path)
+    return name.endswith(_LOGS) or "tfevents" in name

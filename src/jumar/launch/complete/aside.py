@@ -6,7 +6,6 @@ from typing import List, NamedTuple, Optional
 
 from . import search
 from .verdict import COMPLETE, TORN
-from .versions import restore_versions
 
 TORN_FOLDER = ".torn"
 _POINTERS = ("latest", "latest_checkpointed_iteration.txt")
@@ -21,8 +20,7 @@ class SetAside(NamedTuple):
 
 
 def set_aside_torn(folder: str) -> List[SetAside]:
-    """Move torn checkpoints into `.torn`, and put the last version of a file in the place of its torn one;
-    files that name the newest checkpoint then name the newest complete one. Only while no rank writes.
+    """Move torn checkpoints into `.torn`; files that name the newest checkpoint then name the newest complete one. Only while no rank writes.
 
     Those of the time before are removed once there is a complete one."""
     found = search.survey(folder)
@@ -36,7 +34,6 @@ def set_aside_torn(folder: str) -> List[SetAside]:
         moved.append(SetAside(one.path, now, one.verdict.why))
         if now is not None:
             _name_another(one.path, found)
-    restore_versions(folder, folder)
     return moved
 
 

@@ -9,7 +9,6 @@ from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
 from . import one_file, sharded
 from .verdict import COMPLETE, TORN, UNKNOWN, Torn, Unclear, Verdict
 
-VERSIONS = ".versions"
 _DEEPEST = 6
 _MOST_ENTRIES = 100_000
 
@@ -28,24 +27,30 @@ def judge(path: str) -> Verdict:
     return _judged(path)[0]
 
 
+def is_torn(path: str, whole: str) -> bool:
+    """Whether it is, also by what a complete one of the same name has."""
+    verdict, names = _judged(path)
+    return verdict.state == TORN or (verdict.state == COMPLETE and bool(_judged(whole)[1] - names))
+
+
+def files(folder: str) -> Iterator[str]:
+    """Those below `folder` that are checkpoints by themselves, or may be."""
+    return (path for path in _candidates(folder) if not os.path.isdir(path))
+
+
 def survey(folder: str) -> List[Found]:
-    """All checkpoints below `folder` and their versions, newest first."""
+    """All checkpoints below `folder`, newest first."""
     found: List[Found] = []
     for path in _candidates(folder):
         verdict, names = _judged(path)
         found.append(Found(path, verdict, changed_ns(path), names))
     # One called best may lack what a training needs to go on.
-    found.sort(key=lambda one: (not _is_best(one.path), one.changed_ns, not is_version(one.path)))
+    found.sort(key=lambda one: (not _is_best(one.path), one.changed_ns))
     return _compared(folder, found)[::-1]
 
 
 def _is_best(path: str) -> bool:
     return "best" in os.path.basename(path).lower()
-
-
-def is_version(path: str) -> bool:
-    """Whether it is one that the platform kept."""
-    return VERSIONS in path.split(os.sep)
 
 
 def _judged(path: str) -> Tuple[Verdict, FrozenSet[str]]:
@@ -76,10 +81,7 @@ def _checked(path: str) -> List[str]:
 
 
 def _candidates(folder: str) -> Iterator[str]:
-    budget = [_MOST_ENTRIES]
-    yield from _below(folder, _DEEPEST, budget)
-    for version in _entries(os.path.join(folder, VERSIONS), budget):
-        yield from _below(version.path, _DEEPEST, budget)
+    return _below(folder, _DEEPEST, [_MOST_ENTRIES])
 
 
 def _below(folder: str, depth: int, budget: List[int]) -> Iterator[str]:
@@ -158,6 +160,4 @@ def _compared(folder: str, found: List[Found]) -> List[Found]:
 
 def family_of(path: str) -> str:
     """What checkpoints of one series have in common, by their paths within the folder."""
-    parts = path.split(os.sep)
-    own = parts[2:] if parts[0] == VERSIONS else parts
-    return re.sub(r"\d+", "#", "/".join(own))
+    return re.sub(r"\d+", "#", path)

@@ -46,7 +46,6 @@ class Job(NamedTuple):
     """Where checkpoints go, when that is not the job directory."""
     auto_port: bool = False
     """Whether cuda is read as npu."""
-    deterministic: bool = False
     """Whether each run shall give the same numbers."""
     nodes: int = 1
     activate: Tuple[str, ...] = ()
@@ -157,7 +156,6 @@ def read_job(directory: JobDir) -> Job:
             env_cache=str(value["env_cache"]),
             ckpt=value.get("ckpt"),
             auto_port=bool(value.get("auto_port")),
-            deterministic=bool(value.get("deterministic")),
             nodes=int(value.get("nodes") or 1),
             activate=tuple(value.get("activate") or ()),
             array_index=value.get("array_index"),

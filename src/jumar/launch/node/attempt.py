@@ -43,9 +43,8 @@ class Attempt(NodeRun):
         self._journal = journal
         self._activated: Optional[Dict[str, str]] = None
         self._python: Optional[Dict[str, str]] = None
-        self._folder: Optional[str] = None
         self._ending_at: Optional[float] = None
-        self._saved_before: Optional[progress.Saved] = None
+        self._progress = progress.Progress(given.directory)
         log = given.directory.setup_log(given.directory.node)
         self._steps = Steps(control, tree, log, given.job.grace_s)
 
@@ -54,15 +53,16 @@ class Attempt(NodeRun):
         started_at = time.time()
         ending = self.run()
         self.tree.dissolve()
+        self._warn(self._progress.close())
         forget_keys(self._directory)
         self._journal.add("attempt-finished", state=ending.state, reason=ending.reason)
-        saved = progress.newest(self._directory, self._folder)
+        came = self._progress.came()
         return ending._replace(
             started_at=started_at,
             finished_at=time.time(),
             ending_at=self._ending_at,
-            saved=None if saved is None else saved.path,
-            advanced=saved is not None and saved != self._saved_before,
+            saved=came.saved,
+            advanced=came.advanced,
         )
 
     def run(self) -> Ending:
@@ -119,18 +119,13 @@ class Attempt(NodeRun):
             staging.bring(request.staging, directory, self._steps, self._given.marks())
         staging.link_data(directory, job)
         platform_files.empty_cache(directory)
-        self._warn(
-            [
-                f"a torn checkpoint was set aside: {one.now} ({one.why})"
-                for one in progress.begin(directory)
-            ]
-        )
+        self._warn(self._progress.begin(folder))
 
     def _prepare_node(self) -> NodePlan:
         directory, job = self._directory, self._job
         troubles: List[str] = []
-        folder = self._folder = code.folder_of(directory, job)
-        self._saved_before = progress.newest(directory, folder)
+        folder = code.folder_of(directory, job)
+        self._progress.note(folder)
         if self._python is None:
             variables = {**inherited(), **job.environment, **self._given.marks()}
             self._python = self._install(folder, self._activate(folder, variables))

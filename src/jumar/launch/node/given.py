@@ -16,22 +16,6 @@ from jumar.launch.ranks.environment import Environment, inherited
 from jumar.launch.ranks.frameworks import Devices
 from jumar.launch.ranks.plan import Cores, NodePlan, arguments, cores_for, read_script
 
-DETERMINISTIC = {
-    "JUMAR_DETERMINISTIC": "1",
-    "PYTHONHASHSEED": "0",
-    # cuBLAS, NCCL: one workspace, one way to sum. The attention of flash-attn and Transformer Engine.
-    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-    "NCCL_ALGO": "Ring",
-    "FLASH_ATTENTION_DETERMINISTIC": "1",
-    "NVTE_ALLOW_NONDETERMINISTIC_ALGO": "0",
-    "TF_DETERMINISTIC_OPS": "1",
-    # HCCL, and the matrix products of CANN's libraries.
-    "HCCL_DETERMINISTIC": "true",
-    "LCCL_DETERMINISTIC": "1",
-    "CLOSE_MATMUL_K_SHIFT": "1",
-    "ATB_MATMUL_SHUFFLE_K_ENABLE": "0",
-}
-"""What libraries read that cannot be told by a call; `jumar_start.determinism` does the rest."""
 _NODE_LIMIT_S = 60.0
 """Longer than anything that is prepared without a look at the other nodes."""
 
@@ -172,9 +156,6 @@ class Given(NamedTuple):
             "JUMAR_STOP_FILE": directory.stop,
             "JUMAR_POD_ENV": directory.pod_env,
         }
-        if job.deterministic:
-            # What the job says itself is meant.
-            made.update({n: v for n, v in DETERMINISTIC.items() if n not in job.environment})
         if job.array_index is not None:
             made["JUMAR_ARRAY_INDEX"] = str(job.array_index)
         if job.device_kind == "npu" and "ASCEND_PROCESS_LOG_PATH" not in job.environment:

@@ -1,23 +1,73 @@
-"""Whether an attempt has come further than the one before it: by the checkpoints that it has left."""
+"""What an attempt finds of the one before it, and whether it has come further: by the checkpoints."""
 
 import os
+import time
 from typing import List, NamedTuple, Optional
 
-from jumar.launch.complete import SetAside, changed_ns, newest_complete, set_aside_torn
+from jumar.launch.complete import (
+    Place,
+    VersionKeeper,
+    Versions,
+    changed_ns,
+    newest_complete,
+    newest_ns,
+    set_aside_torn,
+)
 from jumar.launch.jobdir.files import JobDir
 
 
-class Saved(NamedTuple):
-    """A checkpoint as it was at one moment: one with a fixed name is written again and again."""
+class Came(NamedTuple):
+    """How far it came: the checkpoint to go on from, and whether anything like one was written, since
+    scripts have formats of their own."""
 
-    path: str
-    changed_ns: int
+    saved: Optional[str]
+    advanced: bool
 
 
-def begin(directory: JobDir) -> List[SetAside]:
-    """Set aside what an earlier attempt has left half written."""
-    # The first one has left nothing yet: what is there may be another job's, which writes it now.
-    return set_aside_torn(directory.path("ckpt")) if directory.number > 1 else []
+class Progress:
+    """Of one attempt, on one node."""
+
+    def __init__(self, directory: JobDir) -> None:
+        self._directory = directory
+        self._places: List[Place] = []
+        self._keeper: Optional[VersionKeeper] = None
+        self._before_ns = 0
+
+    def begin(self, folder: str) -> List[str]:
+        """Set aside what an earlier attempt has left half written, and put what it had before in its place;
+        in words. From now on versions are kept of what the script overwrites. `folder`: where it runs."""
+        places = _places(self._directory, folder)
+        told: List[str] = []
+        # The first one has left nothing yet: what is there may be another job's, which writes it now.
+        if self._directory.number > 1:
+            back = [path for place in places for path in Versions(place).restore()]
+            told = [f"a checkpoint was torn; its last complete version is back: {p}" for p in back]
+            torn = set_aside_torn(places[0].source)
+            told += [f"a torn checkpoint was set aside: {one.now} ({one.why})" for one in torn]
+        self._keeper = VersionKeeper(places).start()
+        return told
+
+    def note(self, folder: str) -> None:
+        """What there is before the ranks start."""
+        self._places = _places(self._directory, folder)
+        self._before_ns = self._newest_ns()
+
+    def close(self) -> List[str]:
+        """No rank writes any more; what went wrong, in words."""
+        if self._keeper is None:
+            return []
+        self._keeper.close()
+        trouble = self._keeper.trouble
+        return [] if trouble is None else [f"no version of a checkpoint could be kept: {trouble}"]
+
+    def came(self) -> Came:
+        """Wherever the script saves: not all know JUMAR_CKPT_DIR."""
+        found = [newest_complete(place.source) for place in self._places]
+        saved = max((path for path in found if path is not None), key=changed_ns, default=None)
+        return Came(saved, self._newest_ns() > self._before_ns)
+
+    def _newest_ns(self) -> int:
+        return max((newest_ns(place.source) for place in self._places), default=0)
 
 
 def resume_from(directory: JobDir) -> str:
@@ -25,19 +75,30 @@ def resume_from(directory: JobDir) -> str:
     return newest_complete(directory.path("ckpt")) or ""
 
 
-def newest(directory: JobDir, folder: Optional[str]) -> Optional[Saved]:
-    """The checkpoint that was written last, wherever a script may save: not all know JUMAR_CKPT_DIR.
-    `folder`: where the command runs."""
-    places = [directory.path("ckpt"), directory.path("cache", "ckpt")]
-    places += _outputs(directory.path("out"))
-    if folder is not None:
-        places += [os.path.join(folder, name) for name in ("ckpt", "checkpoints", "output")]
-    found = (newest_complete(os.path.realpath(place)) for place in places)
-    saved = (Saved(path, changed_ns(path)) for path in found if path is not None)
-    return max(saved, key=lambda one: one.changed_ns, default=None)
+def _places(directory: JobDir, folder: str) -> List[Place]:
+    """The job's own folder for checkpoints first. Versions are not kept in it: it may be sent to a store."""
+    others = [directory.path("cache", "ckpt"), *_below(directory.path("out"))]
+    others += [os.path.join(folder, name) for name in ("ckpt", "checkpoints", "output")]
+    ckpt, *real = dict.fromkeys(map(os.path.realpath, [directory.path("ckpt"), *others]))
+    since = _first_began(directory)
+    return [Place(ckpt, _store(directory, ckpt))] + [
+        Place(path, _store(directory, path), since) for path in real
+    ]
 
 
-def _outputs(folder: str) -> List[str]:
+def _store(directory: JobDir, path: str) -> str:
+    return directory.path("versions", path.strip("/").replace("/", "-")[-200:])
+
+
+def _first_began(directory: JobDir) -> float:
+    """When the first attempt did: what is older is not the job's."""
+    try:
+        return os.stat(directory.path("logs")).st_mtime
+    except OSError:
+        return time.time()
+
+
+def _below(folder: str) -> List[str]:
     try:
         return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
     except OSError:

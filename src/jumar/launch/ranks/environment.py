@@ -26,6 +26,23 @@ _START_PATH = os.path.join(_INJECT, "start_path")
 _MOXING_PATH = os.path.join(_INJECT, "moxing_path")
 
 
+# What must be known before a process starts; the rest is `jumar_start/repeatable.py`.
+_REPEATABLE = {
+    "PYTHONHASHSEED": "0",
+    # cuBLAS, NCCL: one workspace, one way to sum. The attention of flash-attn and Transformer Engine.
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "NCCL_ALGO": "Ring",
+    "FLASH_ATTENTION_DETERMINISTIC": "1",
+    "NVTE_ALLOW_NONDETERMINISTIC_ALGO": "0",
+    "TF_DETERMINISTIC_OPS": "1",
+    # HCCL, and the matrix products of CANN's libraries.
+    "HCCL_DETERMINISTIC": "true",
+    "LCCL_DETERMINISTIC": "1",
+    "CLOSE_MATMUL_K_SHIFT": "1",
+    "ATB_MATMUL_SHUFFLE_K_ENABLE": "0",
+}
+
+
 class Environment(NamedTuple):
     """The variables of all ranks of a node, from which those of each rank are made."""
 
@@ -61,6 +78,8 @@ class Environment(NamedTuple):
             common.update(cann_variables(common))
         elif kind == "sim":
             common.update(simulation_path(common))
+        if common.get("JUMAR_DETERMINISTIC") == "1":
+            common = {**_REPEATABLE, **common}
         if is_auto_ported:
             common.update(_auto_port(common))
         if private is not None:
