@@ -21,6 +21,7 @@ from pydantic import (
 from jumar.spec.array import JobArray
 from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
 from jumar.spec.duration import format_duration, parse_duration
+from jumar.spec.engines import SlurmOptions
 from jumar.spec.urls import SCHEMES, is_remote
 
 MOST_SECONDS = 366 * 24 * 3600
@@ -293,6 +294,9 @@ class JobSpec(_Strict):
         default=3,
         description="how often to try again, on other cards where there are some, after a fault of "
         "the machine, a card or the network; counted anew with each checkpoint",
+    )
+    slurm: SlurmOptions | None = Field(
+        default=None, description="options for Slurm, where that runs the job"
     )
 
     @field_validator("name")

@@ -105,6 +105,8 @@ class Request(NamedTuple):
     segment: int = 1
     """Which part of a training that takes several time limits this is, and of how many."""
     segments: str = "1"
+    card_count: int = 0
+    """How many cards the node has, where `cards` are places in their order."""
 
     def asks_at(self) -> Optional[float]:
         """When the ranks are asked to end, on the monotonic clock."""
@@ -192,6 +194,7 @@ def read_request(directory: JobDir) -> Request:
             ask_before_s=float(value.get("ask_before_s") or 0.0),
             segment=int(value.get("segment") or 1),
             segments=str(value.get("segments") or 1),
+            card_count=int(own.get("card_count") or 0),
         ),
     )
 

@@ -1,6 +1,5 @@
 """slurm.conf, gres.conf and cgroup.conf of a cluster: text in, text out."""
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,6 +62,8 @@ def slurm_conf(cluster: Cluster) -> str:
         f"SlurmdLogFile={places.logs}/slurmd{'-%n' if cluster.on_one_machine else ''}.log",
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_Core_Memory",
+        # Without it a job that names no memory takes all of its node's.
+        f"DefMemPerCPU={min(host.memory_mb // host.cores for host in cluster.hosts)}",
         "MpiDefault=none",
         "ReturnToService=2",
         # A job is asked to end and may save; then nothing of it is left.
@@ -136,10 +137,11 @@ def gres_conf(cluster: Cluster) -> str:
 
 def _ranges(files: Sequence[str]) -> str:
     """Their names as Slurm writes them: /dev/davinci[0-7]."""
-    prefix = re.sub(r"\d+$", "", os.path.commonprefix(list(files)))
-    numbers = [file[len(prefix) :] for file in files]
-    if len(files) == 1 or not all(number.isdigit() for number in numbers):
+    prefixes = {re.sub(r"\d+$", "", file) for file in files}
+    if len(files) == 1 or len(prefixes) > 1:
         return ",".join(files)
+    (prefix,) = prefixes
+    numbers = [file[len(prefix) :] for file in files]
     spans: list[list[int]] = []
     for number in sorted(map(int, numbers)):
         if spans and spans[-1][1] + 1 == number:

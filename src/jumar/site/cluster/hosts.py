@@ -92,7 +92,8 @@ def survey(destinations: Sequence[str], ask: Ask = ask_over_ssh) -> list[Host]:
 
 def read_survey(destination: str, text: str) -> Host:
     """One host from its answers; BadInput when they are none."""
-    pairs = [line.partition("=")[::2] for line in text.splitlines() if "=" in line]
+    parted = [line.partition("=") for line in text.splitlines()]
+    pairs = [(key, value) for key, sign, value in parted if sign]
     values = dict(pairs)
     files = sorted((value for key, value in pairs if key == "file"), key=_number)
     try:
