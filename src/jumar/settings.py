@@ -42,6 +42,8 @@ class Settings:
     site_socket: str = SITE_SOCKET
     """Where the server of this machine's site is found by those who name no other; empty for those who
     name a home, and so a server of their own."""
+    engine: str = "local"
+    """Where the server runs jobs: on its own machine (`local`) or on a cluster (`slurm`)."""
     cpu_slots: int = 0
     """How many `cpu` devices all jobs together may hold; 0 means one per core, at least 4."""
     sim_cards: int = 8

@@ -3,7 +3,7 @@
 import os
 import re
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jumar.errors import EngineFailed, SubmitRefused
@@ -30,7 +30,14 @@ class Row:
     nodes: str
 
 
-Run = Callable[[Sequence[str], str], "subprocess.CompletedProcess[str]"]
+@dataclass(frozen=True, slots=True)
+class Gres:
+    """One kind of card of the site."""
+
+    name: str
+    """With its type, where it has one."""
+    cores_per_card: int
+    """A card's part of its node, on the node where that is least."""
 
 
 class Slurm:
@@ -79,9 +86,9 @@ class Slurm:
         if done.returncode and _AWAY.search(done.stderr):
             raise EngineFailed(f"scancel failed: {_words(done.stderr)}")
 
-    def gres(self) -> list[str]:
+    def gres(self) -> list[Gres]:
         """What the site calls its cards: npu, npu:ascend910, gpu:a100."""
-        done = self._run(["sinfo", "--noheader", "--format=%G"])
+        done = self._run(["sinfo", "--noheader", "--format=%c %G"])
         if done.returncode:
             raise EngineFailed(f"sinfo does not answer: {_words(done.stderr)}")
         return read_gres(done.stdout)
@@ -126,14 +133,19 @@ def read_rows(text: str) -> list[Row]:
     return rows
 
 
-def read_gres(text: str) -> list[str]:
-    """Names with their types, each once, from the column of sinfo: `npu:ascend910:8(S:0-1),gpu:2`."""
-    found: dict[str, None] = {}
-    for word in re.sub(r"\([^)]*\)", "", text).replace("\n", ",").split(","):
-        parts = word.strip().split(":")
-        if len(parts) > 1 and parts[-1].rstrip("KMGT").isdigit():
-            found[":".join(parts[:-1])] = None
-    return list(found)
+def read_gres(text: str) -> list[Gres]:
+    """Each name once, from lines of sinfo such as `64+ npu:ascend910:8(S:0-1),gpu:2`."""
+    found: dict[str, Gres] = {}
+    for line in text.splitlines():
+        cores, _, resources = line.strip().partition(" ")
+        for word in re.sub(r"\([^)]*\)", "", resources).split(","):
+            name, _, count = word.strip().rpartition(":")
+            if name and count.isdigit() and int(count) and cores.rstrip("+").isdigit():
+                share = int(cores.rstrip("+")) // int(count)
+                before = found.get(name)
+                least = share if before is None else min(share, before.cores_per_card)
+                found[name] = Gres(name, least)
+    return list(found.values())
 
 
 def _words(text: str) -> str:

@@ -11,7 +11,7 @@ from jumar.engine.local.planning import make_plan
 from jumar.engine.shared.files import Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.engine.slurm import script
-from jumar.engine.slurm.asking import Slurm
+from jumar.engine.slurm.asking import Gres, Slurm
 from jumar.engine.slurm.observing import Observer, Queue, is_submitted, newest, submitted_file
 from jumar.errors import EngineFailed
 from jumar.launch.jobdir.files import JobDir, is_plain
@@ -47,7 +47,7 @@ class SlurmEngine:
         self.files: JobFiles = SharedFiles(home / "jobs", self._roots)
         self._queue = Queue(self._slurm.rows, poll_s)
         self._observer = Observer(self._roots, self._queue, self.queue_name)
-        self._gres: list[str] | None = None
+        self._gres: list[Gres] | None = None
 
     def prepare(self) -> None:
         """Nothing has to be ready before the first job."""
@@ -76,7 +76,7 @@ class SlurmEngine:
             notes=tuple(notes),
         )
 
-    def _known_gres(self, notes: list[str]) -> list[str] | None:
+    def _known_gres(self, notes: list[str]) -> list[Gres] | None:
         try:
             if self._gres is None:
                 self._gres = self._slurm.gres()
@@ -111,7 +111,7 @@ class SlurmEngine:
             deadline=None,
             deadline_monotonic=None,
             time_limit_s=spec.time_limit,
-            gres=gres.partition(":")[0],
+            gres="" if gres is None else gres.name.partition(":")[0],
         )
         write_json(directory.request, request)
         os.makedirs(directory.path("logs"), exist_ok=True)

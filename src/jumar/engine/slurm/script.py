@@ -3,9 +3,11 @@
 import math
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt
+from jumar.engine.slurm.asking import Gres
 from jumar.spec.devices import DeviceKind
 from jumar.spec.job import JobSpec
 
@@ -23,19 +25,19 @@ def name(job_id: str) -> str:
     return f"jumar-{job_id}"
 
 
-def gres_of(spec: JobSpec, known: list[str]) -> str:
-    """The resource that the job's cards are; empty where it asks for none."""
+def gres_of(spec: JobSpec, known: Sequence[Gres]) -> Gres | None:
+    """The resource that the job's cards are; None where it asks for none."""
     kind = _KINDS.get(spec.device.kind)
     if kind is None:
-        return ""
-    if spec.slurm is not None and spec.slurm.gres is not None:
-        return spec.slurm.gres
-    alike = [one for one in known if one.partition(":")[0] == kind]
+        return None
+    wanted = kind if spec.slurm is None else spec.slurm.gres or kind
+    alike = [one for one in known if wanted in (one.name, one.name.partition(":")[0])]
     # A type is named only where it is the only one: else Slurm takes any.
-    return alike[0] if len(alike) == 1 else kind
+    name = alike[0].name if len(alike) == 1 else wanted
+    return Gres(name, min((one.cores_per_card for one in alike), default=0))
 
 
-def options(attempt: Attempt, home: Path, gres: str) -> list[str]:
+def options(attempt: Attempt, home: Path, gres: Gres | None) -> list[str]:
     """The options of sbatch."""
     spec, directory = attempt.spec, attempt.directory
     own = spec.slurm
@@ -52,9 +54,9 @@ def options(attempt: Attempt, home: Path, gres: str) -> list[str]:
         f"--signal=B:USR1@{_signal_s(spec)}",
         "--export=ALL",
     ]
-    if gres:
-        made.append(f"--gres={gres}:{count}")
-    cpus = _cpus(spec)
+    if gres is not None:
+        made.append(f"--gres={gres.name}:{count}")
+    cpus = _cpus(spec, gres)
     if cpus:
         made.append(f"--cpus-per-task={cpus}")
     if spec.time_limit is not None:
@@ -75,10 +77,11 @@ def options(attempt: Attempt, home: Path, gres: str) -> list[str]:
     return made
 
 
-def _cpus(spec: JobSpec) -> int | None:
+def _cpus(spec: JobSpec, gres: Gres | None) -> int | None:
+    """Without a word on it a job would get one core, whatever its cards."""
     if spec.slurm is not None and spec.slurm.cpus_per_device is not None:
         return spec.slurm.cpus_per_device * spec.device.count
-    return spec.device.count if spec.device.kind is DeviceKind.CPU else None
+    return spec.device.count * (1 if gres is None else gres.cores_per_card) or None
 
 
 def _minutes(spec: JobSpec) -> int:

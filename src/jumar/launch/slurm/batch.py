@@ -139,6 +139,8 @@ class _Batch:
                 os._exit(_alone(self._directory))
             return pid
         each = [sys.executable, "-P"] if sys.version_info >= (3, 11) else [sys.executable]
+        # srun does not take it over by itself since 22.05.
+        cores = os.environ.get("SLURM_CPUS_PER_TASK")
         program = sys.argv[0] if sys.argv[0].endswith(".pyz") else None
         words = [
             "srun",
@@ -146,8 +148,8 @@ class _Batch:
             f"--nodes={nodes}",
             f"--ntasks={nodes}",
             "--ntasks-per-node=1",
-            "--cpu-bind=none",
             "--export=ALL",
+            *(["--cpus-per-task=" + cores] if cores else []),
             *([each[0], program] if program else [*each, "-m", "jumar.launch"]),
             "--slurm-node",
             self._directory.root,

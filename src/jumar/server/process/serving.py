@@ -25,6 +25,7 @@ from jumar.devices.cards import inventory
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.shared.files import Stages
 from jumar.engine.site.engine import SiteEngine
+from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import HomeUnusable
 from jumar.jobs.limits import TimeLimits
 from jumar.jobs.service import JobService
@@ -153,7 +154,7 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
 
 def _engine(
     settings: Settings, stores: UserStores, shared: RootSite | None, unix: UnixPeople | None
-) -> LocalEngine:
+) -> LocalEngine | SlurmEngine:
     if not sys.platform.startswith("linux"):
         raise HomeUnusable(
             f"the server runs jobs on Linux only, not on {sys.platform}",
@@ -166,6 +167,13 @@ def _engine(
         every_s=max(1, settings.send_every_s),
         patience_s=settings.send_patience_s,
     )
+    if settings.engine == "slurm" and shared is None:
+        return SlurmEngine(settings.home, stages=stages)
+    if settings.engine != "local":
+        raise HomeUnusable(
+            f"the engine {settings.engine!r} is not offered here",
+            hint="engines: local; slurm for a person's own server",
+        )
     if shared is not None and unix is not None:
         return SiteEngine(shared, settings.home, cards, unix.account_of, stages=stages)
     return LocalEngine(settings.home, cards, stages=stages)

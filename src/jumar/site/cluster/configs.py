@@ -49,7 +49,7 @@ def slurm_conf(cluster: Cluster) -> str:
     lines = [
         "# Made by jumar slurm setup.",
         f"ClusterName={cluster.name}",
-        f"SlurmctldHost={first.hostname or first.name}({first.address})",
+        f"SlurmctldHost={first.hostname or first.name}({'127.0.0.1' if cluster.on_one_machine else first.address})",
         f"SlurmctldPort={places.controller_port}",
         f"SlurmUser={places.user}",
         "SlurmdUser=root",

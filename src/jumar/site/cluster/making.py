@@ -63,7 +63,8 @@ def make_local(folder: Path, count: int) -> list[Path]:
     hosts = [
         Host(
             name=f"node{number}",
-            address="127.0.0.1",
+            # Of its own, as that of a host: rank tables tell nodes apart by it.
+            address=f"127.0.1.{number}",
             cores=_LOCAL_CORES,
             memory_mb=_LOCAL_MEMORY_MB,
             npus=tuple(map(str, devices)),
