@@ -30,6 +30,10 @@ def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None
         from jumar.launch.slurm.batch import main as batch
 
         return batch(arguments[1], int(arguments[2]))
+    if arguments[:1] == ["--slurm-alone"]:
+        from jumar.launch.slurm.alone import main as alone
+
+        return alone(arguments[1])
     if arguments[:1] == ["--slurm-node"]:
         from jumar.launch.slurm.node import main as node
 

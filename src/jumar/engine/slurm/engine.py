@@ -11,8 +11,15 @@ from jumar.engine.local.planning import make_plan
 from jumar.engine.shared.files import Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.engine.slurm import script
-from jumar.engine.slurm.asking import Gres, Slurm
-from jumar.engine.slurm.observing import Observer, Queue, is_submitted, newest, submitted_file
+from jumar.engine.slurm.asking import Gres, Row, Slurm
+from jumar.engine.slurm.observing import (
+    Observer,
+    Queue,
+    is_submitted,
+    newest,
+    row_of,
+    submitted_file,
+)
 from jumar.errors import EngineFailed
 from jumar.launch.jobdir.files import JobDir, is_plain
 from jumar.launch.jobdir.job import ask_to_stop, read_stop
@@ -89,15 +96,25 @@ class SlurmEngine:
         directory = self._roots.of(attempt)
         if is_submitted(directory) or os.path.lexists(directory.said):
             return
-        key = (attempt.job_id, attempt.number)
-        before = newest(self._slurm.rows(script.name(attempt.job_id))).get(key)
+        before = self._row(attempt)
         if before is not None:
-            self._write_id(directory, before.id)
+            self.write_id(directory, before.id)
             return
-        spec = attempt.spec
+        self.write(attempt)
+        options = script.options(attempt, self._home, self.gres_of(attempt.spec))
+        text = script.script(attempt.directory, attempt.number)
+        self.write_id(directory, self._slurm.submit(options, text))
+
+    def gres_of(self, spec: JobSpec) -> Gres | None:
+        """What the site calls the job's cards; EngineFailed when it cannot be asked."""
         if self._gres is None:
             self._gres = self._slurm.gres()
-        gres = script.gres_of(spec, self._gres)
+        return script.gres_of(spec, self._gres)
+
+    def write(self, attempt: Attempt) -> None:
+        """All files of an attempt, before it is submitted."""
+        directory, spec = self._roots.of(attempt), attempt.spec
+        gres = self.gres_of(spec)
         write_files(
             directory,
             attempt,
@@ -115,11 +132,9 @@ class SlurmEngine:
         )
         write_json(directory.request, request)
         os.makedirs(directory.path("logs"), exist_ok=True)
-        options = script.options(attempt, self._home, gres)
-        text = script.script(attempt.directory, attempt.number)
-        self._write_id(directory, self._slurm.submit(options, text))
 
-    def _write_id(self, directory: JobDir, job: str) -> None:
+    def write_id(self, directory: JobDir, job: str) -> None:
+        """What Slurm calls the attempt."""
         try:
             write_json(submitted_file(directory), {"job": job})
         except OSError as error:
@@ -160,10 +175,12 @@ class SlurmEngine:
         self._slurm.cancel(self._ids(attempt), kill=True)
 
     def _ids(self, attempt: Attempt) -> list[str]:
-        """What Slurm calls the attempt now: by our comment, never by an id of old."""
-        rows = newest(self._slurm.rows(script.name(attempt.job_id)))
-        row = rows.get((attempt.job_id, attempt.number))
+        row = self._row(attempt)
         return [] if row is None else [row.id]
+
+    def _row(self, attempt: Attempt) -> Row | None:
+        """What Slurm has of the attempt now: by our comment, never by an id of old."""
+        return row_of(newest(self._slurm.rows(script.name(attempt.job_id))), attempt)
 
     def close(self) -> None:
         """There are no helpers."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.shared.files import Roots
 from jumar.engine.shared.observing import ended, read_ending
+from jumar.engine.slurm import script
 from jumar.engine.slurm.asking import Row
 from jumar.errors import EngineFailed
 from jumar.launch.jobdir import news
@@ -92,6 +93,12 @@ def newest(rows: list[Row]) -> dict[tuple[str, int], Row]:
     return found
 
 
+def row_of(rows: Rows, attempt: Attempt) -> Row | None:
+    """The row of an attempt, or of its job where one job of Slurm has all of its attempts."""
+    key = (attempt.job_id, attempt.number)
+    return rows.get(key) or rows.get((attempt.job_id, script.ALL_ATTEMPTS))
+
+
 class Observer:
     """Remembers what is settled."""
 
@@ -121,7 +128,7 @@ class Observer:
 
     def _one(self, attempt: Attempt, rows: Rows) -> Observation:
         seen, directory = self._remembered(attempt), self._roots.of(attempt)
-        row = rows.get((attempt.job_id, attempt.number))
+        row = row_of(rows, attempt)
         handle = None if row is None else row.id
         if seen.ending is None and row is not None:
             seen.missed = 0

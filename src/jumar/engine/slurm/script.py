@@ -13,6 +13,8 @@ from jumar.spec.job import JobSpec
 
 _KINDS = {DeviceKind.NPU: "npu", DeviceKind.GPU: "gpu"}
 _MARGIN_S = 60
+ALL_ATTEMPTS = 0
+"""The number in the comment of a job of Slurm that has all attempts of ours, one after the other."""
 
 
 def comment(home: Path, job_id: str, number: int) -> str:
@@ -37,17 +39,17 @@ def gres_of(spec: JobSpec, known: Sequence[Gres]) -> Gres | None:
     return Gres(name, min((one.cores_per_card for one in alike), default=0))
 
 
-def options(attempt: Attempt, home: Path, gres: Gres | None) -> list[str]:
-    """The options of sbatch."""
+def options(attempt: Attempt, home: Path, gres: Gres | None, *, requeue: bool = False) -> list[str]:
+    """The options of sbatch; `requeue`: where nobody else would start the job again."""
     spec, directory = attempt.spec, attempt.directory
     own = spec.slurm
     count = spec.device.count
     made = [
         f"--job-name={name(attempt.job_id)}",
-        f"--comment={comment(home, attempt.job_id, attempt.number)}",
+        f"--comment={comment(home, attempt.job_id, ALL_ATTEMPTS if requeue else attempt.number)}",
         f"--nodes={spec.nodes}",
         "--ntasks-per-node=1",
-        "--no-requeue",
+        "--requeue" if requeue else "--no-requeue",
         "--open-mode=append",
         f"--output={str(directory / 'logs' / 'slurm.log').replace('%', '%%')}",
         f"--chdir={directory}",
@@ -95,7 +97,9 @@ def _signal_s(spec: JobSpec) -> int:
     return min(65535, math.ceil(spec.grace) + _MARGIN_S)
 
 
-def script(directory: Path, number: int) -> str:
-    """The batch script."""
-    words = [sys.executable, "-P", "-m", "jumar.launch", "--slurm-batch", str(directory)]
-    return f"#!/bin/sh\nexec {shlex.join([*words, str(number)])}\n"
+def script(directory: Path, number: int | None) -> str:
+    """The batch script; without a number it runs whichever attempt is due."""
+    which = ["--slurm-alone", str(directory)]
+    if number is not None:
+        which = ["--slurm-batch", str(directory), str(number)]
+    return f"#!/bin/sh\nexec {shlex.join([sys.executable, '-P', '-m', 'jumar.launch', *which])}\n"

@@ -62,19 +62,26 @@ def files_of(directory: JobDir) -> Files:
 def main(root: str, number: int) -> int:
     """Run one attempt in this allocation; 0 when there is a result in the end."""
     directory = JobDir(os.path.abspath(root), number)
-    files = files_of(directory)
     try:
-        job = read_job(directory)
-        mine = {"job": os.environ.get("SLURM_JOB_ID", ""), "host": socket.gethostname()}
-        make_folders(directory)
-        if not create_json(files.begun, {**mine, "started_at": time.time()}):
-            sys.stderr.write(f"attempt {number} was already started\n")
-            return 0
-        return _Batch(directory, job, files).run()
+        return run_attempt_of(directory)
     except (Unusable, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
-        _write_over(files)
         return 1
+
+
+def run_attempt_of(directory: JobDir) -> int:
+    """The same; raises Unusable and OSError, when the attempt is over all the same."""
+    files = files_of(directory)
+    mine = {"job": os.environ.get("SLURM_JOB_ID", ""), "host": socket.gethostname()}
+    job = read_job(directory)
+    make_folders(directory)
+    if not create_json(files.begun, {**mine, "started_at": time.time()}):
+        sys.stderr.write(f"attempt {directory.number} was already started\n")
+        return 0
+    try:
+        return _Batch(directory, job, files).run()
+    finally:
+        _write_over(files)
 
 
 class _Batch:
@@ -97,7 +104,6 @@ class _Batch:
         self._write_request(nodes)
         code = self._wait(self._start(len(nodes)))
         self._conclude(code)
-        _write_over(self._files)
         return 0
 
     def _allocated(self) -> List[Node]:
