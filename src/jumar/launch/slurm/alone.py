@@ -30,11 +30,9 @@ def main(root: str) -> int:
         number = _due(root)
         if number is None:
             return 0
-        directory = JobDir(root, number)
-        code = run_attempt_of(directory)
-        ending = news.read_ending(directory)
-        # Whom Slurm makes room for others, it queues again itself.
-        if ending is not None and ending.state != "preempted" and next_of(root) is not None:
+        code = run_attempt_of(JobDir(root, number))
+        if next_of(root) is not None:
+            # Where Slurm queues the job again as well, whichever comes second finds nothing to do.
             submit_again(root)
         return code
     except (OSError, Unusable) as error:

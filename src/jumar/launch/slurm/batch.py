@@ -177,17 +177,19 @@ class _Batch:
         asked = set(numbers) & {signal.SIGUSR1, signal.SIGTERM, signal.SIGINT}
         if not asked or self._asked is not None:
             return
-        self._asked = "timed-out" if signal.SIGUSR1 in asked else self._why_term()
+        self._asked = "timed-out" if signal.SIGUSR1 in asked else self._why() or "stopped"
         ask_to_stop(self._directory, self._asked)
 
-    def _why_term(self) -> str:
+    def _why(self) -> Optional[str]:
+        """Why Slurm ends the job; None where it does not, or does not answer."""
         try:
             told = _ask("show", "job", "-o", self._id)
         except Unusable:
-            return "stopped"
+            return None
         if value_of(told, "PreemptTime") is not None:
             return "preempted"
-        return "timed-out" if value_of(told, "JobState") == "TIMEOUT" else "stopped"
+        state = value_of(told, "JobState") or ""
+        return "timed-out" if state == "TIMEOUT" else None if state == "RUNNING" else "stopped"
 
     def _conclude(self, code: int) -> None:
         """The last word on how the attempt ended: what Slurm did to its ranks is not their fault."""
@@ -196,9 +198,15 @@ class _Batch:
             reason = "its supervisor and keeper were killed"
             ending = news.lost(self._directory, "launcher-killed", reason)
             news.write_ending(self._directory, ending, code)
-        if self._asked is None or not _is_of_a_signal(ending):
+        if not _is_of_a_signal(ending):
             return
-        why = read_stop(self._directory) or self._asked
+        # Whose turn is over has its steps signalled, and its batch step hears nothing of it.
+        why = read_stop(self._directory)
+        if why in (None, "signal"):
+            # A launcher writes only that it was signalled.
+            why = self._asked or self._why()
+        if why is None:
+            return
         state, cause, reason = STOPS.get(why, STOPS["stopped"])
         changed = ending._replace(
             state=state,
