@@ -58,9 +58,6 @@ class SlurmOptions(BaseModel):
     mem_per_device: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,9}[MGT]$")] | None = Field(
         default=None, description="such as 32G", examples=["32G"]
     )
-    ssh: Word | None = Field(
-        default=None, description="submit over SSH to this login node, as in user@login"
-    )
     extra: Annotated[list[str], Field(max_length=32)] = Field(
         default_factory=list[str],
         description="further options of sbatch, such as --exclude=node7",

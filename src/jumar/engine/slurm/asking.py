@@ -86,14 +86,16 @@ class Slurm:
         if done.returncode and _AWAY.search(done.stderr):
             raise EngineFailed(f"scancel failed: {_words(done.stderr)}")
 
-    def gres(self) -> list[Gres]:
+    def gres(self, limit_s: float = _LIMIT_S) -> list[Gres]:
         """What the site calls its cards: npu, npu:ascend910, gpu:a100."""
-        done = self._run(["sinfo", "--noheader", "--format=%c %G"])
+        done = self._run(["sinfo", "--noheader", "--format=%c %G"], limit_s=limit_s)
         if done.returncode:
             raise EngineFailed(f"sinfo does not answer: {_words(done.stderr)}")
         return read_gres(done.stdout)
 
-    def _run(self, words: Sequence[str], text: str = "") -> "subprocess.CompletedProcess[str]":
+    def _run(
+        self, words: Sequence[str], text: str = "", limit_s: float = _LIMIT_S
+    ) -> "subprocess.CompletedProcess[str]":
         try:
             return subprocess.run(
                 words,
@@ -102,7 +104,7 @@ class Slurm:
                 text=True,
                 errors="replace",
                 env=self._environ,
-                timeout=_LIMIT_S,
+                timeout=limit_s,
                 check=False,
             )
         except FileNotFoundError as error:
@@ -111,7 +113,7 @@ class Slurm:
                 hint="use a login node of the cluster; jumar slurm setup makes a cluster",
             ) from error
         except subprocess.TimeoutExpired as error:
-            raise EngineFailed(f"{words[0]} does not answer within {_LIMIT_S:g} s") from error
+            raise EngineFailed(f"{words[0]} does not answer within {limit_s:g} s") from error
 
 
 def cleaned(environ: Mapping[str, str]) -> dict[str, str]:

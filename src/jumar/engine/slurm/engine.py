@@ -31,6 +31,8 @@ from jumar.spec.states import AttemptState
 from jumar.store.users import UserStores
 
 _POLL_S = 5.0
+_PLAN_S = 5.0
+"""How long a plan waits for a cluster: without one, Slurm's programs look for it for half a minute."""
 
 
 class SlurmEngine:
@@ -86,7 +88,7 @@ class SlurmEngine:
     def _known_gres(self, notes: list[str]) -> list[Gres] | None:
         try:
             if self._gres is None:
-                self._gres = self._slurm.gres()
+                self._gres = self._slurm.gres(_PLAN_S)
         except EngineFailed as error:
             notes.append(f"not checked with the cluster: {error.message}")
         return self._gres

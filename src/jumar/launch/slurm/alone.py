@@ -132,6 +132,7 @@ def submit_again(root: str) -> None:
             words,
             input=str(told["script"]),
             env=environ,
+            stdout=subprocess.DEVNULL,
             timeout=_SUBMIT_S,
             check=False,
             encoding="utf-8",
