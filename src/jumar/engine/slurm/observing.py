@@ -207,9 +207,9 @@ def _by_state(directory: JobDir, state: str, nodes: str) -> Ending:
         return _stopped(directory, "preempted")
     if state in ("NODE_FAIL", "BOOT_FAIL"):
         where = nodes or "its node"
-        return lost(directory, "node-lost", f"node {where} was lost", nodes=where)
+        return lost(directory, "node-lost", f"lost contact with node {where}", nodes=where)
     if state == "OUT_OF_MEMORY":
-        return lost(directory, "out-of-memory", "the command was killed for want of memory")
+        return lost(directory, "out-of-memory", "the command was killed because memory ran out")
     return _killed(directory)
 
 

@@ -9,7 +9,7 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Request
 from jumar.launch.jobdir.safefile import Unusable
 
-_KEPT = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_CLUSTER_NAME")
+_KEPT = ("SLURM_CONF", "SLURMD_NODENAME", "SLURM_JOB_ID", "SLURM_CLUSTER_NAME")
 _FILES = {"npu": re.compile(r"davinci(\d+)"), "gpu": re.compile(r"nvidia(\d+)")}
 
 
