@@ -38,6 +38,7 @@ array: 0-9%2
 endpoints: [ssh, jupyter, tensorboard]
 retries: 2
 fault_retries: 2
+launch: ray
 slurm: {partition: npu, extra: [--exclude=node7]}
 """
 

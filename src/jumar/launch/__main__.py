@@ -38,6 +38,10 @@ def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None
         from jumar.launch.slurm.node import main as node
 
         return node(arguments[1], int(arguments[2]))
+    if arguments[:1] == ["--ray"]:
+        from jumar.launch.ray import main as ray
+
+        return ray(arguments[1:])
     if _is_of_a_job(arguments):
         return _attempt(arguments)
     from jumar.launch.node.command_line import main as launch

@@ -238,6 +238,10 @@ class JobSpec(_Strict):
     ranks: Literal["node", "device"] = Field(
         default="node", description="start the command once per node or once per device"
     )
+    launch: Literal["ray"] | None = Field(
+        default=None,
+        description="ray: make a Ray cluster of the job's nodes and run the command once, on the first",
+    )
     auto_port: bool = Field(
         default=False,
         description="run a CUDA script unchanged on npu or sim devices: cuda means npu at run time",
@@ -382,6 +386,13 @@ class JobSpec(_Strict):
             raise ValueError(
                 "a regular job has one node; use type: distributed, or --distributed with jumar run"
             )
+        return value
+
+    @field_validator("launch")
+    @classmethod
+    def _ray_starts_ranks_itself(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("ranks") == "device":
+            raise ValueError("Ray starts the processes itself; use ranks: node")
         return value
 
     @field_validator("auto_port")

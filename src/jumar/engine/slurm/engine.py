@@ -98,7 +98,8 @@ class SlurmEngine:
         directory = self._roots.of(attempt)
         if is_submitted(directory) or os.path.lexists(directory.said):
             return
-        before = self._row(attempt)
+        # A request says that somebody was here before, and may have submitted it.
+        before = self._row(attempt) if os.path.exists(directory.request) else None
         if before is not None:
             self.write_id(directory, before.id)
             return

@@ -51,6 +51,8 @@ class Job(NamedTuple):
     """What to activate before anything of the job runs, line by line."""
     array_index: Optional[int] = None
     """Which one of its array."""
+    launch: Optional[str] = None
+    """`ray`: the command is run once, in a Ray cluster of the job's nodes."""
     hang_limit_s: float = HANG_LIMIT_S
     """All ranks have hung when none has done anything for so long; 0: that is never said."""
 
@@ -160,6 +162,7 @@ def read_job(directory: JobDir) -> Job:
             nodes=int(value.get("nodes") or 1),
             activate=tuple(value.get("activate") or ()),
             array_index=value.get("array_index"),
+            launch=value.get("launch"),
             hang_limit_s=float(value.get("hang_limit_s", HANG_LIMIT_S)),
         )
 

@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from jumar.launch.interpreter import own_program
 from jumar.launch.jobdir import news
 from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import Job, ask_to_stop, read_job, read_stop
@@ -25,6 +26,7 @@ from jumar.launch.slurm.allocation import (
     host_names,
     value_of,
 )
+from jumar.launch.slurm.node import card_numbers, reported
 
 BEAT_S = 5.0
 """How often the batch step shows that it lives."""
@@ -115,7 +117,9 @@ class _Batch:
         gres = str(request.get("gres") or "")
         if len(names) == 1 and not gres:
             return [Node(names[0], "127.0.0.1", tuple(range(self._job.device_count)))]
-        about = addresses_and_counts(_ask("show", "node", "-o", ",".join(names)), gres)
+        about: Dict[str, Tuple[str, int]] = {names[0]: ("127.0.0.1", 0)}
+        if len(names) > 1 or card_numbers(self._job.device_kind):
+            about = addresses_and_counts(_ask("show", "node", "-o", ",".join(names)), gres)
         given = given_cards(_ask("show", "job", "-d", "-o", self._id), gres) if gres else {}
         whole = tuple(range(self._job.device_count))
         return [Node(name, *_placed(name, about, given.get(name, whole))) for name in names]
@@ -144,10 +148,8 @@ class _Batch:
             if pid == 0:
                 os._exit(_alone(self._directory))
             return pid
-        each = [sys.executable, "-P"] if sys.version_info >= (3, 11) else [sys.executable]
         # srun does not take it over by itself since 22.05.
         cores = os.environ.get("SLURM_CPUS_PER_TASK")
-        program = sys.argv[0] if sys.argv[0].endswith(".pyz") else None
         words = [
             "srun",
             "--kill-on-bad-exit=0",
@@ -156,7 +158,7 @@ class _Batch:
             "--ntasks-per-node=1",
             "--export=ALL",
             *(["--cpus-per-task=" + cores] if cores else []),
-            *([each[0], program] if program else [*each, "-m", "jumar.launch"]),
+            *own_program(),
             "--slurm-node",
             self._directory.root,
             str(self._directory.number),
@@ -237,8 +239,8 @@ class _Batch:
 
 
 def _placed(
-    name: str, about: Dict[str, "tuple[str, int]"], cards: "tuple[int, ...]"
-) -> "tuple[str, tuple[int, ...], int]":
+    name: str, about: Dict[str, Tuple[str, int]], cards: Tuple[int, ...]
+) -> Tuple[str, Tuple[int, ...], int]:
     address, count = about.get(name, (name, 0))
     return address, cards, count
 
@@ -267,8 +269,6 @@ def _is_of_a_signal(ending: Ending) -> bool:
 
 def _alone(directory: JobDir) -> int:
     """In a fork: the launcher of the only node."""
-    from jumar.launch.slurm.node import reported
-
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)

@@ -49,13 +49,12 @@ def own_cards(request: Request, kind: str, visible: Optional[str], root: str = "
     """The request with the numbers of this node's cards in place of Slurm's positions.
 
     Raises Unusable where the two cannot be brought together: never the cards of somebody else."""
-    pattern = _FILES.get(kind)
-    if pattern is None:
+    if kind not in _FILES:
         return request
     if kind == "gpu" and visible and all(word.isdigit() for word in visible.split(",")):
         # Slurm has said it itself; where devices are constrained it counts only the ones given.
         return request._replace(cards=tuple(int(word) for word in visible.split(",")), facts=())
-    numbers = _numbers(root, pattern)
+    numbers = card_numbers(kind, root)
     if not numbers:
         return request
     if len(numbers) == request.card_count:
@@ -67,7 +66,11 @@ def own_cards(request: Request, kind: str, visible: Optional[str], root: str = "
     )
 
 
-def _numbers(root: str, pattern: "re.Pattern[str]") -> Sequence[int]:
+def card_numbers(kind: str, root: str = "/dev") -> Sequence[int]:
+    """The cards of this kind that this node has, by their device files."""
+    pattern = _FILES.get(kind)
+    if pattern is None:
+        return []
     try:
         names: List[str] = os.listdir(root)
     except OSError:
