@@ -6,9 +6,10 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 from tests.direct.test_direct import Person
 from tests.slurm import Cluster
+
+from jumar.launch.processes import process
 
 LIMIT_S = 150.0
 SCRIPT = """
@@ -38,13 +39,9 @@ time.sleep(600)
 """
 
 
-def of_ray(folder: str) -> list[str]:
-    """Living processes of a Ray cluster of that job."""
-    found: list[str] = []
-    for one in psutil.process_iter(["environ", "cmdline"]):
-        if (one.info["environ"] or {}).get("JUMAR_JOB_DIR") == folder:
-            found.append(" ".join(one.info["cmdline"] or [])[:80])
-    return found
+def of_job(job: str) -> list[int]:
+    """Living processes of the job, Ray's included."""
+    return [stat.pid for stat in process.with_environment({"JUMAR_JOB_ID": job})]
 
 
 def test_a_ray_cluster_has_the_job_s_nodes_and_cards_and_ends_with_it(
@@ -71,7 +68,7 @@ def test_a_ray_cluster_has_the_job_s_nodes_and_cards_and_ends_with_it(
     cards = [(f"127.0.1.{node}", str(card)) for node in (1, 2) for card in (0, 1)]
     assert seen == str(cards)
     assert "Actor" in lost
-    assert of_ray(str(folder))
+    assert of_job(job)
     person("stop", job)
     assert person.wait(job, "stopped", "failed")["state"] == "stopped"
-    assert of_ray(str(folder)) == []
+    assert of_job(job) == []

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.engine.conftest import log_of, make_attempt, wait_final, wait_for
@@ -47,8 +48,8 @@ def test_two_nodes_have_their_ranks_and_each_its_own_cards(
     engine: SlurmEngine, tmp_path: Path
 ) -> None:
     """Beside a job that has the first two cards of each node."""
-    wide = {"device": "npu:2", "nodes": 2, "type": "distributed"}
-    on = {"slurm": {"extra": ["--nodelist=node1,node2"], "cpus_per_device": 1}}
+    wide: dict[str, Any] = {"device": "npu:2", "nodes": 2, "type": "distributed"}
+    on: dict[str, Any] = {"slurm": {"extra": ["--nodelist=node1,node2"], "cpus_per_device": 1}}
     first = make_attempt(tmp_path, WAIT, cards=(), **wide, **on)
     second = make_attempt(tmp_path, SHOW, cards=(), ranks="device", **wide, **on)
     started(engine, first, nodes=2)
@@ -80,7 +81,7 @@ def test_a_controller_that_is_killed_loses_nothing(
 def test_a_node_that_goes_down_is_told_and_the_next_attempt_runs(
     engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
 ) -> None:
-    on = {"slurm": {"extra": ["--nodelist=node4"]}}
+    on: dict[str, Any] = {"slurm": {"extra": ["--nodelist=node4"]}}
     attempt = make_attempt(tmp_path, WAIT, cards=(), **on)
     started(engine, attempt)
     try:
@@ -98,7 +99,7 @@ def test_a_node_that_goes_down_is_told_and_the_next_attempt_runs(
 def test_who_makes_room_is_preempted_and_who_is_cancelled_was_stopped(
     engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
 ) -> None:
-    whole = {"device": "npu:8", "nodes": 4, "type": "distributed", "grace": 2}
+    whole: dict[str, Any] = {"device": "npu:8", "nodes": 4, "type": "distributed", "grace": 2}
     attempt = make_attempt(tmp_path, WAIT, cards=(), **whole)
     started(engine, attempt, nodes=4)
     urgent = make_attempt(tmp_path, WAIT, cards=(), **whole, slurm={"partition": "urgent"})
@@ -110,7 +111,8 @@ def test_who_makes_room_is_preempted_and_who_is_cancelled_was_stopped(
 
 
 def test_what_slurm_will_never_run_is_refused(engine: SlurmEngine, tmp_path: Path) -> None:
-    for fields in ({"device": "npu:9"}, {"slurm": {"partition": "nowhere"}}):
+    refused: tuple[dict[str, Any], ...] = ({"device": "npu:9"}, {"slurm": {"partition": "nowhere"}})
+    for fields in refused:
         attempt = make_attempt(tmp_path, "true", cards=(), **fields)
         with pytest.raises(SubmitRefused, match="Slurm refuses the job"):
             engine.plan(attempt.spec, user="ann")

