@@ -4,7 +4,14 @@ set -u
 folder=@FOLDER@
 export SLURM_CONF="$folder/slurm.conf"
 end() { [ -s "$1" ] && kill "-$2" "$(cat "$1")" 2>/dev/null; }
-scancel --full --signal=KILL --user="$(id -un)" 2>/dev/null
+scancel --full --signal=KILL --state=RUNNING 2>/dev/null
+scancel --state=PENDING 2>/dev/null
+# Without a controller nobody would end what is left of them.
+tries=0
+while [ "$tries" -lt 50 ] && [ -n "$(squeue --noheader --states=RUNNING,COMPLETING 2>/dev/null)" ]; do
+    tries=$((tries + 1))
+    sleep 0.2
+done
 end "$folder/run/slurmctld.pid" TERM
 for node in @NODES@; do end "$folder/run/slurmd-$node.pid" TERM; done
 tries=0
