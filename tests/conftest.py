@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.slurm import Cluster, running_cluster
 
 # On a busy machine one example may take as long as a hundred do elsewhere.
 settings.register_profile(
@@ -25,6 +26,13 @@ def pytest_configure() -> None:
     """Let the programs under test be interrupted, though the run itself is in the background."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def slurm_cluster() -> Generator[Cluster]:
+    """Four nodes with eight NPUs each, by name only."""
+    with running_cluster() as cluster:
+        yield cluster
 
 
 def _postgres_programs() -> Path | None:

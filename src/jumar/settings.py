@@ -57,7 +57,8 @@ class Settings:
     """Where the server of this machine's site is found by those who name no other; empty for those who
     name a home, and so a server of their own."""
     engine: str = "local"
-    """Where the server runs jobs: on its own machine (`local`) or on ModelArts (`modelarts`)."""
+    """Where the server runs jobs: on its own machine (`local`), on a cluster (`slurm`) or on ModelArts
+    (`modelarts`)."""
     cpu_slots: int = 0
     """How many `cpu` devices all jobs together may hold; 0 means one per core, at least 4."""
     sim_cards: int = 8

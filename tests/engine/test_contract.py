@@ -1,14 +1,18 @@
-"""What every engine promises; each test runs on the local engine and on the in-memory fake."""
+"""What every engine promises; each test runs on the local engine, a real Slurm and the in-memory fakes."""
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.engine.conftest import CARDS, make_attempt, wait_final, wait_for
+from tests.slurm import Cluster
 
 from jumar.engine.base import Attempt, CarriesData, Engine, HasCards, HasQueue
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.memory import MemoryEngine, MemorySite
+from jumar.engine.slurm.asking import Slurm
+from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import SubmitRefused
 from jumar.spec.causes import Cause
 from jumar.spec.devices import LOCAL_NODE
@@ -24,14 +28,17 @@ STOPS = {
 }
 
 
-@pytest.fixture(params=["local", "memory", "site"])
+@pytest.fixture(params=["local", "memory", "site", "slurm"])
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[Engine, Finish]]:
     """An engine, and how to let an attempt of it end well."""
     if request.param in ("memory", "site"):
         fake = MemoryEngine(CARDS) if request.param == "memory" else MemorySite()
         yield fake, lambda attempt: fake.finish(attempt.job_id, cause=Cause.DONE)
         return
-    engine = LocalEngine(tmp_path, CARDS)
+    engine: Engine = LocalEngine(tmp_path, CARDS)
+    if request.param == "slurm":
+        cluster: Cluster = request.getfixturevalue("slurm_cluster")
+        engine = SlurmEngine(tmp_path, slurm=Slurm(cluster.environ), poll_s=0.1)
     yield engine, lambda attempt: (attempt.directory / "go").touch()
     engine.close()
 
@@ -175,6 +182,8 @@ def test_an_engine_with_a_queue_says_that_an_attempt_is_pending_and_why(
     engine = case[0]
     if not isinstance(engine, HasQueue):
         pytest.skip("it has no queue")
+    later = {**attempt.spec.dump(), "slurm": {"extra": ["--begin=now+1hour"]}}
+    attempt = replace(attempt, spec=JobSpec.model_validate(later))
     engine.start(attempt)
     seen = engine.observe([attempt])[0]
     assert (seen.state, seen.cause) == (AttemptState.PENDING, Cause.PENDING)

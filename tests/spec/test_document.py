@@ -42,6 +42,7 @@ memory: 16G
 retries: 2
 fault_retries: 2
 resume: off
+slurm: {partition: npu, extra: [--exclude=node7]}
 """
 
 
@@ -58,7 +59,7 @@ def message(text: str) -> str:
 def test_every_field_can_be_given() -> None:
     spec = parse(WHOLE)
     given_fields = yaml.safe_load(WHOLE).keys()
-    assert given_fields | {"workdir"} == JobSpec.model_fields.keys()
+    assert given_fields | {"workdir", "launch"} == JobSpec.model_fields.keys()
     assert spec.command == ["python", "train.py", "--epochs", "3", "--lr", "0.1"]
     assert spec.time_limit == 5400
     assert spec.environment["OMP_NUM_THREADS"] == "4"

@@ -86,9 +86,9 @@ def test_the_launcher_knows_no_cause_that_the_table_does_not_have() -> None:
             argument = node.args[place]
             if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                 found.add(argument.value)
-    from jumar.launch.judge import _STOPS  # pyright: ignore[reportPrivateUsage]
+    from jumar.launch.judge import STOPS
 
-    found |= {cause for _, cause, _ in _STOPS.values()}
+    found |= {cause for _, cause, _ in STOPS.values()}
     assert {"done", "code-gone", "missing-command", "launcher-killed", "time-limit"} <= found
     assert found <= set(Cause)
 

@@ -67,6 +67,7 @@ COMMANDS: dict[str, Entry] = {
     "users": Entry("jumar.cli.users", "List and approve users.", SERVER),
     "open": Entry("jumar.cli.opening", "Print a link that opens the web pages as you.", SERVER),
     "site": Entry("jumar.cli.site", "Install and run jumar for everybody on this machine.", SERVER),
+    "slurm": Entry("jumar.cli.slurm", "Make a Slurm cluster out of bare hosts.", SERVER),
     "backup": Entry("jumar.cli.backup", "Save the queue and the users to a file.", SERVER),
     "restore": Entry("jumar.cli.restore", "Restore a backup of the queue and the users.", SERVER),
     "repair": Entry("jumar.cli.repair", "Rebuild the list of jobs from their folders.", SERVER),

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from jumar.cli.output import note
 from jumar.client import Client
 from jumar.client.config import Address, find, required
-from jumar.errors import ServerUnreachable
+from jumar.errors import BadInput, ServerUnreachable
 from jumar.server.home import server_process
 from jumar.settings import Settings, load
 
@@ -34,21 +34,51 @@ def connected() -> Generator[Client]:
         yield client
 
 
-def connect(before_start: Callable[[], None] | None = None) -> Connected:
-    """A client of the configured server, or of the home's own, started if it is down.
+def connect(before_start: Callable[[], None] | None = None, engine: str | None = None) -> Connected:
+    """A client of the configured server, or of the home's own, started if it is down; where jobs go to
+    Slurm and no server runs, none is started.
 
-    `before_start` is called before a server is started; its exceptions are passed on."""
+    `before_start` is called before a server is started; its exceptions are passed on. `engine`: where
+    jobs shall run, if that matters."""
     settings = load()
     address = find(settings)
+    made = _connect(settings, address, before_start, engine)
+    runs_on = made.client.server().engine if engine is not None else engine
+    if runs_on != engine:
+        raise BadInput(
+            f"the server {made.client.url} runs jobs on {runs_on}, not on {engine}",
+            hint="leave --engine out, or stop that server: jumar down",
+        )
+    return made
+
+
+def _connect(
+    settings: Settings,
+    address: Address | None,
+    before_start: Callable[[], None] | None,
+    engine: str | None,
+) -> Connected:
     if address is not None and not address.embedded:
         client = Client(address.url, address.token)
         return Connected(client, on_this_machine=_is_here(client))
     client = _reached(settings, address)
+    if client is None and _is_direct(settings, engine):
+        # Late: who uses a server need not load it.
+        from jumar.direct.client import DirectClient
+
+        return Connected(DirectClient(settings.home), on_this_machine=True)
     if client is None:
         if before_start is not None:
             before_start()
         client = _started(settings)
     return Connected(client, on_this_machine=True)
+
+
+def _is_direct(settings: Settings, engine: str | None) -> bool:
+    """Whether jobs are handed to Slurm by this very command, and looked after by nobody."""
+    if engine is not None or settings.engine != "local":
+        return (engine or settings.engine) == "slurm"
+    return (settings.home / "slurm" / "jobs").is_dir() and not (settings.home / "jumar.db").exists()
 
 
 def _reached(settings: Settings, address: Address | None) -> Client | None:

@@ -111,6 +111,11 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
     "--endpoint", "endpoints", multiple=True, help="ssh, jupyter or tensorboard; not offered yet."
 )
 @click.option(
+    "--engine",
+    type=click.Choice(["local", "slurm"]),
+    help="Where it runs; slurm needs no server.  [default: as the server has it]",
+)
+@click.option(
     "-F",
     "--follow",
     is_flag=True,
@@ -127,6 +132,7 @@ def command(
     dry_run: bool,
     as_json: bool,
     measure: bool,
+    engine: str | None,
     **flags: Any,
 ) -> int:
     """Submit a job.
@@ -145,6 +151,7 @@ def command(
       jumar run --activate torch2 --after digits -- python evaluate.py
       jumar run --time-limit 1h --measure -- python train.py --epochs 90
       jumar run --time-limit 1h --segments 10 -- python train.py
+      jumar run -f job.yaml --engine slurm --dry-run
     """
     for name in ("endpoints", "activate", "after"):
         flags[name] = list(flags[name])
@@ -152,7 +159,7 @@ def command(
     if measure:
         values = measuring.prepared(values)
     with _faults_in_flags(flags):
-        server = connect(before_start=lambda: _check(values))
+        server = connect(before_start=lambda: _check(values), engine=engine)
     with server.client as client:
         with _faults_in_flags(flags):
             values = with_code_sent(client, _completed(server, values))

@@ -17,10 +17,10 @@ from sqlalchemy import Connection, update
 
 from jumar.database.tables import jobs
 from jumar.engine.base import Observation
-from jumar.jobs import blame
 from jumar.jobs.ledger import attempts_of, find_job, record_use, step, write_attempt
 from jumar.jobs.lifecycle import job_after
 from jumar.jobs.rows import JobRow, because, cards_json
+from jumar.launch import blame
 from jumar.spec.causes import ENDED, Cause
 from jumar.spec.records import AttemptRecord
 from jumar.spec.states import AttemptState, JobState

@@ -26,6 +26,22 @@ def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None
         from jumar.launch.node.beside import main as beside
 
         return beside([arguments[1], arguments[3]])
+    if arguments[:1] == ["--slurm-batch"]:
+        from jumar.launch.slurm.batch import main as batch
+
+        return batch(arguments[1], int(arguments[2]))
+    if arguments[:1] == ["--slurm-alone"]:
+        from jumar.launch.slurm.alone import main as alone
+
+        return alone(arguments[1])
+    if arguments[:1] == ["--slurm-node"]:
+        from jumar.launch.slurm.node import main as node
+
+        return node(arguments[1], int(arguments[2]))
+    if arguments[:1] == ["--ray"]:
+        from jumar.launch.ray import main as ray
+
+        return ray(arguments[1:])
     if _is_of_a_job(arguments):
         return _attempt(arguments)
     from jumar.launch.node.command_line import main as launch

@@ -68,3 +68,12 @@ def _is_program(path: str) -> bool:
 def _is_own(path: str) -> bool:
     own = os.path.realpath(os.path.dirname(sys.executable))
     return os.path.realpath(os.path.dirname(path)) == own
+
+
+def own_program() -> List[str]:
+    """How this launcher is started once more: as the module, or the file that it came in."""
+    if sys.argv[0].endswith(".pyz"):
+        return [sys.executable, os.path.abspath(sys.argv[0])]
+    # A file in the current folder must not be imported in place of ours.
+    safe = ["-P"] if sys.version_info >= (3, 11) else []
+    return [sys.executable, *safe, "-m", "jumar.launch"]

@@ -13,7 +13,7 @@ _COMMAND = "the command"
 _SEEN_LATE_S = 2.0
 """A line is dated as it is written; that a process has ended is seen a moment later, on a busy machine
 after others have complained of it."""
-_STOPS = {
+STOPS = {
     # Who asked is known to the server alone.
     "stopped": ("stopped", "stopped", "stopped by its owner"),
     "signal": ("stopped", "stopped-by-signal", "stopped by a signal to its supervisor"),
@@ -47,7 +47,7 @@ def judge(
     bad = [end for end in ends if end[2] not in (0, RUN_AGAIN)]
     telling = (*bad, *(end for end in ends if end[2] == RUN_AGAIN))
     if stop is not None:
-        known = _STOPS.get(stop, ("stopped", "stopped", f"ended: {stop}"))
+        known = STOPS.get(stop, ("stopped", "stopped", f"ended: {stop}"))
         return Verdict(*known, code=telling[0][2] if telling else 0)
     left = next((summary.left for summary in summaries if summary.left is not None), None)
     if left is not None:

@@ -7,6 +7,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from jumar.spec.array import JobArray
 from jumar.spec.devices import DeviceKind, DeviceRequest
+from jumar.spec.engines import SlurmOptions
 from jumar.spec.fields import (
     NAMES,
     VARIABLE,
@@ -62,6 +63,10 @@ class JobSpec(Strict):
     nodes: Annotated[int, Field(ge=1, le=4096)] = 1
     ranks: Literal["node", "device"] = Field(
         default="node", description="start the command once per node or once per device"
+    )
+    launch: Literal["ray"] | None = Field(
+        default=None,
+        description="ray: make a Ray cluster of the job's nodes and run the command once, on the first",
     )
     auto_port: bool = Field(
         default=False,
@@ -132,6 +137,9 @@ class JobSpec(Strict):
         default=True,
         description="let transformers' Trainer, Lightning and torch.save save and go on by themselves; "
         "off: leave the script's libraries as they are",
+    )
+    slurm: SlurmOptions | None = Field(
+        default=None, description="options for Slurm, where that runs the job"
     )
 
     @field_validator("name")
@@ -217,6 +225,13 @@ class JobSpec(Strict):
             raise ValueError(
                 "a regular job has one node; use type: distributed, or --distributed with jumar run"
             )
+        return value
+
+    @field_validator("launch")
+    @classmethod
+    def _ray_starts_ranks_itself(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("ranks") == "device":
+            raise ValueError("Ray starts the processes itself; use ranks: node")
         return value
 
     @field_validator("auto_port")

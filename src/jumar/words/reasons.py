@@ -27,6 +27,7 @@ def cause_sentence(cause: str | None, values: Values, language: str) -> str | No
     """The cause in words; None for one that is not known here, or came without its values."""
     if cause is None or cause not in set(Cause):
         return None
+    values = _site_in_words(cause, values, language)
     said = sentence(language, "cause", cause, FORMS[Cause(cause)], values, who=_WHO)
     if said is None:
         return None
@@ -38,6 +39,18 @@ def cause_sentence(cause: str | None, values: Values, language: str) -> str | No
     if "output" in values:
         return phrase(language, "note", "output", reason=said, output=values["output"])
     return said
+
+
+def _site_in_words(cause: str, values: Values, language: str) -> Values:
+    """The reason of a site's own queue as a sentence, where it is known; QOSMaxGRESPerUser says little."""
+    if cause != Cause.PENDING or "error" not in values:
+        return values
+    known = catalogue(language)["pending"]
+    # Slurm may add nodes or more: ReqNodeNotAvail, UnavailableNodes:node[1-2].
+    code, _, rest = str(values["error"]).partition(",")
+    if code not in known:
+        return values
+    return {**values, "error": ",".join(filter(None, (known[code], rest)))}
 
 
 def retry_sentence(number: int, ended: str, reason: str, language: str) -> str:

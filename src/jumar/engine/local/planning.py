@@ -88,18 +88,20 @@ def make_plan(
     spec: JobSpec,
     *,
     archive: Path | None,
-    cards: Sequence[Card],
+    cards: Sequence[Card] | None,
     directory: Path,
     can_look: bool = True,
     limited: Collection[str] = (),
 ) -> Plan:
     """All checks, then the plan. `directory`: the job's. Unless `can_look`, this machine's files are not
-    ours to see. `limited`: the fields among cpus and memory that are enforced."""
+    ours to see; without `cards` the job runs on other machines. `limited`: the fields among cpus and
+    memory that are enforced."""
     if not sys.platform.startswith("linux"):
         raise SubmitRefused(
             f"jobs run on Linux; this is {sys.platform}", hint="use a server on Linux: jumar login"
         )
-    _check_size(spec, cards)
+    if cards is not None:
+        _check_size(spec, cards)
     files = _Files(spec, archive, can_look=can_look)
     _check_data(spec, files)
     if can_look:

@@ -101,6 +101,7 @@ def job_values(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "device": {"kind": spec.device.kind.value, "count": spec.device.count},
         "nodes": spec.nodes,
         "ranks": spec.ranks,
+        "launch": spec.launch,
         "framework": spec.framework,
         "auto_port": spec.auto_port,
         "environment": {**spec.environment, **_switches(spec)},

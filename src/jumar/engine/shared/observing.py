@@ -81,7 +81,7 @@ class Observer:
         if seen.ending is None:
             state = AttemptState.RUNNING if seen.running else AttemptState.STARTING
             return Observation(job_id=attempt.job_id, number=attempt.number, state=state)
-        return _ended(attempt, seen.ending)
+        return ended(attempt, seen.ending)
 
     def _look(self, directory: JobDir, seen: Seen, census: Census) -> Ending | None:
         """How it ended; None while it has not, as far as anyone can tell."""
@@ -144,7 +144,8 @@ def _tell_once(seen: Seen, attempt: Attempt, trouble: str) -> None:
         logger.warning("job %s %s", attempt.job_id, trouble)
 
 
-def _ended(attempt: Attempt, ending: Ending) -> Observation:
+def ended(attempt: Attempt, ending: Ending) -> Observation:
+    """The observation of an attempt that has ended so."""
     now = time.time()
     finished_at = min(ending.finished_at or now, now)
     started_at = None if ending.started_at is None else min(ending.started_at, finished_at)

@@ -52,6 +52,8 @@ class Job(NamedTuple):
     """What to activate before anything of the job runs, line by line."""
     array_index: Optional[int] = None
     """Which one of its array."""
+    launch: Optional[str] = None
+    """`ray`: the command is run once, in a Ray cluster of the job's nodes."""
     hang_limit_s: float = HANG_LIMIT_S
     """All ranks have hung when none has done anything for so long; 0: that is never said."""
 
@@ -106,6 +108,8 @@ class Request(NamedTuple):
     segment: int = 1
     """Which part of a training that takes several time limits this is, and of how many."""
     segments: str = "1"
+    card_count: int = 0
+    """How many cards the node has, where `cards` are places in their order."""
 
     def asks_at(self) -> Optional[float]:
         """When the ranks are asked to end, on the monotonic clock."""
@@ -159,6 +163,7 @@ def read_job(directory: JobDir) -> Job:
             nodes=int(value.get("nodes") or 1),
             activate=tuple(value.get("activate") or ()),
             array_index=value.get("array_index"),
+            launch=value.get("launch"),
             hang_limit_s=float(value.get("hang_limit_s", HANG_LIMIT_S)),
         )
 
@@ -193,6 +198,7 @@ def read_request(directory: JobDir) -> Request:
             ask_before_s=float(value.get("ask_before_s") or 0.0),
             segment=int(value.get("segment") or 1),
             segments=str(value.get("segments") or 1),
+            card_count=int(own.get("card_count") or 0),
         ),
     )
 

@@ -3,7 +3,9 @@
 import os
 from typing import Dict, List, NamedTuple, Optional
 
+from jumar.launch import ray
 from jumar.launch.ascend.facts import CardFacts, simulated
+from jumar.launch.interpreter import own_program
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
 from jumar.launch.node import progress
@@ -113,7 +115,7 @@ class Given(NamedTuple):
             path = None
         is_made = path is not None and path == table.path
         return NodePlan(
-            argv=argv,
+            argv=self._in_ray(argv, environment.common) if job.launch == "ray" else argv,
             folder=folder,
             environment=environment,
             devices=Devices(job.device_kind, cards, path, table.ranks if is_made else ()),
@@ -127,6 +129,19 @@ class Given(NamedTuple):
             view=view,
             is_starter=self.is_starter,
         )
+
+    def _in_ray(self, argv: List[str], environment: Dict[str, str]) -> List[str]:
+        directory, addresses = self.directory, self.addresses(environment)
+        place = ray.Place(
+            node=directory.node,
+            nodes=self.job.nodes,
+            address=addresses[directory.node],
+            head=addresses[0],
+            kind=self.job.device_kind,
+            cards=self.job.device_count,
+            folder=directory.path("ray", str(directory.number)),
+        )
+        return [*own_program(), "--ray", *place.words(), *argv]
 
     def describe(self) -> str:
         """For --dry-run, with nothing prepared and nothing changed."""

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from typing import Optional
+from typing import Callable, Optional
 
 from jumar.launch.jobdir import claims, news
 from jumar.launch.jobdir.claims import Claim
@@ -25,12 +25,16 @@ from jumar.launch.processes.watcher import Watcher
 from jumar.launch.verdict import launcher_killed
 
 ALREADY_CLAIMED = 3
+Completed = Callable[[Request, str], Request]
+"""What is known only on the node, added to the request; it is told the kind of the cards."""
 
 
-def run_attempt(directory: JobDir) -> int:
+def run_attempt(directory: JobDir, completed: Optional[Completed] = None) -> int:
     """Be the keeper of an attempt until it has ended; 0 when there is a result in the end."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     job, request = read_job(directory), read_request(directory)
+    if completed is not None:
+        request = completed(request, job.device_kind)
     if claims.is_claimed(directory):
         return ALREADY_CLAIMED
     make_folders(directory)

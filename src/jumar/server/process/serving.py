@@ -26,6 +26,7 @@ from jumar.engine.local.engine import LocalEngine
 from jumar.engine.modelarts.engine import ModelArtsEngine
 from jumar.engine.shared.files import Stages
 from jumar.engine.site.engine import SiteEngine
+from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import HomeUnusable
 from jumar.jobs.limits import Limits, TimeLimits
 from jumar.jobs.service import JobService
@@ -186,7 +187,7 @@ def _sweep_plan(settings: Settings) -> SweepPlan | None:
 
 def _engine(
     settings: Settings, stores: UserStores, shared: RootSite | None, unix: UnixPeople | None
-) -> LocalEngine | ModelArtsEngine:
+) -> LocalEngine | SlurmEngine | ModelArtsEngine:
     if not sys.platform.startswith("linux"):
         raise HomeUnusable(
             f"the server runs jobs on Linux only, not on {sys.platform}",
@@ -199,12 +200,14 @@ def _engine(
         every_s=max(1, settings.send_every_s),
         patience_s=settings.send_patience_s,
     )
+    if settings.engine == "slurm" and shared is None:
+        return SlurmEngine(settings.home, stages=stages)
     if settings.engine == "modelarts" and shared is None:
         return ModelArtsEngine(settings.home, partial(load_account, settings.home))
     if settings.engine != "local":
         raise HomeUnusable(
             f"the engine {settings.engine!r} is not offered here",
-            hint="engines: local; modelarts for a person's own server",
+            hint="engines: local; slurm and modelarts for a person's own server",
         )
     if shared is not None and unix is not None:
         return SiteEngine(shared, settings.home, cards, unix.account_of, stages=stages)

@@ -1,17 +1,16 @@
 """Whose an end was, as far as retries have to know: the script's, or that of what it ran on."""
 
-from jumar.spec.causes import Cause
-from jumar.spec.states import AttemptState
+from typing import Optional
 
 SCRIPT = "script"
 _PLATFORM = {
-    Cause.SUPERVISOR_KILLED: "host",
-    Cause.KEEPER_KILLED: "host",
-    Cause.LAUNCHER_KILLED: "host",
-    Cause.MACHINE_RESTARTED: "host",
-    Cause.NEVER_STARTED: "host",
-    Cause.NODE_LOST: "network",
-    Cause.NODES_APART: "network",
+    "supervisor-killed": "host",
+    "keeper-killed": "host",
+    "launcher-killed": "host",
+    "machine-restarted": "host",
+    "never-started": "host",
+    "node-lost": "network",
+    "nodes-apart": "network",
 }
 _CARD_SIGNS = (
     "uncorrectable ECC error",
@@ -25,12 +24,12 @@ FAULTS = frozenset({*_PLATFORM.values(), "card"})
 """Not of the script's making: another try elsewhere may go well."""
 
 
-def whose(ended: AttemptState, cause: str | None, tail: str | None) -> str | None:
+def whose(ended: str, cause: Optional[str], tail: Optional[str]) -> Optional[str]:
     """`script`, `card`, `network`, `host` or `memory`; None where nothing went wrong."""
-    if ended not in (AttemptState.FAILED, AttemptState.LOST):
+    if ended not in ("failed", "lost"):
         return None
     if cause in _PLATFORM:
-        return _PLATFORM[Cause(cause)]
-    if cause == Cause.OUT_OF_MEMORY:
+        return _PLATFORM[cause]
+    if cause == "out-of-memory":
         return "memory"
     return "card" if any(sign in (tail or "") for sign in _CARD_SIGNS) else SCRIPT

@@ -1,0 +1,274 @@
+"""The same calls as to a server, for jobs that were handed to Slurm directly."""
+
+import codecs
+import getpass
+import os
+import secrets
+import socket
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from jumar import __version__
+from jumar.client import Client, events
+from jumar.client.client import Uploaded
+from jumar.direct.book import Book
+from jumar.engine.base import Attempt
+from jumar.engine.slurm import script
+from jumar.engine.slurm.asking import Slurm
+from jumar.engine.slurm.engine import SlurmEngine
+from jumar.errors import Conflict, LogNotFound, ServerUnreachable
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.safefile import write_json
+from jumar.launch.slurm.alone import SUBMITTED
+from jumar.spec.document import validate_spec
+from jumar.spec.job import ArchivedCode, JobSpec
+from jumar.spec.records import JobPage, JobRecord, JobSummary, LogFile, Plan, ServerInfo
+from jumar.spec.states import JobState
+
+if TYPE_CHECKING:
+    from jumar.client.pack import Progress
+
+_BLOCK = 1 << 16
+_LOOK_S = 0.5
+_STATE_S = 2.0
+"""How often a followed job is asked about; its log is looked at more often."""
+
+
+class DirectClient(Client):
+    """What `jumar run`, `jobs`, `show`, `logs` and `stop` need; the rest needs a server."""
+
+    def __init__(self, home: Path) -> None:
+        # The base's connection is not made: there is nobody to connect to.
+        self._home = home / "slurm"
+        self._slurm = Slurm()
+        self._user = getpass.getuser()
+        self._engine = SlurmEngine(self._home, slurm=self._slurm)
+        self._book = Book(self._home, self._slurm, self._user)
+
+    @property
+    def url(self) -> str:
+        """Where the jobs are."""
+        return f"slurm:{self._home}"
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def reach(self) -> None:
+        """Nobody has to be."""
+
+    def server(self) -> ServerInfo:
+        """In place of a server's."""
+        return ServerInfo(
+            name=socket.gethostname(),
+            version=__version__,
+            home=str(self._home),
+            url=self.url,
+            started_at=0.0,
+            engine="slurm",
+        )
+
+    def upload(self, folder: Path, *, on_progress: "Progress | None" = None) -> Uploaded:
+        """Keep the folder's archive where the cluster's nodes find it."""
+        from jumar.client.pack import pack
+
+        package = pack(folder)
+        target = self._archive(package.digest)
+        with package.file:
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                aside = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
+                with aside.open("wb") as file:
+                    while block := package.file.read(_BLOCK):
+                        file.write(block)
+                aside.rename(target)
+        return Uploaded(package.digest, package.size, package.listing)
+
+    def _archive(self, digest: str) -> Path:
+        return self._home / "code" / f"{digest}.tar"
+
+    def _archive_of(self, spec: JobSpec) -> Path | None:
+        return self._archive(spec.code.archive) if isinstance(spec.code, ArchivedCode) else None
+
+    def plan(
+        self,
+        spec: "JobSpec | Mapping[str, Any]",
+        *,
+        code: Path | None = None,
+        on_progress: "Progress | None" = None,
+    ) -> Plan:
+        """With no cluster at hand too."""
+        checked = self._checked(spec, code, on_progress)
+        return self._engine.plan(checked, user=self._user, archive=self._archive_of(checked))
+
+    def submit(
+        self,
+        spec: "JobSpec | Mapping[str, Any]",
+        *,
+        code: Path | None = None,
+        on_progress: "Progress | None" = None,
+        key: str | None = None,
+    ) -> JobRecord:
+        """Write the job's folder and hand it to Slurm."""
+        checked = self._checked(spec, code, on_progress)
+        if checked.array is not None or checked.after:
+            raise Conflict(
+                "arrays and --after need a server of jumar",
+                hint="start one: JUMAR_ENGINE=slurm jumar up",
+            )
+        plan = self._engine.plan(checked, user=self._user, archive=self._archive_of(checked))
+        job_id = secrets.choice("abcdefghjkmnpqrstuvwxyz") + secrets.token_hex(5)[:9]
+        attempt = Attempt(
+            job_id=job_id,
+            number=1,
+            user=self._user,
+            spec=checked,
+            directory=self._home / "jobs" / job_id,
+            cards=(),
+            archive=self._archive_of(checked),
+        )
+        self._write(attempt)
+        return replace(self._book.record(job_id), notes=plan.notes)
+
+    def _write(self, attempt: Attempt) -> None:
+        self._engine.write(attempt)
+        directory = attempt.directory
+        gres = self._engine.gres_of(attempt.spec)
+        options = script.options(attempt, self._home, gres, requeue=True)
+        text = script.script(directory, None)
+        write_json(str(directory / SUBMITTED), {"options": options, "script": text})
+        try:
+            job = self._slurm.submit(options, text)
+        except BaseException:
+            # Nobody will ever look after a folder that Slurm has not taken.
+            self._book.files.set_aside(attempt.job_id)
+            self._book.files.delete(attempt.job_id)
+            raise
+        self._engine.write_id(JobDir(str(directory), 1), job)
+
+    def _checked(
+        self, spec: "JobSpec | Mapping[str, Any]", code: Path | None, on_progress: "Progress | None"
+    ) -> JobSpec:
+        return validate_spec(self.with_code_sent(spec, code, on_progress).values, source="job")
+
+    def get(self, job: str) -> JobRecord:
+        """By id, its first letters, or name."""
+        return self._book.record(self._book.find(job))
+
+    def page(
+        self,
+        *,
+        states: Collection[JobState] = (),
+        user: str | None = None,
+        text: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> JobPage:
+        """Newest first."""
+        found = [
+            _summary(record)
+            for record in self._book.records(self._book.ids())
+            if (not states or record.state in states)
+            and user in (None, record.user)
+            and (text or "") in record.name
+        ]
+        start = before or 0
+        rest = start + limit if start + limit < len(found) else None
+        return JobPage(jobs=tuple(found[start : start + limit]), total=len(found), next_before=rest)
+
+    def stop(self, job: str, *, why: str | None = None) -> JobRecord:
+        """Asking twice is once."""
+        job_id = self._book.find(job)
+        self._book.stop(job_id)
+        return self._book.record(job_id)
+
+    def log_files(self, job: str) -> tuple[LogFile, ...]:
+        """One per rank."""
+        return self._book.files.logs(self._book.find(job))
+
+    def logs(
+        self, job: str, *, tail: int | None = None, node: int = 0, rank: int = 0
+    ) -> Iterator[bytes]:
+        """As it is now."""
+        with self._book.files.open_log(self._book.find(job), node, rank) as file:
+            if tail is not None:
+                yield _last_lines(file.readall() or b"", tail)
+                return
+            while block := file.read(_BLOCK):
+                yield block
+
+    def follow(
+        self,
+        job: str,
+        *,
+        tail: int | None = None,
+        offset: int = 0,
+        node: int = 0,
+        rank: int = 0,
+        patience_s: float = 0.0,
+    ) -> Iterator[events.FollowEvent]:
+        """By looking at the log and, less often, at the queue."""
+        job_id = self._book.find(job)
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        state: JobState | None = None
+        looked_at = -1e9
+        if tail is not None:
+            offset = self._tail_offset(job_id, node, rank, tail)
+        while True:
+            is_over = state is not None and state.is_final
+            for block in self._after(job_id, node, rank, offset):
+                text = decoder.decode(block)
+                yield events.LogChunk(text, offset, offset + len(block))
+                offset += len(block)
+            if is_over and state is not None:
+                yield events.End(state)
+                return
+            if time.monotonic() - looked_at >= _STATE_S or self._is_over(job_id):
+                looked_at = time.monotonic()
+                record = self._book.record(job_id)
+                if record.state is not state:
+                    state = record.state
+                    yield events.StateChange(state, record.reason, record.cause, record.values)
+                    continue
+            time.sleep(_LOOK_S)
+
+    def _is_over(self, job_id: str) -> bool:
+        last = self._book.files.attempts(job_id)[-1:]
+        return any(os.path.exists(os.path.join(one.control, "slurm.over.json")) for one in last)
+
+    def _after(self, job_id: str, node: int, rank: int, offset: int) -> Iterator[bytes]:
+        try:
+            with self._book.files.open_log(job_id, node, rank) as file:
+                file.seek(offset)
+                while block := file.read(_BLOCK):
+                    yield block
+        except LogNotFound:
+            return
+
+    def _tail_offset(self, job_id: str, node: int, rank: int, tail: int) -> int:
+        whole = b"".join(self._after(job_id, node, rank, 0))
+        return len(whole) - len(_last_lines(whole, tail))
+
+    def _json(self, call: object) -> NoReturn:
+        raise _needs_server()
+
+    def _ask(self, method: str, path: str, body: object = None) -> NoReturn:
+        raise _needs_server()
+
+
+def _needs_server() -> ServerUnreachable:
+    return ServerUnreachable(
+        "this needs a server of jumar; without one there are run, jobs, show, logs and stop",
+        hint="start one: JUMAR_ENGINE=slurm jumar up",
+    )
+
+
+def _last_lines(data: bytes, count: int) -> bytes:
+    lines = data.splitlines(keepends=True)
+    return b"".join(lines[-count:]) if count else b""
+
+
+def _summary(record: JobRecord) -> JobSummary:
+    return JobSummary(**{name: getattr(record, name) for name in JobSummary.__dataclass_fields__})

@@ -1,0 +1,154 @@
+"""Slurm's own programs, each call with a limit; and what they print as records."""
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from jumar.errors import EngineFailed, SubmitRefused
+
+_LIMIT_S = 30.0
+_AWAY = re.compile(
+    r"unable to contact slurm controller|connection refused|socket timed out|"
+    r"zero bytes were transmitted|unable to connect|communication connection failure|"
+    r"i/o error|transport endpoint|munge|protocol authentication|slurm controller",
+    re.IGNORECASE,
+)
+_COLUMNS = ("JobID:20", "State:24", "Reason:64", "Comment:128", "NodeList:64")
+_SEPARATOR = "|"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One job of ours, as squeue tells it."""
+
+    id: str
+    state: str
+    reason: str
+    comment: str
+    nodes: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gres:
+    """One kind of card of the site."""
+
+    name: str
+    """With its type, where it has one."""
+    cores_per_card: int
+    """A card's part of its node, on the node where that is least."""
+
+
+class Slurm:
+    """The cluster that this machine's Slurm programs speak to."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = cleaned(os.environ if environ is None else environ)
+
+    def submit(self, options: Sequence[str], script: str) -> str:
+        """The id of the new job. SubmitRefused: Slurm will not have it, EngineFailed: it cannot say."""
+        done = self._run(["sbatch", "--parsable", *options], script)
+        if done.returncode == 0:
+            return done.stdout.strip().partition(";")[0]
+        said = _words(done.stderr)
+        if _AWAY.search(said):
+            raise EngineFailed(f"Slurm does not answer: {said}")
+        raise SubmitRefused(f"Slurm refuses the job: {said}", hint="sinfo; jumar run --dry-run")
+
+    def test(self, options: Sequence[str], script: str) -> str:
+        """When it would start, in Slurm's words; SubmitRefused and EngineFailed as above."""
+        done = self._run(["sbatch", "--test-only", *options], script)
+        said = _words(done.stderr).removeprefix("sbatch: ")
+        if done.returncode == 0:
+            return said
+        if _AWAY.search(said):
+            raise EngineFailed(f"Slurm does not answer: {said}")
+        raise SubmitRefused(f"Slurm refuses the job: {said}", hint="sinfo shows what there is")
+
+    def rows(self, name: str | None = None) -> list[Row]:
+        """All jobs of ours, ended ones too as long as Slurm knows them; EngineFailed: nobody knows."""
+        columns = ",".join(f"{column}{_SEPARATOR}" for column in _COLUMNS)
+        words = ["squeue", "--noheader", "--states=all", f"--Format={columns}"]
+        if name is not None:
+            words.append(f"--name={name}")
+        done = self._run(words)
+        if done.returncode:
+            raise EngineFailed(f"squeue does not answer: {_words(done.stderr)}")
+        return read_rows(done.stdout)
+
+    def cancel(self, ids: Sequence[str], *, pending_only: bool = False, kill: bool = False) -> None:
+        """Ask Slurm to end jobs; EngineFailed when it could not be asked."""
+        if not ids:
+            return
+        how = ["--state=PENDING"] if pending_only else ["--full", "--signal=KILL"] if kill else []
+        done = self._run(["scancel", *how, *ids])
+        if done.returncode and _AWAY.search(done.stderr):
+            raise EngineFailed(f"scancel failed: {_words(done.stderr)}")
+
+    def gres(self, limit_s: float = _LIMIT_S) -> list[Gres]:
+        """What the site calls its cards: npu, npu:ascend910, gpu:a100."""
+        done = self._run(["sinfo", "--noheader", "--format=%c %G"], limit_s=limit_s)
+        if done.returncode:
+            raise EngineFailed(f"sinfo does not answer: {_words(done.stderr)}")
+        return read_gres(done.stdout)
+
+    def _run(
+        self, words: Sequence[str], text: str = "", limit_s: float = _LIMIT_S
+    ) -> "subprocess.CompletedProcess[str]":
+        try:
+            return subprocess.run(
+                words,
+                input=text,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                env=self._environ,
+                timeout=limit_s,
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise EngineFailed(
+                f"{words[0]} is not installed on this machine",
+                hint="use a login node of the cluster; jumar slurm setup makes a cluster",
+            ) from error
+        except subprocess.TimeoutExpired as error:
+            raise EngineFailed(f"{words[0]} does not answer within {limit_s:g} s") from error
+
+
+def cleaned(environ: Mapping[str, str]) -> dict[str, str]:
+    """Without what an allocation around this process, or jumar itself, has set."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name == "SLURM_CONF" or not name.startswith(("SLURM_", "SRUN_", "JUMAR_"))
+    }
+
+
+def read_rows(text: str) -> list[Row]:
+    """The lines of squeue that are about jobs of ours."""
+    rows: list[Row] = []
+    for line in text.splitlines():
+        fields = [field.strip() for field in line.split(_SEPARATOR)]
+        if len(fields) > len(_COLUMNS) and fields[3].startswith("jumar:"):
+            rows.append(Row(*fields[: len(_COLUMNS)]))
+    return rows
+
+
+def read_gres(text: str) -> list[Gres]:
+    """Each name once, from lines of sinfo such as `64+ npu:ascend910:8(S:0-1),gpu:2`."""
+    found: dict[str, Gres] = {}
+    for line in text.splitlines():
+        cores, _, resources = line.strip().partition(" ")
+        for word in re.sub(r"\([^)]*\)", "", resources).split(","):
+            name, _, count = word.strip().rpartition(":")
+            if name and count.isdigit() and int(count) and cores.rstrip("+").isdigit():
+                share = int(cores.rstrip("+")) // int(count)
+                before = found.get(name)
+                least = share if before is None else min(share, before.cores_per_card)
+                found[name] = Gres(name, least)
+    return list(found.values())
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())[:500] or "no reason given"

@@ -1,0 +1,1 @@
+"""A job inside a Slurm allocation: the batch step, and the launcher of each node."""

@@ -1,0 +1,1 @@
+"""A Slurm cluster out of bare hosts: `jumar slurm setup`."""

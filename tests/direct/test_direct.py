@@ -1,0 +1,154 @@
+"""Jobs handed to Slurm with no server: nothing of jumar runs between commands."""
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pydantic
+import pytest
+from tests.slurm import Cluster
+
+import jumar
+from jumar.launch.processes import process
+
+LIMIT_S = 180.0
+
+
+class Person:
+    """Somebody on a login node."""
+
+    def __init__(self, program: str, cluster: Cluster, home: Path, account: str | None = None):
+        self.home = home
+        self._words = [program]
+        if account is not None:
+            found = pwd.getpwnam(account)
+            ids = [f"--reuid={found.pw_uid}", f"--regid={found.pw_gid}", "--clear-groups"]
+            self._words = ["setpriv", *ids, program]
+        hidden = ("JUMAR_SERVER", "JUMAR_TOKEN", "JUMAR_ENGINE")
+        self.environ = {k: v for k, v in cluster.environ.items() if k not in hidden}
+        self.environ.update(JUMAR_HOME=str(home / ".jumar"), HOME=str(home), USER=account or "root")
+
+    def __call__(self, *words: str, rc: int = 0) -> str:
+        done = subprocess.run(
+            [*self._words, *words],
+            env=self.environ,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.returncode == rc, (done.stdout, done.stderr)
+        return done.stdout if rc == 0 else done.stderr
+
+    def wait(self, job: str, *states: str) -> dict[str, object]:
+        give_up_at = time.monotonic() + LIMIT_S
+        while True:
+            shown = json.loads(self("show", job, "--json"))
+            if shown["state"] in states:
+                return shown
+            assert time.monotonic() < give_up_at, shown
+            time.sleep(0.2)
+
+
+@pytest.fixture
+def person(jumar_program: str, slurm_cluster: Cluster, tmp_path: Path) -> Person:
+    return Person(jumar_program, slurm_cluster, tmp_path)
+
+
+def test_run_jobs_show_logs_and_stop_without_a_server(person: Person) -> None:
+    told = person("run", "--engine", "slurm", "--name", "hi", "--device", "npu:2", "--follow", "--",
+                  "sh", "-c", "echo cards $ASCEND_RT_VISIBLE_DEVICES; exit 3", rc=1)  # fmt: skip
+    assert "exited with code 3" in told
+    assert person("logs", "hi") == "cards 0,1\n"
+    job = person("run", "--engine", "slurm", "--name", "long", "--", "sleep", "300").strip()
+    person.wait("long", "running")
+    listed = {one["name"]: one["state"] for one in json.loads(person("jobs", "--json"))}
+    assert listed == {"hi": "failed", "long": "running"}
+    person("stop", job[:6])
+    ended = person.wait(job, "stopped")
+    assert ended["cause"] == "stopped"
+    assert "this needs a server" in person("users", rc=2)
+    assert not (person.home / ".jumar/jumar.db").exists()
+    left = process.with_environment({"JUMAR_HOME": str(person.home / ".jumar")})
+    assert [stat.pid for stat in left if stat.pid != os.getpid()] == []
+
+
+SEGMENTS = """
+import os, pathlib, time
+folder = pathlib.Path(os.environ["JUMAR_CKPT_DIR"])
+done = sum(int(path.read_text()) for path in folder.glob("*.txt"))
+(folder / f"{done}.txt").write_text("1")
+if done < 2:
+    time.sleep(300)
+print("trained", done + 1, "in segment", os.environ["JUMAR_SEGMENT"])
+"""
+
+
+def test_segments_go_on_by_themselves(person: Person) -> None:
+    (person.home / "train.py").write_text(SEGMENTS)
+    job = person("run", "--engine", "slurm", "--time-limit", "3s", "--grace", "1s", "--segments",
+                 "5", "--", "python3", "train.py").strip()  # fmt: skip
+    shown = person.wait(job, "succeeded")
+    assert shown["segment"] == 3
+    assert person("logs", job) == "trained 3 in segment 3\n"
+
+
+def test_the_plan_is_printed_with_no_cluster_at_hand(
+    jumar_program: str, tmp_path: Path, slurm_cluster: Cluster
+) -> None:
+    person = Person(jumar_program, slurm_cluster, tmp_path)
+    person.environ["SLURM_CONF"] = str(tmp_path / "none")
+    (tmp_path / "job.yaml").write_text(
+        "name: big\ncommand: [sh, -c, 'true']\ndevice: npu:8\nnodes: 4\ntype: distributed\n"
+        "slurm: {partition: npu, extra: [--exclude=node7]}\n"
+    )
+    plan = json.loads(person("run", "-f", "job.yaml", "--engine", "slurm", "--dry-run", "--json"))
+    assert plan["engine"] == "slurm"
+    assert {"--nodes=4", "--gres=npu:8", "--partition=npu", "--exclude=node7"} <= set(
+        plan["details"]["sbatch"]
+    )
+
+
+@pytest.fixture
+def open_program(slurm_cluster: Cluster) -> str:
+    """`jumar` with a Python that every account may run."""
+    python = shutil.which("python3.11", path="/usr/bin") or "/usr/bin/python3"
+    path = os.pathsep.join(
+        {str(Path(jumar.__file__).parents[1]): None, str(Path(pydantic.__file__).parents[1]): None}
+    )
+    program = slurm_cluster.folder.parent / "jumar"
+    main = "import sys; from jumar.cli import main; sys.exit(main())"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {python} -c "{main}" "$@"\n')
+    program.chmod(0o755)
+    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(program)]
+    tried = subprocess.run([*as_nobody, "--version"], capture_output=True, timeout=60, check=False)
+    if tried.returncode:
+        pytest.skip("other accounts cannot run this checkout, or its Python is not the system's")
+    return str(program)
+
+
+def test_two_real_accounts_have_jobs_of_their_own(
+    open_program: str, slurm_cluster: Cluster
+) -> None:
+    """Each job runs as who submitted it, in a home that the other cannot read."""
+    people: dict[str, Person] = {}
+    try:
+        for name in ("nobody", "games"):
+            home = slurm_cluster.folder.parent / f"home-{name}"
+            home.mkdir(mode=0o700)
+            shutil.chown(home, name, pwd.getpwnam(name).pw_gid)
+            people[name] = Person(open_program, slurm_cluster, home, name)
+        jobs = {name: call("run", "--engine", "slurm", "--name", "me", "--", "id", "-un").strip() for name, call in people.items()}  # fmt: skip
+        for name, call in people.items():
+            call.wait("me", "succeeded")
+            assert call("logs", "me") == f"{name}\n"
+            assert [one["id"] for one in json.loads(call("jobs", "--json"))] == [jobs[name]]
+    finally:
+        for call in people.values():
+            shutil.rmtree(call.home, ignore_errors=True)

@@ -1,0 +1,120 @@
+"""A real Slurm whose parts are killed, whose nodes go down, which makes room: what becomes of attempts."""
+
+import os
+import signal
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engine.conftest import log_of, make_attempt, wait_final, wait_for
+from tests.slurm import Cluster
+
+from jumar.engine.base import Attempt, Observation
+from jumar.engine.slurm.asking import Slurm
+from jumar.engine.slurm.engine import SlurmEngine
+from jumar.errors import SubmitRefused
+from jumar.spec.causes import Cause
+from jumar.spec.states import AttemptState
+
+WAIT = 'echo up; until [ -e "$JUMAR_JOB_DIR/go" ]; do sleep 0.05; done'
+SHOW = "echo $JUMAR_NODE $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR $ASCEND_RT_VISIBLE_DEVICES"
+
+
+@pytest.fixture
+def engine(slurm_cluster: Cluster, tmp_path: Path) -> Generator[SlurmEngine]:
+    yield SlurmEngine(tmp_path, slurm=Slurm(slurm_cluster.environ), poll_s=0.2)
+    slurm_cluster.call("scancel", "--user=root", check=False)
+
+
+def state(engine: SlurmEngine, attempt: Attempt) -> AttemptState:
+    return engine.observe([attempt])[0].state
+
+
+def started(engine: SlurmEngine, attempt: Attempt, nodes: int = 1) -> None:
+    engine.start(attempt)
+    logs = attempt.directory / "logs"
+    wait_for(
+        lambda: sum("up" in log.read_text() for log in logs.glob("node*/rank*.log")) >= nodes,
+        "its ranks run",
+    )
+
+
+def ended(engine: SlurmEngine, attempt: Attempt) -> Observation:
+    return wait_final(engine, attempt)
+
+
+def test_two_nodes_have_their_ranks_and_each_its_own_cards(
+    engine: SlurmEngine, tmp_path: Path
+) -> None:
+    """Beside a job that has the first two cards of each node."""
+    wide: dict[str, Any] = {"device": "npu:2", "nodes": 2, "type": "distributed"}
+    on: dict[str, Any] = {"slurm": {"extra": ["--nodelist=node1,node2"], "cpus_per_device": 1}}
+    first = make_attempt(tmp_path, WAIT, cards=(), **wide, **on)
+    second = make_attempt(tmp_path, SHOW, cards=(), ranks="device", **wide, **on)
+    started(engine, first, nodes=2)
+    engine.start(second)
+    assert ended(engine, second).state is AttemptState.SUCCEEDED
+    (first.directory / "go").touch()
+    assert ended(engine, first).state is AttemptState.SUCCEEDED
+    lines = sorted(path.read_text().strip() for path in second.directory.glob("logs/node*/rank*"))
+    assert lines == [f"{n} {2 * n + r} {r} 4 127.0.1.1 2,3" for n in range(2) for r in range(2)]
+
+
+def test_a_controller_that_is_killed_loses_nothing(
+    engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
+) -> None:
+    attempt = make_attempt(tmp_path, WAIT, cards=())
+    started(engine, attempt)
+    engine.observe([attempt])
+    os.kill(slurm_cluster.pid("slurmctld"), signal.SIGKILL)
+    try:
+        assert state(engine, attempt) is AttemptState.RUNNING
+    finally:
+        slurm_cluster.start_again("slurmctld")
+    # Back, it may know of the job or not: what counts is what the job says itself.
+    assert state(engine, attempt) is AttemptState.RUNNING
+    (attempt.directory / "go").touch()
+    assert ended(engine, attempt).state is AttemptState.SUCCEEDED
+
+
+def test_a_node_that_goes_down_is_told_and_the_next_attempt_runs(
+    engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
+) -> None:
+    on: dict[str, Any] = {"slurm": {"extra": ["--nodelist=node4"]}}
+    attempt = make_attempt(tmp_path, WAIT, cards=(), **on)
+    started(engine, attempt)
+    try:
+        slurm_cluster.call("scontrol", "update", "nodename=node4", "state=down", "reason=test")
+        seen = ended(engine, attempt)
+    finally:
+        # Its slurmd may have brought it back by itself.
+        slurm_cluster.call("scontrol", "update", "nodename=node4", "state=resume", check=False)
+    assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.NODE_LOST)
+    again = make_attempt(tmp_path, "true", job_id=attempt.job_id, number=2, cards=())
+    engine.start(again)
+    assert ended(engine, again).state is AttemptState.SUCCEEDED
+
+
+def test_who_makes_room_is_preempted_and_who_is_cancelled_was_stopped(
+    engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
+) -> None:
+    whole: dict[str, Any] = {"device": "npu:8", "nodes": 4, "type": "distributed", "grace": 2}
+    attempt = make_attempt(tmp_path, WAIT, cards=(), **whole)
+    started(engine, attempt, nodes=4)
+    urgent = make_attempt(tmp_path, WAIT, cards=(), **whole, slurm={"partition": "urgent"})
+    engine.start(urgent)
+    assert ended(engine, attempt).state is AttemptState.PREEMPTED
+    wait_for(lambda: "up" in log_of(urgent), "the urgent one runs")
+    slurm_cluster.call("scancel", f"--name=jumar-{urgent.job_id}")
+    assert ended(engine, urgent).state is AttemptState.STOPPED
+
+
+def test_what_slurm_will_never_run_is_refused(engine: SlurmEngine, tmp_path: Path) -> None:
+    refused: tuple[dict[str, Any], ...] = ({"device": "npu:9"}, {"slurm": {"partition": "nowhere"}})
+    for fields in refused:
+        attempt = make_attempt(tmp_path, "true", cards=(), **fields)
+        with pytest.raises(SubmitRefused, match="Slurm refuses the job"):
+            engine.plan(attempt.spec, user="ann")
+        with pytest.raises(SubmitRefused):
+            engine.start(attempt)

@@ -1,0 +1,247 @@
+"""Slurm's words as records, and what is made of them: no cluster is needed."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.engine.conftest import make_attempt
+
+from jumar.engine.base import Attempt
+from jumar.engine.shared.files import Roots
+from jumar.engine.slurm import script
+from jumar.engine.slurm.asking import Gres, Row, Slurm, read_gres, read_rows
+from jumar.engine.slurm.engine import SlurmEngine
+from jumar.engine.slurm.observing import Observer, Queue, newest, submitted_file
+from jumar.errors import BadInput, EngineFailed
+from jumar.launch.jobdir.job import Request
+from jumar.launch.jobdir.safefile import Unusable, write_json
+from jumar.launch.slurm.again import Terms, Told, next_segment
+from jumar.launch.slurm.allocation import (
+    Malformed,
+    addresses_and_counts,
+    given_cards,
+    host_names,
+    value_of,
+)
+from jumar.launch.slurm.node import own_cards
+from jumar.spec.document import validate_spec
+from jumar.spec.states import AttemptState
+from jumar.words.reasons import cause_sentence
+
+SHOWN = (
+    "JobId=7 JobState=RUNNING PreemptTime=None "
+    "Nodes=node[1-2] CPU_IDs=0-3 Mem=100 GRES=npu:2(IDX:0,3),gpu:1(IDX:0) "
+    "Nodes=node7 CPU_IDs=0 Mem=100 GRES=npu:ascend910:2(IDX:6-7) "
+)
+NODES = (
+    "NodeName=node1 Gres=npu:8 NodeAddr=10.0.0.1 State=MIXED\n"
+    "NodeName=node2 Gres=gpu:a100:2(S:0),npu:ascend910:4(S:0-1) NodeAddr=10.0.0.2\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a", ["a"]),
+        ("n[1-3]", ["n1", "n2", "n3"]),
+        ("n[08-10,12],m", ["n08", "n09", "n10", "n12", "m"]),
+        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
+        ("n[1-2].lab,x[7]", ["n1.lab", "n2.lab", "x7"]),
+    ],
+)
+def test_host_lists(text: str, names: list[str]) -> None:
+    assert host_names(text) == names
+
+
+@given(st.text(alphabet="nm[]-,0189.x", max_size=24))
+def test_a_host_list_that_is_none_is_refused_and_never_endless(text: str) -> None:
+    with suppress(Malformed):
+        assert len(host_names(text)) < 10**6
+
+
+def test_cards_addresses_and_times_are_read_from_scontrol() -> None:
+    assert given_cards(SHOWN, "npu") == {"node1": (0, 3), "node2": (0, 3), "node7": (6, 7)}
+    assert given_cards(SHOWN, "gpu") == {"node1": (0,), "node2": (0,)}
+    found = addresses_and_counts(NODES, "npu")
+    assert found == {"node1": ("10.0.0.1", 8), "node2": ("10.0.0.2", 4)}
+    assert value_of(SHOWN, "PreemptTime") is None
+    assert value_of(SHOWN, "JobState") == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("files", "places", "count", "cards"),
+    [
+        # Four of eight cards are on this node: places are counted, not numbers.
+        ([4, 5, 6, 7], (0, 1), 4, (4, 5)),
+        ([0, 1, 2, 3, 4, 5, 6, 7], (6, 7), 8, (6, 7)),
+        # No device files: the places are all there is.
+        ([], (2, 3), 8, (2, 3)),
+        # Slurm counts otherwise, but the job has the whole node.
+        ([8, 9], (0, 1), 16, (8, 9)),
+    ],
+)
+def test_places_become_card_numbers(
+    tmp_path: Path, files: list[int], places: tuple[int, ...], count: int, cards: tuple[int, ...]
+) -> None:
+    for number in files:
+        (tmp_path / f"davinci{number}").touch()
+    (tmp_path / "davinci_manager").touch()
+    request = Request(places, None, None, None, card_count=count)
+    assert own_cards(request, "npu", None, str(tmp_path)).cards == cards
+
+
+def test_never_the_cards_of_somebody_else(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"davinci{number}").touch()
+    request = Request((0,), None, None, None, card_count=8)
+    with pytest.raises(Unusable, match="cannot be told"):
+        own_cards(request, "npu", None, str(tmp_path))
+    assert own_cards(request, "gpu", "5,2", str(tmp_path)).cards == (5, 2)
+
+
+def test_gres_of_sinfo_and_a_card_s_part_of_its_node() -> None:
+    text = "192 npu:ascend910:8(S:0-1),gpu:2\n64+ npu:ascend910:8\n8 (null)\n"
+    assert read_gres(text) == [Gres("npu:ascend910", 8), Gres("gpu", 96)]
+    spec = validate_spec({"name": "a", "command": ["x"], "device": "npu:2"}, source="job")
+    assert script.gres_of(spec, read_gres(text)) == Gres("npu:ascend910", 8)
+    two = [Gres("npu:a", 8), Gres("npu:b", 4)]
+    assert script.gres_of(spec, two) == Gres("npu", 4)
+
+
+def test_what_sbatch_is_told(tmp_path: Path) -> None:
+    own = {"partition": "npu", "account": "lab", "mem_per_device": "32G", "extra": ["--nice=10"]}
+    attempt = make_attempt(
+        tmp_path, "x", device="npu:4", nodes=2, type="distributed", time_limit=90, slurm=own
+    )
+    options = script.options(attempt, tmp_path, Gres("npu", 6))
+    wanted = {
+        "--nodes=2", "--ntasks-per-node=1", "--gres=npu:4", "--cpus-per-task=24", "--mem=128G", "--time=3",
+        "--partition=npu", "--account=lab", "--nice=10", "--no-requeue", "--signal=B:USR1@61",
+    }  # fmt: skip
+    assert wanted <= set(options)
+
+
+@pytest.mark.parametrize(
+    "slurm",
+    [
+        {"partition": "a b"},
+        {"partition": "--wrap=x"},
+        {"extra": ["--wrap=id"]},
+        {"extra": ["--output=/x"]},
+        {"extra": ["x"]},
+        {"extra": ["--nice=1\n#SBATCH --x"]},
+        {"mem_per_device": "0G"},
+        {"unknown": 1},
+    ],
+)
+def test_options_that_would_break_a_job_are_refused(slurm: dict[str, object]) -> None:
+    with pytest.raises(BadInput):
+        validate_spec({"name": "a", "command": ["x"], "slurm": slurm}, source="job")
+
+
+def test_jobs_are_known_by_their_comment_and_not_by_their_id() -> None:
+    text = (
+        "12  |RUNNING |None |jumar:a1:1:/h |node1 |\n"
+        "13  |RUNNING |None |(null) |node1 |\n"
+        "14  |FAILED |None |jumar:a1:1:/h |node1 |\n"
+        "15  |CANCELLED |None |jumar:b1:2:/h | |\n"
+        "16  |PENDING |Priority |jumar:b1:2:/h | |\n"
+        "17 |RUNNING |None |jumar:: |x |\nrubbish\n"
+    )
+    found = newest(read_rows(text))
+    assert {key: row.id for key, row in found.items()} == {("a1", 1): "12", ("b1", 2): "16"}
+
+
+class _Answers:
+    """In place of squeue."""
+
+    def __init__(self, answers: Iterator[list[Row] | None]) -> None:
+        self.answers, self.calls = answers, 0
+
+    def __call__(self) -> list[Row]:
+        self.calls += 1
+        answer = next(self.answers)
+        if answer is None:
+            raise EngineFailed("the controller is away")
+        return answer
+
+
+def _looked(tmp_path: Path, answers: list[list[Row] | None]) -> tuple[list[str], Attempt]:
+    attempt = make_attempt(tmp_path, "x")
+    directory = Roots().of(attempt)
+    Path(directory.node_folder).mkdir(parents=True)
+    write_json(submitted_file(directory), {"job": "1"})
+    observer = Observer(Roots(), Queue(_Answers(iter(answers)), 0.0), "Slurm")
+    return [observer.look([attempt])[0].state.value for _ in answers], attempt
+
+
+def test_an_answer_that_fails_or_is_empty_loses_no_job(tmp_path: Path) -> None:
+    """It was submitted a moment ago, or its batch step shows life."""
+    states, _ = _looked(tmp_path, [None, [], [], [], None])
+    assert states == ["starting"] * 5
+
+
+def test_three_hundred_jobs_are_one_question(tmp_path: Path) -> None:
+    attempts = [make_attempt(tmp_path, "x") for _ in range(300)]
+    rows = [Row(str(n), "PENDING", "Priority", f"jumar:{a.job_id}:1:/h", "") for n, a in enumerate(attempts)]  # fmt: skip
+    asked = _Answers(iter([rows, None]))
+    observer = Observer(Roots(), Queue(asked, 3600.0), "Slurm")
+    for _ in range(3):
+        seen = observer.look(attempts)
+        assert {one.state for one in seen} == {AttemptState.PENDING}
+    assert asked.calls == 1
+
+
+def test_pending_reasons_are_said_in_words() -> None:
+    values = {"engine": "Slurm", "error": "QOSMaxGRESPerUser"}
+    said = [cause_sentence("pending", values, language) for language in ("en", "zh")]
+    assert said == [
+        "waiting in the queue of Slurm: your limit of cards is used up",
+        "正在 Slurm 的队列中等待：你可用的卡已用完",
+    ]
+    odd = cause_sentence("pending", {**values, "error": "NewReason"}, "en")
+    assert odd == "waiting in the queue of Slurm: NewReason"
+
+
+TIMED = Told("timed-out", advanced=True)
+LOST = Told("lost", cause="node-lost")
+
+
+@pytest.mark.parametrize(
+    ("terms", "ended", "segment"),
+    [
+        (Terms(), [Told("succeeded")], None),
+        (Terms(retries=3), [Told("stopped")], None),
+        (Terms(), [Told("preempted", 2)], 2),
+        (Terms(), [TIMED], None),
+        (Terms(segments=2), [TIMED], 2),
+        (Terms(segments=2), [TIMED, TIMED._replace(segment=2)], None),
+        (Terms(segments="auto"), [TIMED._replace(segment=99)], 100),
+        (Terms(segments="auto"), [TIMED._replace(advanced=False)] * 2, None),
+        (Terms(), [Told("failed", cause="exit-code")], None),
+        (Terms(retries=1), [Told("failed", cause="exit-code")], 1),
+        (Terms(retries=1), [Told("failed", cause="exit-code")] * 2, None),
+        (Terms(fault_retries=2), [LOST] * 2, 1),
+        (Terms(fault_retries=2), [LOST] * 3, None),
+        (Terms(fault_retries=1), [LOST, LOST, TIMED, LOST._replace(advanced=True)], 1),
+        (Terms(fault_retries=0), [LOST], None),
+    ],
+)
+def test_whether_another_attempt_is_due(
+    terms: Terms, ended: list[Told], segment: int | None
+) -> None:
+    assert next_segment(terms, ended) == segment
+
+
+def test_a_plan_needs_no_cluster(tmp_path: Path) -> None:
+    engine = SlurmEngine(tmp_path, slurm=Slurm({"PATH": str(tmp_path)}))
+    spec = validate_spec(
+        {"name": "a", "command": ["true"], "device": "npu:8", "nodes": 2, "type": "distributed"},
+        source="job",
+    )
+    plan = engine.plan(spec, user="ann")
+    assert "--gres=npu:8" in plan.details["sbatch"]
+    assert any("not checked with the cluster" in note for note in plan.notes)
