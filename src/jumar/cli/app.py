@@ -64,7 +64,11 @@ COMMANDS: dict[str, Entry] = {
     "login": Entry("jumar.cli.login", "Use another server.", SERVER),
     "relay": Entry("jumar.cli.relay", "Carry a connection over stdin and stdout.", SERVER),
     "users": Entry("jumar.cli.users", "List and approve users.", SERVER),
-    "open": Entry("jumar.cli.opening", "Print a link that opens the web pages as you.", SERVER),
+    "open": Entry(
+        "jumar.cli.opening",
+        "Print a link that opens the web pages, or an endpoint of a running job, as you.",
+        SERVER,
+    ),
     "site": Entry("jumar.cli.site", "Install and run jumar for everybody on this machine.", SERVER),
     "backup": Entry("jumar.cli.backup", "Save the queue and the users to a file.", SERVER),
     "restore": Entry("jumar.cli.restore", "Restore a backup of the queue and the users.", SERVER),

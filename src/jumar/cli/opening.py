@@ -1,26 +1,47 @@
-"""`jumar open`: a link that opens the pages."""
+"""`jumar open`: links that open the pages, or an endpoint of a job, in a browser."""
 
 import click
 
 from jumar.cli.connect import connected
 from jumar.cli.output import note, print_json
+from jumar.errors import BadInput
+from jumar.spec.endpoints import flaw_of_endpoint
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print login_url.")
-def command(as_json: bool) -> None:
-    """Print a link that opens the web pages as you.
+@click.argument("job", required=False)
+@click.argument("name", required=False, metavar="[jupyter|tensorboard|http:PORT]")
+@click.option("--close", is_flag=True, help="End what was started for it.")
+@click.option("--json", "as_json", is_flag=True, help="Print login_url, or url of an endpoint.")
+def command(job: str | None, name: str | None, close: bool, as_json: bool) -> None:
+    """Print a link that opens the web pages, or an endpoint of a running job, as you.
 
-    It works once, within an hour. From another machine, forward the port first: ssh -L.
+    The link to the pages works once, within an hour; one to an endpoint once, within a minute.
+    JupyterLab and TensorBoard run beside the job, in its environment, and end with it or when nobody
+    has used them for an hour. From another machine, forward the port first: ssh -L.
 
     \b
-    Example:
+    Examples:
       jumar open
+      jumar open digits jupyter
+      jumar open digits http:6006 --json
     """
+    if name is not None and (flaw := flaw_of_endpoint(name)) is not None:
+        raise BadInput(flaw)
+    if job is not None and name is None:
+        raise BadInput(
+            "what to open of the job is missing", hint=f"for example: jumar open {job} jupyter"
+        )
     with connected() as client:
-        url = client.login_url()
+        if job is None or name is None:
+            url = client.login_url()
+        elif close:
+            client.close_endpoint(client.get(job).id, name)
+            return
+        else:
+            url = client.open_endpoint(client.get(job).id, name)
     if as_json:
-        print_json({"login_url": url})
+        print_json({"login_url": url} if job is None else {"url": url})
         return
     note("this link works once:")
     print(url)

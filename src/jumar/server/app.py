@@ -12,6 +12,7 @@ from jumar.server.api import (
     beside,
     cards,
     code,
+    endpoints,
     files,
     groups,
     jobs,
@@ -42,7 +43,7 @@ def create_app(site: Site) -> FastAPI:
         redoc_url=None,
     )
     app.state.site = site
-    job_modules = (jobs, logs, files, why, beside, code)
+    job_modules = (jobs, logs, files, why, beside, endpoints, code)
     for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     mount_pages(app)

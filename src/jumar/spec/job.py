@@ -21,6 +21,7 @@ from pydantic import (
 from jumar.spec.array import JobArray
 from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
 from jumar.spec.duration import format_duration, parse_duration
+from jumar.spec.endpoints import ENDPOINT_PATTERN
 from jumar.spec.urls import SCHEMES, is_remote
 
 MOST_SECONDS = 366 * 24 * 3600
@@ -51,7 +52,7 @@ _REF = r"^(?!-)(?!.*\.\.)[^\x00-\x20~^:?*\[\\\x7f]+$"
 
 AfterJob = Annotated[str, Field(min_length=1, max_length=160, pattern=_ONE_LINE)]
 Activation = Annotated[str, Field(max_length=4096, pattern=_ONE_LINE)]
-Endpoint = Literal["ssh", "jupyter", "tensorboard"]
+Endpoint = Annotated[str, Field(pattern=ENDPOINT_PATTERN)]
 
 
 def _check_url(name: str, url: str) -> None:
@@ -285,7 +286,12 @@ class JobSpec(_Strict):
         "N at once",
         examples=["0-9", "1,4-8", "0-99%4"],
     )
-    endpoints: list[Endpoint] = Field(default_factory=list[Endpoint])
+    endpoints: Annotated[list[Endpoint], Field(max_length=16)] = Field(
+        default_factory=list[str],
+        description="what is to be opened while the job runs: jupyter, tensorboard, ssh, or a port "
+        "on which the job serves HTTP",
+        examples=[["jupyter", "http:6006"]],
+    )
     retries: Annotated[int, Field(ge=0, le=100)] = Field(
         default=0, description="how often to try again when the script fails"
     )

@@ -372,6 +372,15 @@ class ServerInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointRecord:
+    """Something of a running job that can be opened in a browser."""
+
+    name: str
+    url: str | None
+    """Where it is, while it is open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class S3Keys:
     """What an S3 client needs to come in at the S3 door, for one user."""
 

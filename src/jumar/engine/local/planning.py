@@ -141,8 +141,6 @@ def _notes(spec: JobSpec) -> tuple[str, ...]:
         notes.append(
             f"the image {spec.image} is not used: the local engine runs without containers"
         )
-    if spec.endpoints:
-        notes.append(f"endpoints are not supported yet: {', '.join(spec.endpoints)}")
     return tuple(notes)
 
 

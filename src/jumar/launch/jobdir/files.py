@@ -163,6 +163,10 @@ class JobDir(NamedTuple):
         """What the programs write that carry data."""
         return self.path("logs", f"node{node}", "staging.log")
 
+    def endpoint_log(self, name: str) -> str:
+        """What a program writes that was started to look into the job: `jupyter`, `tensorboard`."""
+        return self.path("logs", f"node{self.node}", f"{name}.log")
+
 
 def make_folders(directory: JobDir) -> None:
     """The folders of an attempt on its node."""

@@ -46,7 +46,9 @@ from jumar.server.home import (
 )
 from jumar.server.process.connections import Connections, WatchedProtocol, room_for_connections
 from jumar.server.process.encrypted import EncryptedPort
+from jumar.server.process.endpoint_place import place_of_endpoints
 from jumar.server.process.listen import Listener, listen, listen_to_people
+from jumar.server.proxy.endpoints import Endpoints
 from jumar.settings import Settings
 from jumar.spec.records import ServerInfo
 from jumar.store.users import UserStores
@@ -132,6 +134,8 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
                 stores=stores,
                 door=door,
                 loopback_only=listener.loopback_only,
+                endpoints=Endpoints(place_of_endpoints(settings, listener)),
+                public_url=settings.public_url,
                 info=ServerInfo(
                     name=socket.gethostname(),
                     version=VERSION,
@@ -244,6 +248,7 @@ class SiteServer(uvicorn.Server):
         if certificate is not None:
             context = server_context(certificate)
             self._port = EncryptedPort(port, context, self._protocol, self._connections)
+        await self._site.endpoints.start()
         self._on_ready()
 
     def _protocol(self) -> WatchedProtocol:
@@ -254,11 +259,13 @@ class SiteServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._port is not None:
             self._port.close()
+        await self._site.endpoints.close_all()
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS_PER_SWEEP == 0:
             self._connections.sweep()
+            self._site.endpoints.sweep()
         return await super().on_tick(counter)
 
     def end(self) -> None:
