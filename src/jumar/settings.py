@@ -54,6 +54,8 @@ class Settings:
     ports. Empty means a port each."""
     endpoint_idle_s: int = 3600
     """After how long an endpoint that nobody uses ends."""
+    ssh_port: int = 0
+    """Port of `ssh -p PORT JOB@HOST`; 0 means none."""
     s3_port: int = 0
     """Port of the S3 door; 0 means closed, or the last port once the store is behind it."""
     s3_host: str = ""

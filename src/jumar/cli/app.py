@@ -75,6 +75,7 @@ COMMANDS: dict[str, Entry] = {
     "repair": Entry("jumar.cli.repair", "Rebuild the list of jobs from their folders.", SERVER),
     "groups": Entry("jumar.cli.groups", "Create groups and set their shares.", SERVER),
     "tokens": Entry("jumar.cli.tokens", "List, create and revoke tokens.", SERVER),
+    "ssh-key": Entry("jumar.cli.ssh_keys", "Add, list and remove public keys for SSH.", SERVER),
     "passwd": Entry("jumar.cli.passwd", "Change your password.", SERVER),
     "login obs": Entry("jumar.cli.login_obs", "Save a key for OBS or another S3 server.", DATA),
     "doctor": Entry(

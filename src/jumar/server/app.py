@@ -19,6 +19,7 @@ from jumar.server.api import (
     logs,
     recovery,
     s3,
+    ssh_keys,
     stores,
     tokens,
     users,
@@ -44,7 +45,7 @@ def create_app(site: Site) -> FastAPI:
     )
     app.state.site = site
     job_modules = (jobs, logs, files, why, beside, endpoints, code)
-    for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
+    for module in (cards, *job_modules, users, tokens, ssh_keys, groups, stores, s3, recovery):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     mount_pages(app)
     app.add_exception_handler(JumarError, _on_error)
