@@ -140,8 +140,13 @@ class Endpoints:
             await endpoint.link.begin(endpoint.name)
             if not self._place.wildcard:
                 await self._listen_alone(endpoint)
+            if endpoint.label not in self._open:
+                raise Conflict("the job has ended")
         except BaseException:
             self.close(endpoint)
+            if endpoint.listening is not None:
+                # It had ended already, before there was anything to close.
+                endpoint.listening.close()
             raise
 
     def enter(

@@ -4,7 +4,6 @@ The head is read, judged and rewritten; of the rest exactly the body is passed o
 follows it reaches the job unseen. Whoever reads slowly slows down its own job only."""
 
 import asyncio
-import contextlib
 import html
 from collections.abc import AsyncIterator
 from http import HTTPStatus
@@ -65,17 +64,16 @@ class Exchange:
         _, to_job = self._job
         to_job.write(self._request.for_job(scheme))
         sending = asyncio.create_task(_send(_body(from_browser, self._request), to_job))
-        try:
-            answer = await self._heads(keeps_nothing)
-            if answer.status == 101:
-                await sending
-                await self._both_ways()
-            else:
-                await _copy(self._job[0], self._browser[1])
-        finally:
-            sending.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Gone, BadHead):
-                await sending
+        answering = asyncio.create_task(self._answer(keeps_nothing))
+        await _together(sending, answering)
+
+    async def _answer(self, keeps_nothing: bool) -> None:
+        answer = await self._heads(keeps_nothing)
+        if answer.status == 101:
+            ways = [(self._browser[0], self._job[1]), (self._job[0], self._browser[1])]
+            await _together(*(asyncio.create_task(_copy(*way)) for way in ways))
+        else:
+            await _copy(self._job[0], self._browser[1])
 
     async def _heads(self, keeps_nothing: bool) -> ResponseHead:
         """Pass on heads up to the one that is not merely interim."""
@@ -95,17 +93,15 @@ class Exchange:
             if not answer.is_interim:
                 return answer
 
-    async def _both_ways(self) -> None:
-        ways = [
-            asyncio.create_task(_copy(self._browser[0], self._job[1])),
-            asyncio.create_task(_copy(self._job[0], self._browser[1])),
-        ]
-        try:
-            await asyncio.gather(*ways)
-        finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+
+async def _together(*tasks: "asyncio.Task[None]") -> None:
+    """Until the last has ended well, or the first has not."""
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
