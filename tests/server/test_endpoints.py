@@ -340,9 +340,9 @@ def test_who_may_no_longer_enter_is_cut_off(
         assert b" 101 " in head_of(stream)
         shared.site.accounts.set_role("bob", "pending")
         try:
-            with pytest.raises(ConnectionError):
+            # Cut off, however that is heard.
+            with suppress(ConnectionError):
                 assert stream.recv(10) == b""
-                raise ConnectionResetError
         finally:
             shared.site.accounts.set_role("bob", "member")
     assert ask(url, Cookie=cookie).status == 303
@@ -409,7 +409,7 @@ def test_below_a_wildcard_each_has_a_name(
         assert re.match(rf"https://{mine}-jupyter\.jobs\.example\.org/_jumar/enter\?code=", url)
         shared_port = server.site.endpoints._shared  # pyright: ignore[reportPrivateUsage]
         assert shared_port is not None
-        here = "http://127.0.0.1:%d" % shared_port.sockets[0].getsockname()[1]
+        here = f"http://127.0.0.1:{shared_port.sockets[0].getsockname()[1]}"
         name = f"{mine}-jupyter.jobs.example.org"
         answer = ask(here, "/_jumar/enter?" + urlsplit(url).query, Host=name)
         assert "Secure" in answer.headers["Set-Cookie"]

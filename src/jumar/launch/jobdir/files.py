@@ -138,6 +138,11 @@ class JobDir(NamedTuple):
         return os.path.join(self.attempt, f"beside{node}.json")
 
     @property
+    def board_link(self) -> str:
+        """Says where in the user's home a link leads to the job's curves."""
+        return self.path("board.json")
+
+    @property
     def shell_pipe(self) -> str:
         """Where a job that only waits for its shell waits."""
         return self.path("shell.fifo")
