@@ -19,7 +19,7 @@ from jumar.server.proxy import endpoints as proxy
 from jumar.server.proxy import tickets
 from jumar.server.proxy.endpoints import Endpoints, Place
 
-Serve = Callable[[socket.socket], None]
+Serve = Callable[[socket.socket], object]
 
 
 class Job:
@@ -423,7 +423,7 @@ def test_below_a_wildcard_each_has_a_name(
             assert ask(here, Cookie=cookie, Host=wrong).status == 404
         # It ends with all of this open.
         stop = threading.Event()
-        made.serve = lambda stream: stop.wait(LIMIT_S) or None
+        made.serve = lambda stream: stop.wait(LIMIT_S)
         silent = raw(here, head(f"http://{name}", cookie))
         made.serve = websocket
         with silent, raw(here, head(f"http://{name}", cookie, *UPGRADE)) as stream:
