@@ -4,13 +4,21 @@ import click
 
 from jumar.cli.connect import connected
 from jumar.cli.output import note, print_json
+from jumar.client import Client
 from jumar.errors import BadInput
 from jumar.spec.endpoints import flaw_of_endpoint
+
+_TERMINAL = "terminal"
+
+
+def _terminal(client: Client, job: str) -> str:
+    """It is one of the pages."""
+    return f"{client.login_url()}&next=/jobs/{job}/terminal"
 
 
 @click.command()
 @click.argument("job", required=False)
-@click.argument("name", required=False, metavar="[jupyter|tensorboard|http:PORT]")
+@click.argument("name", required=False, metavar="[jupyter|tensorboard|terminal|http:PORT]")
 @click.option("--close", is_flag=True, help="End what was started for it.")
 @click.option("--json", "as_json", is_flag=True, help="Print login_url, or url of an endpoint.")
 def command(job: str | None, name: str | None, close: bool, as_json: bool) -> None:
@@ -26,7 +34,7 @@ def command(job: str | None, name: str | None, close: bool, as_json: bool) -> No
       jumar open digits jupyter
       jumar open digits http:6006 --json
     """
-    if name is not None and (flaw := flaw_of_endpoint(name)) is not None:
+    if name not in (None, _TERMINAL) and (flaw := flaw_of_endpoint(name)) is not None:
         raise BadInput(flaw)
     if job is not None and name is None:
         raise BadInput(
@@ -39,7 +47,9 @@ def command(job: str | None, name: str | None, close: bool, as_json: bool) -> No
             client.close_endpoint(client.get(job).id, name)
             return
         else:
-            url = client.open_endpoint(client.get(job).id, name)
+            found = client.get(job).id
+            is_page = name == _TERMINAL
+            url = _terminal(client, found) if is_page else client.open_endpoint(found, name)
     if as_json:
         print_json({"login_url": url} if job is None else {"url": url})
         return

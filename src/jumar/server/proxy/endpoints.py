@@ -31,6 +31,8 @@ MOST_PER_USER = 64
 """Endpoints of one user that are open at the same time."""
 _BACKLOG = 1024
 _LINGER_S = 2.0
+_TAKING_LIMIT_S = 60.0
+"""For a slow reader to take what is left of an answer."""
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -290,12 +292,12 @@ class Endpoints:
         friends = {urlsplit(endpoint.home).netloc.lower()}
         is_foreign = foreign_source(request, friends)
         if ticket is None or (is_foreign and request.method == "GET" and not request.is_websocket):
-            raise_or_send = own_answer(
+            to_the_job = own_answer(
                 303, "Open it from the page of the job.", ("Location", endpoint.home)
             )
             is_page = request.method == "GET" and not request.is_websocket
             denied = own_answer(401, "Not signed in to this endpoint.")
-            await _tell(writer, raise_or_send if is_page else denied)
+            await _tell(writer, to_the_job if is_page else denied)
             return
         if is_foreign:
             raise BadHead("requests sent by another web site are refused", 403)
@@ -384,7 +386,7 @@ async def _tell(writer: asyncio.StreamWriter, answer: bytes) -> None:
 async def _hang_up(writer: asyncio.StreamWriter) -> None:
     writer.close()
     with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
-        async with asyncio.timeout(_LINGER_S):
+        async with asyncio.timeout(_TAKING_LIMIT_S):
             await writer.wait_closed()
     writer.transport.abort()
 

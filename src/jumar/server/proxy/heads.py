@@ -5,7 +5,7 @@ messages (two lengths, a length and chunks, bare line ends, folded lines) is ref
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 OWN_COOKIES = ("jumar_", "__host-jumar", "__secure-jumar")
@@ -168,12 +168,6 @@ def parse_response(head: bytes) -> ResponseHead:
     except BadHead as error:
         raise BadHead(f"the answer cannot be understood: {error}", 502) from error
     return ResponseHead(int(match[1]), text(match[2] or b""), fields)
-
-
-def with_length(head: ResponseHead, length: int) -> ResponseHead:
-    """The same answer with a body of another length."""
-    kept = tuple(pair for pair in head.fields if pair[0].lower() not in _KEPT_FOR_FRAMING)
-    return replace(head, fields=(*kept, (b"Content-Length", str(length).encode())))
 
 
 def is_own_cookie(pair: str) -> bool:

@@ -210,6 +210,8 @@ class _Forwarded(asyncssh.SSHTCPSession[bytes]):
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._tasks: list[asyncio.Task[None]] = []
+        self._has_asked = self._has_answered = False
+        """Whether the client, and the job, have said all."""
 
     def connection_made(self, chan: "asyncssh.SSHTCPChannel[bytes]") -> None:
         self._channel = chan
@@ -240,7 +242,13 @@ class _Forwarded(asyncssh.SSHTCPSession[bytes]):
     def eof_received(self) -> bool:
         if self._writer.can_write_eof() and not self._writer.is_closing():
             self._writer.write_eof()
+        self._has_asked = True
+        self._close_if_over()
         return True
+
+    def _close_if_over(self) -> None:
+        if self._has_asked and self._has_answered and self._channel is not None:
+            self._channel.close()
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -255,6 +263,8 @@ class _Forwarded(asyncssh.SSHTCPSession[bytes]):
                 await self._may_write.wait()
                 self._channel.write(data)  # pyright: ignore[reportUnknownMemberType]
             self._channel.write_eof()
+            self._has_answered = True
+            self._close_if_over()
         except OSError:
             # Broken off in the job, or the channel was closed meanwhile.
             self._channel.abort()
