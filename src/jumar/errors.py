@@ -80,6 +80,10 @@ class TokenNotFound(NotFound, code="token-not-found"):
     """No such token, or it belongs to somebody else."""
 
 
+class SshKeyNotFound(NotFound, code="ssh-key-not-found"):
+    """No such public key, or it belongs to somebody else."""
+
+
 class LogNotFound(NotFound, code="log-not-found"):
     """This rank has no log yet."""
 

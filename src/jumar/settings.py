@@ -62,6 +62,17 @@ class Settings:
     cpu_slots: int = 0
     """How many `cpu` devices all jobs together may hold; 0 means one per core, at least 4."""
     sim_cards: int = 8
+    public_url: str = ""
+    """Where people reach the pages, where that is not where the server listens: behind a proxy."""
+    endpoint_ports: str = "7500-7599"
+    """Ports for endpoints of jobs, one each; empty means any that is free."""
+    endpoints_url: str = ""
+    """`https://*.jobs.example.org`: each endpoint has a name there, and all come to the first of the
+    ports. Empty means a port each."""
+    endpoint_idle_s: int = 3600
+    """After how long an endpoint that nobody uses ends."""
+    ssh_port: int = 0
+    """Port of `ssh -p PORT JOB@HOST`; 0 means none."""
     s3_port: int = 0
     """Port of the S3 door; 0 means closed, or the last port once the store is behind it."""
     s3_host: str = ""

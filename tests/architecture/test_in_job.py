@@ -18,6 +18,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "inject/moxing_path/jumar_s3": frozenset({"jumar_s3"}),
     "inject/moxing_path/moxing": frozenset({"moxing", "jumar_s3", "jumar_start"}),
     "inject/sim_path": frozenset({"jumar_sim_import", "jumar_sim_mindspore", "torch", "torch_npu"}),
+    "inject/side_path": frozenset({"tensorboard", "werkzeug"}),
     "inject/start_path": frozenset(
         {"jumar_start", "mindspore", "numpy", "torch", "torch_npu", "transformers"}
     ),

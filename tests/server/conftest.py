@@ -27,6 +27,7 @@ from jumar.people.accounts import Accounts
 from jumar.server.edge.site import Site
 from jumar.server.process.listen import listen
 from jumar.server.process.serving import SiteServer
+from jumar.server.proxy.endpoints import Endpoints
 from jumar.settings import Settings
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
@@ -201,7 +202,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
 
 @contextmanager
 def serving(
-    folder: Path, *, obedient: bool = True, database_url: str = "", tls_cert: str = ""
+    folder: Path,
+    *,
+    obedient: bool = True,
+    database_url: str = "",
+    tls_cert: str = "",
+    endpoints: Endpoints | None = None,
 ) -> Generator[Running]:
     """A server whose jobs, unless obedient, take no notice of being stopped."""
     home = folder / "home"
@@ -228,6 +234,7 @@ def serving(
         stores=UserStores(home, owner="root"),
         notices=notices,
         loopback_only=listener.loopback_only,
+        endpoints=endpoints or Endpoints(),
         info=ServerInfo(
             name="test",
             version="0",

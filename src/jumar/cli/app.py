@@ -65,7 +65,11 @@ COMMANDS: dict[str, Entry] = {
     "login": Entry("jumar.cli.login", "Use another server.", SERVER),
     "relay": Entry("jumar.cli.relay", "Carry a connection over stdin and stdout.", SERVER),
     "users": Entry("jumar.cli.users", "List and approve users.", SERVER),
-    "open": Entry("jumar.cli.opening", "Print a link that opens the web pages as you.", SERVER),
+    "open": Entry(
+        "jumar.cli.opening",
+        "Print a link that opens the web pages, or an endpoint of a running job, as you.",
+        SERVER,
+    ),
     "site": Entry("jumar.cli.site", "Install and run jumar for everybody on this machine.", SERVER),
     "slurm": Entry("jumar.cli.slurm", "Make a Slurm cluster out of bare hosts.", SERVER),
     "backup": Entry("jumar.cli.backup", "Save the queue and the users to a file.", SERVER),
@@ -74,6 +78,7 @@ COMMANDS: dict[str, Entry] = {
     "groups": Entry("jumar.cli.groups", "Create groups and set their shares.", SERVER),
     "notify": Entry("jumar.cli.notify", "Be told in a chat when your jobs end.", SERVER),
     "tokens": Entry("jumar.cli.tokens", "List, create and revoke tokens.", SERVER),
+    "ssh-key": Entry("jumar.cli.ssh_keys", "Add, list and remove public keys for SSH.", SERVER),
     "passwd": Entry("jumar.cli.passwd", "Change your password.", SERVER),
     "login obs": Entry("jumar.cli.login_obs", "Save a key for OBS or another S3 server.", DATA),
     "login modelarts": Entry(

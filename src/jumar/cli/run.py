@@ -108,7 +108,11 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 @click.option("--framework", help="What it is written for, such as pytorch.")
 @click.option("--image", help="Container image; stored with the job, not used yet.")
 @click.option(
-    "--endpoint", "endpoints", multiple=True, help="ssh, jupyter or tensorboard; not offered yet."
+    "--endpoint",
+    "endpoints",
+    multiple=True,
+    metavar="NAME",
+    help="To be opened while it runs: jupyter, tensorboard, ssh, http:PORT.",
 )
 @click.option(
     "--engine",

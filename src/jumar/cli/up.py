@@ -36,6 +36,19 @@ _ANSWER_LIMIT_S = 120.0
     metavar="PORT",
     help="Open the S3 door: serve the built-in store to S3 clients.",
 )
+@click.option(
+    "--ssh",
+    "ssh_port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Let people into their running jobs by SSH: ssh -p PORT JOB@HOST.",
+)
+@click.option("--public-url", metavar="URL", help="Where people reach the pages, behind a proxy.")
+@click.option(
+    "--endpoints-url",
+    metavar="URL",
+    help="Names for Jupyter and the like: https://*.jobs.example.org.  [default: a port each]",
+)
 @click.option("--s3-host", metavar="HOST", help="Address of the S3 door.  [default: 127.0.0.1]")
 @click.option("--tls", is_flag=True, help="Speak TLS with a certificate that is made here.")
 @click.option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
@@ -49,6 +62,9 @@ def command(
     port: int | None,
     host: str | None,
     s3_port: int | None,
+    ssh_port: int | None,
+    public_url: str | None,
+    endpoints_url: str | None,
     s3_host: str | None,
     tls: bool,
     tls_cert: str | None,
@@ -78,6 +94,9 @@ def command(
         "host": host,
         "s3_port": s3_port,
         "s3_host": s3_host,
+        "ssh_port": ssh_port,
+        "public_url": public_url,
+        "endpoints_url": endpoints_url,
         # The server that is started here has another working directory.
         "tls_cert": "self-signed" if tls else tls_cert and os.path.abspath(tls_cert),
         "tls_key": tls_key and os.path.abspath(tls_key),
@@ -144,6 +163,7 @@ def _tell(settings: Settings, info: ServerInfo, as_json: bool, words: str) -> No
     if as_json:
         pid = _pid(settings.home)
         door = {"s3_port": info.s3_port} if info.s3_port else {}
+        door |= {"ssh_port": info.ssh_port} if info.ssh_port else {}
         shown = {"url": info.url, "login_url": login_url, "pid": pid, "home": info.home}
         tls = {"fingerprint": info.fingerprint} if info.fingerprint else {}
         print_json(shown | door | tls)
@@ -153,6 +173,8 @@ def _tell(settings: Settings, info: ServerInfo, as_json: bool, words: str) -> No
         note(f"the fingerprint of its certificate: {info.fingerprint}")
     if info.s3_port:
         note(f"the S3 door is on port {info.s3_port}; your keys: jumar store keys")
+    if info.ssh_port:
+        note(f"SSH: ssh -p {info.ssh_port} JOB@HOST; the server shows {info.ssh_fingerprint}")
     if info.keeping:
         begins = time.strftime("%Y-%m-%d", time.localtime(info.keeping.removes_from))
         note(f"ended jobs are removed after {info.keeping.days} days, not before {begins}")

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 
-from jumar.client.connection import Call, Connection, error_words, place_of
+from jumar.client.connection import Call, Connection, decode, error_words, part, place_of
 from jumar.errors import Conflict, ServerUnreachable
 from jumar.launch.processes import frames
 from jumar.launch.processes.frames import BadFrame, Frame, Reader, json_frame
+from jumar.spec.records import EndpointRecord
 
 _BLOCK = 1 << 16
 _START_LIMIT_S = 60.0
@@ -101,6 +102,26 @@ class BesideCalls:
     """Calls that need a connection and nothing else."""
 
     _connection: Connection
+
+    def endpoints(self, job: str) -> tuple[EndpointRecord, ...]:
+        """What can be opened of a job in a browser, and where it is while it is open."""
+        path, user = place_of(job)
+        call = Call(method="GET", path=f"{path}/endpoints", query={"user": user}, repeatable=True)
+        return decode(tuple[EndpointRecord, ...], self._connection.json(call))
+
+    def open_endpoint(self, job: str, name: str) -> str:
+        """An address that lets one browser into `jupyter`, `tensorboard` or `http:PORT` of a running
+        job, once, within a minute."""
+        path, user = place_of(job)
+        place = f"{path}/endpoints/{part(name)}"
+        call = Call(method="POST", path=place, query={"user": user}, answer_limit_s=_START_LIMIT_S)
+        return decode(EndpointRecord, self._connection.json(call)).url or ""
+
+    def close_endpoint(self, job: str, name: str) -> None:
+        """End what was started for an endpoint."""
+        path, user = place_of(job)
+        place = f"{path}/endpoints/{part(name)}"
+        self._connection.json(Call(method="DELETE", path=place, query={"user": user}))
 
     @contextmanager
     def beside(

@@ -10,6 +10,7 @@ from jumar.spec.records import (
     ModelArtsKeys,
     NewToken,
     S3Keys,
+    SshKeyRecord,
     StoreAccount,
     TokenRecord,
     UserRecord,
@@ -68,6 +69,18 @@ class PeopleCalls:
     def revoke_token(self, token_id: str) -> None:
         """Take a token back, by the id that `tokens` gives; anybody's, for admins."""
         self._once("DELETE", f"/tokens/{part(token_id)}")
+
+    def ssh_keys(self) -> tuple[SshKeyRecord, ...]:
+        """The public keys with which this user comes into jobs by SSH."""
+        return decode(tuple[SshKeyRecord, ...], self._ask("GET", "/ssh-keys"))
+
+    def add_ssh_key(self, key: str, *, label: str = "") -> SshKeyRecord:
+        """Add one, given as the line of its file."""
+        return decode(SshKeyRecord, self._ask("POST", "/ssh-keys", {"key": key, "label": label}))
+
+    def remove_ssh_key(self, fingerprint: str) -> None:
+        """Remove one."""
+        self._once("DELETE", "/ssh-keys", {"fingerprint": fingerprint})
 
     def stores(self) -> tuple[StoreAccount, ...]:
         """Where the platform has keys of this user for."""

@@ -51,6 +51,18 @@ tokens = Table(
     Index("ix_tokens_user", "user"),
 )
 
+# Public keys with which people come into their jobs by SSH.
+ssh_keys = Table(
+    "ssh_keys",
+    metadata,
+    Column("fingerprint", String(64), primary_key=True),
+    Column("user", String(64), ForeignKey("users.name"), nullable=False),
+    Column("label", String(128), nullable=False),
+    Column("key", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Index("ix_ssh_keys_user", "user"),
+)
+
 login_codes = Table(
     "login_codes",
     metadata,

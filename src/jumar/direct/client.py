@@ -24,7 +24,8 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.safefile import write_json
 from jumar.launch.slurm.alone import SUBMITTED
 from jumar.spec.document import validate_spec
-from jumar.spec.job import ArchivedCode, JobSpec
+from jumar.spec.fields import ArchivedCode
+from jumar.spec.job import JobSpec
 from jumar.spec.records import JobPage, JobRecord, JobSummary, LogFile, Plan, ServerInfo
 from jumar.spec.states import JobState
 

@@ -19,6 +19,7 @@ from jumar.errors import (
     WrongPassword,
 )
 from jumar.people.passwords import check_password, matches, scramble
+from jumar.people.ssh_keys import SshKeys
 from jumar.people.tokens import SESSION_S, Proof, Tokens, digest
 from jumar.spec.names import USER_NAME_RULE, is_user_name
 from jumar.spec.records import GivenPassword, UserRecord
@@ -46,6 +47,7 @@ class Accounts:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.tokens = Tokens(database)
+        self.ssh_keys = SshKeys(database)
 
     def bootstrap(self, name: str) -> str:
         """Make `name`, who owns the platform's home, an administrator; a fresh token for them."""

@@ -13,12 +13,14 @@ from jumar.server.api import (
     cards,
     code,
     drain,
+    endpoints,
     files,
     groups,
     jobs,
     logs,
     recovery,
     s3,
+    ssh_keys,
     stores,
     tokens,
     users,
@@ -45,7 +47,7 @@ def create_app(site: Site) -> FastAPI:
         redoc_url=None,
     )
     app.state.site = site
-    job_modules = (jobs, logs, files, why, beside, code)
+    job_modules = (jobs, logs, files, why, beside, endpoints, code)
     for module in (
         cards,
         drain,
@@ -53,6 +55,7 @@ def create_app(site: Site) -> FastAPI:
         *job_modules,
         users,
         tokens,
+        ssh_keys,
         groups,
         stores,
         s3,

@@ -1,7 +1,7 @@
 """The kinds of fields a job's description has: what each takes, and what its JSON Schema says of it."""
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
@@ -19,6 +19,7 @@ from pydantic import (
 
 from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
 from jumar.spec.duration import format_duration, parse_duration
+from jumar.spec.endpoints import ENDPOINT_PATTERN
 from jumar.spec.memory import LEAST_BYTES, MOST_BYTES, format_memory, parse_memory
 from jumar.spec.urls import SCHEMES
 
@@ -42,7 +43,7 @@ _REF = r"^(?!-)(?!.*\.\.)[^\x00-\x20~^:?*\[\\\x7f]+$"
 
 AfterJob = Annotated[str, Field(min_length=1, max_length=160, pattern=_ONE_LINE)]
 Activation = Annotated[str, Field(max_length=4096, pattern=_ONE_LINE)]
-Endpoint = Literal["ssh", "jupyter", "tensorboard"]
+Endpoint = Annotated[str, Field(pattern=ENDPOINT_PATTERN)]
 
 
 def _device(value: object) -> DeviceRequest:

@@ -120,7 +120,12 @@ class JobSpec(Strict):
         "N at once",
         examples=["0-9", "1,4-8", "0-99%4"],
     )
-    endpoints: list[Endpoint] = Field(default_factory=list[Endpoint])
+    endpoints: Annotated[list[Endpoint], Field(max_length=16)] = Field(
+        default_factory=list[str],
+        description="what is to be opened while the job runs: jupyter, tensorboard, ssh, or a port "
+        "on which the job serves HTTP",
+        examples=[["jupyter", "http:6006"]],
+    )
     cpus: Annotated[int, Field(ge=1, le=65536)] | None = Field(
         default=None, description="how many cores' worth of time the job gets at most, per node"
     )

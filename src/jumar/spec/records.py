@@ -312,10 +312,35 @@ class ServerInfo:
     """Port of the S3 door; 0 when there is none."""
     fingerprint: str | None = None
     """SHA-256 of its certificate; null when it does not speak TLS."""
+    ssh_port: int = 0
+    """Port of `ssh -p PORT JOB@HOST`; 0 when there is none."""
+    ssh_fingerprint: str | None = None
+    """SHA-256 of the key that it shows to SSH clients."""
     keeping: Keeping | None = None
     """When ended jobs are removed; null when they are kept until somebody removes them."""
     trouble: str | None = None
     """What keeps it from writing anything down, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshKeyRecord:
+    """A public key with which somebody comes into their jobs by SSH."""
+
+    fingerprint: str
+    """`SHA256:…`, as ssh-keygen -l prints it."""
+    user: str
+    label: str
+    key: str
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointRecord:
+    """Something of a running job that can be opened in a browser."""
+
+    name: str
+    url: str | None
+    """Where it is, while it is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

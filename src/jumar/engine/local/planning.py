@@ -154,8 +154,6 @@ def _notes(spec: JobSpec, limited: Collection[str]) -> tuple[str, ...]:
             "have no deterministic form say so in the log, and what the script takes from the clock, "
             "from threads or from the network is its own"
         )
-    if spec.endpoints:
-        notes.append(f"endpoints are not supported yet: {', '.join(spec.endpoints)}")
     return tuple(notes)
 
 

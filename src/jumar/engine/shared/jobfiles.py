@@ -15,8 +15,10 @@ from pathlib import Path
 
 from jumar.engine.shared.files import Roots
 from jumar.errors import HomeUnusable, JobFileNotFound, LogNotFound
+from jumar.launch.jobdir import safefile
 from jumar.launch.jobdir.browse import CannotBrowse, Shelf
 from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.safefile import Unusable
 from jumar.root.program import empty
 from jumar.spec.records import FilePage, JobFile, LogFile
 
@@ -136,6 +138,7 @@ class SharedFiles:
         control = self._roots.apart(job_id)
         if control is not None:
             shutil.rmtree(control, ignore_errors=True)
+        _unlink_board(JobDir(str(self._aside(job_id)), 1), self.directory(job_id) / "tensorboard")
         _delete(self._aside(job_id))
 
     def _aside(self, job_id: str) -> Path:
@@ -150,6 +153,19 @@ def _rename(path: Path, target: Path) -> None:
         return
     except OSError as error:
         raise HomeUnusable(f"cannot rename {path} to {target}: {error.strerror}") from error
+
+
+def _unlink_board(directory: JobDir, board: Path) -> None:
+    """Remove the link in the user's home that led to the job's curves. The job may have named any file
+    there, so only a link to just this folder goes."""
+    try:
+        link = Path(safefile.text(safefile.read_object(directory.board_link), "link"))
+        if link.is_symlink() and os.readlink(link) == os.fspath(board):
+            link.unlink()
+            link.parent.rmdir()
+    except (OSError, Unusable):
+        # There is none, or the user keeps something else beside it.
+        return
 
 
 def _delete(path: Path) -> None:

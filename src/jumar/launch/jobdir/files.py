@@ -138,6 +138,11 @@ class JobDir(NamedTuple):
         return os.path.join(self.attempt, f"beside{node}.json")
 
     @property
+    def board_link(self) -> str:
+        """Says where in the user's home a link leads to the job's curves."""
+        return self.path("board.json")
+
+    @property
     def shell_pipe(self) -> str:
         """Where a job that only waits for its shell waits."""
         return self.path("shell.fifo")
@@ -162,6 +167,10 @@ class JobDir(NamedTuple):
     def staging_log(self, node: int) -> str:
         """What the programs write that carry data."""
         return self.path("logs", f"node{node}", "staging.log")
+
+    def endpoint_log(self, name: str) -> str:
+        """What a program writes that was started to look into the job: `jupyter`, `tensorboard`."""
+        return self.path("logs", f"node{self.node}", f"{name}.log")
 
 
 def make_folders(directory: JobDir) -> None:

@@ -22,6 +22,7 @@ from jumar.launch.jobdir.claims import Claim
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.safefile import Unusable
 from jumar.launch.node.beside_session import Session, is_kept, say_last
+from jumar.launch.node.side import Side
 from jumar.launch.processes import frames, pair, process
 from jumar.launch.processes.frames import BadFrame, json_frame
 from jumar.launch.processes.namespace import Mount, View
@@ -55,6 +56,8 @@ class _Asked(NamedTuple):
     terminal: Optional[Dict[str, Any]]
     holds: bool
     """Whether the job waits for just this command, and ends with it."""
+    endpoint: Optional[str]
+    """In place of a command: what connections are asked for, over and over (`node/side.py`)."""
 
 
 def main(words: List[str]) -> int:
@@ -91,6 +94,8 @@ def _serve(directory: JobDir, channel: socket.socket, keeper: int) -> int:
     group = claimed_cgroup(claim.cgroup, cgroup_name(directory.job_id, directory.number))
     if group is not None:
         group.take_in(os.getpid())
+    if asked.endpoint is not None:
+        return Side(directory, claim, channel, reader, keeper).run(program, asked.endpoint)
     session = Session(directory, claim, channel, reader, keeper)
     try:
         return session.run(program, asked.terminal)
@@ -125,7 +130,10 @@ def _asked(values: Dict[str, Any]) -> _Asked:
         raise BadFrame("the command is not a list of words")
     if terminal is not None and not isinstance(terminal, dict):
         raise BadFrame("the terminal is not an object")
-    return _Asked(argv, terminal, values.get("holds") is True)
+    endpoint = values.get("endpoint")
+    if endpoint is not None and not isinstance(endpoint, str):
+        raise BadFrame("the endpoint is not a word")
+    return _Asked(argv, terminal, values.get("holds") is True, endpoint)
 
 
 def _claim_of(directory: JobDir) -> Claim:

@@ -16,6 +16,7 @@ from jumar.launch.ascend.ranktable.podenv import Pod, pod_variables, render, wri
 from jumar.launch.ascend.ranktable.records import RankTable, RankTableError
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job
+from jumar.launch.jobdir.safefile import write_json
 from jumar.launch.prepare.staging import data_paths
 from jumar.launch.processes.namespace import Mount, View, trial, view_of
 
@@ -123,7 +124,8 @@ def provide_paths(
     if in_home or "board_dir" in found:
         os.makedirs(board, exist_ok=True)
     if in_home and home:
-        troubles += _link_board(board, os.path.join(home, "tensorboard", job.job_id))
+        place = os.path.join(home, "tensorboard", job.job_id)
+        troubles += _link_board(directory, board, place)
     if found & {"cache", "cache_dir"}:
         os.makedirs(cache, exist_ok=True)
     view = view_of(_mounts(directory, job, found), directory.attempt)
@@ -204,12 +206,14 @@ def _mounts(directory: JobDir, job: Job, found: FrozenSet[str]) -> List[Mount]:
     return made
 
 
-def _link_board(board: str, place: str) -> List[str]:
+def _link_board(directory: JobDir, board: str, place: str) -> List[str]:
     link = os.path.join(place, "logs")
     try:
         os.makedirs(place, exist_ok=True)
         if not os.path.lexists(link):
             os.symlink(board, link)
+        # Whoever removes the job removes it too.
+        write_json(directory.board_link, {"link": link})
     except OSError as error:
         return [f"{link} cannot be made: {error.strerror}"]
     return []

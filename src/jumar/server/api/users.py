@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.server.api.s3 import admit_users, new_keys
+from jumar.server.edge.addresses import pages_at
 from jumar.server.edge.auth import Admin, Member, SignedIn, address_of, proof_of, token_of
 from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
@@ -155,4 +156,4 @@ async def create_login_code(request: Request, site: SiteOf, user: Member) -> Res
     """A link that signs a browser in, once, within an hour."""
     proof = proof_of(request)
     code = await run_in_threadpool(site.accounts.login_code, user.name, proof)
-    return answer(LoginCode(code, f"{site.info.url}/login?code={code}"), 201)
+    return answer(LoginCode(code, f"{pages_at(site, request)}/login?code={code}"), 201)

@@ -14,6 +14,7 @@ from jumar.people.unix import UnixPeople
 from jumar.server.edge.patience import Patience
 from jumar.server.edge.sessions import Sessions
 from jumar.server.edge.uploads import Uploads
+from jumar.server.proxy.endpoints import Endpoints
 from jumar.spec.records import ServerInfo
 from jumar.store.door import Door
 from jumar.store.users import UserStores
@@ -39,6 +40,9 @@ class Site:
     patience: Patience = field(default_factory=Patience)
     uploads: Uploads = field(default_factory=Uploads)
     sessions: Sessions = field(default_factory=Sessions)
+    endpoints: Endpoints = field(default_factory=Endpoints)
+    public_url: str = ""
+    """Where people reach the pages, where that is not where the server listens."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is asked to end: endless answers end by themselves."""
 

@@ -59,6 +59,19 @@ def listen(settings: Settings) -> Listener:
     )
 
 
+def listen_for_ssh(settings: Settings, listener: Listener) -> socket.socket | None:
+    """Listen on the port for SSH, if there is to be one, beside the port of the server."""
+    if not settings.ssh_port:
+        return None
+    opened = _bind(listener.socket.family, str(listener.socket.getsockname()[0]), settings.ssh_port)
+    if opened is None:
+        raise HomeUnusable(
+            f"port {settings.ssh_port} is in use on {settings.host}",
+            hint="give another port for SSH: jumar up --ssh PORT",
+        )
+    return opened
+
+
 def listen_to_people(folders: Sequence[str]) -> list[socket.socket]:
     """Unix sockets for everybody on this machine: the kernel says who calls."""
     made: list[socket.socket] = []

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
@@ -54,11 +54,16 @@ from jumar.server.home import (
 from jumar.server.modelarts.chores import Chores
 from jumar.server.process.connections import Connections, WatchedProtocol, room_for_connections
 from jumar.server.process.encrypted import EncryptedPort
-from jumar.server.process.listen import Listener, listen, listen_to_people
+from jumar.server.process.endpoint_place import place_of_endpoints
+from jumar.server.process.listen import Listener, listen, listen_for_ssh, listen_to_people
+from jumar.server.proxy.endpoints import Endpoints
 from jumar.settings import Settings, second_of_day
 from jumar.spec.records import ServerInfo
 from jumar.store.users import UserStores
 from jumar.tls import fingerprint, server_context
+
+if TYPE_CHECKING:
+    from jumar.server.ssh.port import SshDoor
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +85,12 @@ def serve_until_told(settings: Settings, on_ready: Ready = lambda info: None) ->
         with contextlib.ExitStack() as opened:
             for one in (listener.socket, *people):
                 opened.enter_context(one)
-            site = opened.enter_context(_site(settings, listener, shared))
-            _run(site, listener, people, settings.home, on_ready)
+            ssh = _ssh_door(settings, listener)
+            if ssh is not None:
+                opened.enter_context(ssh.socket)
+            site = opened.enter_context(_site(settings, listener, shared, ssh))
+            server = SiteServer(site, listener, ssh=ssh)
+            _run(server, site.info, people, settings.home, on_ready)
 
 
 def _read_site(settings: Settings) -> RootSite | None:
@@ -103,7 +112,9 @@ def _mapped(settings: Settings) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Generator[Site]:
+def _site(
+    settings: Settings, listener: Listener, shared: RootSite | None, ssh: "SshDoor | None"
+) -> Generator[Site]:
     stores = UserStores(settings.home, owner=_user_name() if shared is None else "")
     database = open_database(settings.database)
     unix = None
@@ -152,6 +163,8 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
                 notices=notices,
                 door=door,
                 loopback_only=listener.loopback_only,
+                endpoints=Endpoints(place_of_endpoints(settings, listener)),
+                public_url=settings.public_url,
                 info=ServerInfo(
                     name=socket.gethostname(),
                     version=VERSION,
@@ -160,6 +173,8 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
                     started_at=time.time(),
                     engine=engine.name,
                     s3_port=0 if door is None else door.port,
+                    ssh_port=0 if ssh is None else settings.ssh_port,
+                    ssh_fingerprint=None if ssh is None else ssh.fingerprint,
                     keeping=service.retention.keeping,
                     fingerprint=fingerprint(listener.trust) if listener.trust else None,
                 ),
@@ -232,17 +247,33 @@ def _user_name() -> str:
     return re.sub(r"[^a-zA-Z0-9._-]", "-", name).strip("._-")[:64] or "admin"
 
 
+def _ssh_door(settings: Settings, listener: Listener) -> "SshDoor | None":
+    opened = listen_for_ssh(settings, listener)
+    if opened is None:
+        return None
+    # Late: most servers have no such port, and the library takes a moment.
+    try:
+        from jumar.server.ssh.port import SshDoor, host_key
+    except ImportError as error:
+        raise HomeUnusable(
+            f"an SSH port needs asyncssh: {error}", hint="pip install 'jumar[ssh]'"
+        ) from error
+    return SshDoor(host_key(settings.home), opened)
+
+
 def _run(
-    site: Site, listener: Listener, people: list[socket.socket], home: Path, on_ready: Ready
+    server: "SiteServer",
+    info: ServerInfo,
+    people: list[socket.socket],
+    home: Path,
+    on_ready: Ready,
 ) -> None:
     def ready() -> None:
-        write_json(
-            home / "server.json", {"url": site.info.url, **my_identity(), "version": VERSION}
-        )
-        log.info("serving %s at %s", home, site.info.url)
-        on_ready(site.info)
+        write_json(home / "server.json", {"url": info.url, **my_identity(), "version": VERSION})
+        log.info("serving %s at %s", home, info.url)
+        on_ready(info)
 
-    server = SiteServer(site, listener, ready)
+    server.on_ready = ready
     write_private(home / "server.pid", f"{os.getpid()}\n")
     try:
         with _signals(server.handle_exit):
@@ -256,9 +287,7 @@ def _run(
 class SiteServer(uvicorn.Server):
     """uvicorn that tells when it answers, and tells endless answers when it ends."""
 
-    def __init__(
-        self, site: Site, listener: Listener, on_ready: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, site: Site, listener: Listener, *, ssh: "SshDoor | None" = None) -> None:
         self._connections = Connections(room_for_connections())
         config = uvicorn.Config(
             create_app(site),
@@ -277,7 +306,8 @@ class SiteServer(uvicorn.Server):
         self._site = site
         self._listener = listener
         self._port: EncryptedPort | None = None
-        self._on_ready = on_ready
+        self._ssh = ssh
+        self.on_ready: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -287,7 +317,10 @@ class SiteServer(uvicorn.Server):
         if certificate is not None:
             context = server_context(certificate)
             self._port = EncryptedPort(port, context, self._protocol, self._connections)
-        self._on_ready()
+        await self._site.endpoints.start()
+        if self._ssh is not None:
+            await self._ssh.start(self._site)
+        self.on_ready()
 
     def _protocol(self) -> WatchedProtocol:
         return WatchedProtocol(
@@ -297,11 +330,15 @@ class SiteServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._port is not None:
             self._port.close()
+        if self._ssh is not None:
+            self._ssh.close()
+        await self._site.endpoints.close_all()
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS_PER_SWEEP == 0:
             self._connections.sweep()
+            self._site.endpoints.sweep()
         return await super().on_tick(counter)
 
     def end(self) -> None:

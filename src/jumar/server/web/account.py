@@ -81,8 +81,10 @@ async def _page(
     status: int = 200,
 ) -> Response:
     tokens = await run_in_threadpool(site.accounts.tokens.of, user.name, token_of(request))
+    ssh_keys = await run_in_threadpool(site.accounts.ssh_keys.of, user.name)
     values = {
         "tokens": tokens,
+        "ssh_keys": ssh_keys,
         "days": DAYS,
         "made": made,
         "changed": changed,

@@ -13,6 +13,7 @@ from jumar.server.api.follow import Decoder, OpenLog
 from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.edge.auth import Member, OpenedJob, SignedIn, find_job
 from jumar.server.edge.site import Site, SiteOf
+from jumar.server.web.endpoints import endpoint_values
 from jumar.server.web.render import is_fragment, render
 from jumar.server.web.spec_view import spec_rows
 from jumar.server.web.terminal import plain
@@ -126,6 +127,7 @@ async def job_page(
     values["logs"] = await run_in_threadpool(site.service.log_files, record.id)
     values["shown"] = await run_in_threadpool(_shown_log, site, record, node, rank)
     values["spec_rows"] = spec_rows(record)
+    values |= await endpoint_values(request, site, opened)
     return render(request, "job.html", values, user=user)
 
 

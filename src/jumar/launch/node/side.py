@@ -1,0 +1,267 @@
+"""The host of one endpoint of a running job: makes connections to what listens in the job, and hands
+them to the server as open descriptors.
+
+It is a process of the job, as its user. What an endpoint needs (JupyterLab, TensorBoard) is started here
+at the first wish and ends with this process, which ends with the stream or the attempt. To a port of
+the machine it connects only while a process of this job listens there."""
+
+import array
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
+from typing import Dict, Iterable, List, Optional
+
+from jumar.launch.jobdir.claims import Census, Claim
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.node.beside_session import is_kept
+from jumar.launch.node.side_programs import SOCKET, NotInstalled, program_of
+from jumar.launch.processes import frames, process
+from jumar.launch.processes.frames import BadFrame, json_frame
+from jumar.launch.processes.listeners import Listener, held_by, listeners
+from jumar.launch.processes.spawn import CannotStart, Program, spawn
+from jumar.launch.processes.tree import Tree, cgroup_name, claimed_cgroup, polite_targets
+
+PROGRAM = "program"
+"""What a wish says that is for the endpoint's own program; for others, a port."""
+START_LIMIT_S = 120.0
+"""From the start of a program until it listens."""
+_CONNECT_LIMIT_S = 10.0
+_LOOK_S = 0.5
+_GRACE_S = 2.0
+_BLOCK = 32768
+_TAIL_BYTES = 600
+_MOST_WISHES = 64
+
+
+class _Refused(Exception):
+    """There is nothing to connect to."""
+
+
+class Side:
+    """One endpoint, from the first wish to the end."""
+
+    def __init__(
+        self,
+        directory: JobDir,
+        claim: Claim,
+        channel: socket.socket,
+        reader: frames.Reader,
+        keeper: int,
+    ) -> None:
+        self._directory = directory
+        self._claim = claim
+        self._channel = channel
+        self._reader = reader
+        self._keeper = keeper
+        self._is_over = False
+        self._wishes = threading.BoundedSemaphore(_MOST_WISHES)
+        self._saying = threading.Lock()
+        # A program gets the signal of its parent's end when the thread ends that has started it.
+        self._starter = ThreadPoolExecutor(max_workers=1)
+        self._pid = 0
+        """Of the program; 0 while there is none."""
+        self._private = ""
+
+    def run(self, rank: Program, endpoint: str) -> int:
+        """Until the stream, the job or the keeper has ended."""
+        signal.signal(signal.SIGTERM, self._asked_to_end)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
+        self._private = tempfile.mkdtemp(prefix="jumar-")
+        try:
+            # So that whoever asked knows that wishes are heard.
+            self._say(frames.frame(frames.ALIVE), None)
+            self._serve(rank, endpoint)
+        finally:
+            self._is_over = True
+            self._end_program()
+            self._starter.shutdown()
+            shutil.rmtree(self._private, ignore_errors=True)
+        return 0
+
+    def _asked_to_end(self, number: int, stack: Optional[FrameType]) -> None:
+        self._is_over = True
+
+    def _serve(self, rank: Program, endpoint: str) -> None:
+        looked_at = time.monotonic()
+        with selectors.DefaultSelector() as selector:
+            for source in (self._channel, self._keeper):
+                selector.register(source, selectors.EVENT_READ)
+            while not self._is_over:
+                ready = [key.fileobj for key, _ in selector.select(_LOOK_S)]
+                if self._keeper in ready or (
+                    self._channel in ready and not self._hear(rank, endpoint)
+                ):
+                    return
+                if time.monotonic() - looked_at >= _LOOK_S:
+                    looked_at = time.monotonic()
+                    self._is_over |= not is_kept(self._directory, self._claim)
+
+    def _hear(self, rank: Program, endpoint: str) -> bool:
+        """False once nobody asks any more."""
+        try:
+            data = self._channel.recv(_BLOCK)
+        except OSError:
+            data = b""
+        if not data:
+            return False
+        try:
+            for kind, content in self._reader.feed(data):
+                if kind == frames.CONNECT:
+                    self._grant(frames.values_of(content), rank, endpoint)
+                elif kind != frames.ALIVE:
+                    raise BadFrame("neither a wish nor a sign of life")
+        except BadFrame:
+            return False
+        return True
+
+    def _grant(self, wish: Dict[str, object], rank: Program, endpoint: str) -> None:
+        """In a thread: a program that starts, or is busy, holds up no other wish."""
+
+        def work() -> None:
+            number = wish.get("id")
+            try:
+                made = self._connect(wish.get("to"), rank, endpoint)
+            except (_Refused, NotInstalled, CannotStart, OSError) as error:
+                self._say(json_frame(frames.CONNECTED, {"id": number, "refused": str(error)}), None)
+                return
+            finally:
+                self._wishes.release()
+            with made:
+                self._say(json_frame(frames.CONNECTED, {"id": number}), made)
+
+        self._wishes.acquire()
+        threading.Thread(target=work, daemon=True).start()
+
+    def _say(self, data: bytes, made: Optional[socket.socket]) -> None:
+        rights = [] if made is None else [array.array("i", [made.fileno()])]
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, one) for one in rights]
+        with self._saying:
+            self._channel.settimeout(_CONNECT_LIMIT_S)
+            try:
+                # One call: the descriptor travels with the first of these bytes.
+                sent = self._channel.sendmsg([data], ancillary)
+                self._channel.sendall(data[sent:])
+            except OSError:
+                # Half of it may be said: nothing that follows could be understood.
+                self._is_over = True
+
+    def _connect(self, wanted: object, rank: Program, endpoint: str) -> socket.socket:
+        if wanted == PROGRAM:
+            return self._to_program(rank, endpoint)
+        if type(wanted) is not int:
+            raise _Refused("neither a program nor a port")
+        return self._to_port(wanted)
+
+    def _to_program(self, rank: Program, endpoint: str) -> socket.socket:
+        place = os.path.join(self._private, SOCKET)
+        self._starter.submit(self._start, rank, endpoint, place).result()
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(_CONNECT_LIMIT_S)
+        try:
+            made.connect(place)
+        except OSError:
+            made.close()
+            raise
+        return made
+
+    def _start(self, rank: Program, endpoint: str, place: str) -> None:
+        """Start the endpoint's program, unless it runs, and wait until it listens."""
+        if self._pid and not _has_ended(self._pid):
+            return
+        self._pid = 0
+        program = program_of(endpoint, self._directory, rank, self._private)
+        if program is None:
+            raise _Refused(f"{endpoint} has no program")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(place)
+        pid = spawn(program)
+        give_up_at = time.monotonic() + START_LIMIT_S
+        while not _listens(place):
+            if _has_ended(pid):
+                raise _Refused(f"{endpoint} ended at once: {_tail(program.log)}")
+            if self._is_over or time.monotonic() > give_up_at:
+                process.send(pid, signal.SIGKILL)
+                raise _Refused(f"{endpoint} does not answer; see {program.log}")
+            time.sleep(0.05)
+        self._pid = pid
+
+    def _to_port(self, port: int) -> socket.socket:
+        for one in self._listeners(port):
+            made = socket.socket(one.family, socket.SOCK_STREAM)
+            made.settimeout(_CONNECT_LIMIT_S)
+            try:
+                made.connect((one.address, port))
+            except OSError:
+                made.close()
+                continue
+            # Somebody else may have taken the port meanwhile; no two listen at one address at once.
+            if one in self._listeners(port):
+                return made
+            made.close()
+        raise _Refused(f"no process of the job listens on port {port}")
+
+    def _listeners(self, port: int) -> List[Listener]:
+        known = listeners(port)
+        if not known:
+            return []
+        held = held_by(self._pids())
+        return [one for one in known if one.inode in held]
+
+    def _pids(self) -> Iterable[int]:
+        """All processes of the attempt on this node, as far as its user sees them."""
+        name = cgroup_name(self._directory.job_id, self._directory.number, self._directory.node)
+        group = claimed_cgroup(self._claim.cgroup, name)
+        found = set(group.pids() if group is not None else ())
+        supervisor = self._claim.supervisor
+        if process.is_alive(supervisor):
+            found.update(stat.pid for stat in process.descendants(supervisor.pid))
+        found.update(Census().ranks(self._directory))
+        found.update(stat.pid for stat in process.descendants(os.getpid()))
+        return found
+
+    def _end_program(self) -> None:
+        pid = self._pid
+        if pid and not _has_ended(pid):
+            for target in polite_targets(pid):
+                process.send(target, signal.SIGTERM)
+            give_up_at = time.monotonic() + _GRACE_S
+            while not _has_ended(pid) and time.monotonic() < give_up_at:
+                time.sleep(0.02)
+        Tree(None).kill()
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child has; it is reaped then."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
+
+
+def _listens(place: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
+        trial.settimeout(_CONNECT_LIMIT_S)
+        try:
+            trial.connect(place)
+        except OSError:
+            return False
+    return True
+
+
+def _tail(path: str) -> str:
+    """The last words of a log, in one line."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            return " ".join(file.read().decode("utf-8", "replace").split())
+    except OSError as error:
+        return str(error)

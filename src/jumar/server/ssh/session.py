@@ -1,0 +1,199 @@
+"""One channel of an SSH connection: a shell, a command or sftp, run beside the job through the same door
+as `jumar exec`. Frames on one side, a channel on the other, and neither is read faster than the other
+takes it."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import asyncssh
+
+from jumar.errors import JumarError
+from jumar.launch.processes import frames
+from jumar.launch.processes.frames import BadFrame, Reader, json_frame
+from jumar.server.edge.sessions import Session
+from jumar.server.edge.site import Site
+
+_BLOCK = 1 << 16
+_FAILED = 255
+_PLACES = (
+    "/usr/lib/openssh/sftp-server",
+    "/usr/libexec/openssh/sftp-server",
+    "/usr/lib/ssh/sftp-server",
+    "/usr/libexec/sftp-server",
+)
+_SFTP = (
+    f"for one in {' '.join(_PLACES)}; do [ -x $one ] && exec $one; done;"
+    " echo 'sftp-server is not installed on the node of the job' >&2; exit 127"
+)
+
+
+class Channel(asyncssh.SSHServerSession[bytes]):
+    """What one channel asks for, from its beginning to its end."""
+
+    def __init__(self, site: Site, user: str, job_id: str) -> None:
+        self._site = site
+        self._user = user
+        self._job_id = job_id
+        self._channel: asyncssh.SSHServerChannel[bytes] | None = None
+        self._command: list[str] | None = None
+        self._terminal: dict[str, Any] | None = None
+        self._session: Session | None = None
+        self._waiting = bytearray()
+        """What was typed before the command runs, or that it has not taken yet."""
+        self._is_input_ended = False
+        self._room = frames.INPUT_WINDOW
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._something = asyncio.Event()
+        """To be sent to the command."""
+        self._notes: list[bytes] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def connection_made(self, chan: "asyncssh.SSHServerChannel[bytes]") -> None:
+        self._channel = chan
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def pty_requested(
+        self, term_type: str, term_size: tuple[int, int, int, int], term_modes: Any
+    ) -> bool:
+        columns, rows = (min(max(size, 1), 9999) for size in term_size[:2])
+        self._terminal = {"rows": rows, "columns": columns, "term": term_type[:64] or "xterm"}
+        return True
+
+    def shell_requested(self) -> bool:
+        return True
+
+    def exec_requested(self, command: str) -> bool:
+        self._command = ["/bin/sh", "-c", command]
+        return True
+
+    def subsystem_requested(self, subsystem: str) -> bool:
+        self._command = ["/bin/sh", "-c", _SFTP]
+        return subsystem == "sftp"
+
+    def session_started(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def data_received(self, data: bytes, datatype: int | None) -> None:
+        self._waiting += data
+        self._something.set()
+        if self._channel is not None and len(self._waiting) > frames.INPUT_WINDOW:
+            self._channel.pause_reading()
+
+    def eof_received(self) -> bool:
+        self._is_input_ended = True
+        self._something.set()
+        return True
+
+    def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
+        self._note(json_frame(frames.WINDOW, {"rows": max(height, 1), "columns": max(width, 1)}))
+
+    def signal_received(self, signal: str) -> None:
+        number = _number(signal)
+        if number:
+            self._note(json_frame(frames.SIGNAL, {"signal": number}))
+
+    def break_received(self, msec: int) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+
+    def _note(self, data: bytes) -> None:
+        self._notes.append(data)
+        self._something.set()
+
+    async def _run(self) -> None:
+        channel = self._channel
+        assert channel is not None
+        try:
+            self._site.sessions.check_room(self._user)
+            stream = await asyncio.to_thread(self._site.service.start_beside, self._job_id)
+            stream.setblocking(False)
+            reader, writer = await asyncio.open_connection(sock=stream)
+            session = Session(self._user, self._job_id, reader, writer)
+            with self._site.sessions.known(session):
+                wanted = {"command": self._command, "terminal": self._terminal, "holds": False}
+                await session.send(json_frame(frames.REQUEST, wanted))
+                sending = asyncio.create_task(self._send_input(session))
+                try:
+                    await self._relay(session, channel)
+                finally:
+                    sending.cancel()
+                    await asyncio.gather(sending, return_exceptions=True)
+        except (JumarError, BadFrame, OSError) as error:
+            self._fail(channel, str(error))
+
+    def _fail(self, channel: "asyncssh.SSHServerChannel[bytes]", words: str) -> None:
+        if not channel.is_closing():
+            channel.write_stderr(f"jumar: {words}\r\n".encode())
+            channel.exit(_FAILED)
+
+    async def _relay(self, session: Session, channel: "asyncssh.SSHServerChannel[bytes]") -> None:
+        """What the command says, to its end."""
+        reader = Reader()
+        say: dict[bytes, Callable[[bytes], None]] = {
+            frames.OUTPUT: channel.write,  # pyright: ignore[reportUnknownMemberType]
+            frames.ERRORS: channel.write_stderr,
+        }
+        while data := await session.reader.read(_BLOCK):
+            for kind, content in reader.feed(data):
+                if kind in say:
+                    say[kind](content)
+                elif kind == frames.TAKEN:
+                    self._room += int(frames.values_of(content).get("bytes", 0))
+                    self._something.set()
+                elif kind == frames.REFUSED:
+                    self._fail(channel, str(frames.values_of(content).get("message"))[:1000])
+                    return
+                elif kind == frames.EXIT:
+                    _exit(channel, frames.values_of(content))
+                    return
+            await self._may_write.wait()
+        self._fail(channel, "the command was killed")
+
+    async def _send_input(self, session: Session) -> None:
+        """What was typed, as far as the command takes it."""
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            notes, self._notes = self._notes, []
+            for note in notes:
+                await session.send(note)
+            while self._waiting and self._room:
+                count = min(len(self._waiting), self._room, frames.MOST_BYTES)
+                piece = bytes(self._waiting[:count])
+                del self._waiting[:count]
+                self._room -= count
+                await session.send(frames.frame(frames.INPUT, piece))
+            if len(self._waiting) <= frames.INPUT_WINDOW and self._channel is not None:
+                self._channel.resume_reading()
+            if self._is_input_ended and not self._waiting:
+                self._is_input_ended = False
+                await session.send(frames.frame(frames.INPUT_END))
+
+
+def _number(name: str) -> int:
+    try:
+        return signal.Signals[f"SIG{name.removeprefix('SIG')}"].value
+    except KeyError:
+        return 0
+
+
+def _exit(channel: "asyncssh.SSHServerChannel[bytes]", how: dict[str, Any]) -> None:
+    if "signal" in how:
+        try:
+            name = signal.Signals(int(how["signal"])).name.removeprefix("SIG")
+        except ValueError:
+            name = "KILL"
+        channel.exit_with_signal(name)
+    else:
+        channel.exit(int(how.get("code", _FAILED)) & 0xFF)

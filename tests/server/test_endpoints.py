@@ -1,0 +1,433 @@
+"""Endpoints through the proxy: who gets in, what gets through, and when it ends. The host beside the job
+is a thread here, and so is what answers in the job."""
+
+import array
+import http.client
+import re
+import socket
+import threading
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing, suppress
+from urllib.parse import urlsplit
+
+import pytest
+from tests.server.conftest import LIMIT_S, Answer, Running, serving, wait_for
+
+from jumar.launch.processes import frames
+from jumar.launch.processes.frames import Reader, frame, json_frame
+from jumar.server.proxy import endpoints as proxy
+from jumar.server.proxy import tickets
+from jumar.server.proxy.endpoints import Endpoints, Place
+
+Serve = Callable[[socket.socket], object]
+
+
+class Job:
+    """What answers in a job: each connection is handed to `serve`, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.serve: Serve = hello
+        self.heads: list[bytes] = []
+        self.hosts: list[socket.socket] = []
+        self.wishes: list[object] = []
+
+    def start_beside(self, attempt: object) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        self.hosts.append(theirs)
+        threading.Thread(target=self._host, args=(theirs,), daemon=True).start()
+        return ours
+
+    def _host(self, stream: socket.socket) -> None:
+        reader = Reader()
+        stream.sendall(frame(frames.ALIVE))
+        with closing(stream), suppress(OSError):
+            while data := stream.recv(65536):
+                for kind, content in reader.feed(data):
+                    values = frames.values_of(content)
+                    if kind == frames.CONNECT:
+                        self.wishes.append(values["to"])
+                        self._connect(stream, values["id"])
+
+    def _connect(self, stream: socket.socket, number: int) -> None:
+        if self.serve is refuse:
+            words = {"id": number, "refused": "no process of the job listens there"}
+            stream.sendall(json_frame(frames.CONNECTED, words))
+            return
+        near, far = socket.socketpair()
+        near.settimeout(LIMIT_S)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [far.fileno()]))]
+        with far:
+            stream.sendmsg([json_frame(frames.CONNECTED, {"id": number})], rights)
+        threading.Thread(target=self._answer, args=(near,), daemon=True).start()
+
+    def _answer(self, near: socket.socket) -> None:
+        # Whoever asked may leave at any time.
+        with closing(near), suppress(OSError):
+            self.heads.append(head_of(near))
+            self.serve(near)
+
+
+def head_of(stream: socket.socket) -> bytes:
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        byte = stream.recv(1)
+        if not byte:
+            break
+        head += byte
+    return head
+
+
+def hello(stream: socket.socket) -> None:
+    stream.sendall(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nSet-Cookie: jumar_session=x\r\n\r\nhello"
+    )
+
+
+def refuse(stream: socket.socket) -> None:
+    """Never called: the host says that nobody listens."""
+
+
+def echo_body(stream: socket.socket) -> None:
+    stream.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    body = b""
+    while not body.endswith(b"0\r\n\r\n") and len(body) < 10_000:
+        body += stream.recv(65536)
+    stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+
+def websocket(stream: socket.socket) -> None:
+    """Echoes, and says goodbye when the other side has stopped talking."""
+    stream.sendall(b"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    while data := stream.recv(65536):
+        stream.sendall(data)
+    stream.sendall(b"bye")
+
+
+@pytest.fixture
+def job(shared: Running, monkeypatch: pytest.MonkeyPatch) -> Generator[Job]:
+    made = Job()
+    monkeypatch.setattr(shared.engine, "start_beside", made.start_beside, raising=False)
+    yield made
+    for host in made.hosts:
+        # The thread that reads it ends.
+        if host.fileno() >= 0:
+            host.shutdown(socket.SHUT_RDWR)
+
+
+def opened(server: Running, job: str, name: str = "jupyter", user: str = "ann") -> str:
+    answer = server.api("POST", f"/jobs/{job}/endpoints/{name}", user=user)
+    assert answer.status == 201, answer.text
+    return answer.json["url"]
+
+
+def ask(
+    url: str, path: str = "/", method: str = "GET", body: bytes | None = None, **headers: str
+) -> Answer:
+    place = urlsplit(url)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with closing(
+        http.client.HTTPConnection(place.hostname or "", place.port, timeout=LIMIT_S)
+    ) as line:
+        line.request(method, path, body, named)
+        answer = line.getresponse()
+        return Answer(answer.status, answer.headers, answer.read())
+
+
+def entered(url: str) -> str:
+    """The cookie that a code is worth."""
+    place = urlsplit(url)
+    answer = ask(url, f"{place.path}?{place.query}")
+    assert answer.status == 303, answer.text
+    return answer.headers["Set-Cookie"].partition(";")[0]
+
+
+def raw(url: str, data: bytes) -> socket.socket:
+    place = urlsplit(url)
+    stream = socket.create_connection((place.hostname, place.port), LIMIT_S)
+    stream.sendall(data)
+    return stream
+
+
+def all_of(stream: socket.socket) -> bytes:
+    found = b""
+    while data := stream.recv(65536):
+        found += data
+    return found
+
+
+def head(url: str, cookie: str, *lines: str, first: str = "GET / HTTP/1.1") -> bytes:
+    netloc = urlsplit(url).netloc
+    return "\r\n".join([first, f"Host: {netloc}", f"Cookie: {cookie}", *lines, "", ""]).encode()
+
+
+UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
+
+
+def test_a_code_lets_one_browser_in_once_and_nothing_of_ours_through(
+    shared: Running, job: Job
+) -> None:
+    mine, other = shared.running_job("ann").id, shared.running_job("ann").id
+    url = opened(shared, mine)
+    cookie = entered(url)
+    place = urlsplit(url)
+    assert ask(url, f"{place.path}?{place.query}").status == 403
+    assert ask(url, f"{place.path}").status == 403
+    session = f"jumar_session={shared.token('ann')}"
+    answer = ask(url, "/lab?x=1", Cookie=f"a=b; {cookie}; {session}", Authorization="Bearer x")
+    assert (answer.status, answer.text) == (200, "hello")
+    assert "Set-Cookie" not in answer.headers
+    (seen,) = job.heads
+    assert seen.startswith(b"GET /lab?x=1 HTTP/1.1\r\n")
+    assert b"Cookie: a=b\r\n" in seen
+    assert shared.token("ann").encode() not in seen
+    assert b"uthorization" not in seen
+    # The cookie is of this endpoint only; a second endpoint, of the same job or another, is another origin.
+    for elsewhere in (opened(shared, mine, "http:6006"), opened(shared, other)):
+        assert urlsplit(elsewhere).port != place.port
+        assert ask(elsewhere, Cookie=cookie).status == 303
+        assert ask(elsewhere, Cookie=cookie.replace(mine, other)).status == 303
+        code = urlsplit(opened(shared, mine)).query
+        assert ask(elsewhere, f"/_jumar/enter?{code}").status == 403
+    # Without one, pages lead back to the job and anything else is refused.
+    lost = ask(url, "/lab")
+    assert (lost.status, lost.headers["Location"]) == (303, f"{shared.url}/jobs/{mine}")
+    assert ask(url, "/lab", "POST", b"x").status == 401
+    assert ask(url, "/lab", "POST", b"x", Cookie=session).status == 401
+    assert len(job.heads) == 1
+    assert job.wishes == ["program"]
+
+
+def test_only_owner_and_administrator_open_one_and_it_is_listed(shared: Running, job: Job) -> None:
+    mine = shared.running_job("ann", endpoints=["http:6006", "ssh"]).id
+    path = f"/jobs/{mine}/endpoints"
+    for user, status in (("bob", 403), ("eve", 403), (None, 401)):
+        for method in ("POST", "DELETE"):
+            assert shared.api(method, f"{path}/jupyter", user=user).status == status
+        assert shared.api("GET", path, user=user).status == status
+    url = opened(shared, mine, user="root")
+    listed = {one["name"]: one["url"] for one in shared.api("GET", path).json}
+    assert listed == {"jupyter": url.partition("/_")[0], "tensorboard": None, "http:6006": None}
+    for name in ("http:0", "http:70000", "http:", "vnc", "..", "http:22;x", "ssh"):
+        assert shared.api("POST", f"{path}/{name}").status in (404, 422)
+    assert shared.api("DELETE", f"{path}/jupyter").status == 204
+    assert shared.api("DELETE", f"{path}/jupyter").status == 204
+    with pytest.raises(ConnectionError):
+        ask(url)
+    waiting = shared.submit("ann", device="sim:8")
+    shared.submit("ann", device="sim:8")
+    assert shared.api("POST", f"/jobs/{waiting.id}/endpoints/jupyter").status in (201, 409)
+    done = shared.running_job("ann").id
+    shared.finish(done)
+    assert shared.api("POST", f"/jobs/{done}/endpoints/jupyter").status == 409
+
+
+def test_other_origins_and_other_names_are_refused(shared: Running, job: Job) -> None:
+    url = opened(shared, shared.running_job("ann").id)
+    cookie, netloc = entered(url), urlsplit(url).netloc
+    other = f"http://127.0.0.1:{(urlsplit(url).port or 0) + 1}"
+    assert ask(url, "/", "POST", b"x", Cookie=cookie, Origin=f"http://{netloc}").status == 200
+    assert ask(url, "/", "POST", b"x", Cookie=cookie, Origin=other).status == 403
+    assert ask(url, "/", Cookie=cookie, Sec_Fetch_Site="same-site").status == 303
+    assert ask(url, "/", Cookie=cookie, Service_Worker="script").status == 403
+    # A name that was bent to this machine.
+    assert ask(url, "/", Cookie=cookie, Host="evil.example:80").status == 421
+    for origin, status in ((other, b"403"), (f"http://{netloc}", b"101")):
+        job.serve = websocket
+        with raw(url, head(url, cookie, *UPGRADE, f"Origin: {origin}")) as stream:
+            assert stream.recv(12).endswith(status)
+    with raw(url, head(url, "jumar_endpoint_x=y", *UPGRADE)) as stream:
+        assert stream.recv(12).endswith(b"401")
+    assert len(job.heads) == 2
+
+
+def test_bodies_pass_exactly_and_what_follows_them_does_not(shared: Running, job: Job) -> None:
+    url = opened(shared, shared.running_job("ann").id)
+    cookie = entered(url)
+    job.serve = echo_body
+    chunked = head(
+        url, cookie, "Transfer-Encoding: chunked", "Expect: 100-continue", first="POST / HTTP/1.1"
+    )
+    body = b"5;x=y\r\nhello\r\n1\r\n!\r\n0\r\nX-Trailer: 1\r\n\r\n"
+    smuggled = b"GET /admin HTTP/1.1\r\nHost: x\r\n\r\n"
+    with raw(url, chunked) as stream:
+        assert head_of(stream) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        stream.sendall(body + smuggled)
+        answer = all_of(stream)
+    assert answer.endswith(b"\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n")
+    for bad in (b"-1\r\n", b"5\r\nhelloxx", b"\r\n", b"f" * 20 + b"\r\n", b"5 x\r\n"):
+        with raw(url, chunked + bad + b"0\r\n\r\n") as stream:
+            # Nobody waits for the rest of what cannot be understood.
+            all_of(stream)
+    before = len(job.heads)
+    for bad in (
+        head(
+            url, cookie, "Content-Length: 3", "Transfer-Encoding: chunked", first="POST / HTTP/1.1"
+        ),
+        head(url, cookie, "Content-Length: 3", "Content-Length: 4", first="POST / HTTP/1.1"),
+        head(url, cookie, "X: a\nY: b"),
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\r\n\r\n",
+    ):
+        with raw(url, bad) as stream:
+            assert stream.recv(12) == b"HTTP/1.1 400"
+    with raw(url, b"GET / HTTP/1.1\r\nX: " + b"y" * 66_000) as stream:
+        assert stream.recv(12) == b"HTTP/1.1 431"
+    assert len(job.heads) == before
+    job.serve = hello
+    with raw(url, head(url, cookie) + smuggled) as stream:
+        assert all_of(stream).count(b"HTTP/1.1 ") == 1
+    assert not any(b"admin" in seen for seen in job.heads)
+
+
+def test_answers_that_are_no_answers_and_jobs_that_do_not_listen(shared: Running, job: Job) -> None:
+    url = opened(shared, shared.running_job("ann").id, "http:6006")
+    cookie = entered(url)
+    for said in (
+        b"SSH-2.0-x\r\n\r\n",
+        b"",
+        b"HTTP/1.1 101 Oh\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA b\r\n\r\n",
+    ):
+        job.serve = lambda stream, said=said: stream.sendall(said)
+        assert ask(url, Cookie=cookie).status == 502
+    job.serve = refuse
+    answer = ask(url, Cookie=cookie)
+    assert (answer.status, "no process of the job listens" in answer.text) == (502, True)
+    assert set(job.wishes) == {6006}
+
+
+def test_a_websocket_is_carried_both_ways_and_closed_by_halves(shared: Running, job: Job) -> None:
+    url = opened(shared, shared.running_job("ann").id)
+    cookie = entered(url)
+    job.serve = websocket
+    sent = bytes(range(256)) * 8192
+    with raw(url, head(url, cookie, *UPGRADE)) as stream:
+        assert b"Upgrade: websocket" in head_of(stream)
+        # Slowly: what is not taken waits in the job, not in the server.
+        writer = threading.Thread(
+            target=lambda: (stream.sendall(sent), stream.shutdown(socket.SHUT_WR))
+        )
+        writer.start()
+        found = all_of(stream)
+        writer.join(LIMIT_S)
+    assert found == sent + b"bye"
+
+
+def test_hundreds_of_idle_connections_hold_up_nobody(shared: Running, job: Job) -> None:
+    url = opened(shared, shared.running_job("ann").id)
+    cookie = entered(url)
+    job.serve = websocket
+    with ExitStack() as stack:
+        idle = [stack.enter_context(raw(url, head(url, cookie, *UPGRADE))) for _ in range(150)]
+        for one in idle:
+            assert b" 101 " in head_of(one)
+        half = [stack.enter_context(raw(url, b"GET / HTTP/1.1\r\n")) for _ in range(50)]
+        idle[77].sendall(b"still here")
+        assert idle[77].recv(100) == b"still here"
+        job.serve = hello
+        assert ask(url, Cookie=cookie).text == "hello"
+        assert len(half) == 50
+
+
+def test_who_may_no_longer_enter_is_cut_off(
+    shared: Running, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tickets, "RIGHTS_S", 0.0)
+    url = opened(shared, shared.running_job("bob").id, user="bob")
+    cookie = entered(url)
+    job.serve = websocket
+    with raw(url, head(url, cookie, *UPGRADE)) as stream:
+        assert b" 101 " in head_of(stream)
+        shared.site.accounts.set_role("bob", "pending")
+        try:
+            # Cut off, however that is heard.
+            with suppress(ConnectionError):
+                assert stream.recv(10) == b""
+        finally:
+            shared.site.accounts.set_role("bob", "member")
+    assert ask(url, Cookie=cookie).status == 303
+
+
+def test_it_ends_with_the_job_and_when_nobody_uses_it(
+    shared: Running, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_gone(url: str) -> bool:
+        try:
+            return ask(url).status == 0
+        except OSError:
+            return True
+
+    first = opened(shared, shared.running_job("ann").id)
+    job.hosts[-1].shutdown(socket.SHUT_RDWR)
+    wait_for(lambda: is_gone(first))
+    second = opened(shared, shared.running_job("ann").id)
+    for endpoint in list(shared.site.endpoints._open.values()):  # pyright: ignore[reportPrivateUsage]
+        endpoint.used_at = float("-inf")
+    wait_for(lambda: is_gone(second))
+    monkeypatch.setattr(proxy, "MOST_PER_USER", 0)
+    answer = shared.api("POST", f"/jobs/{shared.running_job('ann').id}/endpoints/jupyter")
+    assert answer.status == 409
+
+
+def test_a_host_that_was_tampered_with_harms_only_itself(
+    shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = [
+        json_frame(frames.REFUSED, {"message": "the job has ended"}),
+        b"\xff" * 100,
+        frame(frames.ALIVE) + json_frame(frames.CONNECTED, {"id": 1}),
+        frame(frames.CONNECTED, b"[]"),
+        frame(frames.ALIVE) + frame(frames.EXIT),
+    ]
+    ends: list[socket.socket] = []
+
+    def start_beside(attempt: object) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        theirs.sendall(said[len(ends)])
+        ends.append(theirs)
+        return ours
+
+    monkeypatch.setattr(shared.engine, "start_beside", start_beside, raising=False)
+    for _ in said:
+        job_id = shared.running_job("ann").id
+        status = shared.api("POST", f"/jobs/{job_id}/endpoints/jupyter").status
+        assert status in (201, 409)
+        wait_for(lambda job_id=job_id: not shared.site.endpoints.of(job_id))
+    for end in ends:
+        end.close()
+
+
+def test_below_a_wildcard_each_has_a_name(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(wildcard="https://*.jobs.example.org")
+    with serving(tmp_path_factory.mktemp("names"), endpoints=Endpoints(place)) as server:
+        made = Job()
+        monkeypatch.setattr(server.engine, "start_beside", made.start_beside, raising=False)
+        mine = server.running_job("ann").id
+        url = opened(server, mine)
+        assert re.match(rf"https://{mine}-jupyter\.jobs\.example\.org/_jumar/enter\?code=", url)
+        shared_port = server.site.endpoints._shared  # pyright: ignore[reportPrivateUsage]
+        assert shared_port is not None
+        here = f"http://127.0.0.1:{shared_port.sockets[0].getsockname()[1]}"
+        name = f"{mine}-jupyter.jobs.example.org"
+        answer = ask(here, "/_jumar/enter?" + urlsplit(url).query, Host=name)
+        assert "Secure" in answer.headers["Set-Cookie"]
+        cookie = answer.headers["Set-Cookie"].partition(";")[0]
+        assert ask(here, Cookie=cookie, Host=name).text == "hello"
+        for wrong in (
+            "jobs.example.org",
+            f"{mine}-jupyter.evil.org",
+            f"{mine}-6006.jobs.example.org",
+        ):
+            assert ask(here, Cookie=cookie, Host=wrong).status == 404
+        # It ends with all of this open.
+        stop = threading.Event()
+        made.serve = lambda stream: stop.wait(LIMIT_S)
+        silent = raw(here, head(f"http://{name}", cookie))
+        made.serve = websocket
+        with silent, raw(here, head(f"http://{name}", cookie, *UPGRADE)) as stream:
+            assert b" 101 " in head_of(stream)
+            server.server.end()
+            assert stream.recv(10) == b""
+        stop.set()
