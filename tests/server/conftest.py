@@ -19,6 +19,7 @@ from tests.store.conftest import moto_credential as moto_credential
 from jumar.database.access import open_database
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import CODES
+from jumar.hub.hub import Hub
 from jumar.jobs.service import JobService
 from jumar.people.accounts import Accounts
 from jumar.server.edge.site import Site
@@ -215,10 +216,13 @@ def serving(
     accounts = Accounts(database)
     service = JobService(database=database, engine=engine, home=home, user_limit=0)
     service.start()
+    hub = Hub(database, home)
+    hub.prepare()
     site = Site(
         service=service,
         accounts=accounts,
         stores=UserStores(home, owner="root"),
+        hub=hub,
         loopback_only=listener.loopback_only,
         info=ServerInfo(
             name="test",

@@ -26,6 +26,7 @@ from jumar.server.api import (
 from jumar.server.edge.exchange import error_answer, http_error, invalid_request
 from jumar.server.edge.guard import Guard
 from jumar.server.edge.site import API, Site
+from jumar.server.hub.door import PREFIXES, HubDoor
 from jumar.server.web import error_page, mount_pages
 from jumar.spec.job import JobSpec
 
@@ -45,6 +46,8 @@ def create_app(site: Site) -> FastAPI:
     job_modules = (jobs, logs, files, why, beside, code)
     for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
         app.include_router(cast("APIRouter", module.router), prefix=API)
+    for prefix in PREFIXES:
+        app.mount(prefix, HubDoor(site))
     mount_pages(app)
     app.add_exception_handler(JumarError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)

@@ -23,7 +23,8 @@ from jumar.server.edge.sockets import Bounded, Sockets
 log = logging.getLogger(__name__)
 
 # They count what they take themselves.
-_LARGE = (f"{API}/code/", f"{API}/restore")
+_HUB = ("/git/", "/hf/")
+_LARGE = (f"{API}/code/", f"{API}/restore", *_HUB)
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -106,7 +107,7 @@ class _Answer:
     """Adds headers to an answer on its way out."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
-        self._policy = _DATA_POLICY if scope["path"].startswith(API) else _PAGE_POLICY
+        self._policy = _DATA_POLICY if scope["path"].startswith((API, *_HUB)) else _PAGE_POLICY
         self._send = send
         self.started = False
 

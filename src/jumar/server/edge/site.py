@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from jumar.hub.hub import Hub
 from jumar.jobs.service import JobService
 from jumar.people.accounts import Accounts
 from jumar.people.unix import UnixPeople
@@ -27,6 +28,7 @@ class Site:
     service: JobService
     accounts: Accounts
     stores: UserStores
+    hub: Hub
     info: ServerInfo
     unix: UnixPeople | None = None
     """Who callers on this machine are, where it is a site for many people."""

@@ -26,6 +26,8 @@ from jumar.engine.local.engine import LocalEngine
 from jumar.engine.shared.files import Stages
 from jumar.engine.site.engine import SiteEngine
 from jumar.errors import HomeUnusable
+from jumar.hub.hub import Hub
+from jumar.hub.repositories import Limits
 from jumar.jobs.limits import TimeLimits
 from jumar.jobs.service import JobService
 from jumar.launch.processes.descriptors import raise_limit
@@ -108,6 +110,11 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
         )
     engine = _engine(settings, stores, shared, unix)
     accounts = Accounts(database)
+    hub = Hub(
+        database,
+        settings.home,
+        Limits(settings.hub_plain_kb << 10, quota_bytes=settings.hub_quota_gb * 10**9),
+    )
     service = JobService(
         database=database,
         engine=engine,
@@ -124,12 +131,14 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
             _write_client(settings.home, accounts, listener)
         with door_of_site(settings, accounts, listener.certificate) as door:
             engine.prepare()
+            hub.prepare()
             service.start()
             site = Site(
                 service=service,
                 accounts=accounts,
                 unix=unix,
                 stores=stores,
+                hub=hub,
                 door=door,
                 loopback_only=listener.loopback_only,
                 info=ServerInfo(
