@@ -246,7 +246,7 @@ def _copy(folder: Path, value: Fields, path: str, parent: str | None) -> bytes:
 @contextmanager
 def _importing(scratch: Path) -> Generator[IO[bytes]]:
     """The standard input of a fast-import, whose failures are refusals."""
-    command = words("-C", os.fspath(scratch), "fast-import", "--quiet", "--done")
+    command = words("-C", os.fspath(scratch), "fast-import", "--quiet", "--force", "--done")
     try:
         process = subprocess.Popen(
             command,
@@ -327,8 +327,7 @@ def _track(
     tree = git(scratch, "rev-parse", "refs/heads/new^{tree}").decode().strip()
     with _importing(scratch) as stream:
         # One commit, not two: made anew from the first one's files.
-        stream.write(b"feature done\nreset refs/heads/new\n\n")
-        stream.write(_commit_head(user, message, parent).removeprefix(b"feature done\n"))
+        stream.write(_commit_head(user, message, parent))
         stream.write(f'M 040000 {tree} ""\n'.encode())
         _write_file(stream, _ATTRIBUTES, before + added.encode())
 
