@@ -13,6 +13,7 @@ from jumar.client.beside import BesideCalls
 from jumar.client.connection import Call, Connection, decode, job_call, place_of
 from jumar.client.files import FileCalls
 from jumar.client.people import PeopleCalls
+from jumar.client.repos import RepoCalls
 from jumar.errors import BadInput, NotFound, ServerUnreachable
 from jumar.settings import load
 from jumar.spec.records import (
@@ -61,7 +62,7 @@ class WithCodeSent:
     """What of the folder was not sent, and why."""
 
 
-class Client(PeopleCalls, FileCalls, BesideCalls):
+class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls):
     """A server of jumar, as seen by one user."""
 
     def __init__(

@@ -333,9 +333,9 @@ def _track(
 
 
 def _pattern(path: str) -> str:
-    escaped = "".join(f"\\{letter}" if letter in "*?[]\\!#" else letter for letter in path)
-    pattern = f"/{escaped}"
-    return f'"{pattern}"' if any(letter in ' "' for letter in path) else pattern
+    """A line of .gitattributes for one file, in the form that git-lfs writes."""
+    escaped = "".join(f"\\{letter}" if letter in "*?[]\\" else letter for letter in path)
+    return "/" + escaped.replace(" ", "[[:space:]]")
 
 
 def _tree(folder: Path, commit: str) -> bytes:

@@ -17,6 +17,7 @@ from jumar.server.api import (
     jobs,
     logs,
     recovery,
+    repos,
     s3,
     stores,
     tokens,
@@ -44,7 +45,7 @@ def create_app(site: Site) -> FastAPI:
     )
     app.state.site = site
     job_modules = (jobs, logs, files, why, beside, code)
-    for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
+    for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery, repos):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     for prefix in PREFIXES:
         app.mount(prefix, HubDoor(site))
