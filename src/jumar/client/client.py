@@ -271,7 +271,7 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls):
         """The spec, with a folder of this machine sent and replaced by its archive."""
         values = dict(spec) if isinstance(spec, Mapping) else spec.dump()
         given = values.get("code")
-        if code is None and isinstance(given, str):
+        if code is None and isinstance(given, str) and not given.startswith("hub://"):
             code = Path(given).expanduser()
         if code is None and isinstance(given, Mapping):
             values["code"] = _with_commit(cast("Mapping[str, Any]", given))

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from jumar.database.access import Database
+from jumar.hub.checkouts import Checkouts
 from jumar.hub.commits import Commits
 from jumar.hub.locks import Locks
 from jumar.hub.objects import Objects
@@ -25,6 +26,7 @@ class Hub:
         self.repositories = Repositories(database, home, limits)
         self.objects = Objects(database, home)
         self.commits = Commits(self.repositories, self.objects)
+        self.checkouts = Checkouts(self.repositories, self.objects)
         self.locks = Locks(database)
         self.hooks = home / "hub" / "hooks"
         self._secret_file = home / "hub" / "secret"
@@ -32,7 +34,7 @@ class Hub:
 
     def prepare(self) -> None:
         """Make the folders, and remove what a killed server left."""
-        for folder in ("repos", "lfs", "spool", "hooks"):
+        for folder in ("repos", "lfs", "spool", "hooks", "trees"):
             (self.hooks.parent / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         write_hook(self.hooks)
         try:

@@ -40,6 +40,8 @@ MASK = "***"
 _PLAIN_NAME = r"^(?!.*\.\.)(?!.* $)[^\x00-/:-@\[-`{-\x7f][^\x00-\x1f!-,/:-@\[-^`{-\x7f]*$"
 _PLAIN_DURATION = r"^(?=.*[1-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s?)?$"
 _PLAIN_PLACE = rf"^(({'|'.join(SCHEMES)})://|(?!.*://).)"
+_INPUT_SCHEMES = (*SCHEMES, "hub")
+_PLAIN_INPUT = rf"^(({'|'.join(_INPUT_SCHEMES)})://|(?!.*://).)"
 _INNER_PATH = r"^(?!/)(?!(.*/)?\.\.(/|$))."
 _NAMES = {"pattern": f"^{_VARIABLE.pattern}$"}
 
@@ -54,9 +56,9 @@ Activation = Annotated[str, Field(max_length=4096, pattern=_ONE_LINE)]
 Endpoint = Literal["ssh", "jupyter", "tensorboard"]
 
 
-def _check_url(name: str, url: str) -> None:
+def _check_url(name: str, url: str, known: tuple[str, ...] = SCHEMES) -> None:
     scheme = url.split("://", 1)[0] if "://" in url else "file"
-    if not url or "\0" in url or scheme not in SCHEMES:
+    if not url or "\0" in url or scheme not in known:
         raise ValueError(f"{name}: {url!r} is not a path, file://, obs:// or s3:// address")
 
 
@@ -129,6 +131,10 @@ Text = Annotated[
 
 
 Place = Annotated[str, _described(pattern=_PLAIN_PLACE)]
+Inputs = Annotated[
+    dict[str, Annotated[str, _described(pattern=_PLAIN_INPUT)]],
+    _described(propertyNames={**_NAMES, "maxLength": 64}),
+]
 Places = Annotated[dict[str, Place], _described(propertyNames={**_NAMES, "maxLength": 64})]
 
 
@@ -255,7 +261,7 @@ class JobSpec(_Strict):
         "auto: as many as it needs",
         examples=[10, "auto"],
     )
-    inputs: Places = Field(default_factory=dict)
+    inputs: Inputs = Field(default_factory=dict)
     outputs: Places = Field(default_factory=dict)
     ckpt: Place | None = Field(
         default=None,
@@ -323,11 +329,11 @@ class JobSpec(_Strict):
 
     @field_validator("inputs", "outputs")
     @classmethod
-    def _named_urls(cls, value: dict[str, str]) -> dict[str, str]:
+    def _named_urls(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         for name, url in value.items():
             if not _VARIABLE.fullmatch(name) or len(name) > 64:
                 raise ValueError(f"{name!r} is not a name; use letters, digits and '_'")
-            _check_url(name, url)
+            _check_url(name, url, _INPUT_SCHEMES if info.field_name == "inputs" else SCHEMES)
         return value
 
     @field_validator("ckpt")
