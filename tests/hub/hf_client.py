@@ -1,5 +1,6 @@
 """What a user does with `huggingface_hub`; run as a program of its own, with HF_ENDPOINT set."""
 
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 import os
 from pathlib import Path
 

@@ -107,7 +107,8 @@ def test_two_pushes_at_once_and_clones_meanwhile(hub: Hubbed) -> None:
 def test_a_private_repository_does_not_exist_for_strangers(hub: Hubbed) -> None:
     hub.repo("secret", private=True)
     ask = hub.running.ask
-    batch = {"operation": "download", "objects": []}
+    batch: dict[str, object] = {"operation": "download", "objects": []}
+    no_files: dict[str, object] = {"files": []}
     for kind in ("projects", "models"):
         for method, path, body in (
             ("GET", f"/git/{kind}/ann/NAME.git/info/refs?service=git-upload-pack", None),
@@ -120,7 +121,7 @@ def test_a_private_repository_does_not_exist_for_strangers(hub: Hubbed) -> None:
             ("GET", f"/hf/api/{kind}/ann/NAME/tree/main", None),
             ("GET", f"/hf/api/{kind}/ann/NAME/refs", None),
             ("POST", f"/hf/api/{kind}/ann/NAME/commit/main", b"{}"),
-            ("POST", f"/hf/api/{kind}/ann/NAME/preupload/main", {"files": []}),
+            ("POST", f"/hf/api/{kind}/ann/NAME/preupload/main", no_files),
             ("DELETE", f"/hf/api/{kind}/ann/NAME/branch/main", None),
             ("GET", f"/api/v1/repos/{kind.removesuffix('s')}/ann/NAME", None),
             ("DELETE", f"/api/v1/repos/{kind.removesuffix('s')}/ann/NAME", None),
