@@ -21,14 +21,14 @@ def page(hub: Hubbed, path: str, user: str = "ann") -> Answer:
 
 def test_the_catalogue_finds_public_ones_of_others_and_shows_them_safely(hub: Hubbed) -> None:
     repo = hub.repo("lenet", kind="model", user="bob")
-    hub.repo("hidden", kind="model", user="bob", private=True)
+    hub.repo("unseen", kind="model", user="bob", private=True)
     work = hub.clone(repo, "page", "bob")
     hub.commit(work, {"README.md": README, "src/a.html": b"<script>x</script>", "w.dat": b"\0\1"})
     hub.git("push", "-q", cwd=work)
     for words in ("lenet", "LENET%20apache", "bob%20len"):
         assert "bob/lenet" in page(hub, f"/repos?search={words}").text
     listed = page(hub, "/repos").text
-    assert "hidden" not in listed
+    assert "unseen" not in listed
     assert "<b>bold</b>" not in listed
     shown = page(hub, "/repos/model/bob/lenet").text
     for evil in ("<script>alert", "<img src=x", 'href="javascript:'):
@@ -41,7 +41,7 @@ def test_the_catalogue_finds_public_ones_of_others_and_shows_them_safely(hub: Hu
     assert raw.body == b"<script>x</script>"
     assert raw.headers["Content-Disposition"].startswith("attachment")
     assert "sandbox" in raw.headers["Content-Security-Policy"]
-    for path in ("/repos/model/bob/hidden", "/repos/model/bob/hidden/file?path=README.md"):
+    for path in ("/repos/model/bob/unseen", "/repos/model/bob/unseen/file?path=README.md"):
         assert page(hub, path).status == 404
     assert page(hub, "/repos/model/bob/lenet?path=none").status == 404
     assert page(hub, "/repos/model/bob/lenet?path=../../x").status == 422

@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 
 from jumar.errors import JumarError
 from jumar.hub import card, reading
-from jumar.hub.names import KINDS, Kind
+from jumar.hub.names import KINDS, Kind, check_path
 from jumar.hub.reading import Commit, Entry
 from jumar.server.api.repos import search_repos, with_address
 from jumar.server.edge.auth import Member
@@ -151,6 +151,8 @@ async def download(
 
 def _look(site: Site, repo: RepoRecord, revision: str, path: str) -> Look | None:
     """None of a repository that is still empty."""
+    if path:
+        check_path(path)
     folder = site.hub.repositories.folder(repo)
     if revision == reading.MAIN and reading.head_of(folder) is None:
         return None
