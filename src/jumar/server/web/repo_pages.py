@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 
 from jumar.errors import JumarError
 from jumar.hub import card, reading
-from jumar.hub.names import KINDS, Kind, check_path
+from jumar.hub.names import KINDS, Kind, check_path, kind_of
 from jumar.hub.reading import Commit, Entry
 from jumar.server.api.repos import search_repos, with_address
 from jumar.server.edge.auth import Member
@@ -53,7 +53,8 @@ async def catalogue_page(
     start: Annotated[int, Query(ge=0, le=1 << 30)] = 0,
 ) -> Response:
     """Everything that the visitor may read."""
-    wanted = next((known for known in KINDS if known == kind), None)
+    # Any other word means all kinds: it came from an address that somebody typed.
+    wanted = kind_of(kind) if kind in KINDS else None
     found = await run_in_threadpool(search_repos, site, user, wanted, search, owner, start)
     values = {"repos": found, "kind": kind, "search": search, "owner": owner, "kinds": KINDS}
     return render(request, "repos.html", {**values, "problem": None}, user=user)
