@@ -105,6 +105,10 @@ class Settings:
     """How long to wait for an unreachable store, before and after a job."""
     input_cache_gb: int = 100
     """How much input data from stores is cached for later jobs."""
+    hub_plain_kb: int = 10_240
+    """The largest file, in KiB, that a push to a repository may have outside of LFS."""
+    hub_quota_gb: int = 0
+    """How much the repositories of one owner may take; 0 means no limit."""
 
     @property
     def database(self) -> str:

@@ -226,8 +226,8 @@ def test_modelarts_arguments_and_path_mapping(tmp_path: Path) -> None:
 def test_xihe_arguments_and_requirements(tmp_path: Path) -> None:
     out, _ = port(tmp_path, SCRIPT.replace("import torch\n", "import cv2\nimport torch\nimport yaml\n", 1), xihe=True)  # fmt: skip
     text = (out / "train.py").read_text()
-    for name in ("--data_url", "--pretrain_url", "--output_path"):
-        assert f'    parser.add_argument("{name}", type=str, default="")' in text
+    for name, default in (("--data_url", ""), ("--pretrain_url", ""), ("--output_path", ".")):
+        assert f'    parser.add_argument("{name}", type=str, default="{default}")' in text
     assert (out / "pip-requirements.txt").read_text() == "opencv-python-headless\nPyYAML\n"
 
 
@@ -245,3 +245,39 @@ def test_adaptations_done_once_are_not_done_again(tmp_path: Path) -> None:
     once = (out / "train.py").read_text()
     again, _ = port(tmp_path / "again", once, **choices)  # pyright: ignore[reportArgumentType]
     assert (again / "train.py").read_text() == once
+
+
+XIHE_PATHS = (
+    ('D(root="./data/train"); D(root="./data/val")', "./data", 'D(root=args_opt.data_url + "/train")'),
+    ('DATA = "/data/mnist"\nMnist(path=DATA, download=True)', "/data/mnist", "DATA = args_opt.data_url"),
+    ('torch.save(net.state_dict(), "ckpt/a.pt")', "ckpt", 'args_opt.output_path + "/a.pt"'),
+    ('os.makedirs("./out/x")\nModelCheckpoint(directory="./out/x")', "./out/x", "os.makedirs(args_opt.output_path)"),
+    ('load_checkpoint("lenet.ckpt", net)', "lenet.ckpt", "load_checkpoint(args_opt.pretrain_url, net)"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "default", "wanted"), XIHE_PATHS)
+def test_xihe_puts_arguments_in_the_place_of_fixed_paths(
+    tmp_path: Path, line: str, default: str, wanted: str
+) -> None:
+    text = f"import os\nimport torch\n{line}\njson.load('x.json')\nD(name='data')\n"
+    text += "if __name__ == '__main__':\n    loss.backward()\n"
+    out, _ = port(tmp_path, text, xihe=True)
+    ported = (out / "train.py").read_text()
+    ast.parse(ported)
+    assert wanted in ported
+    assert f'type=str, default="{default}")' in ported
+    assert "json.load('x.json')\nD(name='data')" in ported
+    again, _ = port(tmp_path / "again", ported, xihe=True)
+    assert (again / "train.py").read_text() == ported
+
+
+def test_xihe_tells_of_a_path_where_the_arguments_are_not_known(tmp_path: Path) -> None:
+    text = (
+        "import argparse\nimport torch\ndef parse():\n    parser = argparse.ArgumentParser()\n"
+        "    args = parser.parse_args()\n    return args\ndef train(opt):\n    D(root='./data')\n"
+        "    loss.backward()\ntrain(parse())\n"
+    )
+    out, findings = port(tmp_path, text, xihe=True)
+    assert "root='./data'" in (out / "train.py").read_text()
+    assert findings == ["JP921"]

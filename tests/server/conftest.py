@@ -19,6 +19,7 @@ from tests.store.conftest import moto_credential as moto_credential
 from jumar.database.access import open_database
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import CODES
+from jumar.hub.hub import Hub
 from jumar.jobs.service import JobService
 from jumar.notify.notices import Notices
 from jumar.notify.sending import Sender
@@ -228,11 +229,14 @@ def serving(
     service = JobService(database=database, engine=engine, home=home, on_news=notices.job_news)
     notices.sender.start()
     service.start()
+    hub = Hub(database, home)
+    hub.prepare()
     site = Site(
         service=service,
         accounts=accounts,
         stores=UserStores(home, owner="root"),
         notices=notices,
+        hub=hub,
         loopback_only=listener.loopback_only,
         endpoints=endpoints or Endpoints(),
         info=ServerInfo(

@@ -46,6 +46,7 @@ def test_every_word_that_pages_ask_for_is_there_and_none_is_left_over() -> None:
     assert asked <= known
     # These are put together from a section and a value.
     composed = {key for key in known if key.split(".")[0] in ("role", "time", "token")}
+    composed |= {f"repos.{kind}" for kind in ("project", "model", "dataset")}
     composed |= {f"job.{name}" for name in ("stop", "rerun", "upload")}
     composed |= {f"log.{name}" for name in ("live", "ended", "broken", "refused")}
     from_spec = ("workdir", "framework", "image", "time_limit", "requirements", "ckpt")

@@ -59,6 +59,11 @@ COMMANDS: dict[str, Entry] = {
         "Lay out buckets, publish them, print keys, migrate the built-in store.",
         DATA,
     ),
+    "repo": Entry(
+        "jumar.cli.repo",
+        "Create, list, clone and delete repositories of code, models and data sets.",
+        DATA,
+    ),
     "up": Entry("jumar.cli.up", "Start the server.", SERVER),
     "down": Entry("jumar.cli.down", "Stop the server; running jobs continue.", SERVER),
     "drain": Entry("jumar.cli.drain", "Start no more jobs, before maintenance.", SERVER),

@@ -52,7 +52,9 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
     "--ranks", type=click.Choice(["node", "device"]), help="Start once per node or device."
 )
 @click.option(
-    "--code", metavar="DIR", help="Copy this folder, or git+URL@COMMIT (or @BRANCH), and run in it."
+    "--code",
+    metavar="DIR",
+    help="Copy this folder, git+URL@COMMIT (or @BRANCH) or hub://project/OWNER/NAME, and run in it.",
 )
 @click.option("--workdir", help="Run in this folder itself.  [default: the current folder]")
 @click.option(
@@ -328,6 +330,8 @@ def _name_of(command: str | Sequence[str]) -> str:
 
 
 def _code(text: str) -> str | dict[str, str]:
+    if text.startswith("hub://"):
+        return text
     if not text.startswith("git+"):
         folder = Path(text).expanduser().absolute()
         if not folder.is_dir():

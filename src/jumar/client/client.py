@@ -13,6 +13,7 @@ from jumar.client.beside import BesideCalls
 from jumar.client.connection import Call, Connection, decode, job_call, place_of
 from jumar.client.files import FileCalls
 from jumar.client.people import PeopleCalls
+from jumar.client.repos import RepoCalls
 from jumar.client.upkeep import UpkeepCalls
 from jumar.errors import BadInput, NotFound, ServerUnreachable
 from jumar.settings import load
@@ -53,7 +54,7 @@ class WithCodeSent:
     """What of the folder was not sent, and why."""
 
 
-class Client(PeopleCalls, FileCalls, BesideCalls, UpkeepCalls):
+class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls):
     """A server of jumar, as seen by one user."""
 
     def __init__(
@@ -262,7 +263,7 @@ class Client(PeopleCalls, FileCalls, BesideCalls, UpkeepCalls):
         """The spec, with a folder of this machine sent and replaced by its archive."""
         values = dict(spec) if isinstance(spec, Mapping) else spec.dump()
         given = values.get("code")
-        if code is None and isinstance(given, str):
+        if code is None and isinstance(given, str) and not given.startswith("hub://"):
             code = Path(given).expanduser()
         if code is None and isinstance(given, Mapping):
             values["code"] = _with_commit(cast("Mapping[str, Any]", given))

@@ -207,3 +207,57 @@ modelarts_answers = Table(
     Column("body", Text, nullable=False),
     Column("at", Float, nullable=False),
 )
+
+# Repositories of the hub. `id` is the name of the folder, so that no name is ever a path.
+hub_repos = Table(
+    "hub_repos",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("kind", String(8), nullable=False),
+    # A user or a group.
+    Column("owner", String(64), nullable=False),
+    Column("name", String(96), nullable=False),
+    # kind/owner/name without regard to case: no two may differ in that only.
+    Column("folded", String(200), nullable=False, unique=True),
+    Column("private", Boolean, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("changed_at", Float, nullable=False),
+    # What the README's head says, for searching: JSON.
+    Column("card", Text, nullable=False, server_default="{}"),
+    Column("git_bytes", BigInteger, nullable=False, server_default="0"),
+    Index("ix_hub_repos_owner", "owner"),
+)
+
+# LFS objects, stored once however many repositories have them. `stored` is the file's name; it is
+# never used again, so that a late deletion cannot hit a later upload.
+hub_objects = Table(
+    "hub_objects",
+    metadata,
+    Column("oid", String(64), primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("stored", String(128), nullable=False),
+    Column("created_at", Float, nullable=False),
+    # Since when no repository has it.
+    Column("dead_at", Float),
+)
+
+hub_links = Table(
+    "hub_links",
+    metadata,
+    Column("repo", String(32), ForeignKey("hub_repos.id"), primary_key=True),
+    Column("oid", String(64), ForeignKey("hub_objects.oid"), primary_key=True),
+    # When a client last relied on it; younger ones are not collected.
+    Column("touched_at", Float, nullable=False),
+    Index("ix_hub_links_oid", "oid"),
+)
+
+hub_locks = Table(
+    "hub_locks",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("repo", String(32), ForeignKey("hub_repos.id"), nullable=False),
+    Column("path", Text, nullable=False),
+    Column("user", String(64), nullable=False),
+    Column("locked_at", Float, nullable=False),
+    UniqueConstraint("repo", "path", name="uq_hub_locks_repo_path"),
+)

@@ -5,6 +5,7 @@ nothing is imported, and it works from Python 3.6 on. `try_imports` does import,
 process with a time limit."""
 
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,6 +68,14 @@ if getattr(version, "cuda", None) and "failed" not in answer:
         answer.update(gpus=0, gpu_error="%s: %s" % (type(error).__name__, error))
 print("\njumar-answer:" + json.dumps(answer))
 """
+
+
+_RUN_CHECK = """
+import mindspore
+check = getattr(mindspore, "run_check", None)
+print("this MindSpore is too old to check itself: installed successfully") if check is None else check()
+"""
+_CONTENT = re.compile(r"installed.*successfully")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +157,17 @@ def try_imports(
         gpu_error=told.get("gpu_error"),
         nccl=told.get("nccl"),
     )
+
+
+def mindspore_computes(
+    executable: str, environ: Mapping[str, str], *, limit_s: float
+) -> tuple[bool, str]:
+    """Whether `mindspore.run_check()`, which multiplies on the device, is content; and its words."""
+    answer = ask([executable, "-c", _RUN_CHECK], timeout_s=limit_s, environ=environ)
+    lines = [line.strip() for line in answer.output.splitlines()]
+    said = next((line for line in lines if _CONTENT.search(line)), None)
+    # It prints an error and ends as if all were well.
+    return (True, said) if said is not None else (False, _last_words(answer))
 
 
 def _told(answer: Answer) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from jumar.server.api import (
     jobs,
     logs,
     recovery,
+    repos,
     s3,
     ssh_keys,
     stores,
@@ -30,6 +31,7 @@ from jumar.server.api import (
 from jumar.server.edge.exchange import error_answer, http_error, invalid_request, is_modelarts
 from jumar.server.edge.guard import Guard
 from jumar.server.edge.site import API, Site
+from jumar.server.hub.door import PREFIXES, HubDoor
 from jumar.server.modelarts import description, keys, v1, v2
 from jumar.server.web import error_page, mount_pages
 from jumar.spec.job import JobSpec
@@ -60,6 +62,7 @@ def create_app(site: Site) -> FastAPI:
         stores,
         s3,
         recovery,
+        repos,
     ):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     app.include_router(keys.router)
@@ -67,6 +70,8 @@ def create_app(site: Site) -> FastAPI:
         # Another's API, with a description of its own.
         app.include_router(module.router, include_in_schema=False)
     app.include_router(description.router, include_in_schema=False)
+    for prefix in PREFIXES:
+        app.mount(prefix, HubDoor(site))
     mount_pages(app)
     app.add_exception_handler(JumarError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)

@@ -33,6 +33,8 @@ _GIT_SCHEMES = ("https://", "http://", "ssh://", "git://", "file://", "git@", "/
 # What the JSON Schema says of text. Its dialect of patterns knows no letters but ASCII ones, so all
 # others pass there; the model has the last word.
 _PLAIN_DURATION = r"^(?=.*[1-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s?)?$"
+INPUT_SCHEMES = (*SCHEMES, "hub")
+_PLAIN_INPUT = rf"^(({'|'.join(INPUT_SCHEMES)})://|(?!.*://).)"
 _PLAIN_PLACE = rf"^(({'|'.join(SCHEMES)})://|(?!.*://).)"
 NAMES = {"pattern": f"^{VARIABLE.pattern}$"}
 
@@ -132,6 +134,10 @@ Text = Annotated[
 
 
 Place = Annotated[str, described(pattern=_PLAIN_PLACE)]
+Inputs = Annotated[
+    dict[str, Annotated[str, described(pattern=_PLAIN_INPUT)]],
+    described(propertyNames={**NAMES, "maxLength": 64}),
+]
 Places = Annotated[dict[str, Place], described(propertyNames={**NAMES, "maxLength": 64})]
 
 

@@ -9,6 +9,7 @@ from jumar.spec.array import JobArray
 from jumar.spec.devices import DeviceKind, DeviceRequest
 from jumar.spec.engines import SlurmOptions
 from jumar.spec.fields import (
+    INPUT_SCHEMES,
     NAMES,
     VARIABLE,
     Activation,
@@ -18,6 +19,7 @@ from jumar.spec.fields import (
     Device,
     Endpoint,
     GitCode,
+    Inputs,
     Memory,
     Place,
     Places,
@@ -41,9 +43,9 @@ _INNER_PATH = r"^(?!/)(?!(.*/)?\.\.(/|$))."
 _PLAIN_ARRAY = r"^\d{1,7}(-\d{1,7}(:\d{1,7})?)?(,\d{1,7}(-\d{1,7}(:\d{1,7})?)?)*(%[1-9]\d{0,3})?$"
 
 
-def _check_url(name: str, url: str) -> None:
+def _check_url(name: str, url: str, known: tuple[str, ...] = SCHEMES) -> None:
     scheme = url.split("://", 1)[0] if "://" in url else "file"
-    if not url or "\0" in url or scheme not in SCHEMES:
+    if not url or "\0" in url or scheme not in known:
         raise ValueError(f"{name}: {url!r} is not a path, file://, obs:// or s3:// address")
 
 
@@ -90,7 +92,7 @@ class JobSpec(Strict):
         "auto: as many as it needs",
         examples=[10, "auto"],
     )
-    inputs: Places = Field(default_factory=dict)
+    inputs: Inputs = Field(default_factory=dict)
     outputs: Places = Field(default_factory=dict)
     ckpt: Place | None = Field(
         default=None,
@@ -175,11 +177,11 @@ class JobSpec(Strict):
 
     @field_validator("inputs", "outputs")
     @classmethod
-    def _named_urls(cls, value: dict[str, str]) -> dict[str, str]:
+    def _named_urls(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         for name, url in value.items():
             if not VARIABLE.fullmatch(name) or len(name) > 64:
                 raise ValueError(f"{name!r} is not a name; use letters, digits and '_'")
-            _check_url(name, url)
+            _check_url(name, url, INPUT_SCHEMES if info.field_name == "inputs" else SCHEMES)
         return value
 
     @field_validator("ckpt")

@@ -240,6 +240,24 @@ class UserRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RepoRecord:
+    """A repository of the hub."""
+
+    id: str
+    kind: str
+    """project, model or dataset."""
+    owner: str
+    """A user or a group."""
+    name: str
+    private: bool
+    created_at: float
+    changed_at: float
+    licence: str = ""
+    tags: tuple[str, ...] = ()
+    clone_url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRecord:
     """A token as lists show it: never the secret."""
 

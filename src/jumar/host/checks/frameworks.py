@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from jumar.errors import BadInput
 from jumar.host.findings import Check, Finding, fail, ok, unknown, warn
 from jumar.host.fit import Fit, Installed, Judgement, best_torch_row, judge
-from jumar.host.interpreter import NO_AUTOLOAD, Interpreter, try_imports
+from jumar.host.interpreter import NO_AUTOLOAD, Interpreter, mindspore_computes, try_imports
 from jumar.host.matrix import shipped
 from jumar.host.patient import Patient
 from jumar.host.survey import (
@@ -140,10 +140,16 @@ def mindspore_import(patient: Patient) -> Iterator[Finding]:
     came = try_imports(
         found.executable, ("mindspore",), patient.environ, limit_s=patient.limits.import_s
     )
-    if came.error is None:
-        yield ok("import mindspore works")
-    else:
+    if came.error is not None:
         yield fail(f"import mindspore: {came.error}", import_fix(patient, came.error))
+        return
+    yield ok("import mindspore works")
+    limit_s = patient.limits.import_s
+    computes, said = mindspore_computes(found.executable, patient.environ, limit_s=limit_s)
+    if computes:
+        yield ok(f"mindspore.run_check(): {said}")
+    else:
+        yield fail(f"mindspore.run_check(): {said}", import_fix(patient, said))
 
 
 def import_fix(patient: Patient, error: str) -> str:

@@ -9,7 +9,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from jumar.host.fit import Fit, Installed, Judgement, judge
-from jumar.host.interpreter import NO_AUTOLOAD, Interpreter, inspect, try_imports
+from jumar.host.interpreter import (
+    NO_AUTOLOAD,
+    Interpreter,
+    inspect,
+    mindspore_computes,
+    try_imports,
+)
 from jumar.host.matrix import shipped
 from jumar.host.software import Software
 
@@ -104,6 +110,10 @@ def _import(
             return ImportReport(package, Outcome.UNVERIFIED, why)
         return ImportReport(package, Outcome.BROKEN, f"import {came.failed}: {came.error}")
     text = f"{package} {came.versions[module]} imports"
+    if package == "mindspore":
+        computes, said = mindspore_computes(found.executable, env, limit_s=limit_s)
+        outcome = Outcome.WORKS if computes else Outcome.BROKEN
+        return ImportReport(package, outcome, f"{text}; run_check: {said}")
     if package != "torch-npu":
         return ImportReport(package, Outcome.WORKS, text)
     if not came.npus:

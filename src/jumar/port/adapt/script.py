@@ -109,9 +109,12 @@ class Script:
         self._pieces.append(Piece(offset, offset, text))
         self._changes.append(Change(code, line, line, "", "\n".join(lines), "INSERT"))
 
-    def done(self, extra: tuple[tuple[str, bytes], ...] = ()) -> Adapted:
-        """The text with all edits applied."""
-        return Adapted(apply(self.source.text, self._pieces), tuple(self._changes), (), extra)
+    def done(
+        self, extra: tuple[tuple[str, bytes], ...] = (), findings: tuple[Finding, ...] = ()
+    ) -> Adapted:
+        """The text with all edits applied, and what is left to do."""
+        text = apply(self.source.text, self._pieces)
+        return Adapted(text, tuple(self._changes), findings, extra)
 
     def refused(self, code: str, why: Words, advice: Words, line: int = 1) -> Adapted:
         """Nothing done, and the reason."""

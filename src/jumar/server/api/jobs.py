@@ -7,6 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.jobs.finding import is_whole_array
+from jumar.server.api.hub_refs import with_hub_files
 from jumar.server.edge.auth import Member, OpenedJob
 from jumar.server.edge.exchange import answer, read_spec
 from jumar.server.edge.site import SiteOf
@@ -43,7 +44,7 @@ async def submit(
 
     With an `Idempotency-Key`, sending the same request again gives the same job; the same key
     with another job is refused."""
-    spec = await read_spec(request)
+    spec = await run_in_threadpool(with_hub_files, site, user, await read_spec(request))
     record = await run_in_threadpool(
         site.service.submit,
         spec,
@@ -140,5 +141,5 @@ async def remove(opened: OpenedJob, site: SiteOf) -> Response:
 @router.post("/plans", response_model=Plan, summary="What would be done", openapi_extra=SPEC_BODY)
 async def plan(request: Request, site: SiteOf, user: Member) -> Response:
     """Check a job and say how it would run, without running it."""
-    spec = await read_spec(request)
+    spec = await run_in_threadpool(with_hub_files, site, user, await read_spec(request))
     return answer(await run_in_threadpool(site.service.plan, spec, user=user.name))

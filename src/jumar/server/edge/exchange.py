@@ -90,7 +90,7 @@ async def read_spec(request: Request) -> JobSpec:
     except ValueError as error:
         raise BadInput(f"the body is not JSON: {error}") from error
     spec = validate_spec(data, source="job")
-    if isinstance(spec.code, str):
+    if isinstance(spec.code, str) and not spec.code.startswith("hub://"):
         raise BadInput(
             "job: code: a folder cannot be sent as a path",
             hint="give an uploaded archive, a git repository or a workdir; `jumar run` uploads folders",

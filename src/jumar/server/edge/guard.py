@@ -23,7 +23,8 @@ from jumar.server.edge.sockets import Bounded, Sockets
 log = logging.getLogger(__name__)
 
 # They count what they take themselves.
-_LARGE = (f"{API}/code/", f"{API}/restore")
+_HUB = ("/git/", "/hf/")
+_LARGE = (f"{API}/code/", f"{API}/restore", *_HUB)
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -108,7 +109,7 @@ class _Answer:
     def __init__(self, scope: Scope, send: Send) -> None:
         self._policy = (
             _DATA_POLICY
-            if scope["path"].startswith(API) or is_modelarts(scope["path"])
+            if scope["path"].startswith((API, *_HUB)) or is_modelarts(scope["path"])
             else _PAGE_POLICY
         )
         self._send = send

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from jumar.hub.hub import Hub
 from jumar.jobs.service import JobService
 from jumar.notify.notices import Notices
 from jumar.people.accounts import Accounts
@@ -29,6 +30,7 @@ class Site:
     service: JobService
     accounts: Accounts
     stores: UserStores
+    hub: Hub
     info: ServerInfo
     notices: Notices
     unix: UnixPeople | None = None

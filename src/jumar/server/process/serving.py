@@ -28,6 +28,8 @@ from jumar.engine.shared.files import Stages
 from jumar.engine.site.engine import SiteEngine
 from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import HomeUnusable
+from jumar.hub.hub import Hub
+from jumar.hub.repositories import Limits as HubLimits
 from jumar.jobs.limits import Limits, TimeLimits
 from jumar.jobs.service import JobService
 from jumar.jobs.sweep import SweepPlan
@@ -132,6 +134,11 @@ def _site(
     notices = Notices(
         Webhooks(settings.home), sender, partial(_admins, accounts), listener.url.rstrip("/")
     )
+    hub = Hub(
+        database,
+        settings.home,
+        HubLimits(settings.hub_plain_kb << 10, quota_bytes=settings.hub_quota_gb * 10**9),
+    )
     service = JobService(
         database=database,
         engine=engine,
@@ -154,6 +161,7 @@ def _site(
         with door_of_site(settings, accounts, listener.certificate) as door:
             engine.prepare()
             sender.start()
+            hub.prepare()
             service.start()
             site = Site(
                 service=service,
@@ -161,6 +169,7 @@ def _site(
                 unix=unix,
                 stores=stores,
                 notices=notices,
+                hub=hub,
                 door=door,
                 loopback_only=listener.loopback_only,
                 endpoints=Endpoints(place_of_endpoints(settings, listener)),

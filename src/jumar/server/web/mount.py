@@ -7,7 +7,16 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from jumar.server.web import account, endpoints, job_pages, people, ssh_keys, visit
+from jumar.server.web import (
+    account,
+    endpoints,
+    job_pages,
+    people,
+    repo_pages,
+    ssh_keys,
+    training_form,
+    visit,
+)
 from jumar.server.web.render import STATIC
 
 
@@ -22,6 +31,15 @@ class _Kept(StaticFiles):
 
 def mount_pages(app: FastAPI) -> None:
     """Add all pages."""
-    for module in (account, ssh_keys, endpoints, job_pages, people, visit):
+    for module in (
+        account,
+        ssh_keys,
+        endpoints,
+        job_pages,
+        people,
+        training_form,
+        repo_pages,
+        visit,
+    ):
         app.include_router(module.router, include_in_schema=False)
     app.mount("/static", _Kept(directory=os.fspath(STATIC)), name="static")

@@ -1,0 +1,1 @@
+"""Repositories of projects, models and data sets: rows, bare git folders, LFS objects."""

@@ -1,0 +1,103 @@
+"""Files of a repository at a commit, for jobs: folders made once per commit, and archives of code.
+
+They are copies: a job that writes into its input must not change what others get."""
+
+import hashlib
+import os
+import secrets
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from jumar.errors import NotFound
+from jumar.hub import reading
+from jumar.hub.address import Address
+from jumar.hub.gitting import git
+from jumar.hub.objects import Objects
+from jumar.hub.reading import Entry
+from jumar.hub.repositories import Repositories
+from jumar.spec.records import RepoRecord
+
+_LIMIT_S = 1800.0
+
+
+class Checkouts:
+    """Makes and keeps them below the hub's folder."""
+
+    def __init__(self, repositories: Repositories, objects: Objects) -> None:
+        self._repositories = repositories
+        self._objects = objects
+        self._home = repositories.home
+
+    def folder(self, repo: RepoRecord, commit: str, path: str) -> Path:
+        """The folder, or the file, at `path` of a commit; all of it where there is no path."""
+        name = hashlib.sha256(f"{commit}:{path}".encode()).hexdigest()[:32]
+        made = self._home / "trees" / repo.id / name
+        if not made.is_dir():
+            made.parent.mkdir(parents=True, exist_ok=True)
+            aside = made.with_name(f".{secrets.token_hex(8)}")
+            try:
+                self._fill(repo, commit, path, aside)
+                aside.rename(made)
+            except OSError:
+                # Somebody else has made the same meanwhile.
+                if not made.is_dir():
+                    raise
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+        return made / path if path else made
+
+    def archive(self, repo: RepoRecord, commit: str, path: str) -> IO[bytes]:
+        """A tar file of the same, alike for the same commit."""
+        place = self.folder(repo, commit, path)
+        file = tempfile.TemporaryFile(dir=self._objects.spool)  # noqa: SIM115 - the caller closes it
+        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for inner in sorted(place.rglob("*")):
+                tar.add(inner, inner.relative_to(place), recursive=False, filter=_plain)
+        file.seek(0)
+        return file
+
+    def _fill(self, repo: RepoRecord, commit: str, path: str, target: Path) -> None:
+        folder = self._repositories.folder(repo)
+        found = [one for one in reading.entries(folder, commit, path) if not one.is_folder]
+        if path and not found:
+            found = [reading.entry_at(folder, commit, path)]
+        if not found:
+            raise NotFound(f"{repo.owner}/{repo.name} has no files at this revision")
+        target.mkdir(mode=0o700)
+        # Of LFS files only the pointers lie in git; links lead to who knows where.
+        plain = [one for one in found if one.pointer is None and one.mode != "120000"]
+        _check_out(folder, commit, plain, target)
+        for one in found:
+            if one.pointer is not None:
+                self._copy(repo, one, target / one.path)
+
+    def _copy(self, repo: RepoRecord, entry: Entry, target: Path) -> None:
+        assert entry.pointer is not None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source = self._objects.open(repo, entry.pointer.oid, entry.path)
+        with source, target.open("xb") as file:
+            shutil.copyfileobj(source, file, 4 << 20)
+
+
+def pinned(address: Address, commit: str) -> Address:
+    """The same address with the commit that its revision stands for now."""
+    return Address(address.kind, address.owner, address.name, commit, address.path)
+
+
+def _check_out(folder: Path, commit: str, plain: list[Entry], target: Path) -> None:
+    if not plain:
+        return
+    with tempfile.TemporaryDirectory(dir=target.parent) as aside:
+        index = {"GIT_INDEX_FILE": os.path.join(aside, "index")}
+        git(folder, "read-tree", commit, env=index)
+        names = b"\0".join(os.fsencode(one.path) for one in plain) + b"\0"
+        words = (f"--work-tree={target}", "checkout-index", "-z", "--stdin")
+        git(folder, *words, given=names, env=index, limit_s=_LIMIT_S)
+
+
+def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
+    return info

@@ -1,0 +1,63 @@
+"""The hub as the server has it: its parts, made once."""
+
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from pathlib import Path
+
+from jumar.database.access import Database
+from jumar.hub.checkouts import Checkouts
+from jumar.hub.commits import Commits
+from jumar.hub.locks import Locks
+from jumar.hub.objects import Objects
+from jumar.hub.referee import write_hook
+from jumar.hub.repositories import Limits, Repositories
+from jumar.wholefile import whole_file
+
+LINK_S = 3600
+
+
+class Hub:
+    """Repositories, their objects, and the links by which bytes are sent and fetched."""
+
+    def __init__(self, database: Database, home: Path, limits: Limits | None = None) -> None:
+        self.repositories = Repositories(database, home, limits)
+        self.objects = Objects(database, home)
+        self.commits = Commits(self.repositories, self.objects)
+        self.checkouts = Checkouts(self.repositories, self.objects)
+        self.locks = Locks(database)
+        self.hooks = home / "hub" / "hooks"
+        self._secret_file = home / "hub" / "secret"
+        self._secret = b""
+
+    def prepare(self) -> None:
+        """Make the folders, and remove what a killed server left."""
+        for folder in ("repos", "lfs", "spool", "hooks", "trees"):
+            (self.hooks.parent / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_hook(self.hooks)
+        try:
+            self._secret = self._secret_file.read_bytes()
+        except FileNotFoundError:
+            self._secret = secrets.token_bytes(32)
+            with whole_file(self._secret_file, private=True, durable=True) as file:
+                file.write(self._secret)
+        self.repositories.sweep()
+
+    def signed(self, *what: str) -> str:
+        """A query that lets in who has no token, for these words and for an hour."""
+        until = str(int(time.time()) + LINK_S)
+        return f"until={until}&proof={self._proof(until, *what)}"
+
+    def is_signed(self, until: str, proof: str, *what: str) -> bool:
+        """Whether a query was made here for the same words and is still good."""
+        good = hmac.compare_digest(
+            self._proof(until, *what).encode(), proof.encode("utf-8", "replace")
+        )
+        return good and int(until) > time.time()
+
+    def _proof(self, *what: str) -> str:
+        assert self._secret, "the hub was not prepared"
+        text = os.fsencode("|".join(what))
+        return hmac.new(self._secret, text, hashlib.sha256).hexdigest()

@@ -1,0 +1,261 @@
+"""LFS objects: stored once under their SHA-256, linked per repository, hashed before they count.
+
+What a repository may use is what it is linked to. Whether the bytes lie here already is told only to
+those who may read a repository that has them; anybody else has to send them."""
+
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from jumar.database.access import Database
+from jumar.database.tables import group_members, hub_links, hub_objects, hub_repos
+from jumar.errors import BadInput, NotFound, TooLarge
+from jumar.spec.records import RepoRecord, UserRecord
+
+_AT_ONCE = 500
+_DEAD_FOR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object that a repository has."""
+
+    oid: str
+    size: int
+    path: Path
+
+
+class ObjectMissing(NotFound):
+    """An LFS object that should be here is missing or damaged."""
+
+
+class Objects:
+    """Thread-safe."""
+
+    def __init__(self, database: Database, home: Path) -> None:
+        self._database = database
+        self._home = home / "hub"
+        self._stored = self._home / "lfs"
+        self.spool = self._home / "spool"
+
+    def linked(self, repo: RepoRecord, oids: Iterable[str]) -> dict[str, Stored]:
+        """Which of them the repository has, whole."""
+        wanted = sorted(set(oids))
+        found: dict[str, Stored] = {}
+        with self._database.read() as connection:
+            for some in _pieces(wanted):
+                query = (
+                    select(hub_objects.c.oid, hub_objects.c.size, hub_objects.c.stored)
+                    .join(hub_links, hub_links.c.oid == hub_objects.c.oid)
+                    .where(hub_links.c.repo == repo.id, hub_objects.c.oid.in_(some))
+                )
+                for row in connection.execute(query):
+                    found[row.oid] = Stored(row.oid, row.size, self._stored / row.stored)
+        return {oid: one for oid, one in found.items() if _is_whole(one)}
+
+    def open(self, repo: RepoRecord, oid: str, path: str = "") -> BinaryIO:
+        """The bytes of an object; ObjectMissing names it, and the file that it is for."""
+        found = self.linked(repo, [oid]).get(oid)
+        if found is not None:
+            try:
+                return found.path.open("rb")
+            except FileNotFoundError:
+                # Collected, or lost, since then.
+                found = None
+        what = f"the LFS object of {path} (sha256:{oid})" if path else f"LFS object {oid}"
+        raise ObjectMissing(
+            f"{what} is missing or damaged on the server",
+            hint="push it again from a clone that has it: git lfs push --all origin",
+        )
+
+    def missing(self, repo: RepoRecord, wanted: Mapping[str, int]) -> list[str]:
+        """Those that the repository does not have in this size; the others are relied on from now."""
+        have = self.linked(repo, wanted)
+        self._touch(repo, have)
+        return [oid for oid, size in wanted.items() if oid not in have or have[oid].size != size]
+
+    def offer(self, user: UserRecord, repo: RepoRecord, wanted: Mapping[str, int]) -> set[str]:
+        """Those of `wanted` that need not be sent: the repository has them, or another one has that
+        `user` may read, and now this one too."""
+        have = {oid for oid, one in self.linked(repo, wanted).items() if one.size == wanted[oid]}
+        others = sorted(set(wanted) - have)
+        readable = self._readable_elsewhere(user, others, wanted)
+        self._database.write(lambda c: _link(c, repo.id, sorted(have | readable)))
+        return have | readable
+
+    def _readable_elsewhere(
+        self, user: UserRecord, oids: list[str], sizes: Mapping[str, int]
+    ) -> set[str]:
+        mine = select(group_members.c.group).where(group_members.c.user == user.name)
+        may_read = (
+            hub_repos.c.private.is_(False)
+            | (hub_repos.c.owner == user.name)
+            | hub_repos.c.owner.in_(mine)
+        )
+        found: set[str] = set()
+        with self._database.read() as connection:
+            for some in _pieces(oids):
+                query = (
+                    select(hub_objects.c.oid, hub_objects.c.size, hub_objects.c.stored)
+                    .distinct()
+                    .join(hub_links, hub_links.c.oid == hub_objects.c.oid)
+                    .join(hub_repos, hub_repos.c.id == hub_links.c.repo)
+                    .where(hub_objects.c.oid.in_(some), may_read)
+                )
+                for row in connection.execute(query):
+                    one = Stored(row.oid, row.size, self._stored / row.stored)
+                    if row.size == sizes[row.oid] and _is_whole(one):
+                        found.add(row.oid)
+        return found
+
+    def _touch(self, repo: RepoRecord, oids: Iterable[str]) -> None:
+        some = sorted(oids)
+        if some:
+            self._database.write(lambda c: _link(c, repo.id, some))
+
+    @contextmanager
+    def incoming(self, repo: RepoRecord, oid: str, size: int) -> Generator["Incoming"]:
+        """An upload under way; `keep` makes it count."""
+        self.spool.mkdir(parents=True, exist_ok=True)
+        path = self.spool / secrets.token_hex(16)
+        with path.open("xb") as file:
+            try:
+                yield Incoming(self, repo, oid, size, file, path)
+            finally:
+                path.unlink(missing_ok=True)
+
+    def keep(self, repo: RepoRecord, oid: str, size: int, path: Path) -> None:
+        """A spooled file whose hash was checked becomes the object, and the repository has it."""
+        stored = f"{oid[:2]}/{oid[2:4]}/{oid}.{secrets.token_hex(4)}"
+        place = self._stored / stored
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(path, place)
+        _sync_folder(place.parent)
+
+        def change(connection: Connection) -> str:
+            found = connection.execute(select(hub_objects).where(hub_objects.c.oid == oid)).first()
+            unneeded = ""
+            if found is None:
+                values = {"oid": oid, "size": size, "stored": stored, "created_at": time.time()}
+                connection.execute(insert(hub_objects).values(**values))
+            elif _is_whole(Stored(oid, size, self._stored / found.stored)):
+                unneeded = stored
+            else:
+                unneeded = str(found.stored)
+                changed = update(hub_objects).where(hub_objects.c.oid == oid)
+                connection.execute(changed.values(stored=stored, size=size))
+            _link(connection, repo.id, [oid])
+            return unneeded
+
+        unneeded = self._database.write(change)
+        if unneeded:
+            (self._stored / unneeded).unlink(missing_ok=True)
+
+    def collect(self, reached: Mapping[str, set[str]], cut: float) -> tuple[int, int]:
+        """Forget links that nothing reaches, `reached` being what each repository's refs do, read after
+        `cut`; links touched since then stay. Objects that have been without a link for an hour go."""
+        now = time.time()
+
+        def unlink(connection: Connection) -> int:
+            old = connection.execute(
+                select(hub_links.c.repo, hub_links.c.oid).where(hub_links.c.touched_at < cut)
+            ).all()
+            gone = [row for row in old if row.oid not in reached.get(row.repo, {row.oid})]
+            for row in gone:
+                which = hub_links.c.repo == row.repo, hub_links.c.oid == row.oid
+                connection.execute(delete(hub_links).where(*which))
+            lonely = hub_objects.c.oid.not_in(select(hub_links.c.oid))
+            dying = update(hub_objects).where(lonely, hub_objects.c.dead_at.is_(None))
+            connection.execute(dying.values(dead_at=now))
+            return len(gone)
+
+        def bury(connection: Connection) -> list[str]:
+            lonely = hub_objects.c.oid.not_in(select(hub_links.c.oid))
+            dead = delete(hub_objects).where(lonely, hub_objects.c.dead_at < now - _DEAD_FOR_S)
+            return [row[0] for row in connection.execute(dead.returning(hub_objects.c.stored))]
+
+        forgotten = self._database.write(unlink)
+        buried = self._database.write(bury)
+        for stored in buried:
+            (self._stored / stored).unlink(missing_ok=True)
+        return forgotten, len(buried)
+
+
+class Incoming:
+    """Bytes of one object, counted and hashed as they come."""
+
+    def __init__(
+        self, objects: Objects, repo: RepoRecord, oid: str, size: int, file: BinaryIO, path: Path
+    ) -> None:
+        self._objects = objects
+        self._repo = repo
+        self._oid = oid
+        self._size = size
+        self._file = file
+        self._path = path
+        self._digest = hashlib.sha256()
+        self._received = 0
+
+    def write(self, block: bytes) -> None:
+        """Take more; TooLarge once it is more than was announced."""
+        self._received += len(block)
+        if self._received > self._size:
+            raise TooLarge(
+                f"LFS object {self._oid}: more than the {self._size} bytes announced came"
+            )
+        self._digest.update(block)
+        self._file.write(block)
+
+    def keep(self) -> None:
+        """It was the last byte: the object counts if it is the one that was announced."""
+        found = self._digest.hexdigest()
+        if self._received != self._size or found != self._oid:
+            raise BadInput(
+                f"LFS object {self._oid}: what came has {self._received} bytes and SHA-256 {found}",
+                hint="the file changed while it was sent, or was damaged on the way; push again",
+            )
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._objects.keep(self._repo, self._oid, self._size, self._path)
+
+
+def _link(connection: Connection, repo: str, oids: list[str]) -> None:
+    now = time.time()
+    for some in _pieces(oids):
+        which = hub_links.c.repo == repo, hub_links.c.oid.in_(some)
+        known = {row[0] for row in connection.execute(select(hub_links.c.oid).where(*which))}
+        connection.execute(update(hub_links).where(*which).values(touched_at=now))
+        alive = select(hub_objects.c.oid).where(hub_objects.c.oid.in_(some))
+        new = [row[0] for row in connection.execute(alive) if row[0] not in known]
+        if new:
+            values = [{"repo": repo, "oid": oid, "touched_at": now} for oid in new]
+            connection.execute(insert(hub_links), values)
+        revived = update(hub_objects).where(hub_objects.c.oid.in_(some))
+        connection.execute(revived.values(dead_at=None))
+
+
+def _pieces(oids: list[str]) -> Iterable[list[str]]:
+    return (oids[start : start + _AT_ONCE] for start in range(0, len(oids), _AT_ONCE))
+
+
+def _is_whole(one: Stored) -> bool:
+    try:
+        return one.path.stat().st_size == one.size
+    except OSError:
+        return False
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,189 @@
+"""One request to the hub: where it goes, who asks, what it brings."""
+
+import base64
+import binascii
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar, cast
+from urllib.parse import parse_qs, unquote
+
+from anyio import CapacityLimiter, to_thread
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope, Send
+
+from jumar.errors import BadInput, NotApproved, NotSignedIn
+from jumar.hub.hub import Hub
+from jumar.hub.names import PLURALS, Kind
+from jumar.server.edge.exchange import too_large
+from jumar.server.edge.site import Site
+from jumar.spec.records import RepoRecord, UserRecord
+from jumar.spec.text import flaws
+
+T = TypeVar("T")
+BLOCK_BYTES = 4 << 20
+MOST_JSON_BYTES = 16 << 20
+# Apart from those of the API: a git that takes long must not hold up the rest of the server.
+_threads = CapacityLimiter(24)
+BAD_TOKEN = "Invalid credentials in Authorization header"
+
+
+async def in_thread(work: Callable[..., T], *given: Any) -> T:
+    """What `work` returns, from a thread of the hub's."""
+    return await to_thread.run_sync(work, *given, limiter=_threads)
+
+
+class Call:
+    """A request. `parts` are the segments of its path below the door, decoded one by one."""
+
+    def __init__(self, site: Site, scope: Scope, receive: Receive, send: Send) -> None:
+        self.site = site
+        self.scope = scope
+        self.receive = receive
+        self._send = send
+        self.method = str(scope["method"])
+        self.headers = Headers(scope=scope)
+        raw = scope["raw_path"].decode("latin-1").split("/")
+        self.door = raw[1]
+        self.parts = [unquote(part) for part in raw[2:]]
+        self.query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        self.user: UserRecord | None = None
+        self.answered = False
+
+    @property
+    def hub(self) -> Hub:
+        return self.site.hub
+
+    @property
+    def origin(self) -> str:
+        """The address of this server, as the client wrote it."""
+        return f"{self.scope['scheme']}://{self.headers['host']}"
+
+    @property
+    def base(self) -> str:
+        """The address of the door that the client came through."""
+        return f"{self.origin}/{self.door}"
+
+    def asked(self, name: str, default: str = "") -> str:
+        """A field of the query."""
+        return self.query.get(name, [default])[0]
+
+    async def sign_in(self) -> None:
+        """Find out who asks: by a token, never by a cookie. NotSignedIn where the token is not good."""
+        token, name = _token(self.headers.get("authorization", ""))
+        if token is None:
+            return
+        user = await in_thread(self.site.accounts.tokens.user_of, token)
+        if user is None or (name is not None and name != user.name):
+            raise NotSignedIn(BAD_TOKEN, hint="use a token as the password: jumar tokens create")
+        if user.role not in ("member", "admin"):
+            raise NotApproved(f"{user.name} is waiting for an administrator's approval")
+        self.user = user
+        self.scope.setdefault("state", {})["user"] = user.name
+
+    def signed_in(self) -> UserRecord:
+        """Who asks; NotSignedIn for a stranger."""
+        if self.user is None:
+            raise NotSignedIn("sign in with a token", hint="make one: jumar tokens create")
+        return self.user
+
+    async def repo(self, kind: Kind, owner: str, name: str, *, write: bool = False) -> RepoRecord:
+        """The repository, if who asks may read it, or write to it."""
+        repositories = self.hub.repositories
+        find = repositories.writable if write else repositories.readable
+        return await in_thread(find, self.user, kind, owner, name)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes; ClientDisconnect when the client leaves amid it."""
+        while True:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            if message.get("body"):
+                yield message["body"]
+            if not message.get("more_body", False):
+                return
+
+    async def blocks(self) -> AsyncIterator[bytes]:
+        """The body in large pieces: a thread is asked for once per piece."""
+        block = bytearray()
+        async for chunk in self.chunks():
+            block += chunk
+            if len(block) >= BLOCK_BYTES:
+                yield bytes(block)
+                block.clear()
+        if block:
+            yield bytes(block)
+
+    async def body(self, most: int = MOST_JSON_BYTES) -> bytes:
+        """The body, whole."""
+        received = bytearray()
+        async for chunk in self.chunks():
+            received += chunk
+            if len(received) > most:
+                raise too_large(most)
+        return bytes(received)
+
+    async def json(self) -> dict[str, Any]:
+        """The body as a JSON object; an empty one stands for no fields."""
+        received = await self.body()
+        if not received:
+            return {}
+        try:
+            values = json.loads(received)
+        except (ValueError, RecursionError):
+            raise BadInput("the body is not JSON") from None
+        if not isinstance(values, dict):
+            raise BadInput("the body is not a JSON object")
+        fields = cast("dict[str, Any]", values)
+        for place, words in flaws(fields):
+            raise BadInput(f"{'.'.join(map(str, place))}: {words}")
+        return fields
+
+    async def send(self, message: Message) -> None:
+        """Pass a part of the answer on."""
+        self.answered = True
+        await self._send(message)
+
+    async def answer(
+        self, status: int, body: bytes | object = b"", media: str = "application/json", **more: str
+    ) -> None:
+        """A whole answer; headers are given with `_` for `-`."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"content-type": media, "content-length": str(len(content))}
+        headers |= {name.replace("_", "-").lower(): value for name, value in more.items()}
+        await self.start(status, headers)
+        shown = b"" if self.method == "HEAD" else content
+        await self.send({"type": "http.response.body", "body": shown})
+
+    async def start(self, status: int, headers: dict[str, str]) -> None:
+        """The head of an answer."""
+        pairs = [
+            (name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()
+        ]
+        await self.send({"type": "http.response.start", "status": status, "headers": pairs})
+
+
+def _token(header: str) -> tuple[str | None, str | None]:
+    """The token, and whose the client says it is; Basic carries both."""
+    scheme, _, value = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip(), None
+    if scheme.lower() != "basic":
+        return (value.strip(), None) if header else (None, None)
+    try:
+        name, _, token = base64.b64decode(value, validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return "", None
+    return token, name
+
+
+def split_kind(parts: list[str]) -> tuple[Kind, list[str]]:
+    """The kind that a path begins with, and the rest; a model where it names none."""
+    kind = PLURALS.get(parts[0]) if parts else None
+    return ("model", parts) if kind is None else (kind, parts[1:])
+
+
+def ascii_line(text: str) -> str:
+    """Text that a header can hold."""
+    return "".join(letter if " " <= letter <= "~" else "?" for letter in text)[:500]

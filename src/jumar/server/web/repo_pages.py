@@ -1,0 +1,192 @@
+"""Pages of the hub: the catalogue, one repository with its README and files, one file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Form, Query, Request
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import FileResponse, RedirectResponse, Response
+
+from jumar.errors import JumarError
+from jumar.hub import card, reading
+from jumar.hub.names import KINDS, Kind, check_path, kind_of
+from jumar.hub.reading import Commit, Entry
+from jumar.server.api.repos import search_repos, with_address
+from jumar.server.edge.auth import Member
+from jumar.server.edge.site import Site, SiteOf
+from jumar.server.web.render import render
+from jumar.spec.records import RepoRecord
+
+router = APIRouter(prefix="/repos")
+_README_BYTES = 256 << 10
+_SHOWN_BYTES = 128 << 10
+_MOST_ENTRIES = 1000
+# HTML in a README is shown as text; links to scripts are left out by the library.
+_markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one page shows of a repository."""
+
+    commit: str
+    folders: tuple[Entry, ...] = ()
+    files: tuple[Entry, ...] = ()
+    readme: str = ""
+    text: str | None = None
+    history: tuple[Commit, ...] = ()
+    branches: tuple[str, ...] = ()
+
+
+@router.get("")
+async def catalogue_page(
+    request: Request,
+    site: SiteOf,
+    user: Member,
+    kind: str = "",
+    search: Annotated[str, Query(max_length=200)] = "",
+    owner: Annotated[str, Query(max_length=64)] = "",
+    start: Annotated[int, Query(ge=0, le=1 << 30)] = 0,
+) -> Response:
+    """Everything that the visitor may read."""
+    # Any other word means all kinds: it came from an address that somebody typed.
+    wanted = kind_of(kind) if kind in KINDS else None
+    found = await run_in_threadpool(search_repos, site, user, wanted, search, owner, start)
+    values = {"repos": found, "kind": kind, "search": search, "owner": owner, "kinds": KINDS}
+    return render(request, "repos.html", {**values, "problem": None}, user=user)
+
+
+@router.post("")
+async def create(
+    request: Request,
+    site: SiteOf,
+    user: Member,
+    kind: Annotated[str, Form(max_length=16)],
+    name: Annotated[str, Form(max_length=200)],
+    private: Annotated[bool, Form()] = False,
+) -> Response:
+    """Make a repository and show it, or say why not."""
+
+    def make() -> RepoRecord:
+        return site.hub.repositories.create(user, kind, name.strip(), private=private)
+
+    try:
+        repo = await run_in_threadpool(make)
+    except JumarError as error:
+        found = await run_in_threadpool(search_repos, site, user, None, "", "")
+        values = {"repos": found, "kind": "", "search": "", "owner": "", "kinds": KINDS}
+        values["problem"] = f"{error.message}. {error.hint or ''}"
+        return render(request, "repos.html", values, user=user, status=error.status)
+    return RedirectResponse(f"/repos/{repo.kind}/{repo.owner}/{repo.name}", status_code=303)
+
+
+@router.get("/{kind}/{owner}/{name}")
+async def repo_page(
+    request: Request,
+    site: SiteOf,
+    user: Member,
+    kind: Kind,
+    owner: str,
+    name: str,
+    revision: Annotated[str, Query(max_length=200)] = reading.MAIN,
+    path: Annotated[str, Query(max_length=4096)] = "",
+) -> Response:
+    """README and files of a repository, or one of its folders or files."""
+
+    def look() -> tuple[RepoRecord, Look | None]:
+        repo = site.hub.repositories.readable(user, kind, owner, name)
+        return repo, _look(site, repo, revision, path)
+
+    repo, shown = await run_in_threadpool(look)
+    base = f"/repos/{repo.kind}/{repo.owner}/{repo.name}?revision={quote(revision, safe='')}"
+    values = {
+        "repo": with_address(request, site, repo),
+        "look": shown,
+        "revision": revision,
+        "path": path,
+        "parent": path.rpartition("/")[0],
+        "base": base,
+        "raw": base.replace("?", "/file?", 1),
+        "quote": quote,
+        "hub_url": f"hub://{repo.kind}/{repo.owner}/{repo.name}@{revision}",
+        "hf_endpoint": f"{request.url.scheme}://{request.url.netloc}/hf",
+    }
+    return render(request, "repo.html", values, user=user)
+
+
+@router.get("/{kind}/{owner}/{name}/file")
+async def download(
+    site: SiteOf,
+    user: Member,
+    kind: Kind,
+    owner: str,
+    name: str,
+    path: Annotated[str, Query(max_length=4096)],
+    revision: Annotated[str, Query(max_length=200)] = reading.MAIN,
+) -> Response:
+    """One file, to be saved: a browser must not show what anybody pushed as a page of ours."""
+
+    def find() -> Response:
+        repo = site.hub.repositories.readable(user, kind, owner, name)
+        folder = site.hub.repositories.folder(repo)
+        entry = reading.entry_at(folder, reading.commit_of(folder, revision), path)
+        shown = quote(path.rpartition("/")[2], safe="")
+        headers = {
+            "Content-Disposition": f"attachment; filename*=UTF-8''{shown}",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+        }
+        if entry.pointer is None:
+            content = reading.content(folder, entry.oid)
+            return Response(content, media_type="application/octet-stream", headers=headers)
+        # Whether it is there is said before the answer begins.
+        with site.hub.objects.open(repo, entry.pointer.oid, path) as file:
+            stored = file.name
+        return FileResponse(stored, media_type="application/octet-stream", headers=headers)
+
+    return await run_in_threadpool(find)
+
+
+def _look(site: Site, repo: RepoRecord, revision: str, path: str) -> Look | None:
+    """None of a repository that is still empty."""
+    if path:
+        check_path(path)
+    folder = site.hub.repositories.folder(repo)
+    if revision == reading.MAIN and reading.head_of(folder) is None:
+        return None
+    commit = reading.commit_of(folder, revision)
+    branches = tuple(ref.name for ref in reading.refs(folder)[0])
+    history = tuple(reading.history(folder, commit, most=10, path=path))
+    found = reading.entries(folder, commit, path, recursive=False)
+    if path and not found:
+        text = _text(folder, commit, path)
+        return Look(commit, text=text, history=history, branches=branches)
+    inside = f"{path}/README.md" if path else "README.md"
+    readme = reading.text_at(folder, commit, inside, _README_BYTES)
+    return Look(
+        commit,
+        folders=tuple(one for one in found if one.is_folder)[:_MOST_ENTRIES],
+        files=tuple(one for one in found if not one.is_folder)[:_MOST_ENTRIES],
+        readme=rendered(readme),
+        history=history,
+        branches=branches,
+    )
+
+
+def rendered(readme: str) -> Markup:
+    """A README as a piece of a page: nothing in it is taken for markup."""
+    return Markup(_markdown.render(card.body_of(readme)))
+
+
+def _text(folder: Path, commit: str, path: str) -> str:
+    """A file as text, or nothing where it is none or too large; EntryNotFound where there is none."""
+    entry = reading.entry_at(folder, commit, path)
+    if entry.pointer is not None or entry.stored > _SHOWN_BYTES:
+        return ""
+    content = reading.content(folder, entry.oid)
+    if b"\0" in content:
+        return ""
+    return content.decode("utf-8", "replace")

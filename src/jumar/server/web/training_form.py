@@ -1,0 +1,146 @@
+"""The form that makes a training of a project: code, model and data set from repositories."""
+
+import shlex
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from jumar.errors import BadInput, JumarError
+from jumar.hub.address import SCHEME
+from jumar.hub.names import Kind
+from jumar.server.api.hub_refs import with_hub_files
+from jumar.server.api.repos import search_repos
+from jumar.server.edge.auth import Member
+from jumar.server.edge.site import Site, SiteOf
+from jumar.server.web.render import render
+from jumar.spec.document import validate_spec
+from jumar.spec.records import JobRecord, RepoRecord, UserRecord
+
+router = APIRouter(prefix="/repos/project/{owner}/{name}/train")
+OUTPUT = "output"
+"""Where the script is told to put its results: a folder beside it, which `jumar get` copies."""
+Field = Annotated[str, Form(max_length=1024)]
+
+
+@router.get("")
+async def form_page(
+    request: Request, site: SiteOf, user: Member, owner: str, name: str
+) -> Response:
+    """An empty form."""
+    return await _page(request, site, user, owner, name, {}, None)
+
+
+@router.post("")
+async def create(
+    request: Request,
+    site: SiteOf,
+    user: Member,
+    owner: str,
+    name: str,
+    instance: Field,
+    boot_file: Field,
+    revision: Field = "main",
+    model: Field = "",
+    dataset: Field = "",
+    parameters: Annotated[str, Form(max_length=16_384)] = "",
+    device: Field = "cpu:1",
+) -> Response:
+    """Submit the training and show it, or the form again with what is wrong."""
+    values = {
+        "instance": instance,
+        "boot_file": boot_file,
+        "revision": revision,
+        "model": model,
+        "dataset": dataset,
+        "parameters": parameters,
+        "device": device,
+    }
+
+    def submit() -> JobRecord:
+        site.hub.repositories.readable(user, "project", owner, name)
+        spec = validate_spec(job_values(owner, name, values), source="form")
+        return site.service.submit(
+            with_hub_files(site, user, spec), user=user.name, ranked=user.role == "admin"
+        )
+
+    try:
+        record = await run_in_threadpool(submit)
+    except JumarError as error:
+        return await _page(request, site, user, owner, name, values, error)
+    return RedirectResponse(f"/jobs/{record.id}", status_code=303)
+
+
+def job_values(owner: str, name: str, form: dict[str, str]) -> dict[str, Any]:
+    """The job that a filled form describes, as a job file would have it."""
+    boot_file = form["boot_file"].strip()
+    if not boot_file.endswith(".py"):
+        raise BadInput(
+            f"boot file: {boot_file[:100]!r} is not a Python script",
+            hint="give its path in the project, such as train/train.py",
+        )
+    inputs = {
+        argument: _address(kind, form[field])
+        for argument, kind, field in (
+            ("pretrain_url", "model", "model"),
+            ("data_url", "dataset", "dataset"),
+        )
+        if form[field].strip()
+    }
+    words = [word for line in form["parameters"].splitlines() for word in _parameter(line)]
+    return {
+        "name": form["instance"].strip(),
+        "command": ["python", boot_file, *words, f"--output_path={OUTPUT}"],
+        "code": f"{SCHEME}project/{owner}/{name}@{form['revision'].strip() or 'main'}",
+        "inputs": inputs,
+        "device": form["device"].strip(),
+    }
+
+
+def _address(kind: Kind | str, text: str) -> str:
+    """`ann/mnist`, `ann/mnist@v1:train` or a whole address."""
+    text = text.strip()
+    return text if "://" in text else f"{SCHEME}{kind}/{text}"
+
+
+def _parameter(line: str) -> list[str]:
+    """`epochs=10`, `--epochs 10` and `--epochs=10` are one."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise BadInput(f"parameters: {line[:100]!r}: {error}") from None
+    if words and not words[0].startswith("-"):
+        words[0] = f"--{words[0]}"
+    return words
+
+
+async def _page(
+    request: Request,
+    site: Site,
+    user: UserRecord,
+    owner: str,
+    name: str,
+    form: dict[str, str],
+    error: JumarError | None,
+) -> Response:
+    def look() -> tuple[RepoRecord, tuple[RepoRecord, ...], tuple[RepoRecord, ...]]:
+        return (
+            site.hub.repositories.readable(user, "project", owner, name),
+            search_repos(site, user, "model", "", ""),
+            search_repos(site, user, "dataset", "", ""),
+        )
+
+    repo, models, datasets = await run_in_threadpool(look)
+    usual = {"instance": repo.name, "boot_file": "train.py", "revision": "main", "device": "cpu:1"}
+    blank = {"model": "", "dataset": "", "parameters": ""}
+    problem = None if error is None else f"{error.message}. {error.hint or ''}"
+    values = {
+        "repo": repo,
+        "models": models,
+        "datasets": datasets,
+        "form": {**usual, **blank, **form},
+        "problem": problem,
+    }
+    status = 200 if error is None else error.status
+    return render(request, "training_form.html", values, user=user, status=status)

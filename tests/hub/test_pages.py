@@ -1,0 +1,100 @@
+"""The hub's pages: what is shown, and that nothing pushed is taken for a page of ours."""
+
+from pathlib import Path
+
+from tests.hub.conftest import Hubbed
+from tests.server.conftest import Answer
+
+README = b"""---
+license: apache-2.0
+tags: [lenet, "<b>bold</b>"]
+---
+# LeNet <script>alert(1)</script>
+
+[safe](https://example.com) [bad](javascript:alert(1)) <img src=x onerror=alert(1)>
+"""
+
+
+def page(hub: Hubbed, path: str, user: str = "ann") -> Answer:
+    return hub.running.ask("GET", path, user=user)
+
+
+def test_the_catalogue_finds_public_ones_of_others_and_shows_them_safely(hub: Hubbed) -> None:
+    repo = hub.repo("lenet", kind="model", user="bob")
+    hub.repo("unseen", kind="model", user="bob", private=True)
+    work = hub.clone(repo, "page", "bob")
+    hub.commit(work, {"README.md": README, "src/a.html": b"<script>x</script>", "w.dat": b"\0\1"})
+    hub.git("push", "-q", cwd=work)
+    for words in ("lenet", "LENET%20apache", "bob%20len"):
+        assert "bob/lenet" in page(hub, f"/repos?search={words}").text
+    listed = page(hub, "/repos").text
+    assert "unseen" not in listed
+    assert "<b>bold</b>" not in listed
+    shown = page(hub, "/repos/model/bob/lenet").text
+    for evil in ("<script>alert", "<img src=x", 'href="javascript:'):
+        assert evil not in shown
+    for words in ("LeNet &lt;script&gt;", 'href="https://example.com"', "git clone", "w.dat"):
+        assert words in shown
+    inner = page(hub, "/repos/model/bob/lenet?path=src/a.html").text
+    assert "&lt;script&gt;x" in inner
+    raw = page(hub, "/repos/model/bob/lenet/file?path=src/a.html")
+    assert raw.body == b"<script>x</script>"
+    assert raw.headers["Content-Disposition"].startswith("attachment")
+    assert "sandbox" in raw.headers["Content-Security-Policy"]
+    for path in ("/repos/model/bob/unseen", "/repos/model/bob/unseen/file?path=README.md"):
+        assert page(hub, path).status == 404
+    assert page(hub, "/repos/model/bob/lenet?path=none").status == 404
+    assert page(hub, "/repos/model/bob/lenet?path=../../x").status == 422
+    # A stranger is sent to the login.
+    assert hub.running.ask("GET", "/repos", user=None).status == 303
+
+
+def test_a_repository_is_made_on_the_page_and_a_bad_name_is_explained(hub: Hubbed) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    made = hub.running.ask(
+        "POST", "/repos", body=b"kind=project&name=made&private=true", headers=form
+    )
+    assert made.headers["Location"] == "/repos/project/ann/made"
+    assert "is empty" in page(hub, "/repos/project/ann/made").text
+    refused = hub.running.ask("POST", "/repos", body=b"kind=project&name=..", headers=form)
+    assert refused.status == 422
+    assert "not a name for a repository" in refused.text
+
+
+def test_the_training_form_makes_a_job_of_three_repositories(hub: Hubbed) -> None:
+    works: dict[str, Path] = {}
+    for kind, files in (
+        ("project", {"train/train.py": b"print(1)\n"}),
+        ("model", {"lenet/a.txt": b"weights"}),
+        ("dataset", {"train/b.txt": b"data"}),
+    ):
+        repo = hub.repo("seed", kind=kind)
+        works[kind] = hub.clone(repo, f"seed-{kind}")
+        hub.commit(works[kind], files)
+        hub.git("push", "-q", "origin", "HEAD:main", cwd=works[kind])
+    address = "/repos/project/ann/seed/train"
+    assert 'value="ann/seed"' in page(hub, address).text
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    body = b"instance=lenet5-mnist&boot_file=train/train.py&model=ann/seed@main:lenet&dataset=ann/seed:train&parameters=epochs%3D10%0A--lr+0.01&device=sim:1"
+    made = hub.running.ask("POST", address, body=body, headers=form)
+    assert made.status == 303, made.text
+    job = hub.running.site.service.get(made.headers["Location"].rpartition("/")[2])
+    assert job.spec["command"] == [
+        "python", "train/train.py", "--epochs=10", "--lr", "0.01", "--output_path=output",
+    ]  # fmt: skip
+    commit = hub.git("rev-parse", "HEAD", cwd=works["dataset"]).stdout.strip()
+    assert job.spec["environment"]["JUMAR_HUB_data_url"] == f"hub://dataset/ann/seed@{commit}:train"
+    folder = job.spec["inputs"]["data_url"]
+    with open(f"{folder}/b.txt", "rb") as file:
+        assert file.read() == b"data"
+    # What is wrong is said on the form, which keeps what was typed.
+    for change, words in (
+        (b"dataset=ann/seed:train", "dataset=bob/none"),
+        (b"train/train.py", "train.sh"),
+    ):
+        wrong = hub.running.ask(
+            "POST", address, body=body.replace(change, words.encode()), headers=form
+        )
+        assert wrong.status in (404, 422)
+        assert "lenet5-mnist" in wrong.text
+        assert 'role="alert"' in wrong.text
