@@ -150,3 +150,29 @@ def test_row_40_a_job_is_preemptible_or_not(jumar: Jumar, tmp_path: Path) -> Non
     shown = {name: json.loads(jumar("show", name, "--json").stdout)["attempts"] for name in jobs}
     assert [one["state"] for one in shown["yes"]] == ["preempted", "succeeded"]
     assert [one["state"] for one in shown["no"]] == ["succeeded"]
+
+
+def test_row_38_the_page_submit_training_job(jumar: Jumar, platform: Served) -> None:
+    page = fetch(platform, "/submit")
+    for label in ("Job Name", "Job Type", "Preemptible Job", "Device Type", "Number of Devices"):
+        assert f">{label}</label>" in page
+    form = {
+        "name": "tf115_npu_2p",
+        "type": "regular",
+        "preemptible": "no",
+        "device_kind": "npu",
+        "device_count": "2",
+        "command": "source /pod.env && echo devices $DLWS_NUM_GPU_PER_WORKER",
+    }
+    request = urllib.request.Request(
+        f"{platform.url}/submit",
+        data=urllib.parse.urlencode(form).encode(),
+        headers={
+            "Origin": platform.url,
+            "Cookie": f"jumar_session={platform.tokens['admin']}",
+        },
+    )
+    with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
+        job = answer.url.rpartition("/")[2]
+    assert wait_for_state(jumar, job, "succeeded", "failed") == "succeeded"
+    assert jumar("logs", job).stdout == "devices 2\n"

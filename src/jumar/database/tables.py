@@ -167,3 +167,16 @@ card_use = Table(
     Column("day", Integer, primary_key=True),
     Column("card_s", Float, nullable=False),
 )
+
+# Jobs that people keep to fill the submit form from; secrets are masked.
+job_templates = Table(
+    "job_templates",
+    metadata,
+    Column("id", _Sequence, primary_key=True, autoincrement=True),
+    Column("user", String(64), ForeignKey("users.name"), nullable=False),
+    Column("name", String(128), nullable=False),
+    Column("is_shared", Boolean, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("spec", Text, nullable=False),
+    UniqueConstraint("user", "name", name="uq_job_templates_user_name"),
+)

@@ -37,12 +37,13 @@ from jumar.jobs.recovery import Recovery
 from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
 from jumar.jobs.retention import Retention
-from jumar.jobs.roster import queued
+from jumar.jobs.roster import queued, would_be_queued
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.forecast import explain
-from jumar.jobs.scheduling.records import USUAL_PRIORITY
+from jumar.jobs.scheduling.records import USUAL_PRIORITY, QueuedJob
 from jumar.jobs.scheduling.use import DAY_S
 from jumar.jobs.share import report
+from jumar.jobs.templates import Templates
 from jumar.spec.array import JobArray
 from jumar.spec.causes import Cause
 from jumar.spec.job import ArchivedCode, GitCode, JobSpec
@@ -101,6 +102,7 @@ class JobService:
         self._time_limits = time_limits or TimeLimits()
         self._half_life_days = half_life_days
         self.archives = CodeArchives(home / "code")
+        self.templates = Templates(database)
         self._conductor = Conductor(
             database=database,
             engine=engine,
@@ -433,14 +435,30 @@ class JobService:
         with self._database.read() as connection:
             return ledger.find_job(connection, job)
 
+    def spec_of(self, job: str) -> JobSpec:
+        """What a job was submitted with, its secrets included: for its own user only."""
+        return self._row(job).spec
+
+    def preview(self, spec: JobSpec, *, user: str) -> Waiting | None:
+        """Why a job would wait that is submitted now; None where the engine's own queue decides."""
+        return self._explain(would_be_queued(self._time_limits.applied(spec), user))
+
     def _why_it_waits(self, row: JobRow) -> Waiting | None:
         """None for a job that is only about to start."""
+        waiting = self._explain(queued(row))
+        if waiting is None:
+            return None
+        if waiting.cause == "starts" and time.time() - row.created_at < _STARTING_S:
+            return None
+        return waiting
+
+    def _explain(self, job: QueuedJob) -> Waiting | None:
         if self._conductor.pool is None:
             return None
         now = time.time()
         standing = self._conductor.roster.snapshot(now)
-        waiting = explain(
-            queued(row),
+        return explain(
+            job,
             standing.queue,
             self._conductor.pool,
             standing.running,
@@ -449,9 +467,6 @@ class JobService:
             running_limit=self._running_limit,
             shares=standing.queue.shares,
         )
-        if waiting.cause == "starts" and now - row.created_at < _STARTING_S:
-            return None
-        return waiting
 
     def _record(
         self, row: JobRow, attempts: tuple[AttemptRecord, ...] = (), waiting: Waiting | None = None

@@ -23,7 +23,7 @@ from jumar.server.edge.sockets import Bounded, Sockets
 log = logging.getLogger(__name__)
 
 # They count what they take themselves.
-_LARGE = (f"{API}/code/", f"{API}/restore")
+_LARGE = (f"{API}/code", f"{API}/restore")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
