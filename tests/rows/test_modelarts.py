@@ -1,6 +1,7 @@
 """Tutorial 000: prepare data in OBS, adapt code to NPUs, train through a ModelArts entry script."""
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import urllib.error

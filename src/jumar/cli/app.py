@@ -95,6 +95,7 @@ COMMANDS: dict[str, Entry] = {
     "try": Entry("jumar.cli.trying", "Try a script on simulated NPUs.", TOOLS),
     "demo": Entry("jumar.cli.demo", "Port a CUDA script and train it on simulated NPUs.", TOOLS),
     "simulate": Entry("jumar.cli.simulate", "Try the scheduler on a workload.", TOOLS),
+    "ide": Entry("jumar.cli.ide", "Submit from PyCharm or VS Code.", TOOLS),
     "spec": Entry("jumar.cli.spec", "Check job files.", TOOLS),
     "version": Entry("jumar.cli.version", "Print versions.", TOOLS),
 }
