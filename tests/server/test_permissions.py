@@ -30,6 +30,7 @@ TABLE = [
     # The owner, asked before the other two, has removed it.
     ("DELETE", "/jobs/{done}", None, (401, 403, 204, 404, 404)),
     ("GET", "/jobs/{job}/logs", None, (401, 403, 200, 403, 200)),
+    ("GET", "/jobs/{job}/metrics", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{job}/files", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{job}/files/content?path=logs/node0/rank0.log", None, (401, 403, 200, 403, 200)),
     ("POST", "/jobs/{job}/exec", {"command": ["true"]}, (401, 403, 409, 403, 409)),
@@ -107,6 +108,9 @@ def test_every_call_answers_every_kind_of_user_as_the_table_says(
         ("/jobs/{job}", (303, 403, 200, 403, 200)),
         ("/users", (303, 403, 403, 403, 200)),
         ("/account", (303, 403, 200, 200, 200)),
+        ("/compare", (303, 403, 200, 200, 200)),
+        ("/compare?job={job}", (303, 403, 200, 403, 200)),
+        ("/compare/metrics.csv?job={job}", (303, 403, 200, 403, 200)),
         ("/submit", (303, 403, 200, 200, 200)),
         ("/submit?from={job}", (303, 403, 200, 403, 200)),
         ("/submit/browse", (303, 403, 200, 200, 200)),

@@ -16,6 +16,7 @@ from jumar.server.api import (
     groups,
     jobs,
     logs,
+    metrics,
     recovery,
     s3,
     stores,
@@ -42,7 +43,7 @@ def create_app(site: Site) -> FastAPI:
         redoc_url=None,
     )
     app.state.site = site
-    job_modules = (jobs, logs, files, why, beside, code)
+    job_modules = (jobs, logs, metrics, files, why, beside, code)
     for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     mount_pages(app)
