@@ -122,6 +122,28 @@ class HasCards(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessUse:
+    """What the processes of an attempt use, all together."""
+
+    cpu_s: float
+    """Of all cores, since they began."""
+    memory_bytes: int
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """It can tell what cards and processes are doing now."""
+
+    def card_states(self) -> tuple[Card, ...]:
+        """The real cards as they are at this moment; this may ask a tool and take a second."""
+        ...
+
+    def process_use(self, attempts: Iterable[Attempt]) -> dict[str, ProcessUse]:
+        """By the job's id; attempts whose processes cannot be seen are left out."""
+        ...
+
+
 @runtime_checkable
 class HasQueue(Protocol):
     """The site's own scheduler decides: it is given every job at once.

@@ -39,10 +39,11 @@ from jumar.jobs.results import last_attempt
 from jumar.jobs.retention import Retention
 from jumar.jobs.roster import queued, would_be_queued
 from jumar.jobs.rows import JobRow
+from jumar.jobs.sampling import Sampler
 from jumar.jobs.scheduling.forecast import explain
 from jumar.jobs.scheduling.records import USUAL_PRIORITY, QueuedJob
-from jumar.jobs.scheduling.use import DAY_S
-from jumar.jobs.share import report
+from jumar.jobs.scheduling.use import DAY_S, day_of
+from jumar.jobs.share import report, used_by
 from jumar.jobs.templates import Templates
 from jumar.spec.array import JobArray
 from jumar.spec.causes import Cause
@@ -62,6 +63,7 @@ from jumar.spec.records import (
 )
 from jumar.spec.states import JobState
 from jumar.spec.text import storable
+from jumar.spec.usage import UsedBy
 from jumar.spec.verdicts import Verdict
 from jumar.words.reasons import cause_sentence
 
@@ -113,7 +115,10 @@ class JobService:
             tick_s=tick_s,
         )
         self.groups = Groups(database, self._conductor.roster.share_out)
-        self._removals = Removals(database, self._files, self._conductor.roster)
+        self.sampler = Sampler(engine, self._conductor.roster, home / "usage")
+        self._removals = Removals(
+            database, self._files, self._conductor.roster, self.sampler.forget
+        )
         self.retention = Retention(database, self._removals, home, keep_days)
         self.recovery = Recovery(
             database=database,
@@ -149,6 +154,7 @@ class JobService:
         self.recovery.start()
         self._conductor.start()
         self.retention.start()
+        self.sampler.start()
 
     def _load_shares(self) -> None:
         past = ledger.load_use(self._database, float(self._half_life_days * DAY_S), time.time())
@@ -157,6 +163,7 @@ class JobService:
 
     def close(self) -> None:
         """Let go of everything. Running jobs go on."""
+        self.sampler.close()
         self.retention.close()
         self._conductor.close()
         self._hints.close()
@@ -368,6 +375,13 @@ class JobService:
         now = time.time()
         standing = self._conductor.roster.snapshot(now)
         return report(standing, now, half_life_days=self._half_life_days)
+
+    def used(self, days: int) -> tuple[UsedBy, ...]:
+        """Card-seconds of everybody in the last days, running jobs included."""
+        now = time.time()
+        with self._database.read() as connection:
+            past = ledger.use_since(connection, day_of(now) - days + 1)
+        return used_by(past, self._conductor.roster.snapshot(now), now, days)
 
     def cards(self) -> tuple[CardUse, ...]:
         """Every card and who holds it."""

@@ -17,10 +17,12 @@ from jumar.server.api import (
     jobs,
     logs,
     metrics,
+    prometheus,
     recovery,
     s3,
     stores,
     tokens,
+    usage,
     users,
     why,
 )
@@ -43,9 +45,10 @@ def create_app(site: Site) -> FastAPI:
         redoc_url=None,
     )
     app.state.site = site
-    job_modules = (jobs, logs, metrics, files, why, beside, code)
+    job_modules = (jobs, logs, metrics, usage, files, why, beside, code)
     for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
         app.include_router(cast("APIRouter", module.router), prefix=API)
+    app.include_router(prometheus.router, include_in_schema=False)
     mount_pages(app)
     app.add_exception_handler(JumarError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -57,7 +60,7 @@ def create_app(site: Site) -> FastAPI:
 
 async def _on_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, JumarError)
-    if not request.url.path.startswith(f"{API}/"):
+    if not request.url.path.startswith((f"{API}/", prometheus.PATH)):
         return await error_page(request, error)
     response = error_answer(error)
     if isinstance(error, RangeUnsatisfiable):

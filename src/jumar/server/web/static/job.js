@@ -26,4 +26,20 @@
     metrics.hidden = !latest.length;
     show();
   }, { isOver });
+
+  const usage = document.getElementById("usage");
+  const used = new Charts.Grid(usage.querySelector("[data-grid]"));
+  const titles = JSON.parse(usage.dataset.words);
+  Charts.follow(usage.dataset.api, (news) => {
+    const groups = new Map();
+    for (const curve of news.curves) {
+      // What the source does not tell is no empty chart.
+      if (curve.y.every((value) => value === null)) continue;
+      const title = titles[`${curve.card === null ? "job" : "card"}_${curve.name}`];
+      if (!groups.has(title)) groups.set(title, []);
+      groups.get(title).push({ x: news.times, y: curve.y, name: title, label: curve.card === null ? title : fill(titles.card, { card: curve.card }) });
+    }
+    usage.hidden = !groups.size || news.times.length < 2;
+    if (!usage.hidden) used.show(groups, { time: true });
+  }, { period: 4000, isOver });
 })();
