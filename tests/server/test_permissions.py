@@ -107,6 +107,7 @@ def test_every_call_answers_every_kind_of_user_as_the_table_says(
     ("path", "statuses"),
     [
         ("/", (303, 303, 200, 200, 200)),
+        ("/jobs", (303, 303, 200, 200, 200)),
         ("/jobs/{job}", (303, 403, 200, 403, 200)),
         ("/users", (303, 403, 403, 403, 200)),
         ("/account", (303, 403, 200, 200, 200)),
@@ -160,6 +161,7 @@ def test_a_wrong_token_is_a_stranger(running: Running) -> None:
     [
         ("/users/bob/reset", b"", (303, 403, 403, 403, 200)),
         ("/submit", b"name=x&command=true&device_kind=cpu", (303, 403, 303, 303, 303)),
+        ("/jobs/stop", b"job={job}", (303, 403, 303, 403, 303)),
         ("/submit/check", b"name=x", (303, 403, 200, 200, 200)),
         ("/submit/templates/99/delete", b"", (303, 403, 404, 404, 404)),
         ("/account/keys", b"", (303, 403, 404, 404, 404)),
@@ -174,8 +176,9 @@ def test_every_form_of_people_answers_every_kind_of_user(
     shared.site.accounts.set_role("eve", "pending")
     address = path.format(token=shared.site.accounts.tokens.new("ann", "x").id)
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    sent = form.replace(b"{job}", shared.submit("ann", device="sim:8").id.encode())
     answers = [
-        shared.ask("POST", address, user=user, body=form, headers=kind) for user in EVERYBODY
+        shared.ask("POST", address, user=user, body=sent, headers=kind) for user in EVERYBODY
     ]
     assert tuple(answer.status for answer in answers) == statuses
     assert answers[0].headers["Location"].startswith("/login")

@@ -109,6 +109,7 @@ jobs = Table(
     Index("ix_jobs_name_seq", "name", "seq"),
     Index("ix_jobs_user_state", "user", "state"),
     Index("ix_jobs_array", "array_id"),
+    Index("ix_jobs_finished", "finished_at"),
 )
 
 attempts = Table(

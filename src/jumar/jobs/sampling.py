@@ -49,6 +49,8 @@ class Sampler:
         self._cards_every_s = 0.0
         self.cards: tuple[Card, ...] = ()
         """The real cards as they were last seen."""
+        self.looks = 0
+        """How often the cards were looked at."""
         self.jobs: dict[str, JobUse] = {}
         """Running jobs, by id."""
         self._over = threading.Event()
@@ -114,6 +116,7 @@ class Sampler:
         if self._cards_at and began - self._cards_at < self._cards_every_s:
             return
         self.cards = tuple(card for card in engine.card_states() if card.kind in _REAL)
+        self.looks += bool(self.cards)
         self._cards_at = time.monotonic()
         self._cards_every_s = _CARD_COST * (self._cards_at - began)
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from io import FileIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from jumar.errors import (
     Conflict,
     JobEnded,
     JobNotEnded,
+    JobNotFound,
     JumarError,
     StorageFull,
     SubmitRefused,
@@ -360,6 +362,8 @@ class JobService:
             if self._counts[0] != version:
                 self._counts = (version, finding.counts_by_state(connection))
             counts = self._counts[1]
+            if user is not None or text:
+                counts = finding.counts_by_state(connection, query)
             narrowed = states or user is not None or text
             total = finding.count(connection, query) if narrowed else sum(counts.values())
         more = len(rows) > limit
@@ -369,6 +373,20 @@ class JobService:
             counts=counts,
             next_before=rows[limit - 1][0] if more else None,
         )
+
+    def line(self, limit: int) -> tuple[JobRecord, ...]:
+        """The first of those that wait, in the order of their turns, each with why."""
+        queue = self._conductor.roster.snapshot(time.time()).queue
+        found: list[JobRecord] = []
+        for job in islice(queue, limit):
+            with suppress(JobNotFound):
+                found.append(self.get(job.job_id))
+        return tuple(found)
+
+    def ended(self, since: float, limit: int) -> tuple[JobSummary, ...]:
+        """Jobs that ended since then, the latest first."""
+        with self._database.read() as connection:
+            return finding.ended(connection, since, limit)
 
     def share(self) -> ShareReport:
         """Who has used what, who is next, and why."""

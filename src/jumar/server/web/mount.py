@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from jumar.server.web import account, compare, job_pages, people, submit, visit
+from jumar.server.web import account, compare, job_pages, overview, people, submit, visit
 from jumar.server.web.render import STATIC
 
 
@@ -22,6 +22,6 @@ class _Kept(StaticFiles):
 
 def mount_pages(app: FastAPI) -> None:
     """Add all pages."""
-    for module in (account, submit, compare, job_pages, people, visit):
+    for module in (overview, account, submit, compare, job_pages, people, visit):
         app.include_router(module.router, include_in_schema=False)
     app.mount("/static", _Kept(directory=os.fspath(STATIC)), name="static")

@@ -1,4 +1,4 @@
-"""Jobs that people keep to fill the submit form from."""
+"""Jobs that people keep to fill the submit form from, and what ended lately."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table."""
+    """Make the table and the index."""
     number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
     op.create_table(
         "job_templates",
@@ -22,3 +22,4 @@ def upgrade() -> None:
         sa.Column("spec", sa.Text, nullable=False),
         sa.UniqueConstraint("user", "name", name="uq_job_templates_user_name"),
     )
+    op.create_index("ix_jobs_finished", "jobs", ["finished_at"])
