@@ -30,6 +30,9 @@ const Charts = (() => {
     return uPlot.join(curves.map((curve) => [curve.x, curve.y]));
   }
 
+  const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const moment = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "short", timeStyle: "medium", hourCycle: "h23" });
+
   function options(host, title, curves, { log = false, time = false } = {}) {
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, font: "11px system-ui" };
     return {
@@ -37,11 +40,11 @@ const Charts = (() => {
       height: 190,
       title,
       scales: { x: { time }, y: { distr: log ? 3 : 1 } },
-      axes: [axis, { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) }],
+      axes: [time ? { ...axis, values: (_, ticks) => ticks.map((tick) => clock.format(tick * 1000)) } : axis, { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) }],
       legend: { show: true, live: true },
       cursor: { sync: { key: "job" }, drag: { x: true, y: false } },
       series: [
-        { label: time ? undefined : curves[0].axis },
+        time ? { label: "", value: (_, value) => (value === null ? "–" : moment.format(value * 1000)) } : { label: curves[0].axis },
         ...curves.map((curve, index) => ({
           label: curve.label ?? curve.name,
           stroke: COLOURS[(curve.colour ?? index) % COLOURS.length],
