@@ -181,7 +181,7 @@ def test_a_job_is_found_opened_and_stopped_by_keyboard(running: Running, page: P
         "for (const key of 'gj')"
         " document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))"
     )
-    expect(page).to_have_url(f"{running.url}/")
+    expect(page).to_have_url(f"{running.url}/jobs")
 
 
 def test_the_language_is_switched_in_the_header(running: Running, page: Page) -> None:
@@ -229,7 +229,7 @@ def test_signing_in_waiting_and_being_approved(running: Running, browser: Browse
     users.get_by_role("row", name="mia").get_by_role("button", name="Approve").click()
     expect(users.get_by_role("row", name="mia").get_by_label("Role")).to_have_value("member")
     visitor.reload()
-    expect(visitor.get_by_role("heading", name="No jobs yet")).to_be_visible()
+    expect(visitor.get_by_role("heading", name="Overview")).to_be_visible()
     visitor.get_by_role("button", name="Sign out").click()
     expect(visitor).to_have_url(re.compile("/login"))
     visitor.context.close()

@@ -171,6 +171,9 @@ def _checked(site: Site, user: UserRecord, sent: Sent) -> dict[str, object]:
         "waiting": None,
         "refused": None,
     }
+    if not sent.values.get("name") and not sent.values.get("command"):
+        # Nobody has begun to type: there is nothing to complain about yet.
+        return shown
     source = None
     if sent.cloned:
         try:
