@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from jumar.errors import NotFound
+from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.edge.auth import OpenedJob
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import Site, SiteOf
@@ -76,7 +77,9 @@ _readers = MetricReaders()
 async def metrics(
     opened: OpenedJob,
     site: SiteOf,
-    seen: Annotated[int | None, Query(description="`revision` of the answer before")] = None,
+    seen: Annotated[
+        int | None, Query(ge=0, le=MOST_NUMBER, description="`revision` of the answer before")
+    ] = None,
 ) -> Response:
     """Losses, accuracy and the like, found in the job's logs. With `seen`, 204 when nothing is new."""
     found = await to_thread.run_sync(job_metrics, site, opened.id, limiter=_reading)

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.edge.auth import Member, OpenedJob
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import SiteOf
@@ -19,7 +20,9 @@ MOST_DAYS = 366
 async def job_usage(
     opened: OpenedJob,
     site: SiteOf,
-    seen: Annotated[int | None, Query(description="`revision` of the answer before")] = None,
+    seen: Annotated[
+        int | None, Query(ge=0, le=MOST_NUMBER, description="`revision` of the answer before")
+    ] = None,
 ) -> Response:
     """CPU, memory and the cards of a job, while it runs and afterwards. With `seen`, 204 when nothing
     is new."""

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import BadInput, JumarError, NotFound
+from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.edge.auth import Member, find_job
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web import job_form
@@ -44,7 +45,7 @@ async def submit_page(
     site: SiteOf,
     user: Member,
     cloned: Annotated[str, Query(alias="from", max_length=160)] = "",
-    template: Annotated[int | None, Query(ge=1, le=(1 << 63) - 1)] = None,
+    template: Annotated[int | None, Query(ge=1, le=MOST_NUMBER)] = None,
 ) -> Response:
     """An empty form, or that of a job or a template."""
     if template is not None:
@@ -87,7 +88,9 @@ async def submit(request: Request, site: SiteOf, user: Member) -> Response:
 
 
 @router.post("/templates/{template}/delete")
-async def delete_template(site: SiteOf, user: Member, template: int) -> Response:
+async def delete_template(
+    site: SiteOf, user: Member, template: Annotated[int, Path(ge=1, le=MOST_NUMBER)]
+) -> Response:
     """Delete a template of one's own; an administrator deletes any."""
     sees_all = user.role == "admin"
     await run_in_threadpool(site.service.templates.delete, template, user.name, sees_all=sees_all)
