@@ -5,6 +5,7 @@ import platform as python_platform
 import re
 import secrets
 import subprocess
+import time
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.rows.conftest import LIMIT_S, Machine, fetch, wait_for_state, write
 from tests.store.served import Served
 
 PASSWORD = "correct horse"
+DOCS = Path(__file__).parents[2] / "docs"
 NAMES = ("PYTHONPATH", "LD_LIBRARY_PATH", "TBE_IMPL_PATH", "PATH", "ASCEND_OPP_PATH")
 
 
@@ -150,3 +152,59 @@ def test_row_40_a_job_is_preemptible_or_not(jumar: Jumar, tmp_path: Path) -> Non
     shown = {name: json.loads(jumar("show", name, "--json").stdout)["attempts"] for name in jobs}
     assert [one["state"] for one in shown["yes"]] == ["preempted", "succeeded"]
     assert [one["state"] for one in shown["no"]] == ["succeeded"]
+
+
+def test_row_38_the_page_submit_training_job(jumar: Jumar, platform: Served) -> None:
+    page = fetch(platform, "/submit")
+    for label in ("Job Name", "Job Type", "Preemptible Job", "Device Type", "Number of Devices"):
+        assert f">{label}</label>" in page
+    form = {
+        "name": "tf115_npu_2p",
+        "type": "regular",
+        "preemptible": "no",
+        "device_kind": "npu",
+        "device_count": "2",
+        "command": "source /pod.env && echo devices $DLWS_NUM_GPU_PER_WORKER",
+    }
+    request = urllib.request.Request(
+        f"{platform.url}/submit",
+        data=urllib.parse.urlencode(form).encode(),
+        headers={
+            "Origin": platform.url,
+            "Cookie": f"jumar_session={platform.tokens['admin']}",
+        },
+    )
+    with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
+        job = answer.url.rpartition("/")[2]
+    assert wait_for_state(jumar, job, "succeeded", "failed") == "succeeded"
+    assert jumar("logs", job).stdout == "devices 2\n"
+
+
+def test_row_50_the_use_of_the_jobs_cards(jumar: Jumar, platform: Served, tmp_path: Path) -> None:
+    busy = 'until test -e "$GO"; do :; done'
+    go = tmp_path / "go"
+    words = ("--device", "npu:2", "--env", f"GO={go}", "--", "sh", "-c", busy)
+    job = jumar("run", *words).stdout.strip()
+    until = time.monotonic() + LIMIT_S
+    while True:
+        used = json.loads(fetch(platform, f"/api/v1/jobs/{job}/usage"))
+        measured = {(curve["name"], curve["card"]): curve["y"] for curve in used["curves"]}
+        if len(used["times"]) > 1 and measured.get(("memory_gb", "1")):
+            break
+        assert time.monotonic() < until, used
+        time.sleep(0.5)
+    told = fetch(platform, "/metrics")
+    dashboard = (DOCS / "reference" / "grafana.json").read_text()
+    go.touch()
+    assert wait_for_state(jumar, job, "succeeded", "failed") == "succeeded"
+    # As npu-smi tells it of each of its cards: 3391 MB in use, 41 degrees.
+    assert {card for _, card in measured} == {None, "0", "1"}
+    assert measured["memory_gb", "0"][-1] == 3.39
+    assert measured["temperature_c", "1"][-1] == 41
+    assert measured["cpu_cores", None][-1] > 0.05
+    assert re.search(rf'jumar_card_held{{kind="npu",node="[^"]*",card="0",job="{job}"', told)
+    for name in set(re.findall(r"jumar_\w+", dashboard)):
+        assert f"# TYPE {name} gauge" in told
+    # After the job as well.
+    assert len(json.loads(fetch(platform, f"/api/v1/jobs/{job}/usage"))["times"]) > 1
+    assert "npu" in jumar("usage").stdout

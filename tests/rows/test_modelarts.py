@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import urllib.error
@@ -141,6 +142,26 @@ def test_row_05_the_bucket_is_readable_by_everybody(
     jumar("store", "unpublish", f"{bucket}/dataset/")
     with pytest.raises(urllib.error.HTTPError, match="403"):
         urllib.request.urlopen(address, timeout=LIMIT_S)
+
+
+def test_row_07_ak_and_sk_are_made_and_renewed_on_the_page(platform: Served) -> None:
+    def shown(form: str) -> tuple[str, ...]:
+        cookie = f"jumar_session={platform.tokens['bob']}"
+        request = urllib.request.Request(
+            f"{platform.url}/account/keys",
+            data=form.encode(),
+            headers={"Origin": platform.url, "Cookie": cookie},
+        )
+        with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
+            return tuple(re.findall(r"data-[as]k>([^<]+)<", answer.read().decode()))
+
+    first = shown("")
+    assert len(first) == 2
+    assert first == shown("")
+    renewed = shown("renew=true")
+    assert set(first).isdisjoint(renewed)
+    keys = platform.keys("bob")
+    assert renewed == (keys.access_key, keys.secret_key)
 
 
 def test_row_08_the_credential_is_validated(

@@ -59,7 +59,7 @@ def page(context: BrowserContext) -> Generator[Page]:
 
 
 def test_the_list_shows_news_without_being_loaded_again(running: Running, page: Page) -> None:
-    page.goto(running.url)
+    page.goto(f"{running.url}/jobs")
     expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
     page.evaluate("window.sameDocument = true")
     job = running.running_job(name="live-one")
@@ -74,7 +74,7 @@ def test_the_list_shows_news_without_being_loaded_again(running: Running, page: 
 def test_typing_narrows_the_list_and_news_keep_it_narrow(running: Running, page: Page) -> None:
     running.submit(name="apple", device="sim:8")
     running.submit(name="pear", device="sim:8")
-    page.goto(running.url)
+    page.goto(f"{running.url}/jobs")
     page.keyboard.press("/")
     page.keyboard.type("app")
     expect(page.get_by_text("pear")).to_have_count(0)
@@ -158,7 +158,7 @@ def test_the_rank_is_chosen_and_the_log_is_searched(running: Running, page: Page
 def test_a_job_is_found_opened_and_stopped_by_keyboard(running: Running, page: Page) -> None:
     older = running.running_job(name="older")
     running.running_job(name="newer")
-    page.goto(running.url)
+    page.goto(f"{running.url}/jobs")
     page.keyboard.press("j")
     page.keyboard.press("j")
     expect(page.locator("tr.selected")).to_contain_text("older")
@@ -181,12 +181,12 @@ def test_a_job_is_found_opened_and_stopped_by_keyboard(running: Running, page: P
         "for (const key of 'gj')"
         " document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))"
     )
-    expect(page).to_have_url(f"{running.url}/")
+    expect(page).to_have_url(f"{running.url}/jobs")
 
 
 def test_the_language_is_switched_in_the_header(running: Running, page: Page) -> None:
     running.running_job(name="sprache")
-    page.goto(running.url)
+    page.goto(f"{running.url}/jobs")
     page.get_by_role("link", name="中文").click()
     expect(page.get_by_role("heading", name="任务")).to_be_visible()
     expect(page.locator("tbody .state")).to_have_text("运行中")
@@ -212,7 +212,7 @@ def test_what_a_job_writes_stays_text_in_the_live_log(running: Running, page: Pa
 def test_signing_in_waiting_and_being_approved(running: Running, browser: Browser) -> None:
     visitor = browser.new_context(locale="en-GB").new_page()
     visitor.set_default_timeout(LIMIT_MS)
-    visitor.goto(running.url)
+    visitor.goto(f"{running.url}/jobs")
     expect(visitor).to_have_url(re.compile("/login"))
     visitor.get_by_role("link", name="Register").click()
     visitor.get_by_label("User name").fill("mia")
@@ -229,7 +229,7 @@ def test_signing_in_waiting_and_being_approved(running: Running, browser: Browse
     users.get_by_role("row", name="mia").get_by_role("button", name="Approve").click()
     expect(users.get_by_role("row", name="mia").get_by_label("Role")).to_have_value("member")
     visitor.reload()
-    expect(visitor.get_by_role("heading", name="No jobs yet")).to_be_visible()
+    expect(visitor.get_by_role("heading", name="Overview")).to_be_visible()
     visitor.get_by_role("button", name="Sign out").click()
     expect(visitor).to_have_url(re.compile("/login"))
     visitor.context.close()
@@ -244,7 +244,7 @@ def test_everything_can_be_read_without_scripts(running: Running, browser: Brows
         [{"name": "jumar_session", "value": running.token("ann"), "url": running.url}]
     )
     page = context.new_page()
-    page.goto(running.url)
+    page.goto(f"{running.url}/jobs")
     page.get_by_role("link", name="plain").click()
     expect(page.locator("#log-text")).to_have_text("\nepoch 1\n")
     expect(page.get_by_role("button", name="Follow")).to_be_hidden()

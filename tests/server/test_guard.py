@@ -55,7 +55,7 @@ def test_a_server_for_this_machine_answers_to_its_names_only(
 
 
 def test_pages_tell_browsers_to_run_our_scripts_only_and_to_keep_nothing(shared: Running) -> None:
-    page = shared.ask("GET", "/")
+    page = shared.ask("GET", "/jobs")
     policy = page.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy

@@ -209,11 +209,11 @@ def test_an_odd_last_event_id_is_refused(shared: Running, value: str) -> None:
 
 
 PAGES = [
-    ("GET", "/?text={}", None),
-    ("GET", "/?user={}", None),
-    ("GET", "/?state={}", None),
-    ("GET", "/?before={}", None),
-    ("GET", "/?seen={}", None),
+    ("GET", "/jobs?text={}", None),
+    ("GET", "/jobs?user={}", None),
+    ("GET", "/jobs?state={}", None),
+    ("GET", "/jobs?before={}", None),
+    ("GET", "/jobs?seen={}", None),
     ("GET", "/jobs/{}", None),
     ("GET", "/jobs/{job}?log={}", None),
     ("GET", "/jobs/{job}?seen={}", None),

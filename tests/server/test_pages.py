@@ -14,6 +14,8 @@ from jumar.spec import staging
 from jumar.spec.states import AttemptState
 
 WEB = Path(i18n.__file__).parent
+# Sections whose keys are put together from a name and a value.
+COMPOSED = ("role", "time", "token", "field", "hint", "option", "section", "usage")
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 
 
@@ -27,6 +29,8 @@ def used_keys() -> Iterator[str]:
     for path in WEB.glob("static/*.js"):
         for section, key in re.findall(r"words\.(\w+)\.(\w+)", path.read_text()):
             yield f"{section}.{key}"
+        # A page's own script has the words of its own section.
+        yield from (f"{path.stem}.{key}" for key in re.findall(r"\bsaid\.(\w+)", path.read_text()))
 
 
 def test_every_word_is_there_in_every_language_with_the_same_places() -> None:
@@ -45,7 +49,7 @@ def test_every_word_that_pages_ask_for_is_there_and_none_is_left_over() -> None:
     }
     assert asked <= known
     # These are put together from a section and a value.
-    composed = {key for key in known if key.split(".")[0] in ("role", "time", "token")}
+    composed = {key for key in known if key.split(".")[0] in COMPOSED}
     composed |= {f"repos.{kind}" for kind in ("project", "model", "dataset")}
     composed |= {f"job.{name}" for name in ("stop", "rerun", "upload")}
     composed |= {f"log.{name}" for name in ("live", "ended", "broken", "refused")}
@@ -92,7 +96,7 @@ def test_a_chosen_language_stays(shared: Running) -> None:
 
 
 def test_an_empty_list_says_how_to_submit_the_first_job(running: Running) -> None:
-    page = running.ask("GET", "/").text
+    page = running.ask("GET", "/jobs").text
     assert "No jobs yet" in page
     assert "jumar run" in page
 
@@ -100,21 +104,21 @@ def test_an_empty_list_says_how_to_submit_the_first_job(running: Running) -> Non
 def test_the_list_shows_states_counts_and_only_links_what_one_may_open(running: Running) -> None:
     mine = running.running_job("ann", name="my-job", device="sim:8")
     running.submit("bob", name="their-job", device="sim:8")
-    page = running.ask("GET", "/").text
+    page = running.ask("GET", "/jobs").text
     assert f'href="/jobs/{mine.id}"' in page
     assert "their-job" in page
     assert page.count('href="/jobs/') == 1
     assert "Running <b>1</b>" in page
-    assert "their-job" not in running.ask("GET", "/?text=my-").text
-    assert "No matching jobs" in running.ask("GET", "/?text=nothing-like-it").text
-    assert "my-job" not in running.ask("GET", "/?user=bob").text
-    assert "my-job" not in running.ask("GET", "/?state=failed").text
+    assert "their-job" not in running.ask("GET", "/jobs?text=my-").text
+    assert "No matching jobs" in running.ask("GET", "/jobs?text=nothing-like-it").text
+    assert "my-job" not in running.ask("GET", "/jobs?user=bob").text
+    assert "my-job" not in running.ask("GET", "/jobs?state=failed").text
 
 
 def test_older_jobs_are_on_the_next_page(running: Running) -> None:
     for number in range(60):
         running.submit(name=f"job-{number:02}", device="sim:8")
-    first = running.ask("GET", "/").text
+    first = running.ask("GET", "/jobs").text
     assert "job-59" in first
     assert "job-09" not in first
     older = re.search(r'rel="next" href="([^"]+)"', first)
@@ -128,7 +132,7 @@ def test_older_jobs_are_on_the_next_page(running: Running) -> None:
 def test_news_are_sent_only_when_there_are_some(running: Running) -> None:
     job = running.running_job()
     fragment = {"HX-Request": "true"}
-    for path in ("/", f"/jobs/{job.id}"):
+    for path in ("/jobs", f"/jobs/{job.id}"):
         seen = re.search(r"seen=(\d+)", running.ask("GET", path).text)
         assert seen is not None
         again = f"{path}?seen={seen[1]}"
@@ -176,7 +180,7 @@ def test_a_refusal_is_told_in_the_readers_language(running: Running) -> None:
         assert words in english.text
         assert words not in chinese.text
         assert "没有执行此操作的权限" in chinese.text
-    waiting = running.ask("GET", "/?lang=zh", user="eve")
+    waiting = running.ask("GET", "/jobs?lang=zh", user="eve")
     assert "administrator" not in waiting.text
 
 
@@ -213,7 +217,8 @@ def test_nothing_that_people_or_jobs_write_is_taken_for_markup(running: Running)
     for path in (
         f"/jobs/{job.id}",
         "/",
-        "/?text=%3Cscript%3Ealert(1)%3C/script%3E&user=%22%3E%3Cscript%3E",
+        "/jobs",
+        "/jobs?text=%3Cscript%3Ealert(1)%3C/script%3E&user=%22%3E%3Cscript%3E",
         "/login?next=%22%3E%3Cscript%3Ealert(1)%3C/script%3E",
         "/jobs/%3Cscript%3Ealert(1)%3C%2fscript%3E",
         "/no/%3Cscript%3Ealert(1)%3C/script%3E",

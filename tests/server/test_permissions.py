@@ -31,6 +31,9 @@ TABLE = [
     ("DELETE", "/jobs/{done}", None, (401, 403, 204, 404, 404)),
     ("GET", "/jobs/{job}/logs", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{job}/why", None, (401, 403, 200, 403, 200)),
+    ("GET", "/jobs/{job}/metrics", None, (401, 403, 200, 403, 200)),
+    ("GET", "/jobs/{job}/usage", None, (401, 403, 200, 403, 200)),
+    ("GET", "/usage?days=30", None, (401, 403, 200, 200, 200)),
     ("GET", "/jobs/{job}/files", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{job}/files/content?path=logs/node0/rank0.log", None, (401, 403, 200, 403, 200)),
     ("POST", "/jobs/{job}/exec", {"command": ["true"]}, (401, 403, 409, 403, 409)),
@@ -47,6 +50,7 @@ TABLE = [
     ("GET", "/repair", None, (401, 403, 403, 403, 200)),
     ("POST", "/repair", None, (401, 403, 403, 403, 200)),
     ("PUT", f"/code/{DIGEST}", TAR, (401, 403, 204, 204, 204)),
+    ("POST", "/code", TAR, (401, 403, 201, 201, 201)),
     ("GET", "/cards", None, (401, 403, 200, 200, 200)),
     ("GET", "/users", None, (401, 403, 403, 403, 200)),
     ("PATCH", "/users/eve", {"role": "member"}, (401, 403, 403, 403, 200)),
@@ -119,9 +123,17 @@ def test_every_call_answers_every_kind_of_user_as_the_table_says(
     ("path", "statuses"),
     [
         ("/", (303, 303, 200, 200, 200)),
+        ("/jobs", (303, 303, 200, 200, 200)),
         ("/jobs/{job}", (303, 403, 200, 403, 200)),
         ("/users", (303, 403, 403, 403, 200)),
         ("/account", (303, 403, 200, 200, 200)),
+        ("/metrics", (401, 403, 200, 200, 200)),
+        ("/compare", (303, 403, 200, 200, 200)),
+        ("/compare?job={job}", (303, 403, 200, 403, 200)),
+        ("/compare/metrics.csv?job={job}", (303, 403, 200, 403, 200)),
+        ("/submit", (303, 403, 200, 200, 200)),
+        ("/submit?from={job}", (303, 403, 200, 403, 200)),
+        ("/submit/browse", (303, 403, 200, 200, 200)),
         ("/jobs/ann/{job}", (303, 403, 303, 403, 303)),
         ("/login", (200, 200, 200, 200, 200)),
         ("/register", (200, 200, 200, 200, 200)),
@@ -164,6 +176,11 @@ def test_a_wrong_token_is_a_stranger(running: Running) -> None:
     ("path", "form", "statuses"),
     [
         ("/users/bob/reset", b"", (303, 403, 403, 403, 200)),
+        ("/submit", b"name=x&command=true&device_kind=cpu", (303, 403, 303, 303, 303)),
+        ("/jobs/stop", b"job={job}", (303, 403, 303, 403, 303)),
+        ("/submit/check", b"name=x", (303, 403, 200, 200, 200)),
+        ("/submit/templates/99/delete", b"", (303, 403, 404, 404, 404)),
+        ("/account/keys", b"", (303, 403, 404, 404, 404)),
         ("/account/tokens", b"label=ci&days=30", (303, 403, 200, 200, 200)),
         ("/account/tokens/{token}/revoke", b"", (303, 403, 303, 404, 404)),
         ("/account/password", b"new=long+enough&repeat=long+ago", (303, 403, 422, 422, 422)),
@@ -175,8 +192,9 @@ def test_every_form_of_people_answers_every_kind_of_user(
     shared.site.accounts.set_role("eve", "pending")
     address = path.format(token=shared.site.accounts.tokens.new("ann", "x").id)
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    sent = form.replace(b"{job}", shared.submit("ann", device="sim:8").id.encode())
     answers = [
-        shared.ask("POST", address, user=user, body=form, headers=kind) for user in EVERYBODY
+        shared.ask("POST", address, user=user, body=sent, headers=kind) for user in EVERYBODY
     ]
     assert tuple(answer.status for answer in answers) == statuses
     assert answers[0].headers["Location"].startswith("/login")

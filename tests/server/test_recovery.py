@@ -55,7 +55,7 @@ def test_a_submit_to_a_lost_database_is_refused_with_a_way_on(owned: Running) ->
     assert "was removed" in answer.error
     assert "jumar repair" in answer.json["error"]["hint"]
     assert "was removed" in owned.api("GET", "/server").json["trouble"]
-    page = owned.ask("GET", "/")
+    page = owned.ask("GET", "/jobs")
     assert page.status == 503
     assert "jumar repair" in page.text
     assert page.text.startswith("<!doctype html>")

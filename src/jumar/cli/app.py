@@ -53,6 +53,7 @@ COMMANDS: dict[str, Entry] = {
     "rerun": Entry("jumar.cli.rerun", "Run a job again, as a new job.", JOBS),
     "top": Entry("jumar.cli.top", "Show the cards and who holds them.", JOBS),
     "share": Entry("jumar.cli.share", "Show who used what and who is next.", JOBS),
+    "usage": Entry("jumar.cli.usage", "Show who used how much.", JOBS),
     "data": Entry("jumar.cli.data", "Copy, list and sample data: folders, obs:// and s3://.", DATA),
     "store": Entry(
         "jumar.cli.store",
@@ -116,6 +117,7 @@ COMMANDS: dict[str, Entry] = {
     "try": Entry("jumar.cli.trying", "Try a script on simulated NPUs.", TOOLS),
     "demo": Entry("jumar.cli.demo", "Port a CUDA script and train it on simulated NPUs.", TOOLS),
     "simulate": Entry("jumar.cli.simulate", "Try the scheduler on a workload.", TOOLS),
+    "ide": Entry("jumar.cli.ide", "Submit from PyCharm or VS Code.", TOOLS),
     "spec": Entry("jumar.cli.spec", "Check job files.", TOOLS),
     "version": Entry("jumar.cli.version", "Print versions.", TOOLS),
 }

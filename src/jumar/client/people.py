@@ -16,6 +16,7 @@ from jumar.spec.records import (
     UserRecord,
 )
 from jumar.spec.shares import GroupRecord, ShareReport
+from jumar.spec.usage import UsedBy
 
 
 class PeopleCalls:
@@ -125,6 +126,10 @@ class PeopleCalls:
     def groups(self) -> tuple[GroupRecord, ...]:
         """All groups, with everybody in them."""
         return decode(tuple[GroupRecord, ...], self._ask("GET", "/groups"))
+
+    def usage(self, days: int = 7) -> tuple[UsedBy, ...]:
+        """Who used how much, today and in the days before."""
+        return decode(tuple[UsedBy, ...], self._ask("GET", f"/usage?days={days}"))
 
     def create_group(self, name: str, *, share: float = 1.0) -> GroupRecord:
         """Make a group, for admins."""

@@ -121,6 +121,7 @@ jobs = Table(
     Index("ix_jobs_name_seq", "name", "seq"),
     Index("ix_jobs_user_state", "user", "state"),
     Index("ix_jobs_array", "array_id"),
+    Index("ix_jobs_finished", "finished_at"),
 )
 
 attempts = Table(
@@ -260,4 +261,17 @@ hub_locks = Table(
     Column("user", String(64), nullable=False),
     Column("locked_at", Float, nullable=False),
     UniqueConstraint("repo", "path", name="uq_hub_locks_repo_path"),
+)
+
+# Jobs that people keep to fill the submit form from; secrets are masked.
+job_templates = Table(
+    "job_templates",
+    metadata,
+    Column("id", _Sequence, primary_key=True, autoincrement=True),
+    Column("user", String(64), ForeignKey("users.name"), nullable=False),
+    Column("name", String(128), nullable=False),
+    Column("is_shared", Boolean, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("spec", Text, nullable=False),
+    UniqueConstraint("user", "name", name="uq_job_templates_user_name"),
 )

@@ -122,12 +122,30 @@ class HasCards(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessUse:
+    """What the processes of an attempt use, all together."""
+
+    cpu_s: float
+    """Of all cores, since they began."""
+    memory_bytes: int
+
+
 @runtime_checkable
 class SeesProcesses(Protocol):
     """It can tell who uses its cards, jobs or not."""
 
     def occupied(self) -> tuple[Card, ...]:
         """The real cards with all processes on them, as they are now. May take seconds."""
+        ...
+
+
+@runtime_checkable
+class Samples(SeesProcesses, Protocol):
+    """It can tell what cards and processes are doing now."""
+
+    def process_use(self, attempts: Iterable[Attempt]) -> dict[str, ProcessUse]:
+        """By the job's id; attempts whose processes cannot be seen are left out."""
         ...
 
 

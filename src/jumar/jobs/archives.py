@@ -35,12 +35,14 @@ class CodeArchives:
         """Whether it was uploaded."""
         return self.path(digest).is_file()
 
-    def begin(self, digest: str) -> "Incoming":
-        """An upload that comes piece by piece; close it when done."""
-        target = self.path(digest)
+    def begin(self, digest: str | None) -> "Incoming":
+        """An upload that comes piece by piece; close it when done. Without a digest, whatever comes is
+        taken."""
+        if digest is not None:
+            self.path(digest)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return Incoming(digest, target)
+            return Incoming(digest, self)
         except OSError as error:
             raise _no_room(error) from error
 
@@ -57,14 +59,18 @@ class CodeArchives:
             raise BadInput(f"{digest[:80]!r} is not a SHA-256 in hexadecimal digits")
         return self._folder / f"{digest}.tar"
 
+    def aside(self, name: str) -> Path:
+        """Where an upload is until it is whole."""
+        return self._folder / name
+
 
 class Incoming:
     """One upload on its way: kept aside until it is known to be whole, and a tar file."""
 
-    def __init__(self, digest: str, target: Path) -> None:
+    def __init__(self, digest: str | None, archives: CodeArchives) -> None:
         self._digest = digest
-        self._target = target
-        self._aside = target.with_name(f".{digest[:12]}-{secrets.token_hex(8)}")
+        self._archives = archives
+        self._aside = archives.aside(f".{(digest or 'code')[:12]}-{secrets.token_hex(8)}")
         self._file = self._aside.open("xb")
         self._hash = hashlib.sha256()
         self._size = 0
@@ -83,20 +89,22 @@ class Incoming:
         except OSError as error:
             raise _no_room(error) from error
 
-    def finish(self) -> None:
-        """Keep it, with the names that are in it."""
+    def finish(self) -> str:
+        """Keep it, with the names that are in it; gives its digest."""
         actual = self._hash.hexdigest()
-        if actual != self._digest:
+        if self._digest not in (actual, None):
             raise BadInput(f"the upload's SHA-256 is {actual}, not {self._digest}")
+        target = self._archives.path(actual)
         try:
             self._file.flush()
             os.fsync(self._file.fileno())
-            index = index_path(self._target)
+            index = index_path(target)
             if not index.exists():
                 keep_names(self._aside, index)
-            self._aside.rename(self._target)
+            self._aside.rename(target)
         except OSError as error:
             raise _no_room(error) from error
+        return actual
 
     def close(self) -> None:
         """Let go of it; what was not finished is gone."""

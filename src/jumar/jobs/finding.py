@@ -6,9 +6,9 @@ of their user, only for who may see all jobs."""
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import Column, ColumnElement, Connection, func, select
 from sqlalchemy.sql import Select
 
 from jumar.database.tables import jobs
@@ -32,9 +32,8 @@ class PageQuery:
 
 def page(connection: Connection, query: PageQuery) -> list[tuple[int, JobSummary]]:
     """Up to `limit` rows, newest first, each with its number in the table."""
-    columns = [column for column in jobs.c if column.name not in ("spec", "notes", "submit_key")]
     rows = connection.execute(
-        _filtered(select(*columns), query).order_by(jobs.c.seq.desc()).limit(query.limit)
+        _filtered(select(*_columns()), query).order_by(jobs.c.seq.desc()).limit(query.limit)
     )
     return [(row.seq, job_summary(row)) for row in rows]
 
@@ -47,10 +46,23 @@ def count(connection: Connection, query: PageQuery) -> int:
     ).scalar_one()
 
 
-def counts_by_state(connection: Connection) -> dict[str, int]:
-    """How many jobs are in each state."""
-    query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
-    return {row.state: row[1] for row in connection.execute(query)}
+def counts_by_state(connection: Connection, query: PageQuery | None = None) -> dict[str, int]:
+    """How many jobs are in each state, of those that `query` asks for in any state."""
+    wanted = PageQuery() if query is None else PageQuery(user=query.user, text=query.text)
+    every: Select[Any] = cast("Any", select(jobs.c.state, func.count().label("number")))
+    counted = _filtered(every, wanted).group_by(jobs.c.state)
+    return {row.state: row.number for row in connection.execute(counted)}
+
+
+def ended(connection: Connection, since: float, limit: int) -> tuple[JobSummary, ...]:
+    """Jobs that ended since then, the latest first."""
+    query = select(*_columns()).where(jobs.c.finished_at >= since)
+    rows = connection.execute(query.order_by(jobs.c.finished_at.desc()).limit(limit))
+    return tuple(map(job_summary, rows))
+
+
+def _columns() -> list[Column[Any]]:
+    return [column for column in jobs.c if column.name not in ("spec", "notes", "submit_key")]
 
 
 def _filtered(query: Select[Any], wanted: PageQuery) -> Select[Any]:

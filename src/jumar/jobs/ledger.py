@@ -306,6 +306,14 @@ def record_use(
             connection.execute(insert(card_use).values(**values, card_s=card_s))
 
 
+def use_since(connection: Connection, day: int) -> dict[Owner, float]:
+    """Card-seconds of attempts that have ended, by kind and user, from that day on."""
+    total = func.sum(card_use.c.card_s)
+    query = select(card_use.c.kind, card_use.c.user, total).where(card_use.c.day >= day)
+    rows = connection.execute(query.group_by(card_use.c.kind, card_use.c.user))
+    return {(row[0], row[1]): float(row[2]) for row in rows}
+
+
 def load_use(database: Database, half_life_s: float, now: float) -> PastUse:
     """What everybody has used, as far as it still matters; what no longer does is forgotten."""
     past = PastUse(half_life_s)

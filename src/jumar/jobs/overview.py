@@ -7,18 +7,21 @@ from dataclasses import replace
 from jumar.database.access import Database
 from jumar.engine.base import Engine, HasCards
 from jumar.errors import BadInput
-from jumar.jobs import finding
+from jumar.jobs import finding, ledger
 from jumar.jobs.draining import Draining
 from jumar.jobs.finding import PageQuery
 from jumar.jobs.limits import Limits
-from jumar.jobs.roster import Roster
+from jumar.jobs.roster import Roster, would_be_queued
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.forecast import beside_others, drained, explain
-from jumar.jobs.scheduling.records import Pool
-from jumar.jobs.share import report
-from jumar.spec.records import CardUse, JobPage, Waiting
+from jumar.jobs.scheduling.records import Pool, QueuedJob
+from jumar.jobs.scheduling.use import day_of
+from jumar.jobs.share import report, used_by
+from jumar.spec.job import JobSpec
+from jumar.spec.records import CardUse, JobPage, JobSummary, Waiting
 from jumar.spec.shares import ShareReport
 from jumar.spec.states import JobState
+from jumar.spec.usage import UsedBy
 
 MOST_ROWS = 1000
 _STARTING_S = 1.0
@@ -69,6 +72,8 @@ class Overview:
             if self._counts[0] != version:
                 self._counts = (version, finding.counts_by_state(connection))
             counts = self._counts[1]
+            if user is not None or text:
+                counts = finding.counts_by_state(connection, query)
             narrowed = states or user is not None or text
             total = finding.count(connection, query) if narrowed else sum(counts.values())
         more = len(rows) > limit
@@ -84,6 +89,18 @@ class Overview:
         now = time.time()
         standing = self._roster.snapshot(now)
         return report(standing, now, half_life_days=self._half_life_days)
+
+    def ended(self, since: float, limit: int) -> tuple[JobSummary, ...]:
+        """Jobs that ended since then, the latest first."""
+        with self._database.read() as connection:
+            return finding.ended(connection, since, limit)
+
+    def used(self, days: int) -> tuple[UsedBy, ...]:
+        """Card-seconds of everybody in the last days, running jobs included."""
+        now = time.time()
+        with self._database.read() as connection:
+            past = ledger.use_since(connection, day_of(now) - days + 1)
+        return used_by(past, self._roster.snapshot(now), now, days)
 
     def cards(self) -> tuple[CardUse, ...]:
         """Every card and who holds it."""
@@ -116,14 +133,23 @@ class Overview:
             uses.append(use)
         return tuple(uses)
 
+    def preview(self, spec: JobSpec, *, user: str) -> Waiting | None:
+        """Why a job would wait that is submitted now; None where the engine's own queue decides."""
+        return self._explain(would_be_queued(self._limits.time.applied(spec), user))
+
     def why_it_waits(self, row: JobRow) -> Waiting | None:
         """None for a job that is only about to start."""
+        waiting = self._explain(self._roster.waiting(row))
+        is_new = time.time() - row.created_at < _STARTING_S
+        return None if waiting is not None and waiting.cause == "starts" and is_new else waiting
+
+    def _explain(self, job: QueuedJob) -> Waiting | None:
         if self._pool is None:
             return None
         now = time.time()
         standing = self._roster.snapshot(now)
         waiting = explain(
-            self._roster.waiting(row),
+            job,
             standing.queue,
             self._pool,
             standing.holding,
@@ -133,10 +159,6 @@ class Overview:
             shares=standing.queue.shares,
         )
         if waiting.cause in ("cards", "kept"):
-            waiting = beside_others(waiting, row.spec.device.kind, self._roster.foreign)
+            waiting = beside_others(waiting, job.kind, self._roster.foreign)
         drain = self._draining.now()
-        if drain is not None:
-            return drained(waiting, drain)
-        if waiting.cause == "starts" and now - row.created_at < _STARTING_S:
-            return None
-        return waiting
+        return waiting if drain is None else drained(waiting, drain)

@@ -8,6 +8,7 @@ the others."""
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from sqlalchemy import Connection
 
@@ -24,7 +25,14 @@ log = logging.getLogger(__name__)
 class Removals:
     """Thread-safe."""
 
-    def __init__(self, database: Database, files: JobFiles, roster: Roster) -> None:
+    def __init__(
+        self,
+        database: Database,
+        files: JobFiles,
+        roster: Roster,
+        on_removed: Callable[[str], None] = lambda job: None,
+    ) -> None:
+        self._on_removed = on_removed
         self._database = database
         self._files = files
         self._roster = roster
@@ -55,6 +63,7 @@ class Removals:
             self._database.write(delete, then=lambda _: self._roster.forget())
         finally:
             self._settle(job_id, row.user)
+        self._on_removed(job_id)
         log.info("job %s is removed", job_id)
 
     def _check_removable(self, row: JobRow) -> None:

@@ -4,6 +4,7 @@ It mirrors the database: it is filled at start and changed only after a commit, 
 commits (`Database.write(…, then=…)`)."""
 
 import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from jumar.jobs.scheduling.turns import FairLine, Shares, Turns
 from jumar.jobs.scheduling.use import DAY_S, Owner, PastUse, use_now
 from jumar.spec.causes import Cause
 from jumar.spec.devices import CardProcess, CardRef
+from jumar.spec.job import JobSpec
 from jumar.spec.states import JobState
 
 # Between the end of the ranks and the moment the cards are seen to be free.
@@ -334,6 +336,21 @@ def queued(row: JobRow) -> QueuedJob:
         avoids=row.avoids,
         preemptible=spec.preemptible,
         yields_to=row.yields_to,
+    )
+
+
+def would_be_queued(spec: JobSpec, user: str) -> QueuedJob:
+    """A job that is only thought of, last in the line."""
+    return QueuedJob(
+        job_id="",
+        user=user,
+        kind=spec.device.kind,
+        count=spec.device.count,
+        nodes=spec.nodes,
+        priority=spec.priority,
+        order=sys.maxsize,
+        time_limit_s=spec.time_limit,
+        preemptible=spec.preemptible,
     )
 
 

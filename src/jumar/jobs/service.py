@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from io import FileIO
+from itertools import islice
 from pathlib import Path
 
 from jumar.database.access import Database
@@ -17,6 +18,7 @@ from jumar.errors import (
     Conflict,
     JobEnded,
     JobNotEnded,
+    JobNotFound,
     JumarError,
     StorageFull,
 )
@@ -33,9 +35,11 @@ from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
 from jumar.jobs.retention import Retention
 from jumar.jobs.rows import JobRow
+from jumar.jobs.sampling import Sampler
 from jumar.jobs.scheduling.use import DAY_S
 from jumar.jobs.submitting import Submissions
 from jumar.jobs.sweep import OnWarning, Sweep, SweepPlan
+from jumar.jobs.templates import Templates
 from jumar.spec.causes import Cause
 from jumar.spec.draining import DrainReport
 from jumar.spec.job import JobSpec
@@ -81,6 +85,7 @@ class JobService:
         self.diagnoses = Diagnoses(self._files)
         self._half_life_days = half_life_days
         self.archives = CodeArchives(home / "code")
+        self.templates = Templates(database)
         self._conductor = Conductor(
             database=database,
             engine=engine,
@@ -109,13 +114,12 @@ class JobService:
             half_life_days=half_life_days,
             draining=self.draining,
         )
-        self.page, self.share, self.cards = (
-            self._overview.page,
-            self._overview.share,
-            self._overview.cards,
-        )
+        seen = self._overview
+        self.page, self.share, self.cards = seen.page, seen.share, seen.cards
+        self.ended, self.used, self.preview = seen.ended, seen.used, seen.preview
         self.groups = Groups(database, roster.share_out)
-        self._removals = Removals(database, self._files, roster)
+        self.sampler = Sampler(engine, roster, home / "usage")
+        self._removals = Removals(database, self._files, roster, self.sampler.forget)
         self.retention = Retention(database, self._removals, home, keep_days)
         self.recovery = Recovery(
             database=database,
@@ -153,6 +157,7 @@ class JobService:
         if self._sweep is not None:
             self._sweep.start()
         self.retention.start()
+        self.sampler.start()
 
     def _load_shares(self) -> None:
         past = ledger.load_use(self._database, float(self._half_life_days * DAY_S), time.time())
@@ -161,6 +166,7 @@ class JobService:
 
     def close(self) -> None:
         """Let go of everything. Running jobs go on."""
+        self.sampler.close()
         self.retention.close()
         if self._sweep is not None:
             self._sweep.close()
@@ -286,6 +292,15 @@ class JobService:
         """Whether jobs are started, and how many still run."""
         return DrainReport(drain=self.draining.now(), running=len(self._conductor.roster.active()))
 
+    def line(self, limit: int) -> tuple[JobRecord, ...]:
+        """The first of those that wait, in the order of their turns, each with why."""
+        queue = self._conductor.roster.snapshot(time.time()).queue
+        found: list[JobRecord] = []
+        for job in islice(queue, limit):
+            with suppress(JobNotFound):
+                found.append(self.get(job.job_id))
+        return tuple(found)
+
     def log_files(self, job: str) -> tuple[LogFile, ...]:
         """The logs of a job, by node and rank."""
         return self._files.logs(self._row(job).id)
@@ -327,6 +342,10 @@ class JobService:
     def _row(self, job: str) -> JobRow:
         with self._database.read() as connection:
             return ledger.find_job(connection, job)
+
+    def spec_of(self, job: str) -> JobSpec:
+        """What a job was submitted with, its secrets included: for its own user only."""
+        return self._row(job).spec
 
     def _record(
         self, row: JobRow, attempts: tuple[AttemptRecord, ...] = (), waiting: Waiting | None = None

@@ -8,6 +8,7 @@ from jumar.jobs.scheduling.records import USUAL_PRIORITY, QueuedJob
 from jumar.jobs.scheduling.turns import Shares
 from jumar.jobs.scheduling.use import DAY_S, Owner, by_day, day_of
 from jumar.spec.shares import NextTurn, ShareLine, ShareReport
+from jumar.spec.usage import UsedBy
 
 _LEAST = 1e-9
 _DAYS = 7
@@ -23,7 +24,7 @@ def report(standing: Snapshot, now: float, *, half_life_days: int) -> ShareRepor
         owner = (job.kind, job.user)
         running[owner] += len(job.cards)
         since = now if job.since is None else job.since
-        week[owner] = week.get(owner, 0.0) + _this_week(len(job.cards), since, now)
+        week[owner] = week.get(owner, 0.0) + _lately(len(job.cards), since, now)
     used = {owner for owner, card_s in standing.use.items() if card_s > _LEAST}
     lines: list[ShareLine] = []
     for kind in sorted({kind for kind, _ in used | set(waiting)}):
@@ -34,8 +35,25 @@ def report(standing: Snapshot, now: float, *, half_life_days: int) -> ShareRepor
     )
 
 
-def _this_week(cards: int, since: float, now: float) -> float:
-    first = (day_of(now) - _DAYS + 1) * DAY_S
+def used_by(
+    past: Mapping[Owner, float], standing: Snapshot, now: float, days: int
+) -> tuple[UsedBy, ...]:
+    """Who used most of each kind in the last days; `past` is what has ended."""
+    total, running = dict(past), Counter[Owner]()
+    for job in standing.running:
+        owner = (job.kind, job.user)
+        running[owner] += len(job.cards)
+        since = now if job.since is None else job.since
+        total[owner] = total.get(owner, 0.0) + _lately(len(job.cards), since, now, days)
+    lines = [
+        UsedBy(user=user, kind=kind, card_s=card_s, running_cards=running[kind, user])
+        for (kind, user), card_s in total.items()
+    ]
+    return tuple(sorted(lines, key=lambda line: (line.kind, -line.card_s, line.user)))
+
+
+def _lately(cards: int, since: float, now: float, days: int = _DAYS) -> float:
+    first = (day_of(now) - days + 1) * DAY_S
     return sum(card_s for _, card_s in by_day(cards, max(since, float(first)), now))
 
 

@@ -18,12 +18,15 @@ from jumar.server.api import (
     groups,
     jobs,
     logs,
+    metrics,
+    prometheus,
     recovery,
     repos,
     s3,
     ssh_keys,
     stores,
     tokens,
+    usage,
     users,
     webhooks,
     why,
@@ -49,7 +52,7 @@ def create_app(site: Site) -> FastAPI:
         redoc_url=None,
     )
     app.state.site = site
-    job_modules = (jobs, logs, files, why, beside, endpoints, code)
+    job_modules = (jobs, logs, metrics, usage, files, why, beside, endpoints, code)
     for module in (
         cards,
         drain,
@@ -72,6 +75,7 @@ def create_app(site: Site) -> FastAPI:
     app.include_router(description.router, include_in_schema=False)
     for prefix in PREFIXES:
         app.mount(prefix, HubDoor(site))
+    app.include_router(prometheus.router, include_in_schema=False)
     mount_pages(app)
     app.add_exception_handler(JumarError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -84,7 +88,7 @@ def create_app(site: Site) -> FastAPI:
 async def _on_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, JumarError)
     path = request.url.path
-    if not path.startswith(f"{API}/") and not is_modelarts(path):
+    if not path.startswith((f"{API}/", prometheus.PATH)) and not is_modelarts(path):
         return await error_page(request, error)
     response = error_answer(error, path)
     if isinstance(error, RangeUnsatisfiable):

@@ -44,6 +44,17 @@ def read_spec_file(path: Path) -> JobSpec:
 def parse_spec(text: str, *, source: str, folder: Path) -> JobSpec:
     """The job that `text` describes."""
     lines: Lines = {}
+    values = _mapping(text, source, lines)
+    # No path can be made of a text with a NUL.
+    _check_text(values, source, lines)
+    for field in ("code", "workdir"):
+        value = values.get(field)
+        if isinstance(value, str):
+            values[field] = str((folder / Path(value).expanduser()).resolve())
+    return validate_spec(values, source=source, lines=lines)
+
+
+def _mapping(text: str, source: str, lines: Lines) -> dict[str, Any]:
     try:
         _refuse_aliases(text, source)
         node = _compose(text, Loader=_Loader)
@@ -55,14 +66,7 @@ def parse_spec(text: str, *, source: str, folder: Path) -> JobSpec:
             f"{source}: a job file must be a mapping of fields",
             hint="see the fields: jumar spec schema",
         )
-    values = cast("dict[str, Any]", data)
-    # No path can be made of a text with a NUL.
-    _check_text(values, source, lines)
-    for field in ("code", "workdir"):
-        value = values.get(field)
-        if isinstance(value, str):
-            values[field] = str((folder / Path(value).expanduser()).resolve())
-    return validate_spec(values, source=source, lines=lines)
+    return cast("dict[str, Any]", data)
 
 
 def validate_spec(data: object, *, source: str, lines: Lines | None = None) -> JobSpec:
@@ -73,6 +77,23 @@ def validate_spec(data: object, *, source: str, lines: Lines | None = None) -> J
     except ValidationError as error:
         faults = [_Fault.of(detail, lines or {}) for detail in error.errors()]
         raise _refused(faults, source) from error
+
+
+def spec_or_faults(data: dict[str, Any]) -> "JobSpec | list[tuple[str, str]]":
+    """`data` as a job, or where each fault is, its field first, and what it is."""
+    unfit = [(field_words(place), words) for place, words in flaws(data)]
+    if unfit:
+        return unfit
+    try:
+        return JobSpec.model_validate(data)
+    except ValidationError as error:
+        faults = [_Fault.of(detail, {}) for detail in error.errors()]
+        return [(fault.field, fault.message) for fault in faults]
+
+
+def read_mapping(text: str, *, source: str) -> dict[str, Any]:
+    """The fields that some lines of YAML name, not checked in any way but their form."""
+    return {} if not text.strip() else _mapping(text, source, {})
 
 
 def _check_text(data: object, source: str, lines: Lines) -> None:

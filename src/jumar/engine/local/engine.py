@@ -11,10 +11,11 @@ from pathlib import Path
 from jumar.devices.cards import cards as cards_now
 from jumar.devices.machine import Machine
 from jumar.devices.rank_part import rank_facts
-from jumar.engine.base import Attempt, Observation
+from jumar.engine.base import Attempt, Observation, ProcessUse
 from jumar.engine.files import JobFiles
 from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
+from jumar.engine.local.use import process_use
 from jumar.engine.shared import stopping
 from jumar.engine.shared.files import CardFacts, Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
@@ -75,6 +76,10 @@ class LocalEngine:
     def occupied(self) -> tuple[Card, ...]:
         """The real cards with all processes on them, as they are now."""
         return cards_now(surroundings=False)
+
+    def process_use(self, attempts: Iterable[Attempt]) -> dict[str, ProcessUse]:
+        """By their cgroups, else by the list of processes."""
+        return process_use({attempt.job_id: self._roots.of(attempt) for attempt in attempts})
 
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run; raises SubmitRefused when it never could."""

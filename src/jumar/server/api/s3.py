@@ -68,24 +68,27 @@ def new_keys(site: Site, name: str) -> None:
 @router.post("/me/s3-keys", response_model=S3Keys, summary="My keys for the S3 door")
 async def my_keys(request: Request, site: SiteOf, user: Member, wanted: KeysRequest) -> Response:
     """AK and SK of the user who asks. They are the user's own: nobody else is ever shown them."""
-    if site.door is None:
+    keys = await run_in_threadpool(s3_keys, request, site, user.name, renew=wanted.renew)
+    reply = answer(keys)
+    reply.headers["Cache-Control"] = "no-store"
+    return reply
+
+
+def s3_keys(request: Request, site: Site, user: str, *, renew: bool) -> S3Keys:
+    """The user's keys, with all that a client has to know of the door."""
+    door = site.door
+    if door is None:
         raise NotFound("this server has no S3 door", hint="start it with one: jumar up --s3 PORT")
     # By the name that the client knows this machine by.
     host = urlsplit(str(request.base_url)).hostname or "127.0.0.1"
-    keys = await run_in_threadpool(_keys, site, site.door, user.name, wanted.renew)
-    reply = answer(
-        S3Keys(
-            endpoint=door_endpoint(
-                host, site.door.port, is_secure=site.door.certificate is not None
-            ),
-            region=site.door.credential.region,
-            access_key=keys.access_key,
-            secret_key=keys.secret_key,
-            certificate=site.door.own_certificate,
-        )
+    keys = _keys(site, door, user, renew)
+    return S3Keys(
+        endpoint=door_endpoint(host, door.port, is_secure=door.certificate is not None),
+        region=door.credential.region,
+        access_key=keys.access_key,
+        secret_key=keys.secret_key,
+        certificate=door.own_certificate,
     )
-    reply.headers["Cache-Control"] = "no-store"
-    return reply
 
 
 def _keys(site: Site, door: Door, user: str, renew: bool) -> Keys:

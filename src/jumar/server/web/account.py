@@ -1,4 +1,4 @@
-"""The page of one's own account: tokens and sessions, and the password."""
+"""The page of one's own account: tokens and sessions, keys for the store, and the password."""
 
 from typing import Annotated
 
@@ -7,12 +7,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import BadInput, NotAllowed, TooManyAttempts
+from jumar.server.api.s3 import s3_keys
 from jumar.server.api.tokens import make_token, revoke_token
 from jumar.server.api.users import change_password
 from jumar.server.edge.auth import Member, token_of
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import render
-from jumar.spec.records import NewToken, UserRecord
+from jumar.spec.records import NewToken, S3Keys, UserRecord
 
 router = APIRouter(prefix="/account")
 Text = Annotated[str, Form(max_length=1024)]
@@ -52,6 +53,15 @@ async def revoke(site: SiteOf, user: Member, token_id: str) -> Response:
     return RedirectResponse("/account", status_code=303)
 
 
+@router.post("/keys")
+async def keys(
+    request: Request, site: SiteOf, user: Member, renew: Annotated[bool, Form()] = False
+) -> Response:
+    """Show the AK and SK for the S3 door, or new ones; the old ones stop working."""
+    shown = await run_in_threadpool(s3_keys, request, site, user.name, renew=renew)
+    return await _page(request, site, user, keys=shown)
+
+
 @router.post("/password")
 async def change(
     request: Request, site: SiteOf, user: Member, new: Text, repeat: Text, old: Text = ""
@@ -76,6 +86,7 @@ async def _page(
     user: UserRecord,
     *,
     made: NewToken | None = None,
+    keys: S3Keys | None = None,
     changed: bool = False,
     problem: str | None = None,
     status: int = 200,
@@ -87,6 +98,8 @@ async def _page(
         "ssh_keys": ssh_keys,
         "days": DAYS,
         "made": made,
+        "keys": keys,
+        "has_door": site.door is not None,
         "changed": changed,
         "problem": problem,
     }

@@ -1,14 +1,16 @@
 """The list of jobs and the page of one job. Both ask for news of themselves every second."""
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Form, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from jumar.errors import NotFound
+from jumar.errors import JobEnded, NotFound
 from jumar.server.api.follow import Decoder, OpenLog
 from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.edge.auth import Member, OpenedJob, SignedIn, find_job
@@ -18,7 +20,7 @@ from jumar.server.web.render import is_fragment, render
 from jumar.server.web.spec_view import spec_rows
 from jumar.server.web.terminal import plain
 from jumar.spec.duration import parse_duration
-from jumar.spec.records import JobRecord, StagingRecord
+from jumar.spec.records import JobPage, JobRecord, StagingRecord
 from jumar.spec.staging import data_rows
 from jumar.spec.states import ACTIVE, JobState
 
@@ -42,7 +44,7 @@ class Filter:
         """The address of the list with some of it changed; always from the newest job on."""
         values = {"state": self.state, "user": self.user, "text": self.text, **changes}
         query = urlencode({name: value for name, value in values.items() if value})
-        return f"/?{query}" if query else "/"
+        return f"/jobs?{query}" if query else "/jobs"
 
     @property
     def is_narrow(self) -> bool:
@@ -50,7 +52,7 @@ class Filter:
         return bool(self.state or self.user or self.text)
 
 
-@router.get("/")
+@router.get("/jobs")
 async def jobs_page(
     request: Request,
     site: SiteOf,
@@ -73,17 +75,39 @@ async def jobs_page(
         text=text.strip(),
         before=before,
     )
-    page = await run_in_threadpool(
-        site.service.page,
-        states=() if chosen.state is None else (chosen.state,),
-        user=chosen.user or None,
-        text=chosen.text or None,
-        before=before,
-        limit=ROWS,
-    )
+    page = await run_in_threadpool(_page, site, chosen)
     values = {"filter": chosen, "page": page, "version": version, "states": list(JobState)}
     template = "_jobs.html" if is_fragment(request) else "jobs.html"
     return render(request, template, values, user=user)
+
+
+def _page(site: Site, chosen: Filter) -> JobPage:
+    """One page of the list; jobs that run never fall off the first."""
+    asked = partial(
+        site.service.page, user=chosen.user or None, text=chosen.text or None, limit=ROWS
+    )
+    page = asked(states=() if chosen.state is None else (chosen.state,), before=chosen.before)
+    if chosen.state is not None or chosen.before is not None or page.next_before is None:
+        return page
+    running = asked(states=ACTIVE).jobs
+    shown = {job.id for job in running}
+    rest = tuple(job for job in page.jobs if job.id not in shown)
+    return replace(page, jobs=(*running, *rest))
+
+
+@router.post("/jobs/stop")
+async def stop_several(
+    request: Request,
+    site: SiteOf,
+    user: Member,
+    job: Annotated[list[str], Form(max_length=ROWS * 2)],
+) -> Response:
+    """Stop the chosen jobs, those that may be stopped, and show the list."""
+    found = [await run_in_threadpool(find_job, site, one, user) for one in job]
+    for one in found:
+        with suppress(JobEnded):
+            await run_in_threadpool(site.service.stop, one.id, by=user.name)
+    return RedirectResponse("/jobs", status_code=303)
 
 
 @router.get("/jobs/{job}")

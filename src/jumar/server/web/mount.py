@@ -9,11 +9,14 @@ from starlette.types import Scope
 
 from jumar.server.web import (
     account,
+    compare,
     endpoints,
     job_pages,
+    overview,
     people,
     repo_pages,
     ssh_keys,
+    submit,
     training_form,
     visit,
 )
@@ -32,7 +35,10 @@ class _Kept(StaticFiles):
 def mount_pages(app: FastAPI) -> None:
     """Add all pages."""
     for module in (
+        overview,
         account,
+        submit,
+        compare,
         ssh_keys,
         endpoints,
         job_pages,

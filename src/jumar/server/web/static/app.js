@@ -57,6 +57,26 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 document.addEventListener("htmx:afterSwap", () => {
   tick();
   markSelected();
+  showPicked();
+});
+
+// --- jobs that were ticked stay so when the list is drawn again
+const picked = new Set();
+
+function showPicked() {
+  const form = document.getElementById("chosen");
+  if (!form) return;
+  const boxes = [...document.querySelectorAll(".pick input")];
+  for (const box of boxes) box.checked = picked.has(box.value);
+  const count = boxes.filter((box) => box.checked).length;
+  form.hidden = count === 0;
+  form.querySelector("[data-count]").textContent = count;
+  form.dataset.count = count;
+}
+document.addEventListener("change", (event) => {
+  if (!event.target.matches(".pick input")) return;
+  picked[event.target.checked ? "add" : "delete"](event.target.value);
+  showPicked();
 });
 
 // --- the selected row
@@ -79,7 +99,7 @@ function move(step) {
 
 document.addEventListener("click", (event) => {
   const row = event.target.closest(".jobs tr.openable");
-  if (!row || event.target.closest("a") || String(getSelection())) return;
+  if (!row || event.target.closest("a, .pick") || String(getSelection())) return;
   row.querySelector("a").click();
 });
 
@@ -88,7 +108,7 @@ const confirmation = document.getElementById("confirm");
 
 function ask(form) {
   const [no, yes] = confirmation.querySelectorAll("button");
-  confirmation.querySelector("h2").textContent = form.dataset.question;
+  confirmation.querySelector("h2").textContent = fill(form.dataset.question, form.dataset);
   confirmation.querySelector("p").textContent = form.dataset.text;
   yes.textContent = form.dataset.button;
   yes.className = "danger" in form.dataset ? "button danger" : "button primary";

@@ -1,0 +1,158 @@
+"""Looks every few seconds at what cards and running jobs use, and writes it down by job.
+
+How often cards are asked follows what that costs: a driver that answers at once is asked every two
+seconds, a tool that takes a second every twenty."""
+
+import logging
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from jumar.engine.base import Engine, ProcessUse, Samples
+from jumar.errors import JumarError
+from jumar.jobs.roster import ActiveJob, Roster
+from jumar.jobs.samples import Columns, Row, SampleFile, read_usage
+from jumar.spec.devices import Card, CardRef, DeviceKind, card_names
+from jumar.spec.usage import JobUsage
+
+log = logging.getLogger(__name__)
+PERIOD_S = 2.0
+_CARD_COST = 20.0
+"""Cards are asked for at most a twentieth of the time."""
+_GB = 1e9
+_REAL = (DeviceKind.NPU, DeviceKind.GPU)
+
+
+@dataclass(frozen=True, slots=True)
+class JobUse:
+    """What a job uses at this moment."""
+
+    cpu_cores: float
+    memory_bytes: int
+
+
+class Sampler:
+    """One thread; nothing without an engine that can tell."""
+
+    def __init__(
+        self, engine: Engine, roster: Roster, folder: Path, *, period_s: float = PERIOD_S
+    ) -> None:
+        self._engine = engine
+        self._roster = roster
+        self._folder = folder
+        self._period_s = period_s
+        self._files: dict[str, SampleFile] = {}
+        self._before: dict[str, tuple[float, ProcessUse]] = {}
+        self._cards_at = 0.0
+        self._cards_every_s = 0.0
+        self.cards: tuple[Card, ...] = ()
+        """The real cards as they were last seen."""
+        self.looks = 0
+        """How often the cards were looked at."""
+        self.jobs: dict[str, JobUse] = {}
+        """Running jobs, by id."""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampling", daemon=True)
+
+    def start(self) -> None:
+        """Begin, where there is something to see."""
+        if isinstance(self._engine, Samples):
+            self._thread.start()
+
+    def close(self) -> None:
+        """End after the look that is under way."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def of(self, job: str) -> JobUsage:
+        """All samples of a job."""
+        return read_usage(self._path(job))
+
+    def forget(self, job: str) -> None:
+        """The job is removed."""
+        with suppress(OSError):
+            self._path(job).unlink(missing_ok=True)
+
+    def _path(self, job: str) -> Path:
+        return self._folder / f"{job}.jsonl"
+
+    def _run(self) -> None:
+        while not self._over.wait(self._period_s):
+            try:
+                self.look()
+            except (OSError, JumarError) as error:
+                # A full disk, or a driver that does not answer: the next look may find it otherwise.
+                log.warning("no sample was taken: %s", error)
+
+    def look(self) -> None:
+        """One look at everything."""
+        assert isinstance(self._engine, Samples)
+        running = self._roster.active()
+        self._see_cards(self._engine)
+        uses = self._engine.process_use([job.attempt for job in running])
+        now = time.time()
+        states = {(card.kind, card.ref): card for card in self.cards}
+        seen: dict[str, JobUse] = {}
+        for job in running:
+            use = self._rate(job.row.id, uses.get(job.row.id), now)
+            if use is not None:
+                seen[job.row.id] = use
+            columns, row = _sample(job, use, states, now)
+            if columns:
+                self._files.setdefault(job.row.id, SampleFile(self._path(job.row.id))).add(
+                    columns, row
+                )
+        self.jobs = seen
+        gone = self._files.keys() - {job.row.id for job in running}
+        for job_id in gone:
+            del self._files[job_id]
+            self._before.pop(job_id, None)
+
+    def _see_cards(self, engine: Samples) -> None:
+        began = time.monotonic()
+        if self._cards_at and began - self._cards_at < self._cards_every_s:
+            return
+        self.cards = tuple(card for card in engine.occupied() if card.kind in _REAL)
+        self.looks += bool(self.cards)
+        self._cards_at = time.monotonic()
+        self._cards_every_s = _CARD_COST * (self._cards_at - began)
+
+    def _rate(self, job_id: str, use: ProcessUse | None, now: float) -> JobUse | None:
+        before = self._before.get(job_id)
+        if use is None:
+            return None
+        self._before[job_id] = (now, use)
+        if before is None or now <= before[0]:
+            return None
+        # A process that ends takes its time with it where nobody counts it.
+        cores = max(0.0, use.cpu_s - before[1].cpu_s) / (now - before[0])
+        return JobUse(cores, use.memory_bytes)
+
+
+def _sample(
+    job: ActiveJob, use: JobUse | None, states: dict[tuple[DeviceKind, CardRef], Card], now: float
+) -> tuple[Columns, Row]:
+    kind = job.row.spec.device.kind
+    columns: list[tuple[str, str | None]] = []
+    row: Row = [round(now, 1)]
+    if use is not None:
+        columns += [("cpu_cores", None), ("memory_gb", None)]
+        row += [round(use.cpu_cores, 2), round(use.memory_bytes / _GB, 3)]
+    names = card_names(job.attempt.cards)
+    for ref, name in zip(job.attempt.cards, names, strict=True):
+        card = states.get((kind, ref))
+        if card is None:
+            continue
+        memory = None if card.memory_used_mb is None else round(card.memory_used_mb / 1000, 2)
+        measured = {
+            "use_pct": card.utilisation_pct,
+            "memory_gb": memory,
+            "temperature_c": card.temperature_c,
+            "power_w": card.power_w,
+        }
+        columns += [(what, name) for what in measured]
+        row += measured.values()
+    return tuple(columns), row

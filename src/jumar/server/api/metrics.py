@@ -1,0 +1,131 @@
+"""Metrics of a job over REST: read from its logs when somebody asks, and from where the last one stopped.
+
+Reading takes a core: each question reads some megabytes at most, and says when there are more."""
+
+import math
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from io import FileIO
+from typing import Annotated
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from jumar.errors import NotFound
+from jumar.server.api.jobs import MOST_NUMBER
+from jumar.server.edge.auth import OpenedJob
+from jumar.server.edge.exchange import answer
+from jumar.server.edge.site import Site, SiteOf
+from jumar.spec.metrics import Curve, JobMetrics
+from jumar.track.reading import LogReader
+from jumar.track.series import Series
+
+router = APIRouter(tags=["jobs"])
+MOST_LOGS = 16
+MOST_READERS = 256
+_BLOCK_BYTES = 1 << 20
+_BUDGET_BYTES = 8 << 20
+# Reading holds the interpreter: one at a time, so that others are answered in between.
+_reading = CapacityLimiter(1)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is known of one log."""
+
+    reader: LogReader = field(default_factory=LogReader)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def advance(self, file: FileIO, budget: int) -> int:
+        """Read on; gives the number of bytes that were read."""
+        with self.lock:
+            size = file.seek(0, 2)
+            if size < self.reader.offset:
+                # Somebody emptied the log.
+                self.reader = LogReader()
+            file.seek(self.reader.offset)
+            done = 0
+            while done < budget and (block := file.read(min(_BLOCK_BYTES, size - file.tell()))):
+                self.reader.feed(block)
+                done += len(block)
+            return done
+
+
+class MetricReaders:
+    """The logs that were asked for lately."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, int, int], _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, job: str, node: int, rank: int) -> _Kept:
+        """What is known of a log; the one that nobody asked for the longest is forgotten."""
+        with self._lock:
+            kept = self._kept.setdefault((job, node, rank), _Kept())
+            self._kept.move_to_end((job, node, rank))
+            while len(self._kept) > MOST_READERS:
+                self._kept.popitem(last=False)
+            return kept
+
+
+_readers = MetricReaders()
+
+
+@router.get("/jobs/{job}/metrics", response_model=JobMetrics, summary="What a training tells")
+async def metrics(
+    opened: OpenedJob,
+    site: SiteOf,
+    seen: Annotated[
+        int | None, Query(ge=0, le=MOST_NUMBER, description="`revision` of the answer before")
+    ] = None,
+) -> Response:
+    """Losses, accuracy and the like, found in the job's logs. With `seen`, 204 when nothing is new."""
+    found = await to_thread.run_sync(job_metrics, site, opened.id, limiter=_reading)
+    if seen == found.revision and found.is_complete:
+        return Response(status_code=204)
+    return answer(found)
+
+
+def job_metrics(site: Site, job: str) -> JobMetrics:
+    """What the logs of a job tell, as far as they were read. A metric that several ranks tell is taken
+    from the first of them."""
+    files = site.service.log_files(job)
+    if len(files) > MOST_LOGS:
+        # Some print with the last rank only.
+        files = (*files[: MOST_LOGS - 1], files[-1])
+    curves: dict[str, Curve] = {}
+    budget, unread, revision = _BUDGET_BYTES, 0, 0
+    for known in files:
+        kept = _readers.of(job, known.node, known.rank)
+        try:
+            with site.service.open_log(job, known.node, known.rank) as file:
+                budget -= kept.advance(file, budget)
+                unread += max(0, file.seek(0, 2) - kept.reader.offset)
+        except NotFound:
+            continue
+        revision += sum(series.count for series in kept.reader.curves.series.values())
+        for series in tuple(kept.reader.curves.series.values()):
+            curves.setdefault(series.name, _curve(series, f"{known.node}-{known.rank}"))
+    return JobMetrics(curves=tuple(curves.values()), is_complete=not unread, revision=revision)
+
+
+def _curve(series: Series, log: str) -> Curve:
+    # The reader of another question may be adding to it.
+    x, y = tuple(series.x), tuple(series.y)
+    length = min(len(x), len(y))
+    return Curve(
+        name=series.name,
+        axis=series.axis,
+        log=log,
+        x=x[:length],
+        y=tuple(_finite(value) for value in y[:length]),
+        count=series.count,
+        last=_finite(series.last),
+        not_finite_from=series.first_not_finite,
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,102 @@
+"""Jobs side by side: their metrics in the same charts, and in what their definitions differ."""
+
+import csv
+import io
+import json
+from typing import Annotated, cast
+
+from anyio import to_thread
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from jumar.errors import BadInput
+from jumar.server.api.metrics import job_metrics
+from jumar.server.edge.auth import Member, find_job
+from jumar.server.edge.site import Site, SiteOf
+from jumar.server.web.render import render
+from jumar.spec.records import JobRecord, UserRecord
+
+router = APIRouter(prefix="/compare")
+MOST_JOBS = 16
+_OFFERED = 50
+Jobs = Annotated[list[str], Query(max_length=64)]
+
+
+@router.get("")
+async def compare_page(
+    request: Request,
+    site: SiteOf,
+    user: Member,
+    job: Jobs = [],  # noqa: B006  FastAPI copies it
+    add: Annotated[str, Query(max_length=160)] = "",
+    without: Annotated[str, Query(max_length=160)] = "",
+) -> Response:
+    """The chosen jobs; without any, which there are."""
+    if add or without:
+        chosen = [one for one in dict.fromkeys([*job, add]) if one and one != without]
+        query = "&".join(f"job={one}" for one in chosen if one.isalnum())
+        return RedirectResponse(f"/compare?{query}", status_code=303)
+    records = await run_in_threadpool(_records, site, user, job)
+    mine = None if user.role == "admin" else user.name
+    recent = await run_in_threadpool(site.service.page, user=mine, limit=_OFFERED)
+    chosen_ids = {record.id for record in records}
+    values = {
+        "jobs": records,
+        "rows": _differing(records),
+        "offered": [one for one in recent.jobs if one.id not in chosen_ids],
+        "query": "&".join(f"job={record.id}" for record in records),
+    }
+    return render(request, "compare.html", values, user=user)
+
+
+@router.get("/metrics.csv")
+async def metrics_csv(site: SiteOf, user: Member, job: Jobs) -> Response:
+    """All points of the chosen jobs."""
+    records = await run_in_threadpool(_records, site, user, job)
+    text = await to_thread.run_sync(_csv, site, records)
+    headers = {"Content-Disposition": 'attachment; filename="metrics.csv"'}
+    return Response(text, headers=headers, media_type="text/csv; charset=utf-8")
+
+
+def _records(site: Site, user: UserRecord, jobs: list[str]) -> list[JobRecord]:
+    if len(jobs) > MOST_JOBS:
+        raise BadInput(f"at most {MOST_JOBS} jobs can be compared, not {len(jobs)}")
+    ids = dict.fromkeys(find_job(site, one, user).id for one in jobs)
+    return [site.service.get(one) for one in ids]
+
+
+def _csv(site: Site, records: list[JobRecord]) -> str:
+    file = io.StringIO()
+    rows = csv.writer(file)
+    rows.writerow(["job", "name", "metric", "axis", "x", "y"])
+    for record in records:
+        for curve in job_metrics(site, record.id).curves:
+            head = (record.id, record.name, curve.name, curve.axis)
+            rows.writerows((*head, x, y) for x, y in zip(curve.x, curve.y, strict=True))
+    return file.getvalue()
+
+
+def _differing(records: list[JobRecord]) -> list[tuple[str, list[str]]]:
+    """Fields of the definitions that are not the same in all jobs."""
+    flat = [_flat(record) for record in records]
+    names = sorted(set[str]().union(*flat)) if len(flat) > 1 else []
+    rows = [(name, [values.get(name, "") for values in flat]) for name in names]
+    return [(name, values) for name, values in rows if len(set(values)) > 1]
+
+
+def _flat(record: JobRecord) -> dict[str, str]:
+    flat = {"state": str(record.state)}
+    for name, value in record.spec.items():
+        if isinstance(value, dict):
+            inner = cast("dict[str, object]", value)
+            flat |= {f"{name}.{key}": _text(what) for key, what in inner.items()}
+        else:
+            flat[name] = _text(value)
+    return flat
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,31 @@
+// Several jobs in the same charts.
+"use strict";
+
+(() => {
+  const section = document.getElementById("compare");
+  if (!section) return;
+  const grid = new Charts.Grid(section.querySelector("[data-grid]"));
+  const smoothing = section.querySelector("[data-smoothing]");
+  const log = section.querySelector("[data-log]");
+  const jobs = [...section.querySelectorAll("[data-job]")].map((element, index) => ({ id: element.dataset.job, name: element.dataset.name, index, curves: [] }));
+
+  function show() {
+    const groups = new Map();
+    for (const job of jobs) {
+      for (const curve of job.curves) {
+        if (!groups.has(curve.name)) groups.set(curve.name, []);
+        groups.get(curve.name).push({ ...curve, label: `${job.name} ${job.id}`, colour: job.index });
+      }
+    }
+    section.querySelector("[data-nothing]").hidden = groups.size > 0;
+    grid.show(groups, { smoothing: Number(smoothing.value), log: log.checked });
+  }
+  smoothing.addEventListener("input", show);
+  log.addEventListener("change", show);
+  for (const job of jobs) {
+    Charts.follow(`/api/v1/jobs/${job.id}/metrics`, (news) => {
+      job.curves = news.curves;
+      show();
+    }, { period: 5000 });
+  }
+})();

@@ -1,0 +1,33 @@
+"""What a training tells of itself, and what it uses, as the API gives it. Times are unix seconds."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One metric of a job."""
+
+    name: str
+    axis: str
+    """What `x` is: `step`, `epoch`, or `count` where the log tells neither."""
+    log: str
+    """The log that tells it: node and rank, `0-0`."""
+    x: tuple[float, ...]
+    y: tuple[float | None, ...]
+    """None: NaN or infinite."""
+    count: int
+    """How many values there were; long curves are thinned."""
+    last: float | None
+    not_finite_from: float | None = None
+    """Where the first NaN or infinite value was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMetrics:
+    """The metrics that were found in a job's logs."""
+
+    curves: tuple[Curve, ...]
+    is_complete: bool
+    """False: the logs are long, and were not read to their end yet; ask again."""
+    revision: int
+    """Changes when there is more."""

@@ -1,0 +1,156 @@
+"""Metrics out of logs: each dialect by its own lines, nothing out of prose, and never an error."""
+
+import math
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from jumar.track.lines import Reading, read_line
+from jumar.track.reading import LogReader
+from jumar.track.series import MOST_POINTS, Series
+
+DIALECTS = [
+    ("epoch: 1 step: 100, loss is 2.3010", {"loss": 2.301}, 100, 1),
+    (
+        "Epoch: [  1 /  10], Train Loss: [1.672], Accuracy:  0.813",
+        {"train_loss": 1.672, "accuracy": 0.813},
+        None,
+        1,
+    ),
+    ("epoch 3 step 100 loss 0.12 acc 97.1%", {"loss": 0.12, "acc": 97.1}, 100, 3),
+    ("Epoch [2/10], Step [200/600], Loss: 0.2345", {"loss": 0.2345}, 200, 2),
+    ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300", {"loss": 2.3}, 640, 1),
+    ("Test set: Average loss: 0.05, Accuracy: 98/100 (98%)", {"average_loss": 0.05, "accuracy": 0.98}, None, None),
+    (
+        "{'loss': '0.8762', 'grad_norm': '1.2', 'learning_rate': '5e-05', 'epoch': '0.1'}",
+        {"loss": 0.8762, "grad_norm": 1.2, "learning_rate": 5e-05},
+        None,
+        0.1,
+    ),
+    ("{'eval_loss': 0.5, 'eval_runtime': 1.5, 'epoch': 3.0}", {"eval_loss": 0.5, "eval_runtime": 1.5}, None, 3),
+    ('{"step": 3, "loss": 0.5, "mode": "train", "ok": true}', {"loss": 0.5}, 3, None),
+    (
+        "Epoch 0:  45%|████▌     | 45/100 [00:01<00:01, 30.0it/s, v_num=0, train_loss=0.123]",
+        {"train_loss": 0.123},
+        45,
+        0,
+    ),
+    ("100%|███| 60/60 [00:10<00:00,  5.71it/s, loss=0.25]", {"loss": 0.25}, 60, None),
+    (" 45/100 [===>....] - ETA: 1s - loss: 0.31 - accuracy: 0.91", {"loss": 0.31, "accuracy": 0.91}, 45, None),
+    (
+        " iteration    100/  5000 | elapsed time per iteration (ms): 123.4 | learning rate: 1.0E-04 | "
+        "lm loss: 2.5E+00 | grad norm: 1.25 |",
+        {"learning_rate": 1e-4, "lm_loss": 2.5, "grad_norm": 1.25},
+        100,
+        None,
+    ),
+    ("step:1 - actor/entropy_loss:0.5 - critic/score/mean:0.2", {"actor/entropy_loss": 0.5, "critic/score/mean": 0.2}, 1, None),
+    ("[npu id: 0 ] epoch: 3, FPS: 1234.5", {"fps": 1234.5}, None, 3),
+    ("2026-01-01 12:00:01,123 INFO trainer: loss: 0.5", {"loss": 0.5}, None, None),
+    ("\x1b[32mstep=20\x1b[0m val_loss=0.3 val_acc=.9", {"val_loss": 0.3, "val_acc": 0.9}, 20, None),
+]  # fmt: skip
+PROSE = [
+    "we had a loss of 3 people in 2026",
+    "error 404 while loading page 12",
+    "listening on 127.0.0.1:8080",
+    "Downloading: 45%|███ | 45/100 [00:01<00:01]",
+    '{"level": "info", "port": 8080}',
+    "Train epoch time: 1234.5 ms, per step time: 12.3 ms",
+    "version 2.1.0 of lossless-1.2.3",
+    "accuracy " + "9" * 5000,
+    "loss: " + "1" * 40,
+    '{"loss": ' + "[" * 3000,
+]
+
+
+@pytest.mark.parametrize(("line", "values", "step", "epoch"), DIALECTS, ids=lambda v: str(v)[:24])
+def test_each_dialect_is_read(
+    line: str, values: dict[str, float], step: float | None, epoch: float | None
+) -> None:
+    assert read_line(line) == Reading(values, step, epoch)
+
+
+@pytest.mark.parametrize("line", PROSE, ids=lambda line: line[:24])
+def test_prose_tells_nothing(line: str) -> None:
+    assert read_line(line) is None
+
+
+def test_not_a_number_is_told() -> None:
+    for line in ("step 7 loss nan", "step: 7 loss: -inf", '{"step": 7, "loss": NaN}'):
+        found = read_line(line)
+        assert found is not None
+        assert not math.isfinite(found.values["loss"])
+
+
+def read(log: bytes, *cuts: int) -> LogReader:
+    reader = LogReader()
+    places = sorted({0, len(log), *(cut % (len(log) + 1) for cut in cuts)})
+    for start, end in pairwise(places):
+        reader.feed(log[start:end])
+    return reader
+
+
+def curves(reader: LogReader) -> dict[str, tuple[list[float], list[float]]]:
+    return {name: (one.x, one.y) for name, one in reader.curves.series.items()}
+
+
+lines = some.one_of(
+    some.builds("step {} loss {:.3f} lr: {:g}".format, some.integers(0, 99), some.floats(0, 9), some.floats(0, 1)),
+    some.builds("epoch: {} step: {}, loss is {}".format, some.integers(0, 3), some.integers(0, 9), some.floats(-9, 9)),
+    some.sampled_from([line for line, *_ in DIALECTS] + PROSE[:6]),
+    some.text(max_size=40),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(some.lists(lines, max_size=30), some.lists(some.integers(0, 4000), max_size=6))
+def test_how_a_log_is_cut_changes_nothing_and_shapes_read_as_the_rules_do(
+    told: list[str], cuts: list[int]
+) -> None:
+    log = ("\n".join(told) + "\n").encode("utf-8", "replace")
+    whole = curves(read(log))
+    assert repr(curves(read(log, *cuts))) == repr(whole)
+    one_by_one = LogReader()
+    for line in log.split(b"\n"):
+        # A reader that knows no shapes.
+        one_by_one._shapes.clear()  # pyright: ignore[reportPrivateUsage]
+        one_by_one.feed(line + b"\n")
+    assert repr(curves(one_by_one)) == repr(whole)
+
+
+@settings(max_examples=100, deadline=None)
+@given(some.binary(max_size=300))
+def test_any_bytes_are_read_without_an_error(log: bytes) -> None:
+    read(log + b"\nstep 1 loss 2\n")
+
+
+def test_steps_that_begin_anew_with_each_epoch_go_on() -> None:
+    log = "".join(f"epoch: {e} step: {s}, loss is {e}\n" for e in (1, 2, 3) for s in (1, 2, 3))
+    assert read(log.encode()).curves.series["loss"].x == list(map(float, range(1, 10)))
+
+
+def test_a_training_that_goes_on_from_a_checkpoint_overwrites_what_it_repeats() -> None:
+    log = b"".join(b"step %d loss %d\n" % (step, step) for step in (1, 2, 3, 4))
+    again = b"".join(b"step %d loss %d\n" % (step, 10 * step) for step in (3, 4, 5))
+    loss = read(log + again).curves.series["loss"]
+    assert (loss.x, loss.y) == ([1, 2, 3, 4, 5], [1, 2, 30, 40, 50])
+
+
+def test_the_bar_above_a_dict_tells_its_step() -> None:
+    log = "\r".join([" 10%|█ | 6/60 [00:01<00:09]", "{'loss': '0.5', 'epoch': '0.1'}\n"])
+    assert read(log.encode()).curves.series["loss"].x == [6]
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_spikes() -> None:
+    series, spikes = Series("loss", "step"), {977: 100.0, 20_001: -100.0}
+    source = random.Random(1)
+    for step in range(50_000):
+        series.add(step, spikes.get(step, source.random()))
+    assert len(series.x) <= MOST_POINTS
+    assert series.x == sorted(series.x)
+    assert series.count == 50_000
+    for step, value in spikes.items():
+        assert series.y[series.x.index(step)] == value
