@@ -11,7 +11,7 @@ class Curve:
     axis: str
     """What `x` is: `step`, `epoch`, or `count` where the log tells neither."""
     log: str
-    """The log that tells it: node and rank, `0-0`."""
+    """The log that tells it: node and rank, `0-0`; of a run that the script tracks itself, its file."""
     x: tuple[float, ...]
     y: tuple[float | None, ...]
     """None: NaN or infinite."""
@@ -20,14 +20,26 @@ class Curve:
     last: float | None
     not_finite_from: float | None = None
     """Where the first NaN or infinite value was."""
+    run: str = ""
+    """Which run of the script's own, as it is called there; empty for what a log tells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRun:
+    """A run that a script tracks itself, with Aim."""
+
+    run: str
+    file: str
+    parameters: dict[str, float | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMetrics:
-    """The metrics that were found in a job's logs."""
+    """The metrics that were found in a job's logs, and those that it tracks itself."""
 
     curves: tuple[Curve, ...]
     is_complete: bool
     """False: the logs are long, and were not read to their end yet; ask again."""
     revision: int
     """Changes when there is more."""
+    runs: tuple[OwnRun, ...] = ()

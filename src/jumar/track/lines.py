@@ -20,6 +20,8 @@ NUMBER = re.compile(
     re.I,
 )
 _BREAK = re.compile(r"[|,;:{}\[\]<>=\"'\t]|\s-\s")
+# `【loss:】 0.1，acc：0.9`: as Chinese scripts write it.
+_WIDE = str.maketrans("【】（）：，；＝", "  ():,;=")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _NAME = re.compile(r"[^\W\d][\w/.@-]{0,79}")
 _MOST_PAIRS = 64
@@ -85,7 +87,7 @@ def read_line(line: str) -> Reading | None:
     """What a line says; None where that is nothing."""
     if len(line) > MOST_LENGTH or not _HINT.search(line):
         return None
-    line = _ANSI.sub("", line)
+    line = _ANSI.sub("", line).translate(_WIDE)
     said = _json(line)
     if said is not None:
         return said
