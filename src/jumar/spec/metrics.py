@@ -43,3 +43,46 @@ class JobMetrics:
     revision: int
     """Changes when there is more."""
     runs: tuple[OwnRun, ...] = ()
+    """Those that it tracks itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How good one metric of a run became."""
+
+    name: str
+    axis: str
+    """As with a curve."""
+    best: float | None
+    """None: of this metric nobody knows what is good, or it was never a number."""
+    best_at: float | None
+    last: float | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedRun:
+    """One training: a job by its log, or one of the runs that its script tracks itself."""
+
+    job: str
+    name: str
+    """Of the job."""
+    state: str
+    run: str
+    """Empty for what the log tells."""
+    parameters: dict[str, float | str]
+    """Of the command line, and what the script says itself."""
+    metrics: tuple[Standing, ...]
+
+    def standing(self, name: str) -> Standing | None:
+        """One of its metrics."""
+        return next((one for one in self.metrics if one.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """Trainings side by side."""
+
+    runs: tuple[EvaluatedRun, ...]
+    is_complete: bool
+    """As with a job's metrics."""

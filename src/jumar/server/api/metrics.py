@@ -33,9 +33,10 @@ RUNS_FOLDER = "runs"
 """Where `jumar_start/run_notes.py` writes."""
 MOST_READERS = 256
 _BLOCK_BYTES = 1 << 20
-_BUDGET_BYTES = 8 << 20
+BUDGET_BYTES = 8 << 20
+"""Read for one question."""
 # Reading holds the interpreter: one at a time, so that others are answered in between.
-_reading = CapacityLimiter(1)
+READING = CapacityLimiter(1)
 
 
 @dataclass(slots=True)
@@ -93,18 +94,18 @@ async def metrics(
     ] = None,
 ) -> Response:
     """Losses, accuracy and the like, found in the job's logs, or tracked by the job with Aim. With `seen`, 204 when nothing is new."""
-    found = await to_thread.run_sync(job_metrics, site, opened.id, limiter=_reading)
+    found = await to_thread.run_sync(job_metrics, site, opened.id, limiter=READING)
     if seen == found.revision and found.is_complete:
         return Response(status_code=204)
     return answer(found)
 
 
-def job_metrics(site: Site, job: str) -> JobMetrics:
+def job_metrics(site: Site, job: str, budget: int = BUDGET_BYTES) -> JobMetrics:
     """What the logs of a job tell and what it tracks itself, as far as they were read. A metric that
-    several ranks tell is taken from the first of them."""
+    several ranks tell is taken from the first of them. `budget`: bytes to read at most."""
     curves: dict[tuple[str, str], Curve] = {}
     runs: list[OwnRun] = []
-    budget, unread, revision = _BUDGET_BYTES, 0, 0
+    unread = revision = 0
     for name, make, opened in (*_logs(site, job), *_own_runs(site, job)):
         kept = _readers.of(job, name, make)
         try:
