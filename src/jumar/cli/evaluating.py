@@ -116,8 +116,8 @@ def _print_one(run: EvaluatedRun, metrics: JobMetrics) -> None:
 
 def _print_table(runs: Sequence[EvaluatedRun], by: str | None) -> None:
     parameters = varying([run.parameters for run in runs])
-    told = dict.fromkeys(one.name for run in runs for one in run.metrics if one.best is not None)
-    metrics = list(dict.fromkeys([*([by] if by else []), *told]))[:_MOST_METRICS]
+    told = [one.name for run in runs for one in run.metrics if one.best is not None]
+    metrics = list(dict.fromkeys([by, *told] if by else told))[:_MOST_METRICS]
     rows = [
         (
             run.job,
