@@ -35,7 +35,7 @@ def range_of(text: str) -> Range | None:
         most = float(high) if high else math.inf if dots else least
     except ValueError:
         return None
-    if not name.strip() or not (low or high) or least > most:
+    if not name.strip() or not (low or high) or not least <= most:
         return None
     return Range(name.strip(), least, most)
 
