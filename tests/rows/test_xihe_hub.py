@@ -72,6 +72,20 @@ def pushed(jumar: Jumar, folder: Path, kind: str, name: str, files: dict[str, st
     return str(made["owner"])
 
 
+def post_form(platform: Served, page: str, form: dict[str, str]) -> str:
+    """Send a form whose answer is the page of a job; the job's id."""
+    token = json.loads((platform.home / "client.json").read_text())["token"]
+    asked = urllib.request.Request(
+        f"{platform.url}{page}",
+        data=urlencode(form).encode(),
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        found = re.search(r"/jobs/(\w+)", answer.geturl())
+    assert found is not None
+    return found[1]
+
+
 def test_row_53_fixed_paths_follow_the_three_arguments(jumar: Jumar, tmp_path: Path) -> None:
     write(tmp_path / "src", {"train.py": ORIGINAL})
     jumar("port", "src", "-o", "out", "--xihe")
@@ -129,19 +143,11 @@ def test_row_59_the_form_makes_a_training_of_three_repositories(
         "dataset": f"{owner}/row59d",
         "parameters": "epochs=10",
     }
-    token = json.loads((platform.home / "client.json").read_text())["token"]
-    asked = urllib.request.Request(
-        f"{platform.url}{page}",
-        data=urlencode(form).encode(),
-        headers={"Authorization": f"Bearer {token}"},
-    )
-    with urllib.request.urlopen(asked, timeout=60) as answer:
-        found = re.search(r"/jobs/(\w+)", answer.geturl())
-    assert found is not None
-    log = jumar("logs", "-f", found[1]).stdout
+    job = post_form(platform, page, form)
+    log = jumar("logs", "-f", job).stdout
     assert "weights 0.1 0.2" in log
     assert "['.gitattributes', 'test', 'train']" in log
-    jumar("get", found[1], "code/output", "-o", "results")
+    jumar("get", job, "code/output", "-o", "results")
     assert (tmp_path / "results/output/result.txt").read_text() == "10"
 
 

@@ -58,3 +58,24 @@ def test_jobs_are_compared_by_what_differs_and_as_csv(running: Running) -> None:
     assert running.ask("GET", "/compare?" + "job=x&" * 20).status == 422
     added = running.ask("GET", f"/compare?job={jobs[0].id}&add={jobs[1].id}")
     assert added.headers["Location"] == f"/compare?{query}"
+
+
+def test_runs_are_evaluated_in_ranges_and_shown_safely(running: Running) -> None:
+    job = running.running_job(command=["python", "train.py", "--lr=0.1"])
+    running.log_path(job.id).write_text("step 1 loss 0.5\nstep 2 loss 0.7\n")
+    folder = running.log_path(job.id).parents[2] / "runs"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text(
+        '{"parameter": "lr", "value": 0.3}\n{"metric": "<b>loss", "value": 1, "step": 1}\n'
+    )
+    (folder / "b.jsonl").symlink_to("/etc/passwd")
+    found = running.api("GET", f"/evaluation?job={job.id}").json["runs"]
+    assert [(run["run"], run["parameters"]["lr"]) for run in found] == [("", 0.1), ("a", 0.3)]
+    assert (found[0]["metrics"][0]["best"], found[0]["metrics"][0]["last"]) == (0.5, 0.7)
+    page = running.ask("GET", f"/evaluation?job={job.id}&low.lr=0.2").text
+    assert "&lt;b&gt;loss" in page
+    assert "<b>loss" not in page
+    for wrong in ("low.lr=x", "low.lr=2&high.lr=1"):
+        assert running.ask("GET", f"/evaluation?job={job.id}&{wrong}").status == 422
+    assert running.api("GET", "/evaluation?job=no-such").status == 404
+    assert running.api("GET", "/evaluation?" + "job=x&" * 20).status == 422

@@ -13,6 +13,12 @@ from jumar.track.reading import LogReader
 from jumar.track.series import MOST_POINTS, Series
 
 DIALECTS = [
+    (
+        "【Epoch:】 1 【Step:】 1875 【loss:】 0.11 【test_acc:】 0.98",
+        {"loss": 0.11, "test_acc": 0.98},
+        1875,
+        1,
+    ),
     ("epoch: 1 step: 100, loss is 2.3010", {"loss": 2.301}, 100, 1),
     (
         "Epoch: [  1 /  10], Train Loss: [1.672], Accuracy:  0.813",

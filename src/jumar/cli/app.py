@@ -43,6 +43,9 @@ COMMANDS: dict[str, Entry] = {
     "show": Entry("jumar.cli.show", "Show everything about one job.", JOBS),
     "logs": Entry("jumar.cli.logs", "Print a job's log, or follow it.", JOBS),
     "why": Entry("jumar.cli.why", "Say why a job failed, by its logs.", JOBS),
+    "eval": Entry(
+        "jumar.cli.evaluating", "Show how good trainings became, and compare them.", JOBS
+    ),
     "files": Entry("jumar.cli.files", "List a job's files.", JOBS),
     "get": Entry("jumar.cli.get", "Copy a job's files to this machine.", JOBS),
     "exec": Entry("jumar.cli.exec", "Run a command in a running job.", JOBS),

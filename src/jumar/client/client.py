@@ -12,6 +12,7 @@ from jumar.client import config, events
 from jumar.client.beside import BesideCalls
 from jumar.client.connection import Call, Connection, decode, job_call, place_of
 from jumar.client.files import FileCalls
+from jumar.client.measuring import MeasuringCalls
 from jumar.client.people import PeopleCalls
 from jumar.client.repos import RepoCalls
 from jumar.client.upkeep import UpkeepCalls
@@ -54,7 +55,7 @@ class WithCodeSent:
     """What of the folder was not sent, and why."""
 
 
-class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls):
+class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, MeasuringCalls):
     """A server of jumar, as seen by one user."""
 
     def __init__(

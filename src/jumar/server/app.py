@@ -14,6 +14,7 @@ from jumar.server.api import (
     code,
     drain,
     endpoints,
+    evaluation,
     files,
     groups,
     jobs,
@@ -52,7 +53,7 @@ def create_app(site: Site) -> FastAPI:
         redoc_url=None,
     )
     app.state.site = site
-    job_modules = (jobs, logs, metrics, usage, files, why, beside, endpoints, code)
+    job_modules = (jobs, logs, metrics, evaluation, usage, files, why, beside, endpoints, code)
     for module in (
         cards,
         drain,

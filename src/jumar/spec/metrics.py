@@ -11,7 +11,7 @@ class Curve:
     axis: str
     """What `x` is: `step`, `epoch`, or `count` where the log tells neither."""
     log: str
-    """The log that tells it: node and rank, `0-0`."""
+    """The log that tells it: node and rank, `0-0`; of a run that the script tracks itself, its file."""
     x: tuple[float, ...]
     y: tuple[float | None, ...]
     """None: NaN or infinite."""
@@ -20,14 +20,69 @@ class Curve:
     last: float | None
     not_finite_from: float | None = None
     """Where the first NaN or infinite value was."""
+    run: str = ""
+    """Which run of the script's own, as it is called there; empty for what a log tells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRun:
+    """A run that a script tracks itself, with Aim."""
+
+    run: str
+    file: str
+    parameters: dict[str, float | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMetrics:
-    """The metrics that were found in a job's logs."""
+    """The metrics that were found in a job's logs, and those that it tracks itself."""
 
     curves: tuple[Curve, ...]
     is_complete: bool
     """False: the logs are long, and were not read to their end yet; ask again."""
     revision: int
     """Changes when there is more."""
+    runs: tuple[OwnRun, ...] = ()
+    """Those that it tracks itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How good one metric of a run became."""
+
+    name: str
+    axis: str
+    """As with a curve."""
+    best: float | None
+    """None: of this metric nobody knows what is good, or it was never a number."""
+    best_at: float | None
+    last: float | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedRun:
+    """One training: a job by its log, or one of the runs that its script tracks itself."""
+
+    job: str
+    name: str
+    """Of the job."""
+    state: str
+    run: str
+    """Empty for what the log tells."""
+    parameters: dict[str, float | str]
+    """Of the command line, and what the script says itself."""
+    metrics: tuple[Standing, ...]
+
+    def standing(self, name: str) -> Standing | None:
+        """One of its metrics."""
+        return next((one for one in self.metrics if one.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """Trainings side by side."""
+
+    runs: tuple[EvaluatedRun, ...]
+    is_complete: bool
+    """As with a job's metrics."""

@@ -20,6 +20,8 @@ NUMBER = re.compile(
     re.I,
 )
 _BREAK = re.compile(r"[|,;:{}\[\]<>=\"'\t]|\s-\s")
+# `【loss:】 0.1，acc：0.9`: as Chinese scripts write it.
+_WIDE = str.maketrans("【】（）：，；＝", "  ():,;=")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _NAME = re.compile(r"[^\W\d][\w/.@-]{0,79}")
 _MOST_PAIRS = 64
@@ -43,13 +45,21 @@ class Vocabulary:
     metrics: frozenset[str]
     qualifiers: frozenset[str]
     fillers: frozenset[str]
+    higher: frozenset[str]
+    lower: frozenset[str]
 
     def is_metric(self, name: str) -> bool:
-        """Whether a name is known to be that of a metric, on its own or with words before it."""
-        if name in self.metrics:
-            return True
-        last = re.split(r"[/_ .]", name)[-1]
-        return last in self.metrics or name.rpartition("/")[2] in self.metrics
+        """Whether a name is known to be that of a metric."""
+        return _ends_in(name, self.metrics)
+
+    def sign(self, name: str) -> int:
+        """1 where more is better, -1 where less is, 0 where nobody knows."""
+        return _ends_in(name, self.higher) - _ends_in(name, self.lower)
+
+
+def _ends_in(name: str, known: frozenset[str]) -> bool:
+    """Whether a name is one of those, on its own or with words before it."""
+    return bool({name, name.rpartition("/")[2], re.split(r"[/_ .]", name)[-1]} & known)
 
 
 def _vocabulary() -> Vocabulary:
@@ -85,7 +95,7 @@ def read_line(line: str) -> Reading | None:
     """What a line says; None where that is nothing."""
     if len(line) > MOST_LENGTH or not _HINT.search(line):
         return None
-    line = _ANSI.sub("", line)
+    line = _ANSI.sub("", line).translate(_WIDE)
     said = _json(line)
     if said is not None:
         return said

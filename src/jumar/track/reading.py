@@ -5,6 +5,7 @@ of a shape is read by the general rules, and the shape gets a pattern of its own
 nothing. A line that its shape's pattern does not fit is read by the general rules again."""
 
 import re
+from abc import ABC, abstractmethod
 
 from jumar.track.lines import (
     MOST_LENGTH,
@@ -56,19 +57,17 @@ def _literal(text: bytes) -> bytes:
     return _SPACES.sub(rb"\\s+", re.escape(text))
 
 
-class LogReader:
-    """The curves of one log; `feed` it what the log grows by."""
+class LineReader(ABC):
+    """The curves of one file; `feed` it what the file grows by."""
 
     def __init__(self) -> None:
         self.curves = Curves()
         self.offset = 0
         """How many bytes were read."""
         self._rest = b""
-        self._bar: float | None = None
-        self._shapes: dict[bytes, _Shape | None] = {}
 
     def feed(self, block: bytes) -> None:
-        """The next bytes of the log."""
+        """The next bytes of the file."""
         self.offset += len(block)
         lines = (self._rest + block).replace(b"\r", b"\n").split(b"\n")
         # A line without an end is not kept for ever.
@@ -76,6 +75,18 @@ class LogReader:
         for line in lines:
             if line:
                 self._line(line)
+
+    @abstractmethod
+    def _line(self, line: bytes) -> None: ...
+
+
+class LogReader(LineReader):
+    """The curves of one log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bar: float | None = None
+        self._shapes: dict[bytes, _Shape | None] = {}
 
     def _line(self, line: bytes) -> None:
         shape = line.translate(None, _WITHOUT)

@@ -14,6 +14,8 @@ from jumar.spec.job import JobSpec
 from jumar.spec.records import RepoRecord, UserRecord
 
 _VARIABLE = "JUMAR_HUB_"
+CODE_VARIABLE = f"{_VARIABLE}code"
+"""Tells a job which project, at which commit, its code is of."""
 _BLOCK_BYTES = 1 << 20
 
 
@@ -34,7 +36,7 @@ def with_hub_files(site: Site, user: UserRecord, spec: JobSpec) -> JobSpec:
     if code is not None:
         address, repo = _found(site, user, code)
         values["code"] = {"archive": _archive(site, repo, address)}
-        told[f"{_VARIABLE}code"] = str(address)
+        told[CODE_VARIABLE] = str(address)
     for name, url in named.items():
         address, repo = _found(site, user, url)
         folder = site.hub.checkouts.folder(repo, address.revision, address.path)

@@ -10,17 +10,15 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from jumar.errors import BadInput
+from jumar.server.api.evaluation import Jobs, chosen
 from jumar.server.api.metrics import job_metrics
-from jumar.server.edge.auth import Member, find_job
+from jumar.server.edge.auth import Member
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import render
-from jumar.spec.records import JobRecord, UserRecord
+from jumar.spec.records import JobRecord
 
 router = APIRouter(prefix="/compare")
-MOST_JOBS = 16
 _OFFERED = 50
-Jobs = Annotated[list[str], Query(max_length=64)]
 
 
 @router.get("")
@@ -34,10 +32,10 @@ async def compare_page(
 ) -> Response:
     """The chosen jobs; without any, which there are."""
     if add or without:
-        chosen = [one for one in dict.fromkeys([*job, add]) if one and one != without]
-        query = "&".join(f"job={one}" for one in chosen if one.isalnum())
+        wanted = [one for one in dict.fromkeys([*job, add]) if one and one != without]
+        query = "&".join(f"job={one}" for one in wanted if one.isalnum())
         return RedirectResponse(f"/compare?{query}", status_code=303)
-    records = await run_in_threadpool(_records, site, user, job)
+    records = await run_in_threadpool(chosen, site, user, job, "")
     mine = None if user.role == "admin" else user.name
     recent = await run_in_threadpool(site.service.page, user=mine, limit=_OFFERED)
     chosen_ids = {record.id for record in records}
@@ -53,17 +51,10 @@ async def compare_page(
 @router.get("/metrics.csv")
 async def metrics_csv(site: SiteOf, user: Member, job: Jobs) -> Response:
     """All points of the chosen jobs."""
-    records = await run_in_threadpool(_records, site, user, job)
+    records = await run_in_threadpool(chosen, site, user, job, "")
     text = await to_thread.run_sync(_csv, site, records)
     headers = {"Content-Disposition": 'attachment; filename="metrics.csv"'}
     return Response(text, headers=headers, media_type="text/csv; charset=utf-8")
-
-
-def _records(site: Site, user: UserRecord, jobs: list[str]) -> list[JobRecord]:
-    if len(jobs) > MOST_JOBS:
-        raise BadInput(f"at most {MOST_JOBS} jobs can be compared, not {len(jobs)}")
-    ids = dict.fromkeys(find_job(site, one, user).id for one in jobs)
-    return [site.service.get(one) for one in ids]
 
 
 def _csv(site: Site, records: list[JobRecord]) -> str:

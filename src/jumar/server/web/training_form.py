@@ -21,6 +21,8 @@ from jumar.spec.records import JobRecord, RepoRecord, UserRecord
 router = APIRouter(prefix="/repos/project/{owner}/{name}/train")
 OUTPUT = "output"
 """Where the script is told to put its results: a folder beside it, which `jumar get` copies."""
+AIM = "aim"
+"""The same for the Aim repository of a script with an evaluation of its own."""
 Field = Annotated[str, Form(max_length=1024)]
 
 
@@ -46,6 +48,7 @@ async def create(
     dataset: Field = "",
     parameters: Annotated[str, Form(max_length=16_384)] = "",
     device: Field = "cpu:1",
+    aim: Field = "",
 ) -> Response:
     """Submit the training and show it, or the form again with what is wrong."""
     values = {
@@ -56,6 +59,7 @@ async def create(
         "dataset": dataset,
         "parameters": parameters,
         "device": device,
+        "aim": aim,
     }
 
     def submit() -> JobRecord:
@@ -89,6 +93,8 @@ def job_values(owner: str, name: str, form: dict[str, str]) -> dict[str, Any]:
         if form[field].strip()
     }
     words = [word for line in form["parameters"].splitlines() for word in _parameter(line)]
+    if form["aim"]:
+        words.append(f"--aim_repo={AIM}")
     return {
         "name": form["instance"].strip(),
         "command": ["python", boot_file, *words, f"--output_path={OUTPUT}"],
@@ -133,7 +139,7 @@ async def _page(
 
     repo, models, datasets = await run_in_threadpool(look)
     usual = {"instance": repo.name, "boot_file": "train.py", "revision": "main", "device": "cpu:1"}
-    blank = {"model": "", "dataset": "", "parameters": ""}
+    blank = {"model": "", "dataset": "", "parameters": "", "aim": ""}
     problem = None if error is None else f"{error.message}. {error.hint or ''}"
     values = {
         "repo": repo,

@@ -15,8 +15,8 @@ _HOOKS = {
 class _Waiting:
     """Stands in front of the finders; what it takes to hook is imported when one of them is needed."""
 
-    def __init__(self) -> None:
-        self._hooks = dict(_HOOKS)
+    def __init__(self, hooks: "dict[str, str]") -> None:
+        self._hooks = dict(hooks)
 
     def find_spec(self, fullname, path, target=None):  # type: ignore[no-untyped-def]
         """The module's own spec, with the hook behind it, where there is one."""
@@ -33,6 +33,11 @@ class _Waiting:
         return followed(fullname, then)
 
 
+def wait_for(hooks: "dict[str, str]") -> None:
+    """Have `install` of these modules of ours called, by the names of those that are waited for."""
+    sys.meta_path.insert(0, _Waiting(hooks))
+
+
 def install() -> None:
     """Wait for the libraries."""
-    sys.meta_path.insert(0, _Waiting())
+    wait_for(_HOOKS)

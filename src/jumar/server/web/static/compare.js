@@ -14,7 +14,7 @@
     for (const job of jobs) {
       for (const curve of job.curves) {
         if (!groups.has(curve.name)) groups.set(curve.name, []);
-        groups.get(curve.name).push({ ...curve, label: `${job.name} ${job.id}`, colour: job.index });
+        groups.get(curve.name).push({ ...curve, label: [job.name, job.id, curve.run].join(" ").trim(), colour: job.index });
       }
     }
     section.querySelector("[data-nothing]").hidden = groups.size > 0;

@@ -12,7 +12,12 @@
   const log = metrics.querySelector("[data-log]");
 
   function show() {
-    curves.show(new Map(latest.map((curve) => [curve.name, [curve]])), { smoothing: Number(smoothing.value), log: log.checked });
+    const groups = new Map();
+    for (const curve of latest) {
+      if (!groups.has(curve.name)) groups.set(curve.name, []);
+      groups.get(curve.name).push({ ...curve, label: curve.run || curve.name });
+    }
+    curves.show(groups, { smoothing: Number(smoothing.value), log: log.checked });
     const broken = latest.filter((curve) => curve.not_finite_from !== null);
     const alert = metrics.querySelector("[data-alert]");
     alert.hidden = !broken.length;

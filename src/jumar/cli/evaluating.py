@@ -1,0 +1,138 @@
+"""`jumar eval`: best and last values of trainings, side by side."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from jumar.cli import completing
+from jumar.cli.connect import connected
+from jumar.cli.curve import draw
+from jumar.cli.output import local, note, print_json, print_table, readable_line, say
+from jumar.errors import BadInput
+from jumar.spec.metrics import EvaluatedRun, Evaluation, JobMetrics
+from jumar.track.evaluation import Range, order_of, range_of, varying
+
+_MOST_METRICS = 8
+
+
+@click.command()
+@click.argument("jobs", metavar="[JOB]...", nargs=-1, shell_complete=completing.jobs)
+@click.option("--project", metavar="OWNER/NAME", help="The latest trainings of this project.")
+@click.option("--by", metavar="METRIC", help="The best by this metric first.")
+@click.option(
+    "--where",
+    "wanted",
+    multiple=True,
+    metavar="NAME=LOW..HIGH",
+    help="Only runs whose parameter is in this range; may be given several times.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    jobs: Sequence[str], project: str | None, by: str | None, wanted: Sequence[str], as_json: bool
+) -> None:
+    """Show how good trainings became, and compare them.
+
+    Metrics are found in the logs (LossMonitor and ValAccMonitor of MindSpore, transformers, Lightning, Keras
+    and others), and in what a script tracks with Aim. Parameters are those of the command line and those
+    that the script gives to Aim. One training is shown with its curves, several as a table.
+
+    \b
+    Examples:
+      jumar eval lenet
+      jumar eval --project ann/lenet --by accuracy --where learning_rate=0.001..0.01
+      jumar eval lenet lenet-2 --json
+    """
+    if not jobs and not project:
+        raise BadInput(
+            "no job was given", hint="jumar eval JOB, or: jumar eval --project OWNER/NAME"
+        )
+    ranges = [_range(text) for text in wanted]
+    with connected() as client:
+        found = client.evaluation(jobs, project=project or "")
+        runs = _chosen(found, ranges, by)
+        if as_json:
+            print_json(Evaluation(runs=tuple(runs), is_complete=found.is_complete))
+        elif len(runs) == 1:
+            _print_one(runs[0], client.metrics(runs[0].job))
+        else:
+            _print_table(runs, by)
+
+
+def _range(text: str) -> Range:
+    found = range_of(text)
+    if found is None:
+        raise BadInput(
+            f"--where {text}: not a range of a parameter",
+            hint="such as learning_rate=0.001..0.01, batch_size=32.. or momentum=0.9",
+        )
+    return found
+
+
+def _chosen(found: Evaluation, ranges: Sequence[Range], by: str | None) -> list[EvaluatedRun]:
+    runs = [run for run in found.runs if all(one.has(run.parameters) for one in ranges)]
+    if by is None:
+        return runs
+    known = sorted({one.name for run in runs for one in run.metrics})
+    if runs and by not in known:
+        raise BadInput(
+            f"--by {by}: these trainings have no such metric",
+            hint=f"they have: {', '.join(known)}" if known else "they have told none yet",
+        )
+    return sorted(runs, key=lambda run: order_of(by, _value(run, by)))
+
+
+def _value(run: EvaluatedRun, metric: str) -> float | None:
+    one = run.standing(metric)
+    if one is None:
+        return None
+    return one.last if one.best is None else one.best
+
+
+def _print_one(run: EvaluatedRun, metrics: JobMetrics) -> None:
+    say(f"{readable_line(run.name)} {run.job} {readable_line(run.run)}".rstrip())
+    if not run.metrics:
+        note(local("No metrics were found in its logs."))
+        return
+    rows = [
+        (
+            one.name,
+            _short(one.best),
+            "" if one.best_at is None else f"{one.axis} {one.best_at:g}",
+            _short(one.last),
+        )
+        for one in run.metrics
+    ]
+    print_table(("METRIC", "BEST", "AT", "LAST"), rows)
+    plain = not sys.stdout.isatty() or sys.stdout.encoding.lower() != "utf-8"
+    ranked = {one.name for one in run.metrics if one.best is not None}
+    for curve in metrics.curves:
+        numbers = [value for value in curve.y if value is not None]
+        if curve.run == run.run and curve.name in ranked and len(numbers) > 1:
+            say(f"\n{readable_line(curve.name)}")
+            for line in draw(numbers, plain=plain):
+                say(line)
+
+
+def _print_table(runs: Sequence[EvaluatedRun], by: str | None) -> None:
+    parameters = varying([run.parameters for run in runs])
+    told = [one.name for run in runs for one in run.metrics if one.best is not None]
+    metrics = list(dict.fromkeys([by, *told] if by else told))[:_MOST_METRICS]
+    rows = [
+        (
+            run.job,
+            run.name,
+            run.run,
+            *(_short(run.parameters.get(name)) for name in parameters),
+            *(_short(_value(run, name)) for name in metrics),
+        )
+        for run in runs
+    ]
+    header = ("JOB", "NAME", "RUN", *map(readable_line, (*parameters, *metrics)))
+    print_table(header, rows)
+
+
+def _short(value: float | str | None) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else f"{value:.5g}"
