@@ -669,7 +669,7 @@ def test_places_in_a_notebook_are_those_of_the_file_and_name_the_cell() -> None:
 
 
 def test_a_text_for_a_newer_python_is_told_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jumar.port.python._NEW_SYNTAX", (9, 0))
+    monkeypatch.setattr("jumar.port.file_remarks._NEW_SYNTAX", (9, 0))
     found = port_text('import torch\nx = f"{torch.cuda(}"\n').findings
     assert [f.advice.en for f in found] == [
         "the file was copied unchanged; run jumar port with Python 9.0 or later"

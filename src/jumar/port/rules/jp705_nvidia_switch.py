@@ -46,6 +46,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if name in SWITCHES:
         if file.options.npu_only and isinstance(node.ctx, ast.Store):
             return
+        if isinstance(node.ctx, ast.Load):
+            # Whoever set it was told.
+            return
         advice = _NO_HF32[".cudnn." in name] if _turns_off(node, file) else _USE_HF32
         why, kind = _TF32, Kind.PRECISION
     else:
