@@ -10,7 +10,11 @@ from collections.abc import Iterator, Sequence
 from jumar.port.context import PythonFile
 from jumar.port.own_tests import is_test
 
-_DEVICES = re.compile(r"cuda|gpu|npu|accelerat|device", re.IGNORECASE)
+_DEVICES = re.compile(
+    r"""cuda|gpu|(?<![a-z])npu|accelerat|(?<!\.)(?<!torch\.)\bdevices?\b(?!\s*[=(]\s*["']cpu["'])|_device|device_""",
+    re.IGNORECASE,
+)
+"""Names of devices other than the CPU; the `.device` of a tensor names none."""
 _OF_DATA = re.compile(r"torch\.utils\.data\.\w+|(?:.*\.)?\w*(?:Dataset|Sampler)")
 _AVAILABLE = "torch.cuda.is_available"
 FunctionDef = ast.FunctionDef | ast.AsyncFunctionDef
