@@ -1,4 +1,4 @@
-"""What is not reported because the code stays on the CPU, and what is, because it may not."""
+"""What is not reported because NPUs never run it, and what is, because they may."""
 
 import pytest
 
@@ -61,3 +61,16 @@ def test_limits_of_npus_do_not_matter_on_the_cpu(text: str, expected: list[str])
 def test_an_unsupported_name_with_a_kernel_is_not_called_composed() -> None:
     (told,) = port_text(f"{HEAD}y = torch.nn.functional.avg_pool3d(x, 2)\n", Options()).findings
     assert "kernels for it or its parts" in told.why.en
+
+
+@pytest.mark.parametrize(
+    ("where", "severity"),
+    [("if version.parse(torch.__version__) < V: ", "info"), ("", "work")],
+)
+def test_a_package_that_only_an_old_torch_needs_is_optional(where: str, severity: str) -> None:
+    text = (
+        "import torch\ntry:\n    import cupy\n    HAS = True\nexcept ImportError:\n    HAS = False\n"
+        f"def make():\n    {where}assert HAS\n"
+    )
+    (told,) = port_text(text, Options()).findings
+    assert (told.code[:3], told.severity.value) == ("JP6", severity)

@@ -46,8 +46,9 @@ _APEX_KERNELS = re.compile(r"apex\.(?:contrib\.|.*(?:Function|FN)(?:\.|$))")
 """Parts of apex that call its compiled extensions; its optimizers and amp have a build for NPUs."""
 _CUDA_TEXTS = re.compile(
     r".*\.cuh?|nvidia-smi|(?:CUDA|Tensorrt|NvTensorRTRTX)ExecutionProvider|\w+_(?:nvenc|cuvid)"
+    r"|[\w.]*-gpu"
 )
-"""Texts that name a source file, a program or a provider of NVIDIA's."""
+"""Texts that name a source file, a program, a provider or a build for NVIDIA's."""
 _COMPILED = frozenset({"_C", "_ext"})
 _BUILD_OPTIONS = frozenset({"extra_cuda_cflags", "cuda_sources"})
 _HARMLESS = re.compile(

@@ -58,9 +58,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _is_inspected(node: ast.AST, file: PythonFile) -> bool:
-    """Whether only the graph of traced code is looked at: `torch.jit.trace(…).graph`."""
+    """Whether only the graph is looked at: `torch.jit.trace(…).graph`, `writer.add_graph(…)`."""
     call = file.parent(node)
     used = file.parent(call) if isinstance(call, ast.Call) else None
+    if isinstance(used, ast.Call):
+        return getattr(used.func, "attr", "") == "add_graph"
     return isinstance(used, ast.Attribute) and used.attr in ("graph", "inlined_graph", "code")
 
 
