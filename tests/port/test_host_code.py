@@ -74,3 +74,17 @@ def test_a_package_that_only_an_old_torch_needs_is_optional(where: str, severity
     )
     (told,) = port_text(text, Options()).findings
     assert (told.code[:3], told.severity.value) == ("JP6", severity)
+
+
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [
+        ("_cupy_available = is_cupy_available()\nif _cupy_available:\n    import cupy\n", "info"),
+        ("import cupy\n", "work"),
+        ("print(torch.cuda.get_arch_list())\n", "info"),
+        ("archs = torch.cuda.get_arch_list()[0]\n", "work"),
+    ],
+)
+def test_what_scripts_run_without_is_no_work(text: str, severity: str) -> None:
+    (told,) = port_text(HEAD + text, Options()).findings
+    assert told.severity.value == severity

@@ -215,6 +215,9 @@ def _is_followed(
         _read(statement, its_reader, inner, hops + 1)
     found.captures |= inner.captures
     short = (function.end_lineno or function.lineno) - function.lineno <= _MOST_LINES
+    if not (inner.cuda or inner.switches or inner.portable or inner.unknown):
+        # It only computes what it returns.
+        return True
     if inner.builds or (inner.cuda and inner.only_cuda and short):
         about.append(function.name)
         found.builds |= inner.builds

@@ -12,7 +12,8 @@ from jumar.port.context import PythonFile
 from jumar.port.packages import imported
 
 _ASKS_FOR_PACKAGE = re.compile(
-    r"^(?!not\b).*(?:is_(?!cuda|gpu)[a-z0-9_]+_available|find_spec|[A-Z0-9]_AVAILABLE\b)"
+    r"^(?!not\b).*(?:is_(?!cuda|gpu)[a-z0-9_]+_available|find_spec|[A-Z0-9]_AVAILABLE\b"
+    r"|(?<![\w.])_?(?!cuda|gpu|npu|is_)[a-z][a-z0-9_]*_available\b(?!\())"
 )
 _FORGIVEN = frozenset(
     {

@@ -10,8 +10,11 @@ from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp204_tf32_switch import SWITCHES
 
 _PREFIXES = ("torch.backends.cudnn.", "torch.backends.cuda.")
-_NO_SWITCHES = ("torch.backends.cuda.SDPBackend",)
-"""Names of what a switch chooses."""
+_NO_SWITCHES = (
+    "torch.backends.cuda.SDPBackend", "torch.backends.cudnn.is_available", "torch.backends.cudnn.version",
+    "torch.backends.cudnn.is_acceptable", "torch.backends.cuda.is_built",
+)  # fmt: skip
+"""Names of what a switch chooses, and questions."""
 _TF32 = Words(
     "TF32 is a format of NVIDIA cards; the NPU equivalent is HF32.",
     "TF32 是 NVIDIA 卡的格式，NPU 上对应的是 HF32。",
