@@ -61,11 +61,15 @@ def role(node: ast.expr, file: PythonFile, *, certain: bool) -> Role | None:
     if is_label(node, parent, file):
         return None
     found = _role_at(node, parent, file)
-    if found in (Role.COMPARED, Role.CHOICE) and any(map(file.names.knows, _RUNTIMES)):
+    if found in (Role.COMPARED, Role.CHOICE) and _is_about_a_runtime(file):
         return None
     if found is None and certain and not _is_prose(node, parent, file):
         return Role.TEXT
     return found
+
+
+def _is_about_a_runtime(file: PythonFile) -> bool:
+    return any(name in file.source.text and file.names.knows(name) for name in _RUNTIMES)
 
 
 def _role_at(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> Role | None:
