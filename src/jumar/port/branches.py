@@ -12,6 +12,7 @@ from jumar.port.context import PythonFile
 
 _NPU = re.compile(r"(?:^|[^a-z])npu(?:$|[^a-z])", re.IGNORECASE)
 _CUDA = re.compile(r"cuda", re.IGNORECASE)
+_ROCM_TRACES = ("hip", "HIP", "rocm", "ROCM", "ROCm")
 _ROCM = re.compile(r"(?:^|[^a-z])(?:hip|rocm)(?:$|[^a-z])", re.IGNORECASE)
 _LEAVES = (ast.Return, ast.Raise)
 
@@ -44,7 +45,8 @@ def left_alone(file: PythonFile) -> list[tuple[int, int]]:
 
 def for_rocm(file: PythonFile) -> list[tuple[int, int]]:
     """The spans of branches for AMD's cards, which NPUs never take."""
-    if not _ROCM.search(file.source.text):
+    text = file.source.text
+    if not any(trace in text for trace in _ROCM_TRACES) or not _ROCM.search(text):
         return []
     return [
         (file.span(node.body[0])[0], file.span(node.body[-1])[1])
