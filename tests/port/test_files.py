@@ -311,11 +311,11 @@ def test_a_project_file_of_another_kind_is_nothing_to_report(text: str) -> None:
 
 def test_requirements_of_a_setup_file_are_reported_and_extras_only_mentioned() -> None:
     text = (
-        "[metadata]\nname = apex\n[options]\ninstall_requires =\n    deepspeed>=0.8\n    numpy\n"
+        "[metadata]\nname = apex\n[options]\ninstall_requires =\n    deepspeed<0.12\n    numpy\n"
         "[options.extras_require]\nbnb =\n    bitsandbytes\n"
     )
     found = [(f.line, f.subject, f.severity.value) for f in requirements.of_setup(text).findings]
-    assert found == [(5, "deepspeed", "info"), (9, "bitsandbytes", "info")]
+    assert found == [(5, "deepspeed", "limit"), (9, "bitsandbytes", "info")]
     assert requirements.of_setup("no section\n").findings == []
 
 
@@ -485,6 +485,9 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("# pip install xformers", ""),
         ("pip install 'colbert-ai[torch,faiss-gpu]'", "faiss-gpu"),
         ("pip install faiss-cpu", ""),
+        ("pip install https://x.org/lmdeploy-${V}+cu118-cp310-linux.whl", "lmdeploy"),
+        ("pip install --no-build-isolation ./submodules/simple-knn/", "simple-knn"),
+        ("pip install kaolin -f https://x.org/torch-2.4.0_cu121.html", "kaolin"),
         ("pip install torch --index-url https://x/whl/nightly/cu126", "torch"),
         ("  --optim paged_adamw_32bit \\", "bitsandbytes: optim"),
         ("  --optim adamw_torch \\", ""),
@@ -669,7 +672,7 @@ def test_places_in_a_notebook_are_those_of_the_file_and_name_the_cell() -> None:
 
 
 def test_a_text_for_a_newer_python_is_told_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jumar.port.python._NEW_SYNTAX", (9, 0))
+    monkeypatch.setattr("jumar.port.file_remarks._NEW_SYNTAX", (9, 0))
     found = port_text('import torch\nx = f"{torch.cuda(}"\n').findings
     assert [f.advice.en for f in found] == [
         "the file was copied unchanged; run jumar port with Python 9.0 or later"

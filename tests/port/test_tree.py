@@ -177,6 +177,18 @@ def test_names_are_followed_through_the_repository(tmp_path: Path) -> None:
     assert "DEVICE_MODULE.empty_cache()" in text
 
 
+def test_packages_below_src_are_known_to_tests_beside_them(tmp_path: Path) -> None:
+    make(
+        tmp_path,
+        src__thing____init___py="",
+        src__thing__pick_py="import torch\ndef pick(name, device): return torch.device(device)\n",
+        tests__test_pick_py='import torch\nfrom thing.pick import pick\npick("cuda", "cuda")\n',
+    )
+    (tmp_path / "guide.mdx").write_text("```bash\nCUDA_VISIBLE_DEVICES=0 python t.py\n```\n")
+    assert b'pick("cuda", "npu")' in result_of(tmp_path, "tests/test_pick.py")
+    assert b"ASCEND_RT_VISIBLE_DEVICES=0" in result_of(tmp_path, "guide.mdx")
+
+
 def test_links_are_kept_and_a_loop_of_links_ends(tmp_path: Path) -> None:
     source = make(tmp_path / "src", a_py="import torch\nx.cuda()\n")
     (source / "loop").symlink_to(source, target_is_directory=True)

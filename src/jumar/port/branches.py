@@ -12,6 +12,8 @@ from jumar.port.context import PythonFile
 
 _NPU = re.compile(r"(?:^|[^a-z])npu(?:$|[^a-z])", re.IGNORECASE)
 _CUDA = re.compile(r"cuda", re.IGNORECASE)
+_ROCM_TRACES = ("hip", "HIP", "rocm", "ROCM", "ROCm")
+_ROCM = re.compile(r"(?:^|[^a-z])(?:hip|rocm)(?:$|[^a-z])", re.IGNORECASE)
 _LEAVES = (ast.Return, ast.Raise)
 
 
@@ -39,6 +41,32 @@ def left_alone(file: PythonFile) -> list[tuple[int, int]]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             spans += _one_after_the_other(node.body, file)
     return spans
+
+
+def for_rocm(file: PythonFile) -> list[tuple[int, int]]:
+    """The spans of branches for AMD's cards, which NPUs never take."""
+    text = file.source.text
+    if not any(trace in text for trace in _ROCM_TRACES) or not _ROCM.search(text):
+        return []
+    return [
+        (file.span(node.body[0])[0], file.span(node.body[-1])[1])
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.If) and _asks_for_rocm(node.test)
+    ]
+
+
+def _asks_for_rocm(asked: ast.expr) -> bool:
+    """Whether a yes means an AMD card: `torch.version.hip`, `is_hip()`, `… is not None`."""
+    if isinstance(asked, ast.BoolOp):
+        return isinstance(asked.op, ast.And) and any(map(_asks_for_rocm, asked.values))
+    if isinstance(asked, ast.Compare):
+        is_set = isinstance(asked.ops[0], ast.IsNot) and len(asked.ops) == 1
+        return is_set and _asks_for_rocm(asked.left)
+    if isinstance(asked, ast.Call):
+        asked = asked.func
+    return isinstance(asked, (ast.Name, ast.Attribute)) and bool(
+        _ROCM.search(asked.attr if isinstance(asked, ast.Attribute) else asked.id)
+    )
 
 
 def _one_after_the_other(body: list[ast.stmt], file: PythonFile) -> Iterator[tuple[int, int]]:

@@ -34,6 +34,9 @@ _TELLS_NOTHING = frozenset(
 )  # fmt: skip
 """Functions of `torch.cuda` that code for CUDA alone calls as well."""
 _CAPTURES = frozenset({"torch.cuda.CUDAGraph", "torch.cuda.graph"})
+_STEP_OF_A_GRAPH = "torch.compiler.cudagraph_mark_step_begin"
+_FOR_GPUS = re.compile(r"cuda|gpu", re.IGNORECASE)
+"""What an operator that the repository or a library registers is called if it is for CUDA."""
 _FLOAT8 = re.compile(r"(?:^|_)(?:float8|fp8)(?:_|$)|^Float8", re.IGNORECASE)
 _WITH_FLOAT8 = "950"
 _GRAPH_FLAG = re.compile(r"cuda_?graph", re.IGNORECASE)
@@ -43,8 +46,9 @@ _APEX_KERNELS = re.compile(r"apex\.(?:contrib\.|.*(?:Function|FN)(?:\.|$))")
 """Parts of apex that call its compiled extensions; its optimizers and amp have a build for NPUs."""
 _CUDA_TEXTS = re.compile(
     r".*\.cuh?|nvidia-smi|(?:CUDA|Tensorrt|NvTensorRTRTX)ExecutionProvider|\w+_(?:nvenc|cuvid)"
+    r"|[\w.]*-gpu"
 )
-"""Texts that name a source file, a program or a provider of NVIDIA's."""
+"""Texts that name a source file, a program, a provider or a build for NVIDIA's."""
 _COMPILED = frozenset({"_C", "_ext"})
 _BUILD_OPTIONS = frozenset({"extra_cuda_cflags", "cuda_sources"})
 _HARMLESS = re.compile(
@@ -76,6 +80,8 @@ class Facts:
     """Whether it calls what cannot be followed."""
     never: bool = False
     """Whether NPUs cannot run it, whatever else it does: it captures a graph, computes in float8."""
+    captures: bool = False
+    """Whether it captures a graph, itself or in a function of the repository."""
 
     @property
     def only_cuda(self) -> bool:
@@ -138,6 +144,7 @@ def _read_simple(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> Non
             elif _is_of_cuda(name, reader):
                 about.append(name)
                 found.never |= name in _CAPTURES
+                found.captures |= name in _CAPTURES
                 found.builds |= name.startswith(_BUILDERS)
             elif _asks_for_generation(one, reader):
                 about.append(f"get_device_properties().{getattr(one, 'attr', '')}")
@@ -206,7 +213,11 @@ def _is_followed(
     inner = Facts()
     for statement in function.body:
         _read(statement, its_reader, inner, hops + 1)
+    found.captures |= inner.captures
     short = (function.end_lineno or function.lineno) - function.lineno <= _MOST_LINES
+    if not (inner.cuda or inner.switches or inner.portable or inner.unknown):
+        # It only computes what it returns.
+        return True
     if inner.builds or (inner.cuda and inner.only_cuda and short):
         about.append(function.name)
         found.builds |= inner.builds
@@ -325,8 +336,10 @@ def _is_of_cuda(name: str, reader: _Reader) -> bool:
             return member == "nvtx" and rest not in ("", "range")
         known = member in SAME_NAME or member in TENSOR_TYPES or member == "OutOfMemoryError"
         return member in _DESPITE_SAME_NAME or not known
+    if name.startswith("torch.ops."):
+        return _FOR_GPUS.search(name) is not None
     if not name or name.startswith(("torch.", OWN)):
-        return False
+        return name == _STEP_OF_A_GRAPH
     if not _COMPILED.isdisjoint(name.split(".")):
         return True
     if name.partition(".")[0] in _REPLACEABLE and _is_replaced(name, reader):

@@ -1,6 +1,9 @@
 """What devices are called, and which arguments of torch's functions are devices."""
 
 import re
+import sys
+
+from jumar.port.project import OWN
 
 NAMED_DEVICE = re.compile(r"device|(?:^|_)dev$|^map_location$|^accelerator_type$", re.IGNORECASE)
 _NOT_DEVICE = re.compile(
@@ -48,3 +51,21 @@ OBJECT_ARGUMENTS = {
 def is_device_name(name: str) -> bool:
     """Whether a variable, parameter or key of this name holds a device."""
     return bool(NAMED_DEVICE.search(name)) and not _NOT_DEVICE.search(name)
+
+
+_NO_DEVICES = re.compile(
+    r"(?:torch|pytest|setuptools|numpy|numba|cupy|triton|tilelang|click|rich|wandb|packaging|cffi"
+    r"|pybind11|omegaconf|hydra)(?:\.|$)"
+)
+"""Packages whose functions take texts that happen to name CUDA; torch's are known one by one."""
+
+
+def takes_devices(function: str) -> bool:
+    """Whether a text that looks like a device is one for a function of another package."""
+    root = function.partition(".")[0]
+    return (
+        "." in function
+        and not function.startswith(OWN)
+        and root not in sys.stdlib_module_names
+        and not _NO_DEVICES.match(function)
+    )

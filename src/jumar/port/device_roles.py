@@ -19,6 +19,7 @@ from jumar.port.device_names import (
     OTHER_DEVICES,
     TEXT_ARGUMENTS,
     is_device_name,
+    takes_devices,
 )
 from jumar.port.labels import PLATFORMS, beside, is_label, name_called
 
@@ -32,8 +33,12 @@ _TAKE_PROSE = frozenset(
     }
 )  # fmt: skip
 """Functions and methods whose arguments are texts of any kind."""
-_FOREIGN = frozenset({"ctranslate2", "faster_whisper", "jax", "onnxruntime", "tensorflow", "tvm"})
+_FOREIGN = frozenset(
+    {"caffe2", "ctranslate2", "faster_whisper", "jax", "onnxruntime", "tensorflow", "tvm"}
+)
 """Packages with their own devices; none of them knows torch's NPU names."""
+_RUNTIMES = ("caffe2", "tvm")
+"""Those of them that run torch's models themselves: a file about them checks for what they know."""
 _ALLOWED = re.compile(r"allowed|supported|valid|known|choices|available|options", re.IGNORECASE)
 _OF_A_VENDOR = re.compile(r"nvidia|amd|rocm", re.IGNORECASE)
 
@@ -56,9 +61,15 @@ def role(node: ast.expr, file: PythonFile, *, certain: bool) -> Role | None:
     if is_label(node, parent, file):
         return None
     found = _role_at(node, parent, file)
+    if found in (Role.COMPARED, Role.CHOICE) and _is_about_a_runtime(file):
+        return None
     if found is None and certain and not _is_prose(node, parent, file):
         return Role.TEXT
     return found
+
+
+def _is_about_a_runtime(file: PythonFile) -> bool:
+    return any(name in file.source.text and file.names.knows(name) for name in _RUNTIMES)
 
 
 def _role_at(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> Role | None:
@@ -104,7 +115,14 @@ def _argument(node: ast.expr, call: ast.Call, file: PythonFile) -> Role | None:
         return Role.TEXT
     if _is_fallback(call, position):
         return Role.TEXT
-    return Role.TEXT if is_device_name(file.parameter(call, position)) else None
+    is_device_here = is_device_name(file.parameter(call, position))
+    return Role.TEXT if is_device_here or _is_for_a_package(node, name) else None
+
+
+def _is_for_a_package(node: ast.expr, name: str) -> bool:
+    """Whether `"cuda"` is passed to a function of another package: that can only be a device."""
+    takes = takes_devices(name) and name.rpartition(".")[2] not in _TAKE_PROSE
+    return takes and isinstance(node, ast.Constant)
 
 
 def _method_argument(

@@ -10,7 +10,7 @@ from jumar.port.versions import newest
 
 CODE = "JP506"
 _NAME = re.compile(r"^\s*-?\s*[\"']?(?:[\w./-]+::)?(?P<name>[A-Za-z0-9][\w.-]*)(?!\w*:)")
-_WHEEL = re.compile(r"/(?P<name>[A-Za-z0-9_.]+?)-\d[^/\s]*\.whl\b")
+_WHEEL = re.compile(r"/(?P<name>[A-Za-z0-9_.]+?)-[\d$%{][^/\s]*\.whl\b")
 _REPOSITORY = re.compile(
     r"://[\w.@-]+/(?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?(?=[@#/\s\"']|$)"
 )

@@ -103,6 +103,8 @@ def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
     if isinstance(file.parent(question), ast.Call) and is_about_cuda(question, file):
         # Such a check stays anyway, and what it is about is reported.
         return None
+    if _answers_for_graphs(question, file):
+        return Guard("torch.cuda.CUDAGraph", (), stops=False)
     guarded = _behind(question, yes, file)
     if not guarded.conditions and not guarded.code:
         return None
@@ -115,6 +117,22 @@ def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
     if behind.only_cuda:
         spans += [file.span(node) for node in guarded.code]
     return Guard(_reason(asked_too, behind), tuple(spans), _stops(question, guarded, file))
+
+
+def _answers_for_graphs(question: ast.AST, file: PythonFile) -> bool:
+    """Whether this is in `can_use(…) -> bool` of a class that captures graphs."""
+    function, owner = file.enclosing_function(question), file.enclosing_class(question)
+    if function is None or owner is None or "graph" not in file.source.text.lower():
+        return False
+    if file.options.npu_only:
+        # The graph becomes an NPU's.
+        return False
+    if function.returns is None or ast.unparse(function.returns) != "bool":
+        return False
+    key = "captures graphs", owner.name
+    if key not in file.answers:
+        file.answers[key] = facts(owner.body, file).captures
+    return file.answers[key]
 
 
 def _flags(question: ast.AST, file: PythonFile) -> list[str]:

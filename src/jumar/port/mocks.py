@@ -50,3 +50,27 @@ def keeps_target(found: Mock, file: PythonFile) -> bool:
     """Whether portable tests still replace the function of `torch.cuda`, alone or as well."""
     both = file.options.has_accelerator and found.member in ON_ACCELERATOR
     return both or found.member in FOR_CUDA
+
+
+def says_no(node: ast.AST, file: PythonFile) -> bool:
+    """Whether a test says around a node that there is no CUDA: what it names is asked for in vain."""
+    for around in file.ancestors(node):
+        if isinstance(around, (ast.With, ast.AsyncWith)):
+            calls: list[ast.AST] = [item.context_expr for item in around.items]
+        elif isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            alone = (s.value for s in around.body if isinstance(s, ast.Expr))
+            calls = [*around.decorator_list, *alone]
+        else:
+            continue
+        if any(_is_no(call, file) for call in calls):
+            return True
+    return False
+
+
+def _is_no(call: ast.AST, file: PythonFile) -> bool:
+    found = mock(call, file)
+    if found is None or found.member != "is_available":
+        return False
+    values = [k.value for k in found.call.keywords if k.arg == "return_value"]
+    values += [a.body for a in found.call.args if isinstance(a, ast.Lambda)]
+    return any(isinstance(value, ast.Constant) and value.value is False for value in values)

@@ -12,7 +12,8 @@ from jumar.port.context import PythonFile
 from jumar.port.packages import imported
 
 _ASKS_FOR_PACKAGE = re.compile(
-    r"^(?!not\b).*(?:is_(?!cuda|gpu)[a-z0-9_]+_available|find_spec|[A-Z0-9]_AVAILABLE\b)"
+    r"^(?!not\b).*(?:is_(?!cuda|gpu)[a-z0-9_]+_available|find_spec|[A-Z0-9]_AVAILABLE\b"
+    r"|(?<![\w.])_?(?!cuda|gpu|npu|is_)[a-z][a-z0-9_]*_available\b(?!\())"
 )
 _FORGIVEN = frozenset(
     {
@@ -93,7 +94,10 @@ def _fails_later(
     """Whether the script goes on without the package, only to fail where it is needed."""
     flags = _set_to(attempt.body, True) | _set_to(attempt.orelse, True)
     if any(
-        isinstance(n, ast.Assert) and isinstance(n.test, ast.Name) and n.test.id in flags
+        isinstance(n, ast.Assert)
+        and isinstance(n.test, ast.Name)
+        and n.test.id in flags
+        and not _is_for_old_versions(n, file)
         for n in ast.walk(file.tree)
     ):
         return True
@@ -106,6 +110,14 @@ def _fails_later(
         and call.func.id in missing
         and not _is_chosen(call, call.func.id, about, file)
         for call in file.names.found.get(ast.Call, ())
+    )
+
+
+def _is_for_old_versions(node: ast.AST, file: PythonFile) -> bool:
+    """Whether this only happens with some versions: `if version.parse(torch.__version__) < …`."""
+    return any(
+        isinstance(around, ast.If) and "version" in ast.unparse(around.test)
+        for around in file.ancestors(node)
     )
 
 

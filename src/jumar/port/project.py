@@ -15,6 +15,8 @@ from jumar.port.parsing import parse
 from jumar.port.source import Undecodable, read
 from jumar.port.versions import Newest
 
+_SOURCES = "src"
+"""The folder in which many repositories keep the packages that they install."""
 OWN = "::"
 """Marks a name that is defined in the repository itself: `::utils/net.py::Net`."""
 MAX_PYTHON_BYTES = 4_000_000
@@ -187,7 +189,8 @@ class Project:
         return self._found[key]
 
     def _search(self, stem: str, folder: str) -> str | None:
-        for base in upwards(folder):
+        bases = upwards(folder)
+        for base in (*bases, *(_SOURCES if b == "." else f"{b}/{_SOURCES}" for b in bases)):
             found = at(base, stem, self._files)
             if found is not None and self._starts_imports(base):
                 return found

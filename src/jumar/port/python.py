@@ -2,7 +2,6 @@
 
 import ast
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,9 +10,11 @@ from pathlib import Path
 from jumar.port import (
     branches,
     edits,
+    file_remarks,
     frameworks,
     guards,
     helpers,
+    host_code,
     prelude,
     replaced_functions,
     scripted,
@@ -24,7 +25,7 @@ from jumar.port.inventory import top_packages, torch_uses
 from jumar.port.names import collect
 from jumar.port.options import Options
 from jumar.port.packages import ROOTS, imported
-from jumar.port.parsing import ASYNC, OLD_ASYNC, TYPOGRAPHIC, Parsed, parse, sound
+from jumar.port.parsing import ASYNC, TYPOGRAPHIC, Parsed, parse, sound
 from jumar.port.project import Project
 from jumar.port.records import (
     ApiUse,
@@ -36,7 +37,6 @@ from jumar.port.records import (
     Proposal,
     Remark,
     Severity,
-    Words,
 )
 from jumar.port.rules import RULES, own_rules
 from jumar.port.rules.base import Rule
@@ -52,10 +52,10 @@ TRACES = re.compile(
 """A Python file without any of these is never parsed."""
 _NEVER_REACHED = frozenset({"JP203", "JP701", "JP705", "JP706", "JP707"})
 """What is not worth a report where only CUDA gets: the check above is reported instead (JP709)."""
+_ABOUT_KERNELS = frozenset({"JP702", "JP703", "JP704", "JP801", "JP802", "JP803", "JP805"})
+"""What NPUs compute slowly or not at all, which does not matter for code that stays on the CPU."""
 _REPLACING = frozenset({"JP303", "JP631"})
 """Rules that replace the imports of CUDA-only packages."""
-_NEW_SYNTAX = (3, 12)
-_GENERIC = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+\w+\[|\s*type\s+\w+(?:\[.*\])?\s*=")
 _FEATURE = "JP632"
 _ALWAYS = frozenset({ast.Call, ast.Attribute, ast.ImportFrom, ast.Import})
 
@@ -90,8 +90,11 @@ def port_text(
         known = project.take_tree(path, text)
         tree = Parsed(known, text, clean=True) if known is not None else parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return _unreadable(source, error, options)
-    remarks = [_typographic(source)] if any(char in text for char in TYPOGRAPHIC) else []
+        told = finding(source, "JP001", file_remarks.unreadable(source, error))
+        return PortedText(text, findings=(told,) if options.wants("JP001") else ())
+    remarks = (
+        [file_remarks.typographic(source)] if any(char in text for char in TYPOGRAPHIC) else []
+    )
     remarks = [] if tree.clean else remarks
     project.learn(path, tree.text, tree.module)
     rules = _rules_for(text, options)
@@ -105,7 +108,7 @@ def port_text(
     ported = _port(file, text, rules, remarks)
     if tree.clean or ASYNC.search(ported.text) is None or not options.wants("JP001"):
         return ported
-    left = finding(Source(ported.text, "utf-8"), "JP001", _old_word(ported.text))
+    left = finding(Source(ported.text, "utf-8"), "JP001", file_remarks.old_word(ported.text))
     return replace(ported, findings=(*ported.findings, left))
 
 
@@ -144,7 +147,7 @@ def _port(
     silenced = suppress.lines(source.text)
     file.replaced = frozenset(_replaced(file, rules))
     for_cuda = guards.reported(file)
-    beside_npus = branches.left_alone(file)
+    beside_npus = [*branches.left_alone(file), *branches.for_rocm(file)]
     known = [
         *beside_npus,
         *scripted.left_alone(file),
@@ -159,6 +162,9 @@ def _port(
                 proposals.append((code, outcome))
         elif not _is_never_reached(code, outcome, for_cuda, beside_npus):
             remarks.append((code, outcome))
+    if any(code in _ABOUT_KERNELS for code, _ in remarks):
+        on_host = host_code.spans(file)
+        remarks = [(c, r) for c, r in remarks if c not in _ABOUT_KERNELS or not _within(r, on_host)]
     accepted = edits.accept(proposals)
     # Once an import is replaced, its package needs no report.
     done = {(one.proposal.start, one.proposal.end) for one in accepted}
@@ -174,9 +180,9 @@ def _port(
     helped = sorted(_helpers(needs, added, options))
     if text != original and not sound(text):
         accepted, added, helped, text = [], [], [], original
-        remarks.append(_would_not_parse(source))
+        remarks.append(file_remarks.would_not_parse())
     if helped and file.home.is_unlisted:
-        remarks.append(_unlisted(helped))
+        remarks.append(file_remarks.unlisted(helped))
     changes = [_change(source, one) for one in accepted]
     changes += [_insertion(source, piece) for piece, _ in added]
     if _is_for_xpus(file):
@@ -277,7 +283,7 @@ def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Propo
                     for outcome in check(node, file):
                         yield code, outcome
                 except Unplaced:
-                    yield "JP004", _unplaced(file, node)
+                    yield "JP004", file_remarks.unplaced(file, node)
 
 
 def finding(source: Source, code: str, remark: Remark) -> Finding:
@@ -314,139 +320,3 @@ def _change(source: Source, one: edits.Accepted) -> Change:
 def _insertion(source: Source, piece: Piece) -> Change:
     line = source.line_of(piece.start)
     return Change("JP000", line, line, "", piece.text.strip(), "INSERT")
-
-
-def _unreadable(source: Source, error: Exception, options: Options) -> PortedText:
-    line = getattr(error, "lineno", None) or 1
-    line = min(max(line, 1), len(source.starts))
-    start = source.starts[line - 1]
-    why = getattr(error, "msg", None) or type(error).__name__
-    remark = Remark(
-        start,
-        start,
-        Severity.WORK if "cuda" in source.text else Severity.LIMIT,
-        Effort.MINUTES,
-        Kind.FILE,
-        "syntax",
-        *_words_of_unreadable(why, source.line_text(line)),
-    )
-    wanted = options.wants("JP001")
-    return PortedText(source.text, findings=(finding(source, "JP001", remark),) if wanted else ())
-
-
-def _words_of_unreadable(why: str, line: str) -> tuple[Words, Words]:
-    here = "{}.{}".format(*sys.version_info)
-    if sys.version_info < _NEW_SYNTAX and (why.startswith("f-string") or _GENERIC.match(line)):
-        newer = "{}.{}".format(*_NEW_SYNTAX)
-        return (
-            Words(
-                f"Python {here} cannot parse this file: {why}. "
-                f"Quotes nested in f-strings and type parameters need Python {newer}.",
-                f"Python {here} 无法解析该文件：{why}。f-string 内嵌套引号与类型参数需要 Python {newer}。",
-            ),
-            Words(
-                f"the file was copied unchanged; run jumar port with Python {newer} or later",
-                f"文件已原样复制；请用 Python {newer} 及以上版本运行 jumar port",
-            ),
-        )
-    return (
-        Words(
-            f"Python {here} cannot parse this file: {why}", f"Python {here} 无法解析该文件：{why}"
-        ),
-        Words(
-            "the file was copied unchanged; fix it, or ignore this if it is a template or Python 2",
-            "文件已原样复制；请修正语法，若是模板或 Python 2 代码可忽略",
-        ),
-    )
-
-
-def _old_word(text: str) -> Remark:
-    match = ASYNC.search(text)
-    start = match.start() if match else 0
-    return Remark(
-        start,
-        start + len(OLD_ASYNC),
-        Severity.WORK,
-        Effort.MINUTES,
-        Kind.FILE,
-        "async",
-        Words("async is a keyword since Python 3.7.", "async 自 Python 3.7 起为关键字。"),
-        Words("rename this argument", "请为该参数改名"),
-    )
-
-
-def _typographic(source: Source) -> tuple[str, Remark]:
-    start = next(i for i, char in enumerate(source.text) if char in TYPOGRAPHIC)
-    return "JP002", Remark(
-        start,
-        start + 1,
-        Severity.WORK,
-        Effort.MINUTES,
-        Kind.FILE,
-        "quotes",
-        Words(
-            "The file has typographic quotes, which Python cannot parse.",
-            "文件中有中文引号，Python 无法解析。",
-        ),
-        Words("Write plain quotes: \" and '.", "请改为英文引号。"),
-    )
-
-
-def _would_not_parse(source: Source) -> tuple[str, Remark]:
-    return "JP003", Remark(
-        0,
-        0,
-        Severity.WORK,
-        Effort.MINUTES,
-        Kind.FILE,
-        "edit",
-        Words(
-            "The edited file would not have parsed, so no edits were made.",
-            "该文件的修改结果无法解析，因此未作任何修改。",
-        ),
-        Words(
-            "Port this file by hand, and please report the problem with the file.",
-            "请手工迁移该文件，并反馈此问题。",
-        ),
-    )
-
-
-def _unlisted(modules: list[str]) -> tuple[str, Remark]:
-    names = ", ".join(modules)
-    return "JP000", Remark(
-        0,
-        0,
-        Severity.WORK,
-        Effort.MINUTES,
-        Kind.FILE,
-        names,
-        Words(
-            f"This module now imports {names}, which the packaging file does not list.",
-            f"该模块现在导入 {names}，但打包配置未列出它。",
-        ),
-        Words(
-            f"add {names} to py_modules, or turn the module into a package",
-            f"请在 py_modules 中加入 {names}，或将该模块改为包",
-        ),
-    )
-
-
-def _unplaced(file: PythonFile, node: ast.AST) -> Remark:
-    line = getattr(node, "lineno", 1)
-    start = file.source.starts[line - 1]
-    return Remark(
-        start,
-        start,
-        Severity.WORK,
-        Effort.MINUTES,
-        Kind.DEVICE,
-        "f-string",
-        Words(
-            "A device is inside an f-string whose parts cannot be located exactly.",
-            "f-string 中含有设备相关代码，无法精确定位。",
-        ),
-        Words(
-            "Change it by hand, or port with Python 3.12 or later.",
-            "请手工修改，或使用 Python 3.12 及以上版本运行迁移。",
-        ),
-    )

@@ -57,6 +57,7 @@ _SUFFIXES = {
     ".ini": FileKind.CONFIG,
     ".cfg": FileKind.CONFIG,
     ".md": FileKind.DOCUMENT,
+    ".mdx": FileKind.DOCUMENT,
     ".rst": FileKind.DOCUMENT,
     ".def": FileKind.DOCKER,
     ".cu": FileKind.CUDA,

@@ -31,7 +31,7 @@ def _needed(results: Iterable[FileResult]) -> Iterator[str]:
             if (
                 found.kind is Kind.PACKAGE
                 and found.code != CODE
-                and found.severity is Severity.WORK
+                and found.severity is not Severity.INFO
             ):
                 yield _root(found.subject)
 

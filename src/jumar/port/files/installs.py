@@ -57,12 +57,9 @@ def _requirements(what: str) -> Iterator[str]:
     is_value = False
     for raw in what.split():
         word = raw.strip("\"'`,")
-        if (
-            not is_value
-            and not word.startswith("-")
-            and ("/" not in word or "::" in word or "://" in word)
-        ):
-            yield word
+        if not is_value and not word.startswith("-"):
+            is_path = "/" in word and "::" not in word and "://" not in word
+            yield word.rstrip("/").rpartition("/")[2] if is_path else word
             extras = _EXTRA.match(word)
             yield from extras["names"].split(",") if extras is not None else ()
         is_value = _TAKES_VALUE.fullmatch(raw) is not None and raw not in _SWITCHES

@@ -7,15 +7,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from jumar.port.own_tests import is_test
 from jumar.port.packages import of_distribution, package_of
 from jumar.port.records import WHOLE_FILE, Effort, FileResult, Finding, Kind, Severity, Words
 from jumar.port.rules import titles
 
 _ABOUT_ONE_API = re.compile(r"JP(?:8\d\d|2\d\d)")
 """Rules whose findings share their advice but are each about the API that they name."""
-_TEST_FOLDER = re.compile(r"(?:^|/)(?:unit_?|integration_?)?tests?(?:_\w+)?/", re.IGNORECASE)
-_TEST_FILE = re.compile(r"(?:^|/)(?:test_\w+|\w+_test)\.py$")
-_TEST_TOOLS = frozenset({"pytest", "unittest"})
 _SEVERITIES = (Severity.WORK, Severity.LIMIT, Severity.INFO)
 _EFFORTS = (Effort.REWRITE, Effort.HOURS, Effort.MINUTES, Effort.NONE)
 
@@ -64,16 +62,9 @@ def places(results: Iterable[FileResult]) -> list[Place]:
     return [
         Place(result.path, finding, in_tests)
         for result in results
-        for in_tests in (is_test(result),)
+        for in_tests in (is_test(result.path, result.imports),)
         for finding in result.findings
     ]
-
-
-def is_test(result: FileResult) -> bool:
-    """Whether a file belongs to the repository's tests; a script called `test.py` does not."""
-    if result.path.rpartition("/")[2] == "conftest.py" or _TEST_FOLDER.search(result.path):
-        return True
-    return bool(_TEST_FILE.search(result.path)) and not _TEST_TOOLS.isdisjoint(result.imports)
 
 
 def decisions(found: Iterable[Place]) -> list[Decision]:

@@ -5,7 +5,7 @@ stay."""
 
 import ast
 
-from jumar.port import literals
+from jumar.port import literals, mocks
 from jumar.port.context import PythonFile
 from jumar.port.device_roles import Role
 from jumar.port.environment import FOR_GPUS, on_npus
@@ -23,6 +23,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         return
     if file.options.npu_only:
         yield literals.npu(found, file)
+    elif mocks.says_no(node, file):
+        return
     elif file.is_configuration and not file.options.has_accelerator:
         advice = on_npus(file.text(node).replace("cuda", "npu"))
         yield file.remark(node, "cuda", FOR_GPUS, advice, severity=Severity.WORK)

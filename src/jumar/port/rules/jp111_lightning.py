@@ -11,7 +11,7 @@ from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _PACKAGES = ("lightning", "pytorch_lightning", "lightning_fabric")
-_MAKERS = ("Trainer", "Fabric", "Trainer.from_argparse_args")
+_MAKERS = ("Trainer", "Fabric", "LightningLite", "Trainer.from_argparse_args")
 ACCELERATOR_WORDS = (
     Words(
         "Lightning has no built-in NPU accelerator and chooses the CPU on NPU machines.",
@@ -33,14 +33,20 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
             yield _remark(node, node.value, file)
         return
     assert isinstance(node, ast.Call)
-    name = file.name(node.func) or ""
-    package, _, rest = name.partition(".")
-    if package not in _PACKAGES or not f".{rest}".endswith(tuple(f".{m}" for m in _MAKERS)):
+    own = file.class_named(node.func)
+    names = (file.name(base) or "" for base in own.bases) if own else [file.name(node.func) or ""]
+    name = next(filter(_is_maker, names), None)
+    if name is None:
         return
     asked = next((k for k in node.keywords if k.arg == "accelerator"), None)
     if asked is not None and isinstance(asked.value, ast.Constant) and asked.value.value in _OTHERS:
         return
     yield _remark(asked or node.func, name, file)
+
+
+def _is_maker(name: str) -> bool:
+    package, _, rest = name.partition(".")
+    return package in _PACKAGES and f".{rest}".endswith(tuple(f".{m}" for m in _MAKERS))
 
 
 def _remark(node: ast.AST, subject: str, file: PythonFile) -> Remark:

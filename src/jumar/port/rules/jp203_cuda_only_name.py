@@ -130,7 +130,7 @@ def _report(node: ast.AST, member: str, file: PythonFile) -> Outcomes:
         f"torch.cuda.{member}",
         _why(member),
         way_out(member),
-        severity=Severity.WORK,
+        severity=Severity.INFO if _is_shown(member, node, file) else Severity.WORK,
         effort=Effort.MINUTES,
         kind=Kind.UNSUPPORTED,
     )
@@ -146,6 +146,15 @@ def _why(member: str) -> Words:
     return Words(
         f"torch.cuda.{member} has no counterpart in the NPU plug-in.",
         f"NPU 插件中没有与 torch.cuda.{member} 对应的接口。",
+    )
+
+
+def _is_shown(member: str, node: ast.AST, file: PythonFile) -> bool:
+    """Whether this is `print(torch.cuda.get_arch_list())`: the list is empty without CUDA."""
+    call = file.parent(node)
+    shown = file.parent(call) if member == "get_arch_list" and isinstance(call, ast.Call) else None
+    return isinstance(shown, ast.FormattedValue) or (
+        isinstance(shown, ast.Call) and getattr(shown.func, "id", "") == "print"
     )
 
 

@@ -24,9 +24,9 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         return
     assert isinstance(node, ast.Constant)
     value = node.value
-    if not isinstance(value, str) or "nccl" not in value:
+    if not isinstance(value, str) or "nccl" not in value.lower():
         return
-    if value == "nccl":
+    if value == "nccl" or (value == "NCCL" and _is_backend(node, file)):
         yield from _backend(node, file)
     elif "cuda:nccl" in value and set(value) <= set("abcdefghijklmnopqrstuvwxyz:,"):
         yield from _pair(node, file)
@@ -36,7 +36,7 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
     parent = file.parent(node)
     start, end = file.span(node)
     written = file.source.text[start:end]
-    if written[1:-1] != "nccl" or _is_prose(node, parent) or _names_hccl(parent):
+    if written[1:-1].lower() != "nccl" or _is_prose(node, parent) or _names_hccl(parent):
         return
     if isinstance(parent, ast.Compare):
         yield from _compared(node, parent, file)
@@ -49,6 +49,19 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
         yield file.remark(node, "nccl", FOR_GPUS, advice, severity=Severity.WORK)
     else:
         yield _portable(node, file)
+
+
+def _is_backend(node: ast.Constant, file: PythonFile) -> bool:
+    """Whether `"NCCL"`, which may be any label, is what torch is told to use."""
+    holder = file.parent(node)
+    if isinstance(holder, ast.IfExp):
+        others = (holder.body, holder.orelse)
+        return any(isinstance(o, ast.Constant) and str(o.value).lower() == "gloo" for o in others)
+    if isinstance(holder, ast.Compare):
+        return any("backend" in file.text(s) for s in (holder.left, *holder.comparators))
+    if isinstance(holder, ast.Call):
+        return (file.name(holder.func) or "").endswith(".init_process_group")
+    return isinstance(holder, ast.keyword) and holder.arg == "backend"
 
 
 def _member(node: ast.Attribute, file: PythonFile) -> Outcomes:
@@ -135,7 +148,8 @@ def _compared(node: ast.Constant, parent: ast.Compare, file: PythonFile) -> Outc
         return
     if len(parent.ops) != 1 or not isinstance(parent.ops[0], (ast.Eq, ast.NotEq)):
         return
-    yield either(node, parent, f"({quote}nccl{quote}, {quote}hccl{quote})", file)
+    hccl = "HCCL" if node.value == "NCCL" else "hccl"
+    yield either(node, parent, f"({quote}{node.value}{quote}, {quote}{hccl}{quote})", file)
 
 
 def _pair(node: ast.Constant, file: PythonFile) -> Outcomes:

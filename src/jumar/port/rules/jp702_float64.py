@@ -89,7 +89,10 @@ def _stays_on_cpu(parent: ast.AST | None, file: PythonFile) -> bool:
 
 def _is_on_cpu(call: ast.expr, file: PythonFile) -> bool:
     """Whether a tensor is made on the CPU or copied there, looking through what is done to it."""
-    while isinstance(call, ast.Call):
+    while isinstance(call, (ast.Call, ast.Subscript)):
+        if isinstance(call, ast.Subscript):
+            call = call.value
+            continue
         device = next((k.value for k in call.keywords if k.arg == "device"), None)
         if device is not None:
             return isinstance(device, ast.Constant) and device.value == "cpu"

@@ -1,16 +1,18 @@
 """`torch.jit.script` and `torch.jit.trace` are reported: they generate no fused kernels for NPUs.
 
-Code that runs on the CPU only, graphs that are only looked at and scripts that save what they compile
-(an export, which any device can make) are not reported. Annotations such as `torch.jit.Final`,
+Graphs that are only looked at and code that saves what it compiles or is called an export, which any
+device can make, are not reported. Annotations such as `torch.jit.Final`,
 `@torch.jit.ignore` and `is_scripting` are harmless and not reported."""
 
 import ast
+import re
 
 from jumar.port import scripted
 from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
+_EXPORT = re.compile(r"(?:^|[/_])(?:export\w*|onnx\w*|torchscript|deploy\w*)(?:[/_.]|$)")
 _NAMES = frozenset({"torch.jit.script", "torch.jit.trace", "torch.jit.script_method"})
 
 
@@ -20,7 +22,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     name = file.name(node)
     if name not in _NAMES or not isinstance(node.ctx, ast.Load):
         return
-    if _is_inspected(node, file) or _is_for_cpu(node, file):
+    if _is_inspected(node, file):
         return
     if not file.options.npu_only and scripted.names_cuda(node, file):
         yield file.remark(
@@ -56,9 +58,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 
 def _is_inspected(node: ast.AST, file: PythonFile) -> bool:
-    """Whether only the graph of traced code is looked at: `torch.jit.trace(…).graph`."""
+    """Whether only the graph is looked at: `torch.jit.trace(…).graph`, `writer.add_graph(…)`."""
     call = file.parent(node)
     used = file.parent(call) if isinstance(call, ast.Call) else None
+    if isinstance(used, ast.Call):
+        return getattr(used.func, "attr", "") == "add_graph"
     return isinstance(used, ast.Attribute) and used.attr in ("graph", "inlined_graph", "code")
 
 
@@ -66,7 +70,9 @@ def _exports(file: PythonFile) -> bool:
     """Whether a file saves what it compiles: `torch.jit.script(m).save(path)`, `torch.jit.save`."""
     key = "exports", ""
     if key not in file.answers:
-        file.answers[key] = any(_saves(n, file) for n in file.names.found[ast.Attribute])
+        file.answers[key] = bool(_EXPORT.search(file.path)) or any(
+            _saves(n, file) for n in file.names.found[ast.Attribute]
+        )
     return file.answers[key]
 
 
@@ -79,23 +85,6 @@ def _saves(node: ast.AST, file: PythonFile) -> bool:
     made = node.value
     bound = file.names.values(made.id, file.scope(made)) if isinstance(made, ast.Name) else [made]
     return any(isinstance(b, ast.Call) and file.name(b.func) in _NAMES for b in bound)
-
-
-def _is_for_cpu(node: ast.AST, file: PythonFile) -> bool:
-    """Whether the code runs on the CPU only: `if device == "cpu": …`."""
-    child = node
-    for around in file.ancestors(node):
-        if (
-            isinstance(around, ast.If)
-            and child in around.body
-            and isinstance(around.test, ast.Compare)
-        ):
-            asked = around.test
-            named = [s.value for s in asked.comparators if isinstance(s, ast.Constant)]
-            if isinstance(asked.ops[0], ast.Eq) and named == ["cpu"]:
-                return True
-        child = around
-    return False
 
 
 RULE = Rule(

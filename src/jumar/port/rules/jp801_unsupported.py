@@ -86,12 +86,12 @@ def report(node: ast.expr, name: str, file: PythonFile) -> Outcomes:
         Words(
             f"{name} is listed as unsupported on NPUs"
             + (
-                ", although it is composed of supported operators."
+                ", although the plug-in has kernels for it or its parts."
                 if kernel
                 else " and has no kernel."
             ),
             f"{name} 在 NPU 支持清单中为不支持"
-            + ("，但其组成算子可用。" if kernel else "，且没有对应算子。"),
+            + ("，但插件中有它或其组成部分的算子。" if kernel else "，且没有对应算子。"),
         ),
         Words(
             "test it first; if it fails, rewrite it with other operators or keep it on the CPU",

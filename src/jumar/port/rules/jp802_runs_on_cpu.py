@@ -10,7 +10,7 @@ from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_PLAIN = ("torch.nn.ZeroPad2d", "torch.ao.", "torch.optim.")
+_PLAIN = ("torch.nn.ZeroPad2d", "torch.ao.", "torch.optim.", "torch.from_file")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
