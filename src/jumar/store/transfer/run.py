@@ -19,7 +19,7 @@ from jumar.store.transfer.between import copy_between
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.local import copy_here, copy_one
 from jumar.store.transfer.plan import Copy, Plan, make_plan
-from jumar.store.transfer.quick import fetch_small
+from jumar.store.transfer.quick import fetch_small, send_small
 from jumar.store.transfer.records import (
     FILES_AT_FIRST,
     PARTS_AT_A_TIME,
@@ -102,6 +102,8 @@ class _Work:
             small = [copy for copy in plan.copies if copy.source.size <= BIG_BYTES]
             if isinstance(self.source, ObjectStore) and isinstance(self.target, FolderStore):
                 small = fetch_small(self.source, self.target, small, self.options, self.progress)
+            elif isinstance(self.source, FolderStore) and isinstance(self.target, ObjectStore):
+                small = send_small(self.source, self.target, small, self.options, self.progress)
             self._copy_small(small)
             # These threads only wait for the parts of their file; more would open more of them.
             each(self._copy, big, min(_BIG_AT_A_TIME, len(big)), self.progress.stop)
