@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint
+from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, Many, Small
 from jumar.inject.moxing_path.jumar_s3.wire import Connection, Response
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -124,6 +124,13 @@ def test_of_many_objects_those_that_do_not_come_are_told_apart() -> None:
     gone = [b"HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\ngone"]
     with answering(good, cut, gone, good) as port:
         client = S3(Endpoint(f"http://127.0.0.1:{port}"))
-        got = list(client.get_many("b", "wxyz", width=1))
+        got = list(Many(client, "b", most=1).each(map(Small, "wxyz")))
     assert [one.key for one in got] == ["w", "x", "y", "z"]
     assert [one.data for one in got] == [b"ok", None, None, b"ok"]
+
+
+def test_many_requests_end_where_no_server_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    client = S3(Endpoint(f"http://127.0.0.1:{port}"))
+    assert list(Many(client, "b").each(map(Small, "wxyz"))) == []

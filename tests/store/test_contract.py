@@ -1,6 +1,7 @@
 """What every store promises, whatever is behind it."""
 
 import base64
+import os
 import ssl
 import time
 from collections.abc import Generator
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.store.dialects import Dialect, speaking
+from tests.store.parts import QUICK, tree
 from tests.store.slow_line import slow_line
 
 from jumar.errors import BadInput, JumarError, NotFound
@@ -21,6 +23,8 @@ from jumar.store.door import Door
 from jumar.store.objects import ObjectStore
 from jumar.store.places import Place, Url, open_place
 from jumar.store.remove import remove_all
+from jumar.store.transfer.records import Options
+from jumar.store.transfer.run import transfer
 
 # Servers in memory that speak as real ones do, each in its own way.
 MANNERS = ["lists-1", "encrypts", "tls-and-distance", "redirects", "behind-a-proxy"]
@@ -249,3 +253,22 @@ def test_links_out_of_the_built_in_store_are_refused(tmp_path: Path) -> None:
     for key in ("out/key", "file"):
         with pytest.raises(JumarError, match=r"leads out|not a file"):
             store.read(key)
+
+
+def test_many_small_files_go_up_and_come_back(store: Store, tmp_path: Path) -> None:
+    """Enough of them for one thread to speak for all; a few are not for it."""
+    sizes = [7 * number for number in range(70)] + [70_000, 300_000]
+    (tmp_path / "up").mkdir()
+    for number, size in enumerate(sizes):
+        (tmp_path / "up" / f"{number} ü%").write_bytes(os.urandom(size))
+    up, back = (_folder_place(tmp_path / name) for name in ("up", "back"))
+    there = place_of(store, "many/")
+    for source, target in ((up, there), (there, back)):
+        done = transfer(source, target, Options(patience=QUICK), state=tmp_path / "state")
+        assert (done.copied, done.failed, done.notes) == (72, (), ())
+        assert done.bytes == sum(sizes)
+    assert tree(tmp_path / "back") == tree(tmp_path / "up")
+
+
+def _folder_place(folder: Path) -> Place:
+    return open_place(str(folder), StoreConfig(folder.parent, folder.parent))

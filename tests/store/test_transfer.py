@@ -1,5 +1,6 @@
 """Copies between all sides: what arrives, what is left, what is deleted."""
 
+import errno
 import json
 import os
 import time
@@ -12,6 +13,7 @@ from tests.store.served import run_jumar
 
 from jumar.errors import BadInput, NotFound
 from jumar.inject.moxing_path.jumar_s3.parts import MIB
+from jumar.store import filecopy
 from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.places import open_place
 from jumar.store.transfer.records import Options, Report
@@ -227,6 +229,28 @@ def test_a_big_object_in_parts_is_the_same_and_its_checksum_is_known(
     copy(f"obs://{door_bucket}/big", tmp_path / "back", door_config)
     assert (tmp_path / "back").read_bytes() == big.read_bytes()
     assert [path.name for path in tmp_path.glob(".jumar-*")] == []
+
+
+@pytest.mark.parametrize("nameless", [True, False])
+def test_a_copied_file_is_whole_or_does_not_appear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, nameless: bool
+) -> None:
+    def cannot(_taken: int, _found: object, target: str, *_: object) -> int:
+        os.stat(os.path.dirname(target))
+        raise OSError(errno.EOPNOTSUPP, "not on this file system")
+
+    if not nameless:
+        monkeypatch.setattr(filecopy, "_copy_nameless", cannot)
+    (tmp_path / "from").write_bytes(b"new")
+    os.utime(tmp_path / "from", (1e9, 1e9))
+    for name in ("made/anew", "here"):
+        (tmp_path / "here").write_bytes(b"something older")
+        target = tmp_path / name
+        assert filecopy.copy_file(str(tmp_path / "from"), str(target)) == 3
+        assert (target.read_bytes(), target.stat().st_mtime) == (b"new", 1e9)
+    with pytest.raises(IsADirectoryError):
+        filecopy.copy_file(str(tmp_path / "from"), str(tmp_path / "made"))
+    assert sorted(tree(tmp_path)) == ["from", "here", "made/anew"]
 
 
 def test_ten_thousand_keys_in_one_folder(

@@ -15,14 +15,23 @@ _FICLONE = 0x40049409
 _STEP = 1 << 25
 _PLAIN_STEP = 1 << 20
 # The file system, or the pair of file systems, cannot do it in the kernel.
-_CANNOT = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTTY, errno.EPERM}
+_CANNOT = {
+    errno.EXDEV,
+    errno.ENOSYS,
+    errno.EINVAL,
+    errno.EOPNOTSUPP,
+    errno.ENOTTY,
+    errno.EPERM,
+    errno.EISDIR,
+}
 SMALL_BYTES = 1 << 16
 _WORTH_RESERVING = 1 << 26
 _numbers = itertools.count()
 
 
 def copy_file(source: str, target: str, *, link: bool = False) -> int:
-    """Copy a file aside and rename it; returns its size. Keeps the modification time and x bits."""
+    """Copy a file, which appears complete or not at all; returns its size. Keeps the modification time
+    and x bits."""
     aside = f"{os.path.dirname(target)}/.jumar-{os.getpid()}-c{next(_numbers)}"
     if link:
         return _link(source, target, aside)
@@ -30,25 +39,61 @@ def copy_file(source: str, target: str, *, link: bool = False) -> int:
     try:
         found = os.fstat(taken)
         mode = 0o777 if found.st_mode & 0o111 else 0o666
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         try:
-            made = os.open(aside, flags, mode)
-        except FileNotFoundError:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            made = os.open(aside, flags, mode)
-        try:
-            try:
-                size = copy_bytes(taken, made, found.st_size)
-                os.utime(made, ns=(found.st_atime_ns, found.st_mtime_ns))
-            finally:
-                os.close(made)
-            os.rename(aside, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(aside)
-            raise
+            return _copy_nameless(taken, found, target, aside, mode)
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+            elif error.errno not in _CANNOT:
+                raise
+        return _copy_aside(taken, found, target, aside, mode)
     finally:
         os.close(taken)
+
+
+def _copy_nameless(taken: int, found: os.stat_result, target: str, aside: str, mode: int) -> int:
+    """Into a file that has no name until it is complete: nothing is left if we are killed, and it costs
+    a file system less than a rename. Not every one can do it."""
+    made = os.open(os.path.dirname(target), os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode)
+    try:
+        size = _fill(made, taken, found)
+        # Given a descriptor, Python has the kernel follow the link in /proc; the path is absolute.
+        path = f"/proc/self/fd/{made}"
+        try:
+            os.link(path, target, src_dir_fd=made)
+        except FileExistsError:
+            os.link(path, aside, src_dir_fd=made)
+            _rename(aside, target)
+        return size
+    finally:
+        os.close(made)
+
+
+def _copy_aside(taken: int, found: os.stat_result, target: str, aside: str, mode: int) -> int:
+    made = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        size = _fill(made, taken, found)
+    except BaseException:
+        os.unlink(aside)
+        raise
+    finally:
+        os.close(made)
+    _rename(aside, target)
+    return size
+
+
+def _rename(aside: str, target: str) -> None:
+    try:
+        os.rename(aside, target)
+    except OSError:
+        os.unlink(aside)
+        raise
+
+
+def _fill(made: int, taken: int, found: os.stat_result) -> int:
+    os.lseek(taken, 0, os.SEEK_SET)
+    size = copy_bytes(taken, made, found.st_size)
+    os.utime(made, ns=(found.st_atime_ns, found.st_mtime_ns))
     return size
 
 

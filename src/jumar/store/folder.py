@@ -9,8 +9,8 @@ import os
 import re
 import stat as stat_module
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -188,15 +188,8 @@ class FolderStore:
 
     def write(self, key: str, data: bytes) -> Entry:
         """Create or replace a file atomically."""
-        path = self.path(key)
-        aside = aside_name(path)
-        try:
-            with open_aside(aside, path) as file:
-                file.write(data)
-            os.replace(aside, path)
-        except OSError as error:
-            discard(aside)
-            raise explained(error, f"{self.name}: {key!r}") from error
+        with written_aside(self.path(key), f"{self.name}: {key!r}") as file:
+            file.write(data)
         return self.stat(key)
 
     def delete(self, keys: Iterable[str]) -> None:
@@ -257,12 +250,6 @@ class FolderStore:
                 yield folder[len(self.root) + 1 :] + "/"
 
 
-def discard(aside: str) -> None:
-    """Remove an unfinished file; neither it nor its folder need exist."""
-    with suppress(OSError):
-        os.unlink(aside)
-
-
 def sweep(folder: str) -> None:
     """Remove what killed copies left here more than a day ago."""
     with suppress(OSError), os.scandir(folder) as items:
@@ -271,12 +258,30 @@ def sweep(folder: str) -> None:
                 os.unlink(item.path)
 
 
-def open_aside(aside: str, path: str) -> BinaryIO:
-    """A new file next to `path`; creates missing folders."""
+@contextmanager
+def written_aside(path: str, what: str = "", mtime: float | None = None) -> Generator[BinaryIO]:
+    """A new file that gets the name `path`, and its time, once it is complete; creates missing folders.
+    Errors of the system are told about `what`, or the path."""
+    aside = aside_name(path)
+    try:
+        with _new_file(aside) as file:
+            yield file
+        if mtime is not None:
+            os.utime(aside, (mtime, mtime))
+        os.replace(aside, path)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(aside)
+        if isinstance(error, OSError):
+            raise explained(error, what or path) from error
+        raise
+
+
+def _new_file(aside: str) -> BinaryIO:
     try:
         return open(aside, "xb")
     except FileNotFoundError:
-        os.makedirs(path.rpartition("/")[0], exist_ok=True)
+        os.makedirs(aside.rpartition("/")[0], exist_ok=True)
         return open(aside, "xb")
 
 

@@ -1,8 +1,9 @@
 """The same action on many items, several at a time."""
 
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
@@ -19,6 +20,21 @@ def in_threads(action: Callable[[T], R], items: Iterable[T], workers: int) -> li
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def ahead(action: Callable[[T], R], items: Iterable[T], workers: int) -> Generator[R]:
+    """`action` on each, results in order; a few are begun before they are asked for."""
+    begun: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="jumar-ahead") as pool:
+        try:
+            for item in items:
+                begun.append(pool.submit(action, item))
+                if len(begun) > 4 * workers:
+                    yield begun.popleft().result()
+            while begun:
+                yield begun.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def each(

@@ -27,7 +27,7 @@ from jumar.inject.moxing_path.jumar_s3.checksum import (
 from jumar.store.base import Entry
 from jumar.store.errors import Damaged, StoreAway, patiently
 from jumar.store.filecopy import reserve
-from jumar.store.folder import ASIDE, FolderStore, aside_name, discard, explained, open_aside
+from jumar.store.folder import ASIDE, FolderStore, explained, written_aside
 from jumar.store.objects import ObjectStore
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.steps import Arriving, Journal
@@ -84,38 +84,28 @@ class Download:
         self.check_size(len(data))
         if is_md5(etag):
             self._check(etag, hashlib.md5(data).hexdigest())
-        path = self.path
-        aside = aside_name(path)
-        try:
-            with open_aside(aside, path) as file:
-                file.write(data)
-            self.finish(aside, path)
-        except OSError as error:
-            discard(aside)
-            raise explained(error, path) from error
+        with written_aside(self.path, mtime=self.entry.mtime) as file:
+            file.write(data)
         self.progress.add_bytes(len(data))
 
     def _fetch_stream(self, path: str) -> None:
         self.check_space(path)
-        aside, digest, done = aside_name(path), hashlib.md5(), 0
+        digest, done = hashlib.md5(), 0
         buffer = memoryview(bytearray(_BUFFER_BYTES))
         try:
-            with open_aside(aside, path) as file, self.open(0, None) as reading:
-                etag = reading.etag
-                self._check_answered(etag)
-                while got := self.store.call(self.entry.key, lambda: reading.readinto(buffer)):
-                    file.write(buffer[:got])
-                    digest.update(buffer[:got])
-                    done += got
-                    self.progress.add_bytes(got)
-            self.check_size(done)
-            self._check(etag, digest.hexdigest())
-            self.finish(aside, path)
-        except BaseException as error:
+            with written_aside(path, mtime=self.entry.mtime) as file:
+                with self.open(0, None) as reading:
+                    etag = reading.etag
+                    self._check_answered(etag)
+                    while got := self.store.call(self.entry.key, lambda: reading.readinto(buffer)):
+                        file.write(buffer[:got])
+                        digest.update(buffer[:got])
+                        done += got
+                        self.progress.add_bytes(got)
+                self.check_size(done)
+                self._check(etag, digest.hexdigest())
+        except BaseException:
             self.progress.add_bytes(-done)
-            discard(aside)
-            if isinstance(error, OSError):
-                raise explained(error, path) from error
             raise
 
     def _check_answered(self, etag: str) -> None:
@@ -160,11 +150,6 @@ class Download:
                 f"{path}: not enough space for {self.entry.size} bytes",
                 hint="free some space first",
             )
-
-    def finish(self, aside: str, path: str) -> None:
-        """Set the file's time and rename it."""
-        os.utime(aside, (self.entry.mtime, self.entry.mtime))
-        os.replace(aside, path)
 
     def replaced(self) -> Damaged:
         """The error for an object that was replaced, maybe together with the server."""
@@ -221,7 +206,9 @@ class _RangedDownload:
         """Fetch what is missing, verify the whole, rename."""
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         self._download.patiently(self._fetch_all)
-        self._download.finish(self._aside, self._path)
+        mtime = self._download.entry.mtime
+        os.utime(self._aside, (mtime, mtime))
+        os.replace(self._aside, self._path)
         self._journal.forget()
 
     def _fetch_all(self) -> None:

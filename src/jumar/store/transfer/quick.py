@@ -1,19 +1,31 @@
-"""Many small objects to local files, in one thread.
+"""Many small objects, up or down: one thread speaks to the server (`jumar_s3.many`), a few read or write
+the files.
 
-Thousands of small objects cost time, not bandwidth, and Python threads taking turns would double it.
-Whatever fails here is left to `Download`, which retries and reports."""
+Whatever fails here is left to `Upload` and `Download`, which retry and report."""
 
-from collections.abc import Sequence
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 
 from jumar.errors import JumarError
+from jumar.inject.moxing_path.jumar_s3 import SMALL_BODY_BYTES, Got, Many, Small
 from jumar.store.folder import FolderStore
 from jumar.store.objects import ObjectStore
+from jumar.store.parallel import ahead
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.plan import Copy
-from jumar.store.transfer.records import FILES_AT_FIRST, SMALL_BYTES, Options, Progress
+from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
+from jumar.store.transfer.upload import Identity, SourceFile
+from jumar.store.transfer.verify import check_arrived
 
-# A few are done by the time threads have started.
+# A few are done by the time the connections are open.
 _WORTH_IT = 64
+# One object may be gone or one file unreadable; if many fail, the store has a problem.
+_MOST_FAILURES = 8
+# Enough for file systems on the network, where opening a file takes as long as a request.
+_FILE_THREADS = 4
 
 
 def fetch_small(
@@ -23,31 +35,106 @@ def fetch_small(
     options: Options,
     progress: Progress,
 ) -> list[Copy]:
-    """Fetch the small ones until one fails; returns the copies that are left to do."""
-    small = [copy for copy in copies if copy.source.size <= SMALL_BYTES and _fits(folder, copy)]
-    if len(small) < _WORTH_IT or store.s3.secure:
-        # Opening an encrypted connection takes long; threads open them in parallel.
+    """Fetch the small ones; returns the copies that are left to do."""
+    if len(copies) < _WORTH_IT:
         return list(copies)
-    done: set[str] = set()
-    width = min(FILES_AT_FIRST, options.workers)
-    coming = store.s3.get_many(store.bucket, (c.source.key for c in small), width)
-    for copy, got in zip(small, coming, strict=True):
-        if got.data is None or progress.stop.is_set():
-            break
+    small = {
+        copy.source.key: copy
+        for copy in copies
+        if copy.source.size <= SMALL_BYTES and _is_allowed(folder.path, copy)
+    }
+
+    def keep(got: Got) -> str | None:
+        copy = small[got.key]
+        download = Download(store, copy.source, folder, copy.target, options, progress)
         try:
-            download = Download(store, copy.source, folder, copy.target, options, progress)
-            download.keep(got.data, got.etag)
+            if got.data is not None:
+                download.keep(got.data, got.etag)
+                return copy.target
         except JumarError:
+            pass
+        return None
+
+    many = Many(store.s3, store.bucket, options.workers)
+    with closing(many.each(map(Small, small))) as coming:
+        return _without_done(copies, ahead(keep, coming, _FILE_THREADS), progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A file that is on its way, as it was when it was read."""
+
+    path: str
+    identity: Identity
+    md5: bytes
+
+
+def send_small(
+    folder: FolderStore,
+    store: ObjectStore,
+    copies: Sequence[Copy],
+    options: Options,
+    progress: Progress,
+) -> list[Copy]:
+    """Send the small ones; returns the copies that are left to do."""
+    if len(copies) < _WORTH_IT:
+        return list(copies)
+    sent: dict[str, _Sent] = {}
+    small = [
+        copy
+        for copy in copies
+        if copy.source.size <= SMALL_BODY_BYTES and _is_allowed(store.check, copy)
+    ]
+
+    def read(copy: Copy) -> Small | None:
+        try:
+            with SourceFile(folder.path(copy.source.key)) as source:
+                data = source.all()
+        except JumarError:
+            return None
+        md5 = hashlib.md5(data).digest()
+        sent[copy.target] = _Sent(source.path, source.identity, md5)
+        return Small(copy.target, data, md5)
+
+    def check(got: Got) -> str | None:
+        one = sent.pop(got.key)
+        try:
+            if got.data is not None and Identity.of(os.stat(one.path)) == one.identity:
+                check_arrived(store, got.key, got.etag, one.md5)
+                progress.add_bytes(one.identity.size)
+                return got.key
+        except (JumarError, OSError):
+            pass
+        return None
+
+    many = Many(store.s3, store.bucket, options.workers)
+    with (
+        closing(ahead(read, small, _FILE_THREADS)) as reading,
+        closing(many.each(filter(None, reading))) as coming,
+    ):
+        return _without_done(copies, map(check, coming), progress)
+
+
+def _without_done(
+    copies: Sequence[Copy], targets: Iterator[str | None], progress: Progress
+) -> list[Copy]:
+    """What is left when all `targets` are complete, except those that are None."""
+    done: set[str] = set()
+    failures = 0
+    for target in targets:
+        if target is None:
+            failures += 1
+        else:
+            progress.add_file()
+            done.add(target)
+        if failures > _MOST_FAILURES or progress.stop.is_set():
             break
-        progress.add_file()
-        done.add(copy.target)
-    coming.close()
     return [copy for copy in copies if copy.target not in done]
 
 
-def _fits(folder: FolderStore, copy: Copy) -> bool:
+def _is_allowed(check: Callable[[str], object], copy: Copy) -> bool:
     try:
-        folder.path(copy.target)
+        check(copy.target)
     except JumarError:
         return False
     return True

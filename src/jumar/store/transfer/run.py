@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +21,7 @@ from jumar.store.transfer.between import copy_between
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.local import copy_here, copy_one
 from jumar.store.transfer.plan import Copy, Plan, make_plan
-from jumar.store.transfer.quick import fetch_small
+from jumar.store.transfer.quick import fetch_small, send_small
 from jumar.store.transfer.records import (
     FILES_AT_FIRST,
     PARTS_AT_A_TIME,
@@ -95,16 +97,16 @@ class _Work:
         if isinstance(self.target, FolderStore):
             for folder in {copy.target.rpartition("/")[0] for copy in plan.copies}:
                 sweep(f"{self.target.root}/{folder}")
-        if isinstance(self.source, FolderStore) and isinstance(self.target, FolderStore):
-            self._copy_here(self.source, self.target, plan)
-        else:
-            big = [copy for copy in plan.copies if copy.source.size > BIG_BYTES]
-            small = [copy for copy in plan.copies if copy.source.size <= BIG_BYTES]
-            if isinstance(self.source, ObjectStore) and isinstance(self.target, FolderStore):
-                small = fetch_small(self.source, self.target, small, self.options, self.progress)
-            self._copy_small(small)
-            # These threads only wait for the parts of their file; more would open more of them.
-            each(self._copy, big, min(_BIG_AT_A_TIME, len(big)), self.progress.stop)
+        how = (self.options, self.progress)
+        match self.source, self.target:
+            case FolderStore() as source, FolderStore() as target:
+                self._copy_here(source, target, plan)
+            case ObjectStore() as source, FolderStore() as target:
+                self._copy_each(fetch_small(source, target, plan.copies, *how))
+            case FolderStore() as source, ObjectStore() as target:
+                self._copy_each(send_small(source, target, plan.copies, *how))
+            case _:
+                self._copy_each(plan.copies)
         if self._fatal is not None:
             raise self._fatal
         if plan.deletions and not self.failures:
@@ -112,17 +114,21 @@ class _Work:
             patiently(delete, self.options.patience, self.progress.stop)
             self.deleted = len(plan.deletions)
 
-    def _copy_small(self, copies: list[Copy]) -> None:
+    def _copy_each(self, copies: Iterable[Copy]) -> None:
+        big: list[Copy] = []
+        small: list[Copy] = []
+        for copy in copies:
+            (big if copy.source.size > BIG_BYTES else small).append(copy)
         crew = Crew(self.options.workers, FILES_AT_FIRST, _FILES_JUDGED)
 
         def copy_one(copy: Copy) -> None:
             self._copy(copy)
             crew.carried(1)
 
-        try:
-            crew.each(copy_one, copies, self.progress.stop)
-        except Stopped:
-            return
+        with suppress(Stopped):
+            crew.each(copy_one, small, self.progress.stop)
+        # These threads only wait for the parts of their file; more would open more of them.
+        each(self._copy, big, min(_BIG_AT_A_TIME, len(big)), self.progress.stop)
 
     def _copy_here(self, source: FolderStore, target: FolderStore, plan: Plan) -> None:
         for folder in {copy.target.rpartition("/")[0] for copy in plan.copies} - {""}:
@@ -189,18 +195,19 @@ def copy_entry(
     go through memory. Gives a note if the source was still changing. Without a `state` folder an
     interrupted copy starts over."""
     options, progress = options or Options(), progress or Progress()
-    if isinstance(source, FolderStore) and isinstance(target, FolderStore):
-        try:
-            copy_file(source.path(entry.key), target.path(key))
-        except OSError as error:
-            raise explained(error, f"{target.name}{key}") from error
-    elif isinstance(source, ObjectStore) and isinstance(target, FolderStore):
-        Download(source, entry, target, key, options, progress).run()
-    elif isinstance(source, FolderStore | ObjectStore) and isinstance(target, ObjectStore):
-        if isinstance(source, FolderStore):
+    match source, target:
+        case FolderStore(), FolderStore():
+            try:
+                copy_file(source.path(entry.key), target.path(key))
+            except OSError as error:
+                raise explained(error, f"{target.name}{key}") from error
+        case ObjectStore(), FolderStore():
+            Download(source, entry, target, key, options, progress).run()
+        case FolderStore(), ObjectStore():
             path = source.path(entry.key)
             return Upload(target, key, path, options, progress, state).run()
-        copy_between(source, entry, target, key, options, progress, state)
-    else:
-        raise BadInput(f"{source.name} cannot be copied to {target.name}")
+        case ObjectStore(), ObjectStore():
+            copy_between(source, entry, target, key, options, progress, state)
+        case _:
+            raise BadInput(f"{source.name} cannot be copied to {target.name}")
     return None

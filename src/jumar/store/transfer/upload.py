@@ -25,14 +25,19 @@ _STEP_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class _Identity:
+class Identity:
     """Identifies the state of a file."""
 
     size: int
     mtime_ns: int
 
+    @classmethod
+    def of(cls, found: os.stat_result) -> "Identity":
+        """From what the system says."""
+        return cls(found.st_size, found.st_mtime_ns)
 
-class _SourceFile:
+
+class SourceFile:
     """An open file, which may change meanwhile; many threads may read it."""
 
     def __init__(self, path: str) -> None:
@@ -43,15 +48,14 @@ class _SourceFile:
             raise explained(error, path) from error
         self.identity = self._look()
 
-    def __enter__(self) -> "_SourceFile":
+    def __enter__(self) -> "SourceFile":
         return self
 
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
-    def _look(self) -> _Identity:
-        found = os.fstat(self._file)
-        return _Identity(found.st_size, found.st_mtime_ns)
+    def _look(self) -> Identity:
+        return Identity.of(os.fstat(self._file))
 
     def changed(self) -> bool:
         """Whether it was modified since it was opened."""
@@ -101,7 +105,7 @@ class Upload:
         """Send the file; returns a note if it was still changing at the last try."""
         for attempt in range(1, _TRIES_WHILE_CHANGING + 1):
             is_last = attempt == _TRIES_WHILE_CHANGING or self.progress.stop.is_set()
-            with _SourceFile(self.path) as source:
+            with SourceFile(self.path) as source:
                 try:
                     self._send(source)
                 except Damaged:
@@ -116,7 +120,7 @@ class Upload:
             self.progress.add_bytes(-source.identity.size)
         return f"{self.path} changed during the copy; run it again once it stops changing"
 
-    def _send(self, source: _SourceFile) -> None:
+    def _send(self, source: SourceFile) -> None:
         size = source.identity.size
         if size <= SMALL_BYTES:
             self.patiently(lambda: self._send_small(source))
@@ -130,12 +134,12 @@ class Upload:
         """Do it, retrying while the store is away."""
         patiently(action, self.options.patience, self.progress.stop)
 
-    def _send_small(self, source: _SourceFile) -> None:
+    def _send_small(self, source: SourceFile) -> None:
         data = source.all()
         md5 = hashlib.md5(data).digest()
         check_arrived(self.store, self.key, self.store.put_small(self.key, data, md5), md5)
 
-    def _send_stream(self, source: _SourceFile) -> None:
+    def _send_stream(self, source: SourceFile) -> None:
         store, size = self.store, source.identity.size
         md5 = source.digested(0, size, hashlib.md5())
         with _Counted(self.progress) as counted:
@@ -166,7 +170,7 @@ class _Counted:
 class _PartedUpload:
     """A big file in parts."""
 
-    def __init__(self, upload: Upload, source: _SourceFile) -> None:
+    def __init__(self, upload: Upload, source: SourceFile) -> None:
         self._upload = upload
         self._source = source
         self._unfinished = Unfinished(

@@ -11,6 +11,7 @@ from .client import S3
 from .crew import Crew, Stopped, room
 from .inside import copy_inside, discard_upload
 from .listing import More, Page, pages
+from .many import SMALL_BODY_BYTES, Got, Many, Small
 from .parts import BIG_BYTES, PART_BYTES, part_bytes, part_count, part_range, tag_of_parts
 from .retry import Patience, Retry, Trouble
 from .route import ProxyRefused
@@ -22,12 +23,15 @@ __all__ = [
     "BIG_BYTES",
     "PART_BYTES",
     "S3",
+    "SMALL_BODY_BYTES",
     "Begun",
     "Body",
     "Crew",
     "Endpoint",
     "Found",
+    "Got",
     "Kept",
+    "Many",
     "More",
     "Page",
     "Part",
@@ -36,6 +40,7 @@ __all__ = [
     "Reading",
     "Retry",
     "S3Error",
+    "Small",
     "Stopped",
     "Tag",
     "Trouble",

@@ -66,14 +66,6 @@ class Found(NamedTuple):
     etag: str
 
 
-class Got(NamedTuple):
-    """One of many small objects; no data if it did not arrive, for whatever reason."""
-
-    key: str
-    data: Optional[bytes]
-    etag: Tag
-
-
 class Part(NamedTuple):
     """A part of an unfinished upload."""
 

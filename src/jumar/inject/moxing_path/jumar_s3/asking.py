@@ -13,7 +13,7 @@ from .sign import EMPTY_SHA256, UNSIGNED, Endpoint, Request, authorization, quer
 from .wire import Body, Connection, Response
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
+    from ssl import SSLContext, SSLSession
 
 
 _MOVED = (301, 302, 307, 308)
@@ -43,11 +43,12 @@ class Asking:
         self._home = Server(parts.hostname, parts.port, endpoint.region)
         self._moved: Dict[str, Server] = {}
         """Where buckets are that the server does not have itself."""
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._idle: List[Connection] = []
         """Open connections that no request uses, the last used one at the end."""
         self._process = os.getpid()
         self._tls_context: Optional[SSLContext] = None
+        self._sessions: Dict[str, SSLSession] = {}
         self._making_tls = threading.Lock()
 
     def close(self) -> None:
@@ -209,9 +210,8 @@ class Asking:
             proxy = proxy_for(host, port, secure=self.secure)
         except ValueError as error:
             raise ProxyRefused(str(error)) from error
-        return Connection(
-            host, port, self._timeout_s, self.tls_context() if self.secure else None, proxy
-        )
+        tls = self.tls_context() if self.secure else None
+        return Connection(host, port, self.timeout_s, tls, proxy, self._sessions)
 
     def tls_context(self) -> "SSLContext":
         """What encrypted connections are checked with."""

@@ -2,15 +2,11 @@
 
 import hashlib
 import re
-import sys
 from base64 import b64decode
-from collections import deque
-from typing import Deque, Dict, Generator, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional
 
 from .answers import (
-    Answer,
     Found,
-    Got,
     Kept,
     Reading,
     S3Error,
@@ -23,7 +19,7 @@ from .answers import (
 from .listing import More, Page, listing_query, read_page
 from .sign import presigned_query
 from .uploads import Uploads, content_md5, copy_source
-from .wire import Body, Connection
+from .wire import Body
 
 # XML cannot express most of them, and turns a carriage return into a new line.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
@@ -79,25 +75,6 @@ class S3(Uploads):
         # Some servers ignore the range and send everything; some obey it but still answer 200.
         ignored = bool(headers) and answer.headers.get("content-range") is None
         return Reading(answer, skip=start if ignored else 0, length=length, whole=ignored)
-
-    def get_many(self, bucket: str, keys: Iterable[str], width: int) -> Generator[Got, None, None]:
-        """Small objects, in this order. One thread requests `width` at a time, each over its own
-        connection: that many threads would spend half their time waiting for each other."""
-        free: List[Connection] = []
-        asked: Deque[Tuple[str, Connection, bool]] = deque()
-        try:
-            for key in keys:
-                host, path = self.place(bucket, key)
-                connection = free.pop() if free else self.new_connection(bucket)
-                headers = self.signed("GET", bucket, host, path, "", {}, None)
-                asked.append((key, connection, _is_sent(connection, path, headers)))
-                if len(asked) == width:
-                    yield _take(asked, free)
-            while asked:
-                yield _take(asked, free)
-        finally:
-            for connection in (*free, *(connection for _, connection, _ in asked)):
-                connection.close()
 
     def put(
         self, bucket: str, key: str, body: Body, length: int, md5: Optional[bytes] = None
@@ -207,28 +184,6 @@ class S3(Uploads):
         host, path = self.place(bucket, key)
         query = presigned_query(self.endpoint, method, host, path, expires_s)
         return "{}://{}{}?{}".format("https" if self.secure else "http", host, path, query)
-
-
-def _is_sent(connection: Connection, path: str, headers: Dict[str, str]) -> bool:
-    try:
-        connection.send("GET", path, headers)
-    except OSError:
-        return False
-    return True
-
-
-def _take(asked: Deque[Tuple[str, Connection, bool]], free: List[Connection]) -> Got:
-    """The answer to the oldest request."""
-    key, connection, is_sent = asked.popleft()
-    free.append(connection)
-    if not is_sent:
-        return Got(key, None, Tag(""))
-    try:
-        with Answer(connection.answer("GET")) as answer:
-            data = answer.raw.read(sys.maxsize) if answer.raw.status < 300 else None
-            return Got(key, data, answer.etag)
-    except OSError:
-        return Got(key, None, Tag(""))
 
 
 def _escaped(text: str) -> str:

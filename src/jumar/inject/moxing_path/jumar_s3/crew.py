@@ -43,33 +43,74 @@ class _Batch:
         return self.error is None and self.next < len(self.items)
 
 
+class Pace:
+    """How many at the same time: twice as many as long as that pays."""
+
+    def __init__(self, most: int, first: int, judged: int) -> None:
+        """A number is judged once each has carried `judged` on average: bytes, or whatever `carried`
+        counts."""
+        self.most = most
+        self.width = min(first, most)
+        self._judged = judged
+        self._carried = 0
+        self._since = 0.0
+        self._rate_before = 0.0
+        self._is_settled = False
+
+    def carried(self, count: int) -> bool:
+        """So much has arrived; whether there shall be more from now on."""
+        if self._is_settled:
+            return False
+        now = time.monotonic()
+        if not self._since:
+            self._since = now
+            return False
+        self._carried += count
+        if self._carried < self.width * self._judged or now <= self._since:
+            return False
+        rate = self._carried / (now - self._since)
+        self._carried, self._since = 0, now
+        if rate < self._rate_before * _PAYS or self.width == self.most:
+            self._is_settled = True
+            if rate < self._rate_before * _HARMS:
+                self.width = max(1, self.width // 2)
+            return False
+        self._rate_before = rate
+        self.width = min(self.width * 2, self.most)
+        return True
+
+    def begin(self) -> None:
+        """Measure from now on: nothing was to be carried before."""
+        self._carried, self._since = 0, 0.0
+
+    def limit(self, most: int) -> None:
+        """Never more than this many."""
+        self.most = most
+        self.width = min(self.width, most)
+
+
 class Crew:
     """Workers for any number of callers; each waits for its own parts."""
 
     def __init__(self, most: int = MOST, first: int = FIRST, judged: int = _JUDGED_BYTES) -> None:
-        """A number of threads is judged once each has carried `judged` on average: bytes, or whatever
-        `carried` counts."""
-        self.most = most
-        self._judged = judged
-        self.width = min(first, most)
-        """How many parts are carried at the same time, now."""
+        self._pace = Pace(most, first, judged)
         self._start()
+
+    @property
+    def width(self) -> int:
+        """How many parts are carried at the same time, now."""
+        return self._pace.width
 
     def _start(self) -> None:
         self._process = os.getpid()
         self._batches: Deque[_Batch] = deque()
         self._changed = threading.Condition()
         self._threads = 0
-        self._carried = 0
-        self._since = 0.0
-        self._rate_before = 0.0
-        self._is_settled = False
 
     def limit(self, most: int) -> None:
         """Never carry more than this many parts at the same time."""
         with self._changed:
-            self.most = most
-            self.width = min(self.width, most)
+            self._pace.limit(most)
 
     def each(
         self, action: Callable[[T], R], items: Iterable[T], stop: Optional[threading.Event] = None
@@ -87,8 +128,7 @@ class Crew:
             self._start()
         batch = _Batch(unless_stopped, list(items))
         with self._changed:
-            self._batches.append(batch)
-            self._hire()
+            self._add(batch)
             try:
                 while batch.running or batch.has_more:
                     self._changed.wait()
@@ -110,25 +150,14 @@ class Crew:
     def carried(self, count: int) -> None:
         """So much has arrived; decides how many threads there shall be."""
         with self._changed:
-            if self._is_settled:
-                return
-            now = time.monotonic()
-            if not self._since:
-                self._since = now
-                return
-            self._carried += count
-            if self._carried < self.width * self._judged or now <= self._since:
-                return
-            rate = self._carried / (now - self._since)
-            self._carried, self._since = 0, now
-            if rate < self._rate_before * _PAYS or self.width == self.most:
-                self._is_settled = True
-                if rate < self._rate_before * _HARMS:
-                    self.width = max(1, self.width // 2)
-                return
-            self._rate_before = rate
-            self.width = min(self.width * 2, self.most)
-            self._hire()
+            if self._pace.carried(count):
+                self._hire()
+
+    def _add(self, batch: _Batch) -> None:
+        if not self._batches:
+            self._pace.begin()
+        self._batches.append(batch)
+        self._hire()
 
     def _hire(self) -> None:
         """Start the threads that are missing; called with the lock held."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Callable, Dict, Generator, Iterable, List, Opt
 from .route import Proxy, ProxyRefused
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
+    from ssl import SSLContext, SSLSession
 
 Body = Union[bytes, Iterable[bytes]]
 _MOST_HEAD_BYTES = 64 * 1024
@@ -35,12 +35,16 @@ class Connection:
         timeout_s: float,
         tls: "Optional[SSLContext]" = None,
         proxy: Optional[Proxy] = None,
+        sessions: "Optional[Dict[str, SSLSession]]" = None,
     ) -> None:
+        """`sessions` of encrypted connections, by host, are for the next ones: to go on with one saves
+        both sides the signatures, which cost as much as dozens of small requests."""
         self.host = host
         self.port = port
         self._timeout_s = timeout_s
         self._tls = tls
         self._proxy = proxy
+        self._sessions: Dict[str, SSLSession] = {} if sessions is None else sessions
         self._socket: Optional[socket.socket] = None
         self._ahead = b""
         self._free_since = 0.0
@@ -69,6 +73,11 @@ class Connection:
     def free(self) -> None:
         """The answer has been read."""
         self._free_since = time.monotonic()
+        # The server sends it some time after the handshake.
+        if self._tls is not None and self.host not in self._sessions:
+            session = getattr(self._socket, "session", None)
+            if session is not None:
+                self._sessions[self.host] = session
         self.on_free(self)
 
     def close(self) -> None:
@@ -85,9 +94,24 @@ class Connection:
         early = self._send(method, target, headers, body)
         return self.answer(method) if early is None else early
 
-    def send(self, method: str, target: str, headers: Dict[str, str]) -> None:
-        """Send a request without a body; call `answer` before the next one."""
-        self._send(method, target, headers, None)
+    def open(self, unsent_bytes: int) -> None:
+        """Connect now; requests of up to so many bytes will be sent without waiting for the server."""
+        with self._closed_by_errors():
+            opened = self._socket or self._connect()
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * unsent_bytes)
+
+    def fileno(self) -> int:
+        """The descriptor to poll for an answer."""
+        return -1 if self._socket is None else self._socket.fileno()
+
+    def send(
+        self, method: str, target: str, headers: Dict[str, str], body: Optional[bytes]
+    ) -> None:
+        """Send a request; call `answer` before the next one."""
+        early = self._send(method, target, headers, body)
+        if early is not None:
+            early.close()
+            raise ConnectionError("the server answered before it was asked completely")
 
     def _send(
         self, method: str, target: str, headers: Dict[str, str], body: Optional[Body]
@@ -165,7 +189,9 @@ class Connection:
             if self._tls is not None:
                 if self._proxy is not None:
                     self._open_tunnel(plain, self._proxy)
-                self._socket = self._tls.wrap_socket(plain, server_hostname=self.host)
+                self._socket = self._tls.wrap_socket(
+                    plain, server_hostname=self.host, session=self._sessions.get(self.host)
+                )
                 return self._socket
             # The kernel's own timeouts: Python's would cost another system call for each read.
             plain.settimeout(None)

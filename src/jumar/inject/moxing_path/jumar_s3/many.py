@@ -1,0 +1,171 @@
+"""Small objects, many at a time, from one thread.
+
+Thousands of them cost time, not bandwidth, and as many threads would spend half of it waiting for each
+other. Only opening a connection has a thread: encrypted, that takes several round trips."""
+
+import os
+import select
+import sys
+import threading
+from collections import deque
+from typing import Deque, Dict, Generator, Iterable, List, NamedTuple, Optional, Tuple
+
+from .answers import Answer, Tag
+from .asking import Asking
+from .crew import Pace
+from .route import ProxyRefused
+from .uploads import content_md5
+from .wire import Connection
+
+SMALL_BODY_BYTES = 1 << 16
+"""Bodies up to this size are sent without waiting for the server to take them."""
+_FIRST = 32
+_MOST = 128
+_JUDGED = 4
+
+
+class Small(NamedTuple):
+    """A request for a small object or, with a body, to write one."""
+
+    key: str
+    body: Optional[bytes] = None
+    md5: Optional[bytes] = None
+
+
+class Got(NamedTuple):
+    """The answer about one of many small objects; no data if there was none, for whatever reason."""
+
+    key: str
+    data: Optional[bytes]
+    etag: Tag
+
+
+class Many:
+    """Requests about small objects of one bucket. The number of connections follows the measured rate."""
+
+    def __init__(self, s3: Asking, bucket: str, most: int = _MOST, first: int = _FIRST) -> None:
+        self._s3 = s3
+        self._bucket = bucket
+        self._pace = Pace(most, first, _JUDGED)
+        self._connections: List[Connection] = []
+        self._free: Deque[Connection] = deque()
+        self._asked: Dict[int, Tuple[str, str, Connection]] = {}
+        self._ready: Deque[int] = deque()
+        self._poll = select.poll()
+        self._opening = 0
+        self._opened: Deque[Connection] = deque()
+        self._is_over = False
+        self._lock = threading.Lock()
+        self._wakes = self._wake = -1
+
+    def each(self, requests: Iterable[Small]) -> Generator[Got, None, None]:
+        """The answers, in the order of their arrival; ends early if the server cannot be reached."""
+        self._wakes, self._wake = os.pipe()
+        self._poll.register(self._wakes, select.POLLIN)
+        try:
+            for request in requests:
+                done: List[Got] = []
+                self._widen()
+                while not self._free:
+                    if not (self._opening or self._opened or self._asked):
+                        return
+                    done += self._arrived()
+                # Before the answers are looked at, so that the server has something to do meanwhile.
+                done += self._send(request)
+                yield from done
+            while self._asked:
+                yield from self._arrived()
+        finally:
+            self._close()
+
+    def _send(self, request: Small) -> List[Got]:
+        connection = self._free.pop()
+        method = "GET" if request.body is None else "PUT"
+        host, path = self._s3.place(self._bucket, request.key)
+        extra = content_md5(request.md5)
+        headers = self._s3.signed(method, self._bucket, host, path, "", extra, request.body)
+        if request.body is not None:
+            headers["content-length"] = str(len(request.body))
+        try:
+            connection.send(method, path, headers, request.body)
+        except OSError:
+            self._reopen(connection)
+            return [Got(request.key, None, Tag(""))]
+        self._asked[connection.fileno()] = (request.key, method, connection)
+        self._poll.register(connection, select.POLLIN)
+        return []
+
+    def _arrived(self) -> List[Got]:
+        """Wait for one answer, or for a connection to be open."""
+        if not self._ready:
+            self._ready.extend(fd for fd, _ in self._poll.poll(self._s3.timeout_s * 1000))
+        if not self._ready:
+            return self._give_up()
+        fd = self._ready.popleft()
+        if fd == self._wakes:
+            os.read(fd, self._pace.most)
+            while self._opened:
+                self._free.append(self._opened.popleft())
+            return []
+        self._poll.unregister(fd)
+        key, method, connection = self._asked.pop(fd)
+        got = _take(key, method, connection)
+        self._pace.carried(1)
+        if connection.is_open:
+            self._free.append(connection)
+        else:
+            self._reopen(connection)
+        return [got]
+
+    def _give_up(self) -> List[Got]:
+        """Nothing has come for too long."""
+        lost = [Got(key, None, Tag("")) for key, _, _ in self._asked.values()]
+        self._asked.clear()
+        return lost
+
+    def _widen(self) -> None:
+        while len(self._connections) < self._pace.width:
+            try:
+                made = self._s3.new_connection(self._bucket)
+            except ProxyRefused:
+                return
+            self._connections.append(made)
+            self._reopen(made)
+
+    def _reopen(self, connection: Connection) -> None:
+        with self._lock:
+            self._opening += 1
+        threading.Thread(
+            target=self._open, args=(connection,), name="jumar-open", daemon=True
+        ).start()
+
+    def _open(self, connection: Connection) -> None:
+        try:
+            connection.open(SMALL_BODY_BYTES)
+        except OSError:
+            connection.close()
+        with self._lock:
+            self._opening -= 1
+            if self._is_over:
+                connection.close()
+                return
+            if connection.is_open:
+                self._opened.append(connection)
+            os.write(self._wake, b".")
+
+    def _close(self) -> None:
+        with self._lock:
+            self._is_over = True
+            for connection in self._connections:
+                connection.close()
+            os.close(self._wakes)
+            os.close(self._wake)
+
+
+def _take(key: str, method: str, connection: Connection) -> Got:
+    try:
+        with Answer(connection.answer(method)) as answer:
+            data = answer.raw.read(sys.maxsize) if answer.raw.status < 300 else None
+            return Got(key, data, answer.etag)
+    except OSError:
+        return Got(key, None, Tag(""))
