@@ -6,15 +6,17 @@ platform's home, else from its default."""
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from jumar.errors import BadInput, HomeUnusable
 
 SITE_SOCKET = "/run/jumar/jumar.sock"
 _LAST_PORT = 65535
 _LONGEST_HALF_LIFE_DAYS = 3650
+_MOUNTS_HINT = 'write mounts = { "/data" = "/srv/nfs/data" }, or JUMAR_MOUNTS=/data=/srv/nfs/data'
+_NO_TARGETS = frozenset({"proc", "sys", "dev"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,8 @@ class Settings:
     """How long to wait for an unreachable store, before and after a job."""
     input_cache_gb: int = 100
     """How much input data from stores is cached for later jobs."""
+    mounts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Paths that jobs see, and the folders of this machine that they mean."""
 
     @property
     def database(self) -> str:
@@ -84,15 +88,15 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     if env.get("JUMAR_HOME"):
         values["site_socket"] = ""
     from_file = _read_config(home / "config.toml")
-    for field in fields(Settings):
-        if field.name == "home":
+    for one in fields(Settings):
+        if one.name == "home":
             continue
-        variable = f"JUMAR_{field.name.upper()}"
+        variable = f"JUMAR_{one.name.upper()}"
         if env.get(variable):
-            values[field.name] = _convert(env[variable], field, variable)
-        elif field.name in from_file:
-            place = f"{home / 'config.toml'}: {field.name}"
-            values[field.name] = _convert(from_file.pop(field.name), field, place)
+            values[one.name] = _convert(env[variable], one, variable)
+        elif one.name in from_file:
+            place = f"{home / 'config.toml'}: {one.name}"
+            values[one.name] = _convert(from_file.pop(one.name), one, place)
     return Settings(**values)
 
 
@@ -117,6 +121,8 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _convert(value: object, field: "Field[Any]", place: str) -> object:
+    if field.name == "mounts":
+        return _mounts(value, place)
     if not isinstance(field.default, int):
         return str(value)
     try:
@@ -130,3 +136,24 @@ def _convert(value: object, field: "Field[Any]", place: str) -> object:
     if field.name.endswith("port") and number > _LAST_PORT:
         raise BadInput(f"{place}: {number} is not a port; ports go up to {_LAST_PORT}")
     return number
+
+
+def _mounts(value: object, place: str) -> dict[str, str]:
+    """From a table, or from words such as `/data=/srv/nfs/data,/dlwsdata=/srv/nfs`."""
+    if isinstance(value, str):
+        pairs = [word.partition("=")[::2] for word in value.split(",") if word.strip()]
+    elif isinstance(value, dict):
+        pairs = [(str(target), str(source)) for target, source in cast("Any", value).items()]
+    else:
+        raise BadInput(f"{place}: must be a table of paths", hint=_MOUNTS_HINT)
+    table: dict[str, str] = {}
+    for words in pairs:
+        target, source = (os.path.normpath(word.strip()) for word in words)
+        if not target.startswith("/") or not source.startswith("/"):
+            raise BadInput(
+                f"{place}: {'='.join(words)!r} is not a pair of paths", hint=_MOUNTS_HINT
+            )
+        if target == "/" or target.split("/")[1] in _NO_TARGETS:
+            raise BadInput(f"{place}: nothing can be mounted over {target}")
+        table[target] = source
+    return table

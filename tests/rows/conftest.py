@@ -98,7 +98,10 @@ def platform(tmp_path_factory: pytest.TempPathFactory, machine: Machine) -> Gene
         with pytest.MonkeyPatch.context() as patch:
             for name, value in machine.variables.items():
                 patch.setenv(name, value)
-            made = stack.enter_context(served(tmp_path_factory.mktemp("rows") / "home"))
+            folder = tmp_path_factory.mktemp("rows")
+            (folder / "nfs").mkdir()
+            patch.setenv("JUMAR_MOUNTS", f"/data={folder}/nfs")
+            made = stack.enter_context(served(folder / "home"))
         yield made
 
 

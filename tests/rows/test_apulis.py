@@ -1,6 +1,7 @@
 """Tutorial 002: a TensorFlow job on two NPUs of an Apulis platform."""
 
 import json
+import os
 import platform as python_platform
 import re
 import secrets
@@ -150,3 +151,31 @@ def test_row_40_a_job_is_preemptible_or_not(jumar: Jumar, tmp_path: Path) -> Non
     shown = {name: json.loads(jumar("show", name, "--json").stdout)["attempts"] for name in jobs}
     assert [one["state"] for one in shown["yes"]] == ["preempted", "succeeded"]
     assert [one["state"] for one in shown["no"]] == ["succeeded"]
+
+
+SEEDED = "source /pod.env && cp -r /data/{name} /tmp/ && cd /tmp/{name}/ && ./run_apulis.sh"
+
+
+def test_row_42_the_command_with_sudo_as_it_stands(jumar: Jumar, platform: Served) -> None:
+    name = f"Resnet50_{secrets.token_hex(4)}"
+    script = f"#!/bin/bash\n{APULIS_SCRIPT}\nrm -r /tmp/{name}\n"
+    path = write(platform.home.parent / "nfs", {f"{name}/run_apulis.sh": script})
+    (path / name / "run_apulis.sh").chmod(0o755)
+    command = f"sudo -E bash -c '{SEEDED.format(name=name)}'"
+    first = jumar("run", "--follow", "--device", "sim:2", "--", "bash", "-c", command)
+    words = ("sudo", "-E", "-u", "root", "A=3", "bash", "-c", "echo $A $(id -u)")
+    second = jumar("run", "--follow", "--device", "sim:2", "--", *words)
+    assert first.stdout.splitlines()[-2:] == ["start device 0", "start device 1"]
+    assert second.stdout.split() == ["3", str(os.getuid())]
+
+
+def test_row_44_data_means_a_folder_of_the_site(jumar: Jumar, platform: Served) -> None:
+    name = f"set-{secrets.token_hex(4)}"
+    write(platform.home.parent / "nfs", {f"{name}/a.txt": "seven\n"})
+    shown = jumar(*("run", "--follow", "--workdir", f"/data/{name}", "--"), "cat", "a.txt")
+    given = ("run", "--follow", "--input", f"data=/data/{name}")
+    listed = jumar(*given, "--", "sh", "-c", "ls {data} && ls /data")
+    assert (shown.stdout, listed.stdout.split()[0]) == ("seven\n", "a.txt")
+    assert name in listed.stdout.split()
+    missing = jumar("run", "--input", "data=/data/none", "--", "true", rc=2)
+    assert "does not exist" in missing.stderr

@@ -17,6 +17,7 @@ from jumar.engine.local.starter import Starter
 from jumar.engine.shared import stopping
 from jumar.engine.shared.files import CardFacts, Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
 from jumar.engine.shared.observing import Observer
 from jumar.errors import JumarError
 from jumar.launch.jobdir.claims import is_claimed
@@ -45,6 +46,7 @@ class LocalEngine:
         stages: Stages | None = None,
         idle_limit_s: float = IDLE_LIMIT_S,
         control: Path | None = None,
+        mounts: Mounts = NO_MOUNTS,
     ) -> None:
         """`control`: where the platform's own files of attempts are, if not in the job directories."""
         self._home = home
@@ -54,9 +56,10 @@ class LocalEngine:
         self._starter = Starter(home / "launch.log", self._notify)
         self._stages = stages or Stages(UserStores(home))
         self._roots = Roots(control)
-        self.files: JobFiles = SharedFiles(home / "jobs", self._roots)
+        self.files: JobFiles = SharedFiles(home / "jobs", self._roots, mounts)
         self._observer = Observer(self._roots, self._starter.start)
         self._idle_limit_s = idle_limit_s
+        self._mounts = mounts
 
     @property
     def warm_pid(self) -> int | None:
@@ -73,6 +76,7 @@ class LocalEngine:
 
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run; raises SubmitRefused when it never could."""
+        spec = self._mounts.placed(spec)
         self._stages.check(spec, user)
         directory = self._home / "jobs" / "<id>"
         plan = make_plan(spec, archive=archive, cards=self.cards(), directory=directory)
@@ -91,6 +95,7 @@ class LocalEngine:
         if is_claimed(directory) or os.path.lexists(directory.said):
             return
         self._observer.begin(attempt)
+        attempt = replace(attempt, spec=self._mounts.placed(attempt.spec))
         write_files(
             directory,
             attempt,
@@ -99,6 +104,7 @@ class LocalEngine:
             facts=self._book.facts(attempt.spec.device.kind, attempt.card_ids, self.cards()),
             staging=self._stages.prepare(attempt, directory),
             idle_limit_s=self._idle_limit_s,
+            mounts=self._mounts,
         )
         self._starter.start(directory)
 

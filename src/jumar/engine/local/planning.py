@@ -16,7 +16,7 @@ from jumar.engine.shared.files import code_kind, input_paths, local_path, output
 from jumar.errors import SubmitRefused
 from jumar.launch.prepare.requirements import FILE_NAME
 from jumar.launch.processes.spawn import find
-from jumar.launch.ranks.environment import inherited, simulation_path
+from jumar.launch.ranks.environment import inherited, job_tools_path, simulation_path
 from jumar.launch.ranks.frameworks import VISIBLE
 from jumar.launch.ranks.plan import arguments, boot_file
 from jumar.spec.devices import Card, DeviceKind
@@ -222,6 +222,7 @@ def _check_command(spec: JobSpec, files: _Files) -> None:
     if not words or not files.are_known or _brings_packages(spec, files):
         return
     environment = {**inherited(), **spec.environment}
+    environment.update(job_tools_path(environment))
     if spec.device.kind is DeviceKind.SIM:
         environment.update(simulation_path(environment))
     _check_program(words[0], environment, files)

@@ -53,6 +53,8 @@ class Job(NamedTuple):
     """Which one of its array."""
     hang_limit_s: float = HANG_LIMIT_S
     """All ranks have hung when none has done anything for so long; 0: that is never said."""
+    mounts: Tuple[Tuple[str, str], ...] = ()
+    """Paths that the site has promised to jobs, and the folders of this machine that they mean."""
 
 
 class Staging(NamedTuple):
@@ -159,6 +161,7 @@ def read_job(directory: JobDir) -> Job:
             activate=tuple(value.get("activate") or ()),
             array_index=value.get("array_index"),
             hang_limit_s=float(value.get("hang_limit_s", HANG_LIMIT_S)),
+            mounts=tuple(cast("Dict[str, str]", value.get("mounts") or {}).items()),
         )
 
     job = _built(directory.job, build)

@@ -112,7 +112,13 @@ def provide_paths(
         troubles += _link_board(board, os.path.join(home, "tensorboard", job.job_id))
     if found & {"cache", "cache_dir"}:
         os.makedirs(cache, exist_ok=True)
-    view = view_of(_mounts(directory, job, found), directory.attempt)
+    promised = [Mount(*pair) for pair in job.mounts]
+    troubles += [
+        f"{mount.target} is missing for this job: {mount.source} does not exist on this machine"
+        for mount in promised
+        if not os.path.exists(mount.source)
+    ]
+    view = view_of(_mounts(directory, job, found), directory.attempt, promised)
     refusal = None if view is None else trial(view)
     if view is not None and refusal is not None:
         paths = ", ".join(mount.target for mount in view.mounts)

@@ -22,6 +22,7 @@ _PACKAGE = os.path.abspath(__file__)[: -len("launch/ranks/environment.py")]
 _INJECT = os.path.join(_PACKAGE, "inject")
 _SIM_PATH = os.path.join(_INJECT, "sim_path")
 _SIM_TOOLS = os.path.join(_INJECT, "sim_tools")
+_JOB_TOOLS = os.path.join(_INJECT, "job_tools")
 _START_PATH = os.path.join(_INJECT, "start_path")
 _MOXING_PATH = os.path.join(_INJECT, "moxing_path")
 
@@ -65,6 +66,7 @@ class Environment(NamedTuple):
             common.update(_auto_port(common))
         if private is not None:
             common.update(_private_packages(common, private))
+            common.update(job_tools_path(common))
         if store_file is not None:
             common.update(_moxing_path(common, store_file))
         common.update(platform or {})
@@ -150,6 +152,13 @@ def simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:
         "PYTHONPATH": os.pathsep.join([_SIM_PATH, *_python_path(environ)]),
         "PATH": os.pathsep.join([_SIM_TOOLS, environ.get("PATH", os.defpath)]),
     }
+
+
+def job_tools_path(environ: Mapping[str, str]) -> Dict[str, str]:
+    """PATH on which jobs find the `sudo` that other platforms' containers have."""
+    if not os.path.isdir(_JOB_TOOLS):
+        return {}
+    return {"PATH": os.pathsep.join([_JOB_TOOLS, environ.get("PATH", os.defpath)])}
 
 
 def _auto_port(environ: Mapping[str, str]) -> Dict[str, str]:

@@ -24,6 +24,7 @@ from jumar.database.access import open_database
 from jumar.devices.cards import inventory
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.shared.files import Stages
+from jumar.engine.shared.mounts import Mounts
 from jumar.engine.site.engine import SiteEngine
 from jumar.errors import HomeUnusable
 from jumar.jobs.limits import TimeLimits
@@ -166,9 +167,12 @@ def _engine(
         every_s=max(1, settings.send_every_s),
         patience_s=settings.send_patience_s,
     )
+    mounts = Mounts(settings.mounts)
     if shared is not None and unix is not None:
-        return SiteEngine(shared, settings.home, cards, unix.account_of, stages=stages)
-    return LocalEngine(settings.home, cards, stages=stages)
+        return SiteEngine(
+            shared, settings.home, cards, unix.account_of, stages=stages, mounts=mounts
+        )
+    return LocalEngine(settings.home, cards, stages=stages, mounts=mounts)
 
 
 def _write_client(home: Path, accounts: Accounts, listener: Listener) -> None:
