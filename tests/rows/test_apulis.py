@@ -8,9 +8,12 @@ import secrets
 import subprocess
 import urllib.parse
 import urllib.request
+from collections.abc import Generator
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Jumar, caller, environment_for
+from tests.containers import make_image
 from tests.rows.conftest import LIMIT_S, Machine, fetch, wait_for_state, write
 from tests.store.served import Served
 
@@ -179,3 +182,38 @@ def test_row_44_data_means_a_folder_of_the_site(jumar: Jumar, platform: Served) 
     assert name in listed.stdout.split()
     missing = jumar("run", "--input", "data=/data/none", "--", "true", rc=2)
     assert "does not exist" in missing.stderr
+
+
+@pytest.fixture(scope="module")
+def tf_image(platform: Served, tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """An image as the platform's administrator has loaded it."""
+    name = f"tf:1.15-rc1-{secrets.token_hex(4)}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONTAINERS_CONF", str(platform.home.parent / "containers.conf"))
+        make_image(tmp_path_factory.mktemp("tf"), name)
+        yield name
+        subprocess.run(["podman", "rmi", "--force", name], capture_output=True, timeout=LIMIT_S)
+
+
+def test_row_34_a_docker_image_beside_the_driver(jumar: Jumar, tf_image: str) -> None:
+    names = [image["name"] for image in json.loads(jumar("images", "--json").stdout)]
+    assert tf_image in names
+    script = "cat /etc/os-release; echo $ASCEND_RT_VISIBLE_DEVICES; cat $RANK_TABLE_FILE"
+    words = ("--device", "npu:2", "--framework", "tensorflow", "--image", tf_image)
+    shown = jumar("run", "--follow", *words, "--", "sh", "-c", script).stdout
+    assert shown.splitlines()[:2] == ["NAME=tiny", "0,1"]
+    assert shown.count('"device_id"') == 2
+
+
+def test_row_41_the_image_that_is_named_is_used(
+    jumar: Jumar, platform: Served, tf_image: str
+) -> None:
+    name = f"Resnet50_{secrets.token_hex(4)}"
+    script = "#!/bin/sh\necho npu $DLWS_IS_NPU_JOB devices $DLWS_NUM_GPU_PER_WORKER\n"
+    path = write(platform.home.parent / "nfs", {f"{name}/run_apulis.sh": script})
+    (path / name / "run_apulis.sh").chmod(0o755)
+    command = f"sudo -E sh -c '{SEEDED.format(name=name).replace('source', '.')}'"
+    done = jumar("run", "-F", "--device", "sim:2", "--image", tf_image, "--", "sh", "-c", command)
+    assert done.stdout.splitlines()[-1] == "npu true devices 2"
+    refused = jumar("run", "--image", "tf:none", "--", "true", rc=2)
+    assert "the image tf:none does not exist on this machine" in refused.stderr

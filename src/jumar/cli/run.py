@@ -103,7 +103,7 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 )
 @click.option("--auto-port", is_flag=True, help="Run a CUDA script on NPUs without editing it.")
 @click.option("--framework", help="What it is written for, such as pytorch.")
-@click.option("--image", help="Container image; stored with the job, not used yet.")
+@click.option("--image", help="Container image of the server's machine; see: jumar images.")
 @click.option(
     "--endpoint", "endpoints", multiple=True, help="ssh, jupyter or tensorboard; not offered yet."
 )

@@ -17,6 +17,7 @@ from jumar.errors import BadInput, NotFound, ServerUnreachable
 from jumar.settings import load
 from jumar.spec.records import (
     CardUse,
+    ImageRecord,
     JobPage,
     JobRecord,
     JobSummary,
@@ -314,6 +315,10 @@ class Client(PeopleCalls, FileCalls, BesideCalls):
     def server(self) -> ServerInfo:
         """Which server this is."""
         return decode(ServerInfo, self._ask("GET", "/server"))
+
+    def images(self) -> tuple[ImageRecord, ...]:
+        """The images that jobs may name."""
+        return decode(tuple[ImageRecord, ...], self._ask("GET", "/images"))
 
     def cards(self) -> tuple[CardUse, ...]:
         """All cards and who holds them."""

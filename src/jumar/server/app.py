@@ -14,6 +14,7 @@ from jumar.server.api import (
     code,
     files,
     groups,
+    images,
     jobs,
     logs,
     recovery,
@@ -43,7 +44,7 @@ def create_app(site: Site) -> FastAPI:
     )
     app.state.site = site
     job_modules = (jobs, logs, files, why, beside, code)
-    for module in (cards, *job_modules, users, tokens, groups, stores, s3, recovery):
+    for module in (cards, images, *job_modules, users, tokens, groups, stores, s3, recovery):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     mount_pages(app)
     app.add_exception_handler(JumarError, _on_error)

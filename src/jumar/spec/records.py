@@ -432,3 +432,14 @@ class RestoreReport:
     left: tuple[LeftFolder, ...] = ()
     kept: str | None = None
     """Where what was there before is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRecord:
+    """One image of the server's machine."""
+
+    name: str
+    """As a job names it."""
+    size: str
+    program: str
+    """podman or docker."""

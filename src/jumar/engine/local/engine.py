@@ -12,6 +12,7 @@ from jumar.devices.machine import Machine
 from jumar.devices.rank_part import rank_facts
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.files import JobFiles
+from jumar.engine.local.containers import Containers
 from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
 from jumar.engine.shared import stopping
@@ -24,7 +25,7 @@ from jumar.launch.jobdir.claims import is_claimed
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
-from jumar.spec.records import Plan, StagingRecord
+from jumar.spec.records import ImageRecord, Plan, StagingRecord
 from jumar.spec.states import AttemptState
 from jumar.store.users import UserStores
 
@@ -60,6 +61,7 @@ class LocalEngine:
         self._observer = Observer(self._roots, self._starter.start)
         self._idle_limit_s = idle_limit_s
         self._mounts = mounts
+        self._containers = Containers()
 
     @property
     def warm_pid(self) -> int | None:
@@ -74,10 +76,15 @@ class LocalEngine:
         """All that jobs may hold here."""
         return self._cards() if callable(self._cards) else self._cards
 
+    def images(self) -> tuple[ImageRecord, ...]:
+        """All that jobs may name."""
+        return self._containers.images()
+
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run; raises SubmitRefused when it never could."""
         spec = self._mounts.placed(spec)
         self._stages.check(spec, user)
+        self._containers.check(spec)
         directory = self._home / "jobs" / "<id>"
         plan = make_plan(spec, archive=archive, cards=self.cards(), directory=directory)
         owner = self._stages.stores.owner
@@ -105,6 +112,7 @@ class LocalEngine:
             staging=self._stages.prepare(attempt, directory),
             idle_limit_s=self._idle_limit_s,
             mounts=self._mounts,
+            container=self._containers.request(attempt.spec, attempt.card_ids),
         )
         self._starter.start(directory)
 

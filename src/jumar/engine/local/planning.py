@@ -104,9 +104,10 @@ def make_plan(
     if can_look:
         _check_command(spec, files)
     count = spec.device.count if spec.ranks == "device" else 1
+    where = "on this machine" if spec.image is None else f"in {spec.image} on this machine"
     return Plan(
         engine="local",
-        summary=f"{count} process{'es' if count > 1 else ''} on this machine, holding {spec.device}",
+        summary=f"{count} process{'es' if count > 1 else ''} {where}, holding {spec.device}",
         details=_details(spec, directory, count),
         notes=_notes(spec),
     )
@@ -116,7 +117,7 @@ def _details(spec: JobSpec, directory: Path, count: int) -> dict[str, Any]:
     data = {**input_paths(spec, directory), **output_paths(spec, directory)}
     variable = VISIBLE.get(spec.device.kind.value)
     return {
-        "argv": arguments(spec.command, data, inherited()),
+        "argv": arguments(spec.command, data, inherited(), is_contained=spec.image is not None),
         "workdir": spec.workdir or str(directory / "code"),
         "environment": sorted(spec.environment),
         "devices": variable or "none: CPU slots only limit how many jobs run at once",
@@ -137,10 +138,6 @@ def _staging(spec: JobSpec, data: dict[str, str], directory: Path) -> list[str]:
 
 def _notes(spec: JobSpec) -> tuple[str, ...]:
     notes: list[str] = []
-    if spec.image is not None:
-        notes.append(
-            f"the image {spec.image} is not used: the local engine runs without containers"
-        )
     if spec.endpoints:
         notes.append(f"endpoints are not supported yet: {', '.join(spec.endpoints)}")
     return tuple(notes)
@@ -219,7 +216,7 @@ def _check_data(spec: JobSpec, files: _Files) -> None:
 
 def _check_command(spec: JobSpec, files: _Files) -> None:
     words = _simple_words(spec.command)
-    if not words or not files.are_known or _brings_packages(spec, files):
+    if spec.image is not None or not words or not files.are_known or _brings_packages(spec, files):
         return
     environment = {**inherited(), **spec.environment}
     environment.update(job_tools_path(environment))

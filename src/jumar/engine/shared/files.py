@@ -65,6 +65,7 @@ def write_files(
     staging: dict[str, Any] | None = None,
     idle_limit_s: float = IDLE_LIMIT_S,
     mounts: Mounts = NO_MOUNTS,
+    container: dict[str, Any] | None = None,
 ) -> None:
     """Both files, each whole or not at all."""
     try:
@@ -75,7 +76,7 @@ def write_files(
         write_json(directory.job, job_values(attempt, env_cache, mounts))
         prepare_stop(directory)
         request = request_values(attempt, notify, facts, staging, idle_limit_s)
-        write_json(directory.request, request)
+        write_json(directory.request, {**request, "container": container})
     except OSError as error:
         raise _explained(attempt, error) from error
 

@@ -24,7 +24,7 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.root.program import Site
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
-from jumar.spec.records import Plan, StagingRecord
+from jumar.spec.records import ImageRecord, Plan, StagingRecord
 from jumar.spec.states import AttemptState
 from jumar.store.staging.status import status_of
 
@@ -70,8 +70,17 @@ class SiteEngine(LocalEngine):
     def prepare(self) -> None:
         """Nothing is kept warm: root imports nothing of ours."""
 
+    def images(self) -> tuple[ImageRecord, ...]:
+        """None: root's program starts no containers."""
+        return ()
+
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run. What is in a home only its owner can see: the attempt finds out."""
+        if spec.image is not None:
+            raise SubmitRefused(
+                "this site runs no containers yet",
+                hint="leave image out: jobs run on the machine itself",
+            )
         account = self._account_of(user)
         spec = self._mounts.placed(spec)
         paths = [spec.workdir, *spec.inputs.values(), *spec.outputs.values(), spec.ckpt]

@@ -10,6 +10,7 @@ from jumar.launch.ascend.facts import CardFacts, facts_of
 from jumar.launch.jobdir.files import FORMAT, JobDir
 from jumar.launch.jobdir.safefile import Unusable, create_json, read_object
 from jumar.launch.limits import HANG_LIMIT_S, JOIN_LIMIT_S
+from jumar.launch.processes.container import Container
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 
@@ -107,6 +108,8 @@ class Request(NamedTuple):
     segment: int = 1
     """Which part of a training that takes several time limits this is, and of how many."""
     segments: str = "1"
+    container: Optional[Container] = None
+    """What its ranks run in, if the job has an image."""
 
     def asks_at(self) -> Optional[float]:
         """When the ranks are asked to end, on the monotonic clock."""
@@ -195,8 +198,16 @@ def read_request(directory: JobDir) -> Request:
             ask_before_s=float(value.get("ask_before_s") or 0.0),
             segment=int(value.get("segment") or 1),
             segments=str(value.get("segments") or 1),
+            container=_container(value.get("container")),
         ),
     )
+
+
+def _container(value: Optional[Dict[str, Any]]) -> Optional[Container]:
+    if value is None:
+        return None
+    options = tuple(str(word) for word in value.get("options") or ())
+    return Container(str(value["program"]), str(value["image"]), options)
 
 
 def _staging(value: Optional[Dict[str, Any]]) -> Optional[Staging]:

@@ -16,8 +16,11 @@ from jumar.launch.node import beside, progress
 from jumar.launch.node.run import NodeRun
 from jumar.launch.nodes.team import Hello, Meeting, group_of, host_address
 from jumar.launch.prepare import activate, code, platform_files, requirements, staging
+from jumar.launch.prepare import image as images
+from jumar.launch.prepare.containing import wrapping_of
 from jumar.launch.prepare.platform_files import JobTable, Part
 from jumar.launch.prepare.steps import Steps
+from jumar.launch.processes.container import Wrapping
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.processes.left_behind import Left, LeftBehind
 from jumar.launch.processes.namespace import View
@@ -82,6 +85,9 @@ class Given(NamedTuple):
     def cards(self) -> List[CardFacts]:
         """What is known of this node's cards, in ascending order."""
         facts = self.request.card_facts
+        if self.request.container is not None and self.job.device_kind in ("npu", "gpu"):
+            # A container has no other cards: the runtime counts from 0 there.
+            facts = [card._replace(logical_id=number) for number, card in enumerate(facts)]
         return simulated(self.directory.node, facts) if self.job.device_kind == "sim" else facts
 
     def addresses(self, environment: Dict[str, str]) -> List[str]:
@@ -102,12 +108,13 @@ class Given(NamedTuple):
         self,
         activated: Optional[Dict[str, str]] = None,
         python: Optional[Dict[str, str]] = None,
+        image: Optional[Dict[str, str]] = None,
     ) -> Environment:
         """The variables of all ranks; `activated`: what the first two layers have become, `python`:
-        those that its requirements ask for."""
+        those that its requirements ask for, `image`: those of its image, in place of this machine's."""
         directory, job = self.directory, self.job
         return Environment.of(
-            inherited(),
+            inherited() if image is None else {**image, "HOME": directory.path("home")},
             job.device_kind,
             own=job.environment,
             activated=activated,
@@ -116,14 +123,21 @@ class Given(NamedTuple):
             private=directory.path("python"),
             store_file=directory.store_file,
             platform=self._platform_variables(),
+            is_contained=image is not None,
         )
 
     def plan(
-        self, folder: str, environment: Environment, table: JobTable, view: Optional[View] = None
+        self,
+        folder: str,
+        environment: Environment,
+        table: JobTable,
+        view: Optional[View] = None,
+        wrapping: Optional[Wrapping] = None,
     ) -> NodePlan:
         """The plan of this node, once everything is in its place."""
         job, cards = self.job, self.cards
-        argv = arguments(job.command, staging.data_paths(self.directory, job), environment.common)
+        data, contained = staging.data_paths(self.directory, job), wrapping is not None
+        argv = arguments(job.command, data, environment.common, is_contained=contained)
         script = read_script(job.command, argv, folder, frameworks.named(job.framework))
         # A table that the job brings itself is meant; torch has no use for any, nor have ranks whose
         # NPUs are simulated. A command that starts its ranks itself reads it in any case.
@@ -144,6 +158,7 @@ class Given(NamedTuple):
             else cores_for(job.device_kind, cards, self.size, environment),
             local_rank=script.local_rank,
             view=view,
+            wrapping=wrapping,
             is_starter=self.is_starter,
         )
 
@@ -204,6 +219,7 @@ class Attempt(NodeRun):
         self._folder: Optional[str] = None
         self._ending_at: Optional[float] = None
         self._saved_before: Optional[progress.Saved] = None
+        self._wrapping: Optional[Wrapping] = None
         log = given.directory.setup_log(given.directory.node)
         self._steps = Steps(control, tree, log, given.job.grace_s)
 
@@ -212,6 +228,8 @@ class Attempt(NodeRun):
         started_at = time.time()
         ending = self.run()
         self.tree.dissolve()
+        if self._wrapping is not None:
+            images.remove(self._wrapping, [rank.rank for rank in self.ranks])
         forget_keys(self._directory)
         self._journal.add("attempt-finished", state=ending.state, reason=ending.reason)
         saved = progress.newest(self._directory, self._folder)
@@ -291,7 +309,11 @@ class Attempt(NodeRun):
         if self._python is None:
             variables = {**inherited(), **job.environment, **self._given.marks()}
             self._python = self._install(folder, self._activate(folder, variables))
-        environment = self._given.environment(self._activated, self._python)
+        container, image = self._request.container, None
+        if container is not None:
+            self._journal.add("image", image=container.image)
+            container, image = images.ready(container, self._steps, inherited())
+        environment = self._given.environment(self._activated, self._python, image)
         addresses = self._given.addresses(environment.common)
         address = addresses[directory.node]
         table = platform_files.table_of(
@@ -299,9 +321,16 @@ class Attempt(NodeRun):
         )
         platform_files.write_variables(directory, job, table, addresses, environment.common)
         home = environment.common.get("HOME")
-        view = platform_files.provide_paths(directory, job, home, folder, troubles)
+        is_contained = container is not None
+        view = platform_files.provide_paths(
+            directory, job, home, folder, troubles, is_contained=is_contained
+        )
         self._warn(troubles)
-        return self._given.plan(folder, environment, table, view)
+        if container is not None:
+            paths = () if view is None else view.mounts
+            self._wrapping = wrapping_of(directory, job, container, folder, paths)
+            view = None
+        return self._given.plan(folder, environment, table, view, self._wrapping)
 
     def _activate(self, folder: str, variables: Dict[str, str]) -> Dict[str, str]:
         """The variables once what the job wants is active, on this node."""
@@ -315,7 +344,7 @@ class Attempt(NodeRun):
     def _install(self, folder: str, environment: Dict[str, str]) -> Dict[str, str]:
         """The variables of the Python that has what the job's requirements ask for."""
         wanted = requirements.find_requirements(self._job, folder)
-        if wanted is None:
+        if wanted is None or self._request.container is not None:
             return {}
         self._journal.add("requirements", file=wanted)
         return requirements.provide(wanted, self._job, folder, self._steps, environment)

@@ -19,12 +19,12 @@ from jumar.launch.ranks.frameworks import Devices, Group
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
 _PACKAGE = os.path.abspath(__file__)[: -len("launch/ranks/environment.py")]
-_INJECT = os.path.join(_PACKAGE, "inject")
-_SIM_PATH = os.path.join(_INJECT, "sim_path")
-_SIM_TOOLS = os.path.join(_INJECT, "sim_tools")
-_JOB_TOOLS = os.path.join(_INJECT, "job_tools")
-_START_PATH = os.path.join(_INJECT, "start_path")
-_MOXING_PATH = os.path.join(_INJECT, "moxing_path")
+INJECTED = os.path.join(_PACKAGE, "inject")
+_SIM_PATH = os.path.join(INJECTED, "sim_path")
+_SIM_TOOLS = os.path.join(INJECTED, "sim_tools")
+_JOB_TOOLS = os.path.join(INJECTED, "job_tools")
+_START_PATH = os.path.join(INJECTED, "start_path")
+_MOXING_PATH = os.path.join(INJECTED, "moxing_path")
 
 
 class Environment(NamedTuple):
@@ -47,6 +47,7 @@ class Environment(NamedTuple):
         private: Optional[str] = None,
         store_file: Optional[str] = None,
         platform: Optional[Mapping[str, str]] = None,
+        is_contained: bool = False,
     ) -> "Environment":
         """Layers 1 to 5. `activated`: what the first two have become by activating something.
         `private`: the folder for what is installed while the job runs."""
@@ -59,7 +60,9 @@ class Environment(NamedTuple):
             from jumar.launch.ascend.apply import cann_variables, hccl_variables
 
             common.update(hccl_variables(common))
-            common.update(cann_variables(common))
+            if not is_contained:
+                # An image says itself where its CANN is.
+                common.update(cann_variables(common))
         elif kind == "sim":
             common.update(simulation_path(common))
         if is_auto_ported:

@@ -1,6 +1,7 @@
 """What every route stands on: the services of one server, handed around as one record."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from jumar.people.unix import UnixPeople
 from jumar.server.edge.patience import Patience
 from jumar.server.edge.sessions import Sessions
 from jumar.server.edge.uploads import Uploads
-from jumar.spec.records import ServerInfo
+from jumar.spec.records import ImageRecord, ServerInfo
 from jumar.store.door import Door
 from jumar.store.users import UserStores
 
@@ -36,6 +37,8 @@ class Site:
     """Whether it listens on this machine only; then strange Host headers are refused."""
     patience: Patience = field(default_factory=Patience)
     uploads: Uploads = field(default_factory=Uploads)
+    images: Callable[[], tuple[ImageRecord, ...]] = tuple
+    """What `GET /images` gives."""
     sessions: Sessions = field(default_factory=Sessions)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is asked to end: endless answers end by themselves."""

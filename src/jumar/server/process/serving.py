@@ -132,6 +132,7 @@ def _site(settings: Settings, listener: Listener, shared: RootSite | None) -> Ge
                 unix=unix,
                 stores=stores,
                 door=door,
+                images=engine.images,
                 loopback_only=listener.loopback_only,
                 info=ServerInfo(
                     name=socket.gethostname(),
