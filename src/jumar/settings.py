@@ -3,6 +3,7 @@
 Each field comes from the environment variable `JUMAR_<FIELD>`, else from `config.toml` in the
 platform's home, else from its default."""
 
+import json
 import os
 import tomllib
 from collections.abc import Mapping
@@ -73,6 +74,8 @@ class Settings:
     """How much input data from stores is cached for later jobs."""
     mounts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Paths that jobs see, and the folders of this machine that they mean."""
+    kubernetes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What `engine/kubernetes/options.py` reads."""
 
     @property
     def database(self) -> str:
@@ -121,6 +124,8 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _convert(value: object, field: "Field[Any]", place: str) -> object:
+    if field.name == "kubernetes":
+        return _table(value, place)
     if field.name == "mounts":
         return _mounts(value, place)
     if not isinstance(field.default, int):
@@ -136,6 +141,17 @@ def _convert(value: object, field: "Field[Any]", place: str) -> object:
     if field.name.endswith("port") and number > _LAST_PORT:
         raise BadInput(f"{place}: {number} is not a port; ports go up to {_LAST_PORT}")
     return number
+
+
+def _table(value: object, place: str) -> dict[str, Any]:
+    """As TOML has it, or from JSON."""
+    try:
+        found: Any = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise BadInput(f"{place}: must be a table", hint="write [kubernetes] in config.toml")
+    return cast("dict[str, Any]", found)
 
 
 def _mounts(value: object, place: str) -> dict[str, str]:

@@ -108,6 +108,11 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
     "--endpoint", "endpoints", multiple=True, help="ssh, jupyter or tensorboard; not offered yet."
 )
 @click.option(
+    "--engine",
+    type=click.Choice(["local", "kubernetes"]),
+    help="With --dry-run: print what a cluster would be given.  [default: as the server has it]",
+)
+@click.option(
     "-F",
     "--follow",
     is_flag=True,
@@ -124,6 +129,7 @@ def command(
     dry_run: bool,
     as_json: bool,
     measure: bool,
+    engine: str | None,
     **flags: Any,
 ) -> int:
     """Submit a job.
@@ -142,12 +148,15 @@ def command(
       jumar run --activate torch2 --after digits -- python evaluate.py
       jumar run --time-limit 1h --measure -- python train.py --epochs 90
       jumar run --time-limit 1h --segments 10 -- python train.py
+      jumar run -f job.yaml --engine kubernetes --dry-run
     """
     for name in ("endpoints", "activate", "after"):
         flags[name] = list(flags[name])
     values = spec_values(words, os.environ, **flags)
     if measure:
         values = measuring.prepared(values)
+    if engine == "kubernetes":
+        return _print_manifests(values, as_json, dry_run=dry_run)
     with _faults_in_flags(flags):
         server = connect(before_start=lambda: _check(values))
     with server.client as client:
@@ -219,6 +228,33 @@ def _print_plan(server: Connected, values: dict[str, Any], as_json: bool) -> Non
     for name, value in plan.details.items():
         say(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
     _tell_notes(plan.notes)
+
+
+def _print_manifests(values: dict[str, Any], as_json: bool, *, dry_run: bool) -> int:
+    """Needs neither a server nor a cluster."""
+    import yaml
+
+    from jumar.engine.kubernetes.manifests import manifests
+    from jumar.engine.kubernetes.options import cluster_options
+    from jumar.errors import BadInput
+    from jumar.settings import load
+    from jumar.spec.document import validate_spec
+
+    if not dry_run:
+        raise BadInput(
+            "jobs cannot be started on Kubernetes yet", hint="add --dry-run to see the manifests"
+        )
+    settings = load()
+    # The folder of the shell means nothing on a cluster; a file may name one that its nodes have.
+    spec = validate_spec(values, source="job")
+    options = cluster_options(settings.kubernetes)
+    directory = str(settings.home / "jobs" / "id")
+    made = manifests(spec, directory, "id", 1, options)
+    if as_json:
+        print_json(made)
+    else:
+        sys.stdout.write(yaml.safe_dump_all(made, sort_keys=False, allow_unicode=True))
+    return 0
 
 
 def _tell_notes(notes: tuple[str, ...]) -> None:
