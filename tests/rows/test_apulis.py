@@ -215,5 +215,15 @@ def test_row_41_the_image_that_is_named_is_used(
     command = f"sudo -E sh -c '{SEEDED.format(name=name).replace('source', '.')}'"
     done = jumar("run", "-F", "--device", "sim:2", "--image", tf_image, "--", "sh", "-c", command)
     assert done.stdout.splitlines()[-1] == "npu true devices 2"
+    path = jumar("run", "-F", "--image", tf_image, "--", "sh", "-c", "echo $PATH").stdout
+    assert path.strip().endswith(":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     refused = jumar("run", "--image", "tf:none", "--", "true", rc=2)
     assert "the image tf:none does not exist on this machine" in refused.stderr
+
+
+def test_row_49_in_the_container_too(jumar: Jumar, tf_image: str) -> None:
+    job = jumar("run", "--image", tf_image, "--", "sleep", "600").stdout.strip()
+    assert wait_for_state(jumar, job, "running", "failed") == "running"
+    assert jumar("exec", job, "--", "cat", "/etc/os-release").stdout == "NAME=tiny\n"
+    assert jumar("shell", job, text="cat /etc/os-release; exit 5\n", rc=5).stdout == "NAME=tiny\n"
+    jumar("stop", job)

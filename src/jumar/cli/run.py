@@ -320,6 +320,9 @@ def with_local_defaults(
     local = dict(values)
     if local.get("code") is None and local.get("workdir") is None:
         local["workdir"] = str(folder)
+    if local.get("image") is not None:
+        # Where this machine's programs are means nothing in an image.
+        return local
     passed = {
         name: value
         for name, value in environ.items()

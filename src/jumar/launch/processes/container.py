@@ -124,7 +124,9 @@ def entered(enter: Sequence[str], argv: Sequence[str], *, terminal: bool) -> Lis
     """The client's command line that runs another program beside a rank."""
     program, verb, *rest = enter
     options = ["--tty"] if terminal else []
-    return [program, verb, *options, *rest, *(argv or shell_line("exec bash -i || exec sh -i"))]
+    flag = " -i" if terminal else ""
+    shell = f"if command -v bash >/dev/null; then exec bash{flag}; fi; exec sh{flag}"
+    return [program, verb, *options, *rest, *(argv or [_SHELL, "-c", shell])]
 
 
 def variables_of(words: Sequence[str]) -> Dict[str, str]:
