@@ -46,7 +46,7 @@ class Containers:
                 f"{field} is for the Python of this machine, but the job has an image",
                 hint="put packages into the image, or install them in the command: pip install …",
             )
-        self._program_for(spec)
+        self._options(spec.device.kind, range(spec.device.count), self._program_for(spec))
 
     def request(self, spec: JobSpec, cards: Sequence[int]) -> dict[str, Any] | None:
         """What the launcher is told, as JSON values; None for a job without an image."""

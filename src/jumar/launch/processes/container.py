@@ -115,6 +115,11 @@ def _is_clients(variable: str) -> bool:
     return variable in _OF_CLIENT or variable.startswith(_PREFIXES)
 
 
+def is_elsewhere(program: Program) -> bool:
+    """Whether its processes are not below the launcher: docker's daemon has started them."""
+    return bool(program.enter) and os.path.basename(program.enter[0]) != "podman"
+
+
 def shell_line(command: str) -> List[str]:
     """The argument vector of a line for the image's own shell."""
     return [_SHELL, "-c", _ANY_SHELL, command]
