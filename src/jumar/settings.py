@@ -3,14 +3,15 @@
 Each field comes from the environment variable `JUMAR_<FIELD>`, else from `config.toml` in the
 platform's home, else from its default."""
 
+import json
 import os
 import re
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from jumar.errors import BadInput, HomeUnusable
 
@@ -29,6 +30,8 @@ SITE_SOCKET = str(SITE_ROOT / "run/jumar/jumar.sock")
 _LAST_PORT = 65535
 _TIME_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _LONGEST_HALF_LIFE_DAYS = 3650
+_MOUNTS_HINT = 'write mounts = { "/data" = "/srv/nfs/data" }, or JUMAR_MOUNTS=/data=/srv/nfs/data'
+_NO_TARGETS = frozenset({"proc", "sys", "dev"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,10 @@ class Settings:
     """The largest file, in KiB, that a push to a repository may have outside of LFS."""
     hub_quota_gb: int = 0
     """How much the repositories of one owner may take; 0 means no limit."""
+    mounts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Paths that jobs see, and the folders of this machine that they mean."""
+    kubernetes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What `engine/kubernetes/options.py` reads."""
 
     @property
     def database(self) -> str:
@@ -124,15 +131,15 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     if env.get("JUMAR_HOME"):
         values["site_socket"] = ""
     from_file = _read_config(home / "config.toml")
-    for field in fields(Settings):
-        if field.name == "home":
+    for one in fields(Settings):
+        if one.name == "home":
             continue
-        variable = f"JUMAR_{field.name.upper()}"
+        variable = f"JUMAR_{one.name.upper()}"
         if env.get(variable):
-            values[field.name] = _convert(env[variable], field, variable)
-        elif field.name in from_file:
-            place = f"{home / 'config.toml'}: {field.name}"
-            values[field.name] = _convert(from_file.pop(field.name), field, place)
+            values[one.name] = _convert(env[variable], one, variable)
+        elif one.name in from_file:
+            place = f"{home / 'config.toml'}: {one.name}"
+            values[one.name] = _convert(from_file.pop(one.name), one, place)
     return Settings(**values)
 
 
@@ -157,6 +164,10 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _convert(value: object, field: "Field[Any]", place: str) -> object:
+    if field.name == "kubernetes":
+        return _table(value, place)
+    if field.name == "mounts":
+        return _mounts(value, place)
     if not isinstance(field.default, int):
         if field.name in ("sweep", "sweep_until"):
             second_of_day(str(value), place)
@@ -183,3 +194,35 @@ def second_of_day(text: str, place: str) -> int | None:
         raise BadInput(f"{place}: {text!r} is not a time of day", hint="for example 23:00")
     hours, minutes, seconds = (int(number or 0) for number in found.groups())
     return hours * 3600 + minutes * 60 + seconds
+
+
+def _table(value: object, place: str) -> dict[str, Any]:
+    """As TOML has it, or from JSON."""
+    try:
+        found: Any = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise BadInput(f"{place}: must be a table", hint="write [kubernetes] in config.toml")
+    return cast("dict[str, Any]", found)
+
+
+def _mounts(value: object, place: str) -> dict[str, str]:
+    """From a table, or from words such as `/data=/srv/nfs/data,/dlwsdata=/srv/nfs`."""
+    if isinstance(value, str):
+        pairs = [word.partition("=")[::2] for word in value.split(",") if word.strip()]
+    elif isinstance(value, dict):
+        pairs = [(str(target), str(source)) for target, source in cast("Any", value).items()]
+    else:
+        raise BadInput(f"{place}: must be a table of paths", hint=_MOUNTS_HINT)
+    table: dict[str, str] = {}
+    for words in pairs:
+        target, source = (os.path.normpath(word.strip()) for word in words)
+        if not target.startswith("/") or not source.startswith("/"):
+            raise BadInput(
+                f"{place}: {'='.join(words)!r} is not a pair of paths", hint=_MOUNTS_HINT
+            )
+        if target == "/" or target.split("/")[1] in _NO_TARGETS:
+            raise BadInput(f"{place}: nothing can be mounted over {target}")
+        table[target] = source
+    return table

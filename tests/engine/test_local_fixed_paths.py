@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.conftest import PATIENCE_S, Workshop, log_of, wait_final, wait_for
+from tests.engine.conftest import CARDS, PATIENCE_S, Workshop, log_of, wait_final, wait_for
 from tests.engine.test_local_run import events
 
+from jumar.engine.local.engine import LocalEngine
+from jumar.engine.shared.mounts import Mounts
+from jumar.errors import SubmitRefused
 from jumar.launch.processes.namespace import Mount, trial, view_of
 from jumar.spec.states import AttemptState
 
@@ -158,3 +161,46 @@ def test_logs_for_tensorboard_are_in_the_job_and_linked_from_home(
     made, seen = workshop.run("ls ~/tensorboard; true", environment={"HOME": "/proc/1"})
     assert seen.state == AttemptState.SUCCEEDED
     assert "cannot be made" in warnings(made.directory)[0]
+
+
+def test_the_sites_mounts_lie_over_what_the_machine_has(paths: Workshop, tmp_path: Path) -> None:
+    for name in ("nfs/set", "more", "taken"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "nfs/set/a.txt").write_text("seven")
+    (tmp_path / "more/b.txt").write_text("eight")
+    (tmp_path / "taken/old.txt").write_text("hidden")
+    table = {
+        "/dlwsdata/storage": str(tmp_path / "nfs"),
+        "/dlwsdata/storage/more": str(tmp_path / "more"),
+        str(tmp_path / "taken"): str(tmp_path / "more"),
+        "/gone": str(tmp_path / "gone"),
+    }
+    engine = LocalEngine(tmp_path, CARDS, stages=paths.stages, idle_limit_s=1, mounts=Mounts(table))
+    paths.engine.close()
+    paths.engine = engine
+    fields: dict[str, Any] = {
+        "workdir": "/dlwsdata/storage/set",
+        "inputs": {"data": "/dlwsdata/storage/more/b.txt"},
+        "outputs": {"model": "/dlwsdata/storage/out"},
+    }
+    command = (
+        f"cat a.txt /dlwsdata/storage/set/a.txt {{data}} {tmp_path}/taken/b.txt && "
+        f"ls {tmp_path}/taken /dlwsdata/storage && cp {{data}} {{model}}/copy"
+    )
+    made, seen = paths.run(command, **fields)
+    assert seen.state == AttemptState.SUCCEEDED, log_of(made)
+    assert log_of(made).startswith("sevenseveneighteight")
+    assert "b.txt" in log_of(made)
+    assert "old.txt" not in log_of(made)
+    assert (tmp_path / "nfs/out/copy").read_text() == "eight"
+    assert not (tmp_path / "nfs/more").exists()
+    assert warnings(made.directory) == [
+        f"/gone is missing for this job: {tmp_path}/gone does not exist on this machine"
+    ]
+    elsewhere = {"out/model": "/dlwsdata/storage/out"}
+    with engine.files.open_file(made.job_id, "out/model/copy", elsewhere=elsewhere) as file:
+        assert file.read() == b"eight"
+    with pytest.raises(SubmitRefused, match="does not exist"):
+        engine.plan(
+            made.spec.model_copy(update={"inputs": {"data": "/dlwsdata/storage/none"}}), user="ann"
+        )

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Jumar, caller, environment_for
+from tests.containers import write_config
 from tests.store.served import Served, served
 
 LIMIT_S = 180
@@ -98,7 +99,11 @@ def platform(tmp_path_factory: pytest.TempPathFactory, machine: Machine) -> Gene
         with pytest.MonkeyPatch.context() as patch:
             for name, value in machine.variables.items():
                 patch.setenv(name, value)
-            made = stack.enter_context(served(tmp_path_factory.mktemp("rows") / "home"))
+            folder = tmp_path_factory.mktemp("rows")
+            (folder / "nfs").mkdir()
+            patch.setenv("JUMAR_MOUNTS", f"/data={folder}/nfs")
+            patch.setenv("CONTAINERS_CONF", write_config(folder))
+            made = stack.enter_context(served(folder / "home"))
         yield made
 
 

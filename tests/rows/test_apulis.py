@@ -1,6 +1,7 @@
 """Tutorial 002: a TensorFlow job on two NPUs of an Apulis platform."""
 
 import json
+import os
 import platform as python_platform
 import re
 import secrets
@@ -8,9 +9,12 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
+from collections.abc import Generator
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Jumar, caller, environment_for
+from tests.containers import make_image
 from tests.rows.conftest import LIMIT_S, Machine, fetch, wait_for_state, write
 from tests.store.served import Served
 
@@ -208,3 +212,76 @@ def test_row_50_the_use_of_the_jobs_cards(jumar: Jumar, platform: Served, tmp_pa
     # After the job as well.
     assert len(json.loads(fetch(platform, f"/api/v1/jobs/{job}/usage"))["times"]) > 1
     assert "npu" in jumar("usage").stdout
+
+
+SEEDED = "source /pod.env && cp -r /data/{name} /tmp/ && cd /tmp/{name}/ && ./run_apulis.sh"
+
+
+def test_row_42_the_command_with_sudo_as_it_stands(jumar: Jumar, platform: Served) -> None:
+    name = f"Resnet50_{secrets.token_hex(4)}"
+    script = f"#!/bin/bash\n{APULIS_SCRIPT}\nrm -r /tmp/{name}\n"
+    path = write(platform.home.parent / "nfs", {f"{name}/run_apulis.sh": script})
+    (path / name / "run_apulis.sh").chmod(0o755)
+    command = f"sudo -E bash -c '{SEEDED.format(name=name)}'"
+    first = jumar("run", "--follow", "--device", "sim:2", "--", "bash", "-c", command)
+    words = ("sudo", "-E", "-u", "root", "A=3", "bash", "-c", "echo $A $(id -u)")
+    second = jumar("run", "--follow", "--device", "sim:2", "--", *words)
+    assert first.stdout.splitlines()[-2:] == ["start device 0", "start device 1"]
+    assert second.stdout.split() == ["3", str(os.getuid())]
+
+
+def test_row_44_data_means_a_folder_of_the_site(jumar: Jumar, platform: Served) -> None:
+    name = f"set-{secrets.token_hex(4)}"
+    write(platform.home.parent / "nfs", {f"{name}/a.txt": "seven\n"})
+    shown = jumar(*("run", "--follow", "--workdir", f"/data/{name}", "--"), "cat", "a.txt")
+    given = ("run", "--follow", "--input", f"data=/data/{name}")
+    listed = jumar(*given, "--", "sh", "-c", "ls {data} && ls /data")
+    assert (shown.stdout, listed.stdout.split()[0]) == ("seven\n", "a.txt")
+    assert name in listed.stdout.split()
+    missing = jumar("run", "--input", "data=/data/none", "--", "true", rc=2)
+    assert "does not exist" in missing.stderr
+
+
+@pytest.fixture(scope="module")
+def tf_image(platform: Served, tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """An image as the platform's administrator has loaded it."""
+    name = f"tf:1.15-rc1-{secrets.token_hex(4)}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONTAINERS_CONF", str(platform.home.parent / "containers.conf"))
+        make_image(tmp_path_factory.mktemp("tf"), name)
+        yield name
+        subprocess.run(["podman", "rmi", "--force", name], capture_output=True, timeout=LIMIT_S)
+
+
+def test_row_34_a_docker_image_beside_the_driver(jumar: Jumar, tf_image: str) -> None:
+    names = [image["name"] for image in json.loads(jumar("images", "--json").stdout)]
+    assert tf_image in names
+    script = "cat /etc/os-release; echo $ASCEND_RT_VISIBLE_DEVICES; cat $RANK_TABLE_FILE"
+    words = ("--device", "npu:2", "--framework", "tensorflow", "--image", tf_image)
+    shown = jumar("run", "--follow", *words, "--", "sh", "-c", script).stdout
+    assert shown.splitlines()[:2] == ["NAME=tiny", "0,1"]
+    assert shown.count('"device_id"') == 2
+
+
+def test_row_41_the_image_that_is_named_is_used(
+    jumar: Jumar, platform: Served, tf_image: str
+) -> None:
+    name = f"Resnet50_{secrets.token_hex(4)}"
+    script = "#!/bin/sh\necho npu $DLWS_IS_NPU_JOB devices $DLWS_NUM_GPU_PER_WORKER\n"
+    path = write(platform.home.parent / "nfs", {f"{name}/run_apulis.sh": script})
+    (path / name / "run_apulis.sh").chmod(0o755)
+    command = f"sudo -E sh -c '{SEEDED.format(name=name).replace('source', '.')}'"
+    done = jumar("run", "-F", "--device", "sim:2", "--image", tf_image, "--", "sh", "-c", command)
+    assert done.stdout.splitlines()[-1] == "npu true devices 2"
+    path = jumar("run", "-F", "--image", tf_image, "--", "sh", "-c", "echo $PATH").stdout
+    assert path.strip().endswith(":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    refused = jumar("run", "--image", "tf:none", "--", "true", rc=2)
+    assert "the image tf:none does not exist on this machine" in refused.stderr
+
+
+def test_row_49_in_the_container_too(jumar: Jumar, tf_image: str) -> None:
+    job = jumar("run", "--image", tf_image, "--", "sleep", "600").stdout.strip()
+    assert wait_for_state(jumar, job, "running", "failed") == "running"
+    assert jumar("exec", job, "--", "cat", "/etc/os-release").stdout == "NAME=tiny\n"
+    assert jumar("shell", job, text="cat /etc/os-release; exit 5\n", rc=5).stdout == "NAME=tiny\n"
+    jumar("stop", job)

@@ -55,6 +55,7 @@ COMMANDS: dict[str, Entry] = {
     "stop": Entry("jumar.cli.stop", "Stop jobs.", JOBS),
     "rerun": Entry("jumar.cli.rerun", "Run a job again, as a new job.", JOBS),
     "top": Entry("jumar.cli.top", "Show the cards and who holds them.", JOBS),
+    "images": Entry("jumar.cli.images", "List the images that jobs can run in.", JOBS),
     "share": Entry("jumar.cli.share", "Show who used what and who is next.", JOBS),
     "usage": Entry("jumar.cli.usage", "Show who used how much.", JOBS),
     "data": Entry("jumar.cli.data", "Copy, list and sample data: folders, obs:// and s3://.", DATA),

@@ -108,7 +108,7 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 @click.option("--cpus", type=int, metavar="N", help="Cores it may use at most; on a site.")
 @click.option("--memory", metavar="SIZE", help="Memory it may use at most: 512M, 16G; on a site.")
 @click.option("--framework", help="What it is written for, such as pytorch.")
-@click.option("--image", help="Container image; stored with the job, not used yet.")
+@click.option("--image", help="Container image of the server's machine; see: jumar images.")
 @click.option(
     "--endpoint",
     "endpoints",
@@ -118,8 +118,9 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 )
 @click.option(
     "--engine",
-    type=click.Choice(["local", "slurm"]),
-    help="Where it runs; slurm needs no server.  [default: as the server has it]",
+    type=click.Choice(["local", "slurm", "kubernetes"]),
+    help="Where it runs; slurm needs no server, kubernetes only with --dry-run.  [default: as the "
+    "server has it]",
 )
 @click.option(
     "-F",
@@ -158,12 +159,15 @@ def command(
       jumar run --time-limit 1h --measure -- python train.py --epochs 90
       jumar run --time-limit 1h --segments 10 -- python train.py
       jumar run -f job.yaml --engine slurm --dry-run
+      jumar run -f job.yaml --engine kubernetes --dry-run
     """
     for name in ("endpoints", "activate", "after"):
         flags[name] = list(flags[name])
     values = spec_values(words, os.environ, **flags)
     if measure:
         values = measuring.prepared(values)
+    if engine == "kubernetes":
+        return _print_manifests(values, as_json, dry_run=dry_run)
     with _faults_in_flags(flags):
         server = connect(before_start=lambda: _check(values), engine=engine)
     with server.client as client:
@@ -237,6 +241,33 @@ def _print_plan(server: Connected, values: dict[str, Any], as_json: bool) -> Non
     _tell_notes(plan.notes)
 
 
+def _print_manifests(values: dict[str, Any], as_json: bool, *, dry_run: bool) -> int:
+    """Needs neither a server nor a cluster."""
+    import yaml
+
+    from jumar.engine.kubernetes.manifests import manifests
+    from jumar.engine.kubernetes.options import cluster_options
+    from jumar.errors import BadInput
+    from jumar.settings import load
+    from jumar.spec.document import validate_spec
+
+    if not dry_run:
+        raise BadInput(
+            "jobs cannot be started on Kubernetes yet", hint="add --dry-run to see the manifests"
+        )
+    settings = load()
+    # The folder of the shell means nothing on a cluster; a file may name one that its nodes have.
+    spec = validate_spec(values, source="job")
+    options = cluster_options(settings.kubernetes)
+    directory = str(settings.home / "jobs" / "id")
+    made = manifests(spec, directory, "id", 1, options)
+    if as_json:
+        print_json(made)
+    else:
+        sys.stdout.write(yaml.safe_dump_all(made, sort_keys=False, allow_unicode=True))
+    return 0
+
+
 def _tell_notes(notes: tuple[str, ...]) -> None:
     """What the engine will not do of what was asked."""
     for words in notes:
@@ -300,6 +331,9 @@ def with_local_defaults(
     local = dict(values)
     if local.get("code") is None and local.get("workdir") is None:
         local["workdir"] = str(folder)
+    if local.get("image") is not None:
+        # Where this machine's programs are means nothing in an image.
+        return local
     passed = {
         name: value
         for name, value in environ.items()

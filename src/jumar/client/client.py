@@ -18,7 +18,16 @@ from jumar.client.repos import RepoCalls
 from jumar.client.upkeep import UpkeepCalls
 from jumar.errors import BadInput, NotFound, ServerUnreachable
 from jumar.settings import load
-from jumar.spec.records import CardUse, JobPage, JobRecord, JobSummary, LogFile, Plan, ServerInfo
+from jumar.spec.records import (
+    CardUse,
+    ImageRecord,
+    JobPage,
+    JobRecord,
+    JobSummary,
+    LogFile,
+    Plan,
+    ServerInfo,
+)
 from jumar.spec.repairs import RepairReport, RestoreReport
 from jumar.spec.states import JobState
 from jumar.spec.verdicts import Verdict
@@ -308,6 +317,10 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
     def server(self) -> ServerInfo:
         """Which server this is."""
         return decode(ServerInfo, self._ask("GET", "/server"))
+
+    def images(self) -> tuple[ImageRecord, ...]:
+        """The images that jobs may name."""
+        return decode(tuple[ImageRecord, ...], self._ask("GET", "/images"))
 
     def cards(self) -> tuple[CardUse, ...]:
         """All cards and who holds them."""

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 from jumar.spec.causes import Cause, Values
 from jumar.spec.devices import Card, CardRef
 from jumar.spec.job import JobSpec
-from jumar.spec.records import Plan, StagingRecord
+from jumar.spec.records import ImageRecord, Plan, StagingRecord
 from jumar.spec.states import AttemptState
 
 
@@ -119,6 +119,15 @@ class HasCards(Protocol):
 
     def cards(self) -> tuple[Card, ...]:
         """All that jobs may hold here, CPU slots included."""
+        ...
+
+
+@runtime_checkable
+class HasImages(Protocol):
+    """It runs jobs in containers."""
+
+    def images(self) -> tuple[ImageRecord, ...]:
+        """All that jobs may name."""
         ...
 
 

@@ -17,6 +17,7 @@ from jumar.server.api import (
     evaluation,
     files,
     groups,
+    images,
     jobs,
     logs,
     metrics,
@@ -56,6 +57,7 @@ def create_app(site: Site) -> FastAPI:
     job_modules = (jobs, logs, metrics, evaluation, usage, files, why, beside, endpoints, code)
     for module in (
         cards,
+        images,
         drain,
         webhooks,
         *job_modules,

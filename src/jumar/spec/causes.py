@@ -43,6 +43,7 @@ class Cause(StrEnum):
     REQUIREMENTS = "requirements"
     REQUIREMENTS_FILE = "requirements-file"
     NO_PYTHON = "no-python"
+    IMAGE = "image"
     ACTIVATE = "activate"
     ACTIVATE_UNKNOWN = "activate-unknown"
     PYTHON_BROKEN = "python-broken"
@@ -118,6 +119,7 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.REQUIREMENTS: _OF_A_STEP,
     Cause.REQUIREMENTS_FILE: (("file",),),
     Cause.NO_PYTHON: ((),),
+    Cause.IMAGE: _OF_A_STEP,
     Cause.ACTIVATE: _OF_A_STEP,
     Cause.ACTIVATE_UNKNOWN: (("name",),),
     Cause.PYTHON_BROKEN: (("command", "error"),),

@@ -384,3 +384,14 @@ class ModelArtsKeys:
     sk: str = field(repr=False)
     obs_endpoint: str | None = None
     """The S3 door, for clients of OBS; null when there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRecord:
+    """One image of the server's machine."""
+
+    name: str
+    """As a job names it."""
+    size: str
+    program: str
+    """podman or docker."""

@@ -13,19 +13,21 @@ from jumar.devices.machine import Machine
 from jumar.devices.rank_part import rank_facts
 from jumar.engine.base import Attempt, Observation, ProcessUse
 from jumar.engine.files import JobFiles
+from jumar.engine.local.containers import Containers
 from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
 from jumar.engine.local.use import process_use
 from jumar.engine.shared import stopping
 from jumar.engine.shared.files import CardFacts, Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
 from jumar.engine.shared.observing import Observer
 from jumar.errors import JumarError
 from jumar.launch.jobdir.claims import is_claimed
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
-from jumar.spec.records import Plan, StagingRecord
+from jumar.spec.records import ImageRecord, Plan, StagingRecord
 from jumar.spec.states import AttemptState
 from jumar.store.users import UserStores
 
@@ -47,6 +49,7 @@ class LocalEngine:
         stages: Stages | None = None,
         idle_limit_s: float = IDLE_LIMIT_S,
         control: Path | None = None,
+        mounts: Mounts = NO_MOUNTS,
     ) -> None:
         """`control`: where the platform's own files of attempts are, if not in the job directories."""
         self._home = home
@@ -56,9 +59,11 @@ class LocalEngine:
         self._starter = Starter(home / "launch.log", self._notify)
         self._stages = stages or Stages(UserStores(home))
         self._roots = Roots(control)
-        self.files: JobFiles = SharedFiles(home / "jobs", self._roots)
+        self.files: JobFiles = SharedFiles(home / "jobs", self._roots, mounts)
         self._observer = Observer(self._roots, self._starter.start)
         self._idle_limit_s = idle_limit_s
+        self._mounts = mounts
+        self._containers = Containers()
 
     @property
     def warm_pid(self) -> int | None:
@@ -81,9 +86,15 @@ class LocalEngine:
         """By their cgroups, else by the list of processes."""
         return process_use({attempt.job_id: self._roots.of(attempt) for attempt in attempts})
 
+    def images(self) -> tuple[ImageRecord, ...]:
+        """All that jobs may name."""
+        return self._containers.images()
+
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run; raises SubmitRefused when it never could."""
+        spec = self._mounts.placed(spec)
         self._stages.check(spec, user)
+        self._containers.check(spec)
         directory = self._home / "jobs" / "<id>"
         plan = make_plan(spec, archive=archive, cards=self.cards(), directory=directory)
         owner = self._stages.stores.owner
@@ -101,6 +112,7 @@ class LocalEngine:
         if is_claimed(directory) or os.path.lexists(directory.said):
             return
         self._observer.begin(attempt)
+        attempt = replace(attempt, spec=self._mounts.placed(attempt.spec))
         write_files(
             directory,
             attempt,
@@ -109,6 +121,8 @@ class LocalEngine:
             facts=self._book.facts(attempt.spec.device.kind, attempt.card_ids, self.cards()),
             staging=self._stages.prepare(attempt, directory),
             idle_limit_s=self._idle_limit_s,
+            mounts=self._mounts,
+            container=self._containers.request(attempt.spec, attempt.card_ids),
         )
         self._starter.start(directory)
 

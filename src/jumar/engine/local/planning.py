@@ -16,7 +16,7 @@ from jumar.engine.shared.files import code_kind, input_paths, local_path, output
 from jumar.errors import SubmitRefused
 from jumar.launch.prepare.requirements import FILE_NAME
 from jumar.launch.processes.spawn import find
-from jumar.launch.ranks.environment import inherited, simulation_path
+from jumar.launch.ranks.environment import inherited, job_tools_path, simulation_path
 from jumar.launch.ranks.frameworks import VISIBLE
 from jumar.launch.ranks.plan import arguments, boot_file
 from jumar.spec.devices import Card, DeviceKind
@@ -107,9 +107,10 @@ def make_plan(
     if can_look:
         _check_command(spec, files)
     count = spec.device.count if spec.ranks == "device" else 1
+    where = "on this machine" if spec.image is None else f"in {spec.image} on this machine"
     return Plan(
         engine="local",
-        summary=f"{count} process{'es' if count > 1 else ''} on this machine, holding {spec.device}",
+        summary=f"{count} process{'es' if count > 1 else ''} {where}, holding {spec.device}",
         details=_details(spec, directory, count),
         notes=_notes(spec, limited),
     )
@@ -119,7 +120,7 @@ def _details(spec: JobSpec, directory: Path, count: int) -> dict[str, Any]:
     data = {**input_paths(spec, directory), **output_paths(spec, directory)}
     variable = VISIBLE.get(spec.device.kind.value)
     return {
-        "argv": arguments(spec.command, data, inherited()),
+        "argv": arguments(spec.command, data, inherited(), is_contained=spec.image is not None),
         "workdir": spec.workdir or str(directory / "code"),
         "environment": sorted(spec.environment),
         "devices": variable or "none: CPU slots only limit how many jobs run at once",
@@ -144,10 +145,6 @@ def _notes(spec: JobSpec, limited: Collection[str]) -> tuple[str, ...]:
         for name in ("cpus", "memory")
         if getattr(spec, name) is not None and name not in limited
     ]
-    if spec.image is not None:
-        notes.append(
-            f"the image {spec.image} is not used: the local engine runs without containers"
-        )
     if spec.deterministic:
         notes.append(
             "deterministic: promised for the same cards, number of ranks and libraries; operators that "
@@ -230,9 +227,10 @@ def _check_data(spec: JobSpec, files: _Files) -> None:
 
 def _check_command(spec: JobSpec, files: _Files) -> None:
     words = _simple_words(spec.command)
-    if not words or not files.are_known or _brings_packages(spec, files):
+    if spec.image is not None or not words or not files.are_known or _brings_packages(spec, files):
         return
     environment = {**inherited(), **spec.environment}
+    environment.update(job_tools_path(environment))
     if spec.device.kind is DeviceKind.SIM:
         environment.update(simulation_path(environment))
     _check_program(words[0], environment, files)

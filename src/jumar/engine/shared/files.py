@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt
+from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
 from jumar.errors import EngineFailed, StorageFull, SubmitRefused
 from jumar.launch.jobdir.files import FORMAT, JobDir, make_folders
 from jumar.launch.jobdir.job import prepare_stop
@@ -64,6 +65,8 @@ def write_files(
     facts: Sequence[CardFacts] = (),
     staging: dict[str, Any] | None = None,
     idle_limit_s: float = IDLE_LIMIT_S,
+    mounts: Mounts = NO_MOUNTS,
+    container: dict[str, Any] | None = None,
 ) -> None:
     """Both files, each whole or not at all."""
     try:
@@ -71,10 +74,10 @@ def write_files(
         # An attempt that has begun must be able to say how it ended; without room it does not begin.
         reserve_result(directory)
         # Anew for every attempt: an earlier one may have written them as it likes.
-        write_json(directory.job, job_values(attempt, env_cache))
+        write_json(directory.job, job_values(attempt, env_cache, mounts))
         prepare_stop(directory)
         request = request_values(attempt, notify, facts, staging, idle_limit_s)
-        write_json(directory.request, request)
+        write_json(directory.request, {**request, "container": container})
     except OSError as error:
         raise _explained(attempt, error) from error
 
@@ -86,7 +89,7 @@ def _explained(attempt: Attempt, error: OSError) -> EngineFailed | StorageFull:
     return EngineFailed(message)
 
 
-def job_values(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
+def job_values(attempt: Attempt, env_cache: Path, mounts: Mounts = NO_MOUNTS) -> dict[str, Any]:
     """job.json."""
     spec = attempt.spec
     return {
@@ -116,6 +119,7 @@ def job_values(attempt: Attempt, env_cache: Path) -> dict[str, Any]:
         "grace_s": spec.grace,
         "hang_limit_s": spec.hang_limit,
         "env_cache": str(env_cache),
+        "mounts": dict(mounts.table),
         # Not for the launcher: the list of jobs is made again from it when the database is lost.
         "spec": spec.dump(),
     }

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from jumar.engine.shared.files import Roots
+from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
 from jumar.errors import HomeUnusable, JobFileNotFound, LogNotFound
 from jumar.launch.jobdir import safefile
 from jumar.launch.jobdir.browse import CannotBrowse, Shelf
@@ -35,9 +36,12 @@ _NO_LOG = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 class SharedFiles:
     """Implements `engine.files.JobFiles`; thread-safe."""
 
-    def __init__(self, folder: Path, roots: Roots | None = None) -> None:
+    def __init__(
+        self, folder: Path, roots: Roots | None = None, mounts: Mounts = NO_MOUNTS
+    ) -> None:
         """`folder` has one folder per job, named after it."""
         self._folder = folder
+        self._mounts = mounts
         self._roots = roots or Roots()
 
     def directory(self, job_id: str) -> Path:
@@ -114,7 +118,8 @@ class SharedFiles:
             raise JobFileNotFound(str(error), hint=f"see: jumar files {job_id}") from error
 
     def _shelf(self, job_id: str, elsewhere: Mapping[str, str]) -> Shelf:
-        return Shelf(str(self.directory(job_id)), elsewhere, PLATFORM)
+        places = self._mounts.place_all(elsewhere)
+        return Shelf(str(self.directory(job_id)), places, PLATFORM)
 
     def trial(self, job_id: str) -> str | None:
         """Its path."""

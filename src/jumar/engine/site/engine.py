@@ -14,6 +14,7 @@ from jumar.engine.base import SEND_LIMIT_S, Attempt
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.local.planning import make_plan
 from jumar.engine.shared.files import Stages, job_values, request_values
+from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
 from jumar.engine.site.asking import Root, RootRefused, readable
 from jumar.engine.site.files import RootFiles
 from jumar.engine.site.observing import RootObserver
@@ -23,7 +24,7 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.root.program import Site, limited_fields
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
-from jumar.spec.records import Plan, StagingRecord
+from jumar.spec.records import ImageRecord, Plan, StagingRecord
 from jumar.spec.states import AttemptState
 from jumar.store.staging.status import status_of
 
@@ -54,10 +55,11 @@ class SiteEngine(LocalEngine):
         account_of: Callable[[str], Account],
         *,
         stages: Stages,
+        mounts: Mounts = NO_MOUNTS,
     ) -> None:
         """`account_of` tells whom jobs of a user of the platform run as, or raises SubmitRefused."""
         self._state = Path(site.state)
-        super().__init__(home, cards, stages=stages, control=self._state / "control")
+        super().__init__(home, cards, stages=stages, control=self._state / "control", mounts=mounts)
         self._site = site
         self._account_of = account_of
         self._root = Root(Path(site.root_run))
@@ -68,9 +70,19 @@ class SiteEngine(LocalEngine):
     def prepare(self) -> None:
         """Nothing is kept warm: root imports nothing of ours."""
 
+    def images(self) -> tuple[ImageRecord, ...]:
+        """None: root's program starts no containers."""
+        return ()
+
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run. What is in a home only its owner can see: the attempt finds out."""
+        if spec.image is not None:
+            raise SubmitRefused(
+                "this site runs no containers yet",
+                hint="leave image out: jobs run on the machine itself",
+            )
         account = self._account_of(user)
+        spec = self._mounts.placed(spec)
         paths = [spec.workdir, *spec.inputs.values(), *spec.outputs.values(), spec.ckpt]
         for path in filter(None, paths):
             if self._site.fences and f"{path.removeprefix('file://')}/".startswith(_FENCED):
@@ -127,13 +139,17 @@ class SiteEngine(LocalEngine):
         """What the launcher is told, keys included: it is on no disk until the user writes it down."""
         folder = self._state / "users" / str(account.uid)
         # As the launcher sees it, which has all of an attempt in the job's own folder.
-        attempt = replace(attempt, directory=self.root_files.directory(attempt.job_id))
+        attempt = replace(
+            attempt,
+            directory=self.root_files.directory(attempt.job_id),
+            spec=self._mounts.placed(attempt.spec),
+        )
         seen = JobDir(str(attempt.directory), attempt.number)
         facts = self._book.facts(attempt.spec.device.kind, attempt.card_ids, self.cards())
         staged = self._stages.told(attempt, seen, home=folder, store_file=seen.store_file)
         request = request_values(attempt, None, facts, staged.programs, self._idle_limit_s)
         told = {
-            "job": job_values(attempt, folder / "envs"),
+            "job": job_values(attempt, folder / "envs", self._mounts),
             "request": {**request, "archive": None},
             "store": staged.stores,
             "stage": staged.plan,

@@ -10,6 +10,7 @@ from jumar.launch.ascend.facts import CardFacts, facts_of
 from jumar.launch.jobdir.files import FORMAT, JobDir
 from jumar.launch.jobdir.safefile import Unusable, create_json, read_object
 from jumar.launch.limits import HANG_LIMIT_S, JOIN_LIMIT_S
+from jumar.launch.processes.container import Container
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 
@@ -56,6 +57,8 @@ class Job(NamedTuple):
     """`ray`: the command is run once, in a Ray cluster of the job's nodes."""
     hang_limit_s: float = HANG_LIMIT_S
     """All ranks have hung when none has done anything for so long; 0: that is never said."""
+    mounts: Tuple[Tuple[str, str], ...] = ()
+    """Paths that the site has promised to jobs, and the folders of this machine that they mean."""
 
 
 class Staging(NamedTuple):
@@ -110,6 +113,8 @@ class Request(NamedTuple):
     segments: str = "1"
     card_count: int = 0
     """How many cards the node has, where `cards` are places in their order."""
+    container: Optional[Container] = None
+    """What its ranks run in, if the job has an image."""
 
     def asks_at(self) -> Optional[float]:
         """When the ranks are asked to end, on the monotonic clock."""
@@ -165,6 +170,7 @@ def read_job(directory: JobDir) -> Job:
             array_index=value.get("array_index"),
             launch=value.get("launch"),
             hang_limit_s=float(value.get("hang_limit_s", HANG_LIMIT_S)),
+            mounts=tuple(cast("Dict[str, str]", value.get("mounts") or {}).items()),
         )
 
     job = _built(directory.job, build)
@@ -199,8 +205,16 @@ def read_request(directory: JobDir) -> Request:
             segment=int(value.get("segment") or 1),
             segments=str(value.get("segments") or 1),
             card_count=int(own.get("card_count") or 0),
+            container=_container(value.get("container")),
         ),
     )
+
+
+def _container(value: Optional[Dict[str, Any]]) -> Optional[Container]:
+    if value is None:
+        return None
+    options = tuple(str(word) for word in value.get("options") or ())
+    return Container(str(value["program"]), str(value["image"]), options)
 
 
 def _staging(value: Optional[Dict[str, Any]]) -> Optional[Staging]:

@@ -14,8 +14,11 @@ from jumar.launch.node.given import Given
 from jumar.launch.node.run import NodeRun
 from jumar.launch.nodes.team import Hello
 from jumar.launch.prepare import activate, code, platform_files, requirements, staging
+from jumar.launch.prepare import image as images
+from jumar.launch.prepare.containing import wrapping_of
 from jumar.launch.prepare.platform_files import Part
 from jumar.launch.prepare.steps import Steps
+from jumar.launch.processes.container import Wrapping
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.processes.left_behind import Left, LeftBehind
 from jumar.launch.processes.supervise import SCHEDULER, SENDER, Exit, Outcome, Rank
@@ -45,6 +48,7 @@ class Attempt(NodeRun):
         self._python: Optional[Dict[str, str]] = None
         self._ending_at: Optional[float] = None
         self._progress = progress.Progress(given.directory)
+        self._wrapping: Optional[Wrapping] = None
         log = given.directory.setup_log(given.directory.node)
         self._steps = Steps(control, tree, log, given.job.grace_s)
 
@@ -53,6 +57,8 @@ class Attempt(NodeRun):
         started_at = time.time()
         ending = self.run()
         self.tree.dissolve()
+        if self._wrapping is not None:
+            images.remove(self._wrapping, [rank.rank for rank in self.ranks])
         self._warn(self._progress.close())
         forget_keys(self._directory)
         self._journal.add("attempt-finished", state=ending.state, reason=ending.reason)
@@ -129,7 +135,11 @@ class Attempt(NodeRun):
         if self._python is None:
             variables = {**inherited(), **job.environment, **self._given.marks()}
             self._python = self._install(folder, self._activate(folder, variables))
-        environment = self._given.environment(self._activated, self._python)
+        container, image = self._request.container, None
+        if container is not None:
+            self._journal.add("image", image=container.image)
+            container, image = images.ready(container, self._steps, inherited())
+        environment = self._given.environment(self._activated, self._python, image)
         addresses = self._given.addresses(environment.common)
         address = addresses[directory.node]
         table = platform_files.table_of(
@@ -137,9 +147,16 @@ class Attempt(NodeRun):
         )
         platform_files.write_variables(directory, job, table, addresses, environment.common)
         home = environment.common.get("HOME")
-        view = platform_files.provide_paths(directory, job, home, folder, troubles)
+        is_contained = container is not None
+        view = platform_files.provide_paths(
+            directory, job, home, folder, troubles, is_contained=is_contained
+        )
         self._warn(troubles)
-        return self._given.plan(folder, environment, table, view)
+        if container is not None:
+            paths = () if view is None else view.mounts
+            self._wrapping = wrapping_of(directory, job, container, folder, paths)
+            view = None
+        return self._given.plan(folder, environment, table, view, self._wrapping)
 
     def _activate(self, folder: str, variables: Dict[str, str]) -> Dict[str, str]:
         """The variables once what the job wants is active, on this node."""
@@ -153,7 +170,7 @@ class Attempt(NodeRun):
     def _install(self, folder: str, environment: Dict[str, str]) -> Dict[str, str]:
         """The variables of the Python that has what the job's requirements ask for."""
         wanted = requirements.find_requirements(self._job, folder)
-        if wanted is None:
+        if wanted is None or self._request.container is not None:
             return {}
         self._journal.add("requirements", file=wanted)
         return requirements.provide(wanted, self._job, folder, self._steps, environment)

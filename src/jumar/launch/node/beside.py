@@ -24,6 +24,7 @@ from jumar.launch.jobdir.safefile import Unusable
 from jumar.launch.node.beside_session import Session, is_kept, say_last
 from jumar.launch.node.side import Side
 from jumar.launch.processes import frames, pair, process
+from jumar.launch.processes.container import entered
 from jumar.launch.processes.frames import BadFrame, json_frame
 from jumar.launch.processes.namespace import Mount, View
 from jumar.launch.processes.spawn import Program
@@ -41,6 +42,7 @@ def leave_for(directory: JobDir, program: Program) -> None:
     values = {
         "environment": program.environment,
         "folder": program.directory,
+        "enter": program.enter,
         "view": None if view is None else {"mounts": view.mounts, "staging": view.staging},
     }
     safefile.write_json(directory.beside, values)
@@ -154,7 +156,11 @@ def _program(directory: JobDir, asked: _Asked) -> Program:
         variables["TERM"] = str(asked.terminal.get("term") or "xterm")[:64]
         for name in ("LINES", "COLUMNS"):
             variables.pop(name, None)
-    argv = asked.argv or [_shell(variables), *(["-i"] if asked.terminal else [])]
+    enter = [str(word) for word in cast("List[object]", values.get("enter") or [])]
+    if enter:
+        argv = entered(enter, asked.argv, terminal=asked.terminal is not None)
+    else:
+        argv = asked.argv or [_shell(variables), *(["-i"] if asked.terminal else [])]
     return Program(argv, variables, safefile.text(values, "folder"), "", view=_view(view))
 
 

@@ -12,6 +12,7 @@ from jumar.launch.node import progress
 from jumar.launch.nodes.team import Meeting, group_of, host_address
 from jumar.launch.prepare import platform_files, staging
 from jumar.launch.prepare.platform_files import JobTable
+from jumar.launch.processes.container import Wrapping
 from jumar.launch.processes.namespace import View
 from jumar.launch.ranks import frameworks
 from jumar.launch.ranks.environment import Environment, inherited
@@ -65,6 +66,9 @@ class Given(NamedTuple):
     def cards(self) -> List[CardFacts]:
         """What is known of this node's cards, in ascending order."""
         facts = self.request.card_facts
+        if self.request.container is not None and self.job.device_kind in ("npu", "gpu"):
+            # A container has no other cards: the runtime counts from 0 there.
+            facts = [card._replace(logical_id=number) for number, card in enumerate(facts)]
         return simulated(self.directory.node, facts) if self.job.device_kind == "sim" else facts
 
     def addresses(self, environment: Dict[str, str]) -> List[str]:
@@ -85,12 +89,13 @@ class Given(NamedTuple):
         self,
         activated: Optional[Dict[str, str]] = None,
         python: Optional[Dict[str, str]] = None,
+        image: Optional[Dict[str, str]] = None,
     ) -> Environment:
         """The variables of all ranks; `activated`: what the first two layers have become, `python`:
-        those that its requirements ask for."""
+        those that its requirements ask for, `image`: those of its image, in place of this machine's."""
         directory, job = self.directory, self.job
         return Environment.of(
-            inherited(),
+            inherited() if image is None else {**image, "HOME": directory.path("home")},
             job.device_kind,
             own=job.environment,
             activated=activated,
@@ -99,14 +104,21 @@ class Given(NamedTuple):
             private=directory.path("python"),
             store_file=directory.store_file,
             platform=self._platform_variables(),
+            is_contained=image is not None,
         )
 
     def plan(
-        self, folder: str, environment: Environment, table: JobTable, view: Optional[View] = None
+        self,
+        folder: str,
+        environment: Environment,
+        table: JobTable,
+        view: Optional[View] = None,
+        wrapping: Optional[Wrapping] = None,
     ) -> NodePlan:
         """The plan of this node, once everything is in its place."""
         job, cards = self.job, self.cards
-        argv = arguments(job.command, staging.data_paths(self.directory, job), environment.common)
+        data, contained = staging.data_paths(self.directory, job), wrapping is not None
+        argv = arguments(job.command, data, environment.common, is_contained=contained)
         script = read_script(job.command, argv, folder, frameworks.named(job.framework))
         # A table that the job brings itself is meant; torch has no use for any, nor have ranks whose
         # NPUs are simulated. A command that starts its ranks itself reads it in any case.
@@ -127,6 +139,7 @@ class Given(NamedTuple):
             else cores_for(job.device_kind, cards, self.size, environment),
             local_rank=script.local_rank,
             view=view,
+            wrapping=wrapping,
             is_starter=self.is_starter,
         )
 

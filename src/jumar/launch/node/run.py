@@ -9,6 +9,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Tuple
 from jumar.launch.faults import LogTail, accused_in, stuck_in
 from jumar.launch.judge import judge
 from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, NotTogether, Over, Team
+from jumar.launch.processes.container import is_elsewhere
 from jumar.launch.processes.control import HANG, Control, Interrupted
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.pulse import Pulse
@@ -180,6 +181,9 @@ class NodeRun(Listener):
         """One process alone may be a service that waits to be asked."""
         is_group = self.meeting.nodes > 1 or len(ranks) > 1
         if not self.meeting.hang_limit_s or not is_group or any(rank.is_starter for rank in ranks):
+            return None
+        if any(is_elsewhere(rank.program) for rank in ranks):
+            # Whether they do anything cannot be seen.
             return None
         return Pulse([rank.program.log for rank in ranks], self.meeting.hang_limit_s)
 

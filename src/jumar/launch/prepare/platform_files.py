@@ -115,9 +115,16 @@ def empty_cache(directory: JobDir) -> None:
 
 
 def provide_paths(
-    directory: JobDir, job: Job, home: Optional[str], folder: str, troubles: List[str]
+    directory: JobDir,
+    job: Job,
+    home: Optional[str],
+    folder: str,
+    troubles: List[str],
+    *,
+    is_contained: bool = False,
 ) -> Optional[View]:
-    """Make what the job mentions; what cannot be made is told in `troubles`."""
+    """Make what the job mentions; what cannot be made is told in `troubles`. A container makes its view
+    itself."""
     cache, board = directory.path("cache"), directory.path("tensorboard")
     found = mentions(job, folder)
     in_home = "board" in found or "tensorboard" in job.endpoints
@@ -128,7 +135,16 @@ def provide_paths(
         troubles += _link_board(directory, board, place)
     if found & {"cache", "cache_dir"}:
         os.makedirs(cache, exist_ok=True)
-    view = view_of(_mounts(directory, job, found), directory.attempt)
+    promised = [Mount(*pair) for pair in job.mounts]
+    troubles += [
+        f"{mount.target} is missing for this job: {mount.source} does not exist on this machine"
+        for mount in promised
+        if not os.path.exists(mount.source)
+    ]
+    if is_contained:
+        wanted = (*promised, *_mounts(directory, job, found))
+        return View(tuple(one for one in wanted if os.path.exists(one.source)), directory.attempt)
+    view = view_of(_mounts(directory, job, found), directory.attempt, promised)
     refusal = None if view is None else trial(view)
     if view is not None and refusal is not None:
         paths = ", ".join(mount.target for mount in view.mounts)

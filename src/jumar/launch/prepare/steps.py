@@ -12,6 +12,7 @@ from jumar.launch.verdict import SetupFailed, describe, signal_name
 
 _FAILED = {
     "code": "the code could not be fetched",
+    "image": "the image could not be used",
     "activate": "the environment could not be activated",
     "requirements": "the requirements could not be installed",
 }

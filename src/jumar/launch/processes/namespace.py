@@ -46,15 +46,22 @@ class View(NamedTuple):
     """Any folder but a source; the new root is put together over it, seen by the process alone."""
 
 
-def view_of(mounts: Sequence[Mount], staging: str) -> Optional[View]:
-    """None when there is nothing to do: targets that are there are left alone."""
-    placed = (Mount(os.path.realpath(mount.target), mount.source) for mount in mounts)
-    missing = tuple(
-        mount
-        for mount in placed
-        if not os.path.lexists(mount.target) and os.path.exists(mount.source)
-    )
-    return View(missing, staging) if missing else None
+def view_of(mounts: Sequence[Mount], staging: str, over: Sequence[Mount] = ()) -> Optional[View]:
+    """None when there is nothing to do. Targets that are there are left alone, but those of `over`,
+    which come to lie over them."""
+    wanted = [mount for mount in map(_placed, over) if mount.source != mount.target]
+    wanted += [mount for mount in map(_placed, mounts) if not os.path.lexists(mount.target)]
+    # Outer folders first: what is mounted later lies over what was mounted before.
+    made = sorted((mount for mount in wanted if os.path.exists(mount.source)), key=_depth)
+    return View(tuple(made), staging) if made else None
+
+
+def _placed(mount: Mount) -> Mount:
+    return Mount(os.path.realpath(mount.target), mount.source)
+
+
+def _depth(mount: Mount) -> int:
+    return mount.target.count("/")
 
 
 def trial(view: View, limit_s: float = TRIAL_LIMIT_S) -> Optional[str]:
@@ -86,11 +93,13 @@ def enter(view: View) -> None:
     _mount(None, root, None, _MS_UNBINDABLE)
     _fill("/", root)
     opened = {"/"}
-    for mount in view.mounts:
-        for folder in _folders_above(mount.target):
-            if folder not in opened and os.path.isdir(folder):
-                _layer(folder, root + folder)
-                _fill(folder, root + folder)
+    for number, mount in enumerate(view.mounts):
+        is_there = os.path.exists(root + mount.target)
+        for folder in () if is_there else _folders_above(mount.target):
+            content = _content_of(folder, view.mounts[:number])
+            if folder not in opened and os.path.isdir(content):
+                _layer(content, root + folder)
+                _fill(content, root + folder)
             opened.add(folder)
         _place(mount.source, root + mount.target)
     _pivot(root)
@@ -153,12 +162,20 @@ def _bind_entry(entry: "os.DirEntry[str]", new: str) -> None:
 
 
 def _place(source: str, new: str) -> None:
-    os.makedirs(os.path.dirname(new), exist_ok=True)
     if os.path.isdir(source):
-        os.mkdir(new)
+        os.makedirs(new, exist_ok=True)
     else:
+        os.makedirs(os.path.dirname(new), exist_ok=True)
         _touch(new)
     _mount(source, new, None, _MS_BIND | _MS_REC)
+
+
+def _content_of(folder: str, placed: Sequence[Mount]) -> str:
+    """What a folder shows, once these have been placed."""
+    for mount in reversed(placed):
+        if folder == mount.target or folder.startswith(mount.target + "/"):
+            return mount.source + folder[len(mount.target) :]
+    return folder
 
 
 def _folders_above(path: str) -> Sequence[str]:

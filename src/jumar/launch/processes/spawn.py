@@ -27,6 +27,8 @@ class Program(NamedTuple):
     log: str
     cpus: Optional[Sequence[int]] = None
     view: Optional[View] = None
+    enter: Sequence[str] = ()
+    """Where it runs in a container: the words before a command that runs in there too."""
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)

@@ -243,7 +243,11 @@ class _Group:
     def _exit_of(self, rank: Rank, pid: int, status: int) -> Exit:
         asked = rank.rank in self._asked
         if not os.WIFSIGNALED(status):
-            return Exit(rank.rank, time.monotonic(), os.WEXITSTATUS(status), None, asked)
+            code = os.WEXITSTATUS(status)
+            if rank.program.enter and 128 < code < 128 + signal.NSIG:
+                # As the shell in the container has it.
+                return Exit(rank.rank, time.monotonic(), None, code - 128, asked)
+            return Exit(rank.rank, time.monotonic(), code, None, asked)
         number = os.WTERMSIG(status)
         out_of_memory = number == signal.SIGKILL and self._kill_at is None and self._oom.killed(pid)
         return Exit(rank.rank, time.monotonic(), None, number, asked, out_of_memory)

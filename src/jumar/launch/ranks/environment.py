@@ -19,11 +19,12 @@ from jumar.launch.ranks.frameworks import Devices, Group
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
 _PACKAGE = os.path.abspath(__file__)[: -len("launch/ranks/environment.py")]
-_INJECT = os.path.join(_PACKAGE, "inject")
-_SIM_PATH = os.path.join(_INJECT, "sim_path")
-_SIM_TOOLS = os.path.join(_INJECT, "sim_tools")
-_START_PATH = os.path.join(_INJECT, "start_path")
-_MOXING_PATH = os.path.join(_INJECT, "moxing_path")
+INJECTED = os.path.join(_PACKAGE, "inject")
+_SIM_PATH = os.path.join(INJECTED, "sim_path")
+_SIM_TOOLS = os.path.join(INJECTED, "sim_tools")
+_JOB_TOOLS = os.path.join(INJECTED, "job_tools")
+_START_PATH = os.path.join(INJECTED, "start_path")
+_MOXING_PATH = os.path.join(INJECTED, "moxing_path")
 
 
 # What must be known before a process starts; the rest is `jumar_start/repeatable.py`.
@@ -63,6 +64,7 @@ class Environment(NamedTuple):
         private: Optional[str] = None,
         store_file: Optional[str] = None,
         platform: Optional[Mapping[str, str]] = None,
+        is_contained: bool = False,
     ) -> "Environment":
         """Layers 1 to 5. `activated`: what the first two have become by activating something.
         `private`: the folder for what is installed while the job runs."""
@@ -75,7 +77,9 @@ class Environment(NamedTuple):
             from jumar.launch.ascend.apply import cann_variables, hccl_variables
 
             common.update(hccl_variables(common))
-            common.update(cann_variables(common))
+            if not is_contained:
+                # An image says itself where its CANN is.
+                common.update(cann_variables(common))
         elif kind == "sim":
             common.update(simulation_path(common))
         if common.get("JUMAR_DETERMINISTIC") == "1":
@@ -84,6 +88,7 @@ class Environment(NamedTuple):
             common.update(_auto_port(common))
         if private is not None:
             common.update(_private_packages(common, private))
+            common.update(job_tools_path(common))
         if store_file is not None:
             common.update(_moxing_path(common, store_file))
         common.update(platform or {})
@@ -169,6 +174,13 @@ def simulation_path(environ: Mapping[str, str]) -> Dict[str, str]:
         "PYTHONPATH": os.pathsep.join([_SIM_PATH, *_python_path(environ)]),
         "PATH": os.pathsep.join([_SIM_TOOLS, environ.get("PATH", os.defpath)]),
     }
+
+
+def job_tools_path(environ: Mapping[str, str]) -> Dict[str, str]:
+    """PATH on which jobs find the `sudo` that other platforms' containers have."""
+    if not os.path.isdir(_JOB_TOOLS):
+        return {}
+    return {"PATH": os.pathsep.join([_JOB_TOOLS, environ.get("PATH", os.defpath)])}
 
 
 def _auto_port(environ: Mapping[str, str]) -> Dict[str, str]:

@@ -11,6 +11,7 @@ import shutil
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from jumar.launch.ascend.facts import CardFacts
+from jumar.launch.processes.container import Wrapping, shell_line
 from jumar.launch.processes.namespace import View
 from jumar.launch.processes.spawn import Program
 from jumar.launch.processes.supervise import SCHEDULER, Rank
@@ -49,7 +50,11 @@ def boot_file(command: Command) -> Optional[str]:
 
 
 def arguments(
-    command: Command, paths: Mapping[str, str], environment: Mapping[str, str]
+    command: Command,
+    paths: Mapping[str, str],
+    environment: Mapping[str, str],
+    *,
+    is_contained: bool = False,
 ) -> List[str]:
     """The argument vector, with the paths of inputs and outputs where the command wants them.
 
@@ -58,7 +63,7 @@ def arguments(
     if isinstance(command, str):
         for name, path in paths.items():
             command = command.replace("{" + name + "}", shlex.quote(path))
-        return [_shell(environment), "-c", command]
+        return shell_line(command) if is_contained else [_shell(environment), "-c", command]
     placed = list(command)
     for name, path in paths.items():
         mark = "{" + name + "}"
@@ -116,18 +121,21 @@ class NodePlan(NamedTuple):
     """Each rank sees its own card only, as number 0."""
     is_starter: bool = False
     """The command is run once and starts its ranks itself."""
+    wrapping: Optional[Wrapping] = None
+    """The container that each rank runs in."""
 
     def ranks(self, group: Group) -> List[Rank]:
         """The ranks of this node, and the scheduler that a MindSpore cluster has on node 0."""
         if self.is_starter:
             variables = self.environment.of_starter(group, self.devices)
             program = self._program(f"rank{group.first_rank}", variables)
-            return [Rank(group.first_rank, program, is_starter=True)]
+            return [self._contained(Rank(group.first_rank, program, is_starter=True))]
         made: List[Rank] = []
         if frameworks.needs_scheduler(self.framework, self.devices) and group.node == 0:
             variables = self.environment.of_scheduler(self.framework, group, self.devices)
             made.append(Rank(SCHEDULER, self._program("scheduler", variables), is_service=True))
-        return made + [self._rank(group, local_rank) for local_rank in range(group.local_count)]
+        made += [self._rank(group, local_rank) for local_rank in range(group.local_count)]
+        return [self._contained(rank) for rank in made]
 
     def describe(self, group: Group) -> str:
         """For --dry-run: what would be started, with the variables that are not just inherited."""
@@ -151,6 +159,11 @@ class NodePlan(NamedTuple):
         program = self._program(f"rank{rank}", variables)
         argv = self._arguments(variables["LOCAL_RANK"])
         return Rank(rank, program._replace(argv=argv, cpus=cpus))
+
+    def _contained(self, rank: Rank) -> Rank:
+        if self.wrapping is None:
+            return rank
+        return rank._replace(program=self.wrapping.wrapped(rank.program, rank.rank))
 
     def _arguments(self, local_rank: str) -> List[str]:
         option = self.local_rank

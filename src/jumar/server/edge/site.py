@@ -1,6 +1,7 @@
 """What every route stands on: the services of one server, handed around as one record."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from jumar.server.edge.patience import Patience
 from jumar.server.edge.sessions import Sessions
 from jumar.server.edge.uploads import Uploads
 from jumar.server.proxy.endpoints import Endpoints
-from jumar.spec.records import ServerInfo
+from jumar.spec.records import ImageRecord, ServerInfo
 from jumar.store.door import Door
 from jumar.store.users import UserStores
 
@@ -41,6 +42,8 @@ class Site:
     """Whether it listens on this machine only; then strange Host headers are refused."""
     patience: Patience = field(default_factory=Patience)
     uploads: Uploads = field(default_factory=Uploads)
+    images: Callable[[], tuple[ImageRecord, ...]] = tuple
+    """What `GET /images` gives."""
     sessions: Sessions = field(default_factory=Sessions)
     endpoints: Endpoints = field(default_factory=Endpoints)
     public_url: str = ""

@@ -22,9 +22,11 @@ import uvicorn
 
 from jumar.database.access import open_database
 from jumar.devices.cards import inventory
+from jumar.engine.base import HasImages
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.modelarts.engine import ModelArtsEngine
 from jumar.engine.shared.files import Stages
+from jumar.engine.shared.mounts import Mounts
 from jumar.engine.site.engine import SiteEngine
 from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import HomeUnusable
@@ -171,6 +173,7 @@ def _site(
                 notices=notices,
                 hub=hub,
                 door=door,
+                images=engine.images if isinstance(engine, HasImages) else tuple,
                 loopback_only=listener.loopback_only,
                 endpoints=Endpoints(place_of_endpoints(settings, listener)),
                 public_url=settings.public_url,
@@ -233,9 +236,12 @@ def _engine(
             f"the engine {settings.engine!r} is not offered here",
             hint="engines: local; slurm and modelarts for a person's own server",
         )
+    mounts = Mounts(settings.mounts)
     if shared is not None and unix is not None:
-        return SiteEngine(shared, settings.home, cards, unix.account_of, stages=stages)
-    return LocalEngine(settings.home, cards, stages=stages)
+        return SiteEngine(
+            shared, settings.home, cards, unix.account_of, stages=stages, mounts=mounts
+        )
+    return LocalEngine(settings.home, cards, stages=stages, mounts=mounts)
 
 
 def _write_client(home: Path, accounts: Accounts, listener: Listener) -> None:

@@ -1,0 +1,139 @@
+"""The client's command line that runs a rank in a container.
+
+Paths are the same on both sides, and so is the user. Variables reach the client in its own environment
+and are named on its command line without their values, which everybody could read there; only those that
+would change the client itself are written out.
+
+The first process is a shell of ours. The kernel gives process 1 of a container no signal that it has no
+handler for, and a container ends with it: so it asks whom the launcher would ask outside, the command and
+what a shell runs, and stays until they have ended."""
+
+import os
+from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
+
+from jumar.launch.processes.namespace import Mount
+from jumar.launch.processes.spawn import Program
+
+_SHELL = "/bin/sh"
+_INIT = r"""
+ask() {
+    name= below=
+    read -r name <"/proc/$2/comm" || return
+    case $name in sh | bash | dash | ash | zsh | ksh | busybox)
+        read -r below <"/proc/$2/task/$2/children"
+        for one in $below; do ask "$1" "$one"; done ;;
+    esac
+    kill -"$1" "$2"
+} 2>/dev/null
+asked=
+for number in TERM INT HUP USR1 USR2; do
+    trap "asked=$number; ask $number \$child" $number
+done
+"$@" &
+child=$!
+while :; do
+    wait $child
+    code=$?
+    kill -0 $child 2>/dev/null || break
+done
+while [ -n "$asked" ] && [ $code -gt 128 ] && kill -0 -1 2>/dev/null; do
+    sleep 0.1 || break
+done
+exit $code
+"""
+_ANY_SHELL = 'if command -v bash >/dev/null; then exec bash -c "$0"; fi; exec sh -c "$0"'
+_OF_CLIENT = frozenset(("PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "DBUS_SESSION_BUS_ADDRESS"))
+_PREFIXES = ("LD_", "XDG_", "DOCKER_", "CONTAINER", "PODMAN_", "STORAGE_", "BUILDAH_", "GO")
+
+
+class Container(NamedTuple):
+    """What an attempt's ranks run in."""
+
+    program: str
+    """The full path of podman or docker."""
+    image: str
+    options: Tuple[str, ...] = ()
+    """Its devices."""
+
+    @property
+    def is_podman(self) -> bool:
+        """Else docker."""
+        return os.path.basename(self.program).startswith("podman")
+
+
+class Wrapping(NamedTuple):
+    """All that does not depend on the rank."""
+
+    container: Container
+    name: str
+    mounts: Tuple[Mount, ...]
+    read_only: Tuple[Mount, ...]
+    host: Mapping[str, str]
+    """The launcher's own variables: the client's."""
+
+    def name_of(self, rank: int) -> str:
+        """What the container of a rank is called."""
+        return f"{self.name}-{'scheduler' if rank < 0 else f'rank{rank}'}"
+
+    def wrapped(self, program: Program, rank: int) -> Program:
+        """The client that runs the program."""
+        container, name = self.container, self.name_of(rank)
+        own = {variable for variable in program.environment if _is_clients(variable)}
+        shown = [
+            f"--env={variable}={value}" if variable in own else f"--env={variable}"
+            for variable, value in sorted(program.environment.items())
+        ]
+        argv = [container.program, "run", "--rm", f"--name={name}", "--pull=never"]
+        argv += ["--network=host", "--ipc=host", "--pids-limit=-1", "--log-driver=none"]
+        argv += ["--security-opt=label=disable", f"--workdir={program.directory}"]
+        argv += [*self._user(), *container.options, *self._mounts(), *shown]
+        argv += [f"--entrypoint={_SHELL}", container.image, "-c", _INIT, "jumar", *program.argv]
+        variables = {n: v for n, v in program.environment.items() if n not in own}
+        variables.update((n, v) for n, v in self.host.items() if _is_clients(n))
+        enter = (container.program, "exec", "--interactive", f"--workdir={program.directory}", name)
+        return program._replace(argv=argv, environment=variables, directory="/", enter=enter)
+
+    def _user(self) -> List[str]:
+        words = [f"--user={os.getuid()}:{os.getgid()}"]
+        if self.container.is_podman and os.getuid() != 0:
+            words.append("--userns=keep-id")
+        return words
+
+    def _mounts(self) -> List[str]:
+        return [_mount(one, ",readonly", ":ro") for one in self.read_only] + [
+            _mount(one, "", "") for one in self.mounts
+        ]
+
+
+def _mount(mount: Mount, option: str, suffix: str) -> str:
+    if "," in mount.source + mount.target:
+        return f"--volume={mount.source}:{mount.target}{suffix}"
+    return f"--mount=type=bind,source={mount.source},target={mount.target}{option}"
+
+
+def _is_clients(variable: str) -> bool:
+    return variable in _OF_CLIENT or variable.startswith(_PREFIXES)
+
+
+def is_elsewhere(program: Program) -> bool:
+    """Whether its processes are not below the launcher: docker's daemon has started them."""
+    return bool(program.enter) and os.path.basename(program.enter[0]) != "podman"
+
+
+def shell_line(command: str) -> List[str]:
+    """The argument vector of a line for the image's own shell."""
+    return [_SHELL, "-c", _ANY_SHELL, command]
+
+
+def entered(enter: Sequence[str], argv: Sequence[str], *, terminal: bool) -> List[str]:
+    """The client's command line that runs another program beside a rank."""
+    program, verb, *rest = enter
+    options = ["--tty"] if terminal else []
+    flag = " -i" if terminal else ""
+    shell = f"if command -v bash >/dev/null; then exec bash{flag}; fi; exec sh{flag}"
+    return [program, verb, *options, *rest, *(argv or [_SHELL, "-c", shell])]
+
+
+def variables_of(words: Sequence[str]) -> Dict[str, str]:
+    """Of an image, as it tells them: NAME=VALUE each."""
+    return {name: value for name, _, value in (word.partition("=") for word in words)}

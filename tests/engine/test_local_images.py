@@ -1,0 +1,143 @@
+"""Jobs with an image, in real containers of podman."""
+
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.containers import make_image, podman, write_config
+from tests.engine.conftest import Workshop, log_of, wait_final, wait_for
+
+from jumar.engine.local.containers import Containers
+from jumar.errors import SubmitRefused
+from jumar.launch.jobdir.claims import read_claim
+from jumar.launch.jobdir.files import JobDir
+from jumar.spec.devices import DeviceKind
+from jumar.spec.job import JobSpec
+from jumar.spec.states import AttemptState
+
+NAME = f"tiny:{secrets.token_hex(4)}"
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+    """A file with the image; podman has it as NAME."""
+    folder = tmp_path_factory.mktemp("image")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONTAINERS_CONF", write_config(folder))
+        yield make_image(folder, NAME)
+        subprocess.run(["podman", "rmi", "--force", NAME], capture_output=True, timeout=60)
+
+
+def containers_left(job_id: str) -> str:
+    return podman("ps", "--all", "--format", "{{.Names}}", "--filter", f"name=jumar-{job_id}")
+
+
+def test_the_job_runs_in_its_image_with_its_own_files(
+    workshop: Workshop, image: Path, tmp_path: Path
+) -> None:
+    for name in ("data", "out", "private"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "data/a.txt").write_text("seven\n")
+    script = (
+        "cat /etc/os-release; source /pod.env && echo job $DLWS_JOB_ID; cat {data}/a.txt;"
+        " echo saved > {model}/w; id -u; echo $FROM_IMAGE $SECRET_TOKEN $HOME; pwd;"
+        f" ls {tmp_path}/private 2>/dev/null || echo closed; sudo -E echo $0 as ever;"
+        " touch {data}/x 2>/dev/null || echo read-only; exit 3"
+    )
+    made, seen = workshop.run(
+        script,
+        image=NAME,
+        inputs={"data": str(tmp_path / "data")},
+        outputs={"model": str(tmp_path / "out")},
+        environment={"SECRET_TOKEN": "multi\nline"},
+    )
+    lines = log_of(made).splitlines()
+    assert lines[:4] == ["NAME=tiny", f"job {made.job_id}", "seven", str(os.getuid())]
+    assert lines[4] == f"yes multi line {made.directory}/home"
+    assert lines[5:] == [str(made.directory / "code"), "closed", "sh as ever", "read-only"]
+    assert (seen.state, seen.exit_code) == (AttemptState.FAILED, 3)
+    assert (tmp_path / "out/w").read_text() == "saved\n"
+    assert containers_left(made.job_id) == ""
+
+
+def test_a_stop_reaches_what_a_shell_runs_and_leaves_time_to_save(
+    workshop: Workshop, image: Path
+) -> None:
+    save = (
+        "trap 'sleep 0.3; echo saved > done.txt; exit 0' TERM; echo up; while :; do sleep 0.1; done"
+    )
+    command = ["sh", "-c", f'sh -c "{save}"; echo after']
+    made = workshop.attempt(command, image=NAME, grace=60)
+    workshop.engine.start(made)
+    wait_for(lambda: "up" in log_of(made), "the command runs")
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    assert wait_final(workshop.engine, made).state == AttemptState.STOPPED
+    assert (made.directory / "code/done.txt").read_text() == "saved\n"
+    assert containers_left(made.job_id) == ""
+
+
+@pytest.mark.parametrize("whom", ["keeper", "supervisor"])
+def test_nothing_is_left_when_the_launcher_is_killed(
+    workshop: Workshop, image: Path, whom: str
+) -> None:
+    made = workshop.attempt("echo up; sleep 600", image=NAME)
+    workshop.engine.start(made)
+    wait_for(lambda: "up" in log_of(made), "the command runs")
+    claim = read_claim(JobDir(str(made.directory), 1))
+    assert claim is not None
+    os.kill(getattr(claim, whom).pid, signal.SIGKILL)
+    assert wait_final(workshop.engine, made).state.is_final
+    wait_for(lambda: not workshop.left_over(), "no process is left")
+
+
+def test_an_image_file_is_loaded_and_a_crash_is_named(workshop: Workshop, image: Path) -> None:
+    made, seen = workshop.run("kill -SEGV $$", image=str(image))
+    assert seen.state == AttemptState.FAILED
+    assert "SIGSEGV" in str(seen.reason)
+    broken = image.with_name("broken.tar")
+    broken.write_text("no image")
+    made, seen = workshop.run("true", image=str(broken))
+    assert (seen.state, seen.cause) == (AttemptState.FAILED, "image"), log_of(made)
+
+
+def test_two_ranks_run_in_a_container_each(workshop: Workshop, image: Path) -> None:
+    command = ["sh", "-c", "echo $RANK of $WORLD_SIZE"]
+    made, seen = workshop.run(command, image=NAME, device="sim:2", ranks="device", cards=(0, 1))
+    assert seen.state == AttemptState.SUCCEEDED
+    assert (log_of(made), log_of(made, 1)) == ("0 of 2\n", "1 of 2\n")
+
+
+def test_images_that_cannot_be_run_are_refused(workshop: Workshop, image: Path) -> None:
+    def refusal(**fields: str) -> str:
+        spec = JobSpec.model_validate({"name": "x", "command": ["train"], **fields})
+        with pytest.raises(SubmitRefused) as caught:
+            workshop.engine.plan(spec, user="ann")
+        return f"{caught.value.message} {caught.value.hint}"
+
+    assert "podman pull none:1" in refusal(image="none:1")
+    assert "does not exist on this machine" in refusal(image="/none.tar")
+    assert "not the name" in refusal(image="--privileged")
+    assert "pip install" in refusal(image=NAME, activate="torch")
+    assert NAME in [one.name for one in workshop.engine.images()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", "/nowhere")
+        assert "neither podman nor docker" in refusal(image=NAME)
+
+
+def test_a_container_gets_the_drivers_and_its_own_cards(tmp_path: Path, image: Path) -> None:
+    for path in ("dev/davinci2", "dev/davinci3", "dev/davinci_manager", "usr/local/dcmi/x"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    spec = JobSpec.model_validate(
+        {"name": "x", "command": ["t"], "device": f"{DeviceKind.NPU}:1", "image": NAME}
+    )
+    request = Containers(tmp_path).request(spec, [3])
+    assert request is not None
+    assert request["options"] == [
+        *("--device=/dev/davinci3", "--device=/dev/davinci_manager"),
+        "--volume=/usr/local/dcmi:/usr/local/dcmi:ro",
+    ]
