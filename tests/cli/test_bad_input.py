@@ -70,7 +70,7 @@ def refused(
         (("--env", "1BAD=x", "--", "true"), "cannot be an environment variable"),
         (("--input", "data", "--", "true"), "'data' is not NAME=URL"),
         (("--input", "data=/no/such/data", "--", "true"), "/no/such/data"),
-        (("--endpoint", "telnet", "--", "true"), "--endpoint: must be"),
+        (("--endpoint", "telnet", "--", "true"), "--endpoint: must match"),
         (("--code", ".", "--workdir", "/tmp", "--", "true"), "code or workdir"),
         (("--", "python3", "missing.py"), "missing.py is not in the code"),
         ((), "no command given"),

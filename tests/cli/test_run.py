@@ -34,8 +34,8 @@ def test_prints_the_id_and_nothing_else_on_stdout(jumar: Jumar) -> None:
 
 
 def test_says_what_is_not_done_of_what_was_asked(jumar: Jumar) -> None:
-    said = jumar("run", "--endpoint", "ssh", "--", "true").stderr
-    assert "note: endpoints are not supported yet: ssh" in said
+    said = jumar("run", "--cpus", "1", "--", "true").stderr
+    assert "note: cpus is not enforced" in said
 
 
 def test_json_has_the_id(jumar: Jumar) -> None:
@@ -169,9 +169,9 @@ def test_inputs_and_outputs_become_arguments(jumar: Jumar, tmp_path: Path) -> No
 
 def test_dry_run_prints_the_plan_and_queues_nothing(jumar: Jumar) -> None:
     before = jumar("jobs", "--all", "--json").stdout.count('"id"')
-    done = jumar("run", "--dry-run", "--endpoint", "ssh", "--", "echo", "hi")
+    done = jumar("run", "--dry-run", "--memory", "1G", "--", "echo", "hi")
     assert "1 process on this machine" in done.stdout
-    assert "note: endpoints" in done.stderr
+    assert "note: memory is not enforced" in done.stderr
     plan = json.loads(jumar("run", "--dry-run", "--json", "--", "echo", "hi").stdout)
     assert plan["details"]["argv"] == ["echo", "hi"]
     assert jumar("jobs", "--all", "--json").stdout.count('"id"') == before

@@ -45,6 +45,7 @@ def kept_by_us(folder: Path) -> set[str]:
         "# *.py\n\n  \n*.log   ",
         "[ab].*",
         "[!a]*",
+        "[x-a]*",
         "x?",
         "a*/b*",
         "[",

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from tests.direct.test_direct import Person
 from tests.slurm import Cluster
 
@@ -44,6 +45,7 @@ def of_job(job: str) -> list[int]:
     return [stat.pid for stat in process.with_environment({"JUMAR_JOB_ID": job})]
 
 
+@pytest.mark.full
 def test_a_ray_cluster_has_the_job_s_nodes_and_cards_and_ends_with_it(
     jumar_program: str, slurm_cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -108,7 +108,7 @@ def test_the_plan_tells_what_will_run_and_what_will_not(workshop: Workshop, tmp_
         inputs={"data": str(tmp_path)},
         outputs={"model": "m"},
         environment={"SECRET_KEY": "hidden"},
-        endpoints=["ssh"],
+        cpus=1,
     )
     assert made.details["argv"][:2] == ["echo", str(tmp_path)]
     assert made.details["argv"][2].endswith("/jobs/<id>/out/m")

@@ -78,6 +78,7 @@ def test_a_controller_that_is_killed_loses_nothing(
     assert ended(engine, attempt).state is AttemptState.SUCCEEDED
 
 
+@pytest.mark.full
 def test_a_node_that_goes_down_is_told_and_the_next_attempt_runs(
     engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_node_that_goes_down_is_told_and_the_next_attempt_runs(
     assert ended(engine, again).state is AttemptState.SUCCEEDED
 
 
+@pytest.mark.full
 def test_who_makes_room_is_preempted_and_who_is_cancelled_was_stopped(
     engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
 ) -> None:

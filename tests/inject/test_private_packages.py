@@ -92,7 +92,7 @@ def test_an_upgrade_hides_what_is_below_and_nothing_below_changes(
     said = run("pip3 install --user -U tiny", PIP_USER="1")
     assert f"private environment of this job, over {shared}" in said
     assert run(SEEN) == "2.0\n"
-    assert run("pip3 list | grep tiny").split() == ["tiny", "2.0"]
+    assert run("pip3 list | grep '^tiny '").split() == ["tiny", "2.0"]
     run("python -um pip uninstall -q -y tiny")
     assert run(SEEN) == "1.0\n"
     run("python -m pip uninstall -q -y tiny")

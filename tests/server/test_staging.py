@@ -61,13 +61,13 @@ def test_results_left_behind_are_marked_everywhere_until_they_are_uploaded(
     running.finish(job.id)
     assert running.api("GET", f"/jobs/{job.id}").json["not_uploaded"] is True
     assert running.api("GET", "/jobs").json["jobs"][0]["not_uploaded"] is True
-    assert "Results not uploaded yet" in page(running, "/")[1]
+    assert "Results not uploaded yet" in page(running, "/jobs")[1]
     _, text = page(running, f"/jobs/{job.id}")
     assert "Results not uploaded yet" in text
     assert "the store is away" in text
     assert running.api("POST", f"/jobs/{job.id}/upload").status == 200
     wait_for(lambda: not running.api("GET", f"/jobs/{job.id}").json["not_uploaded"])
-    assert "Results not uploaded yet" not in page(running, "/")[1]
+    assert "Results not uploaded yet" not in page(running, "/jobs")[1]
     assert running.api("POST", f"/jobs/{job.id}/upload").status == 200
 
 

@@ -14,7 +14,12 @@ from jumar.wholefile import write_whole
 
 @click.group()
 def command() -> None:
-    """Look at training jobs on ModelArts; write an entry script for it."""
+    """Look at training jobs on ModelArts; write an entry script for it.
+
+    \b
+    Example:
+      jumar modelarts jobs
+    """
 
 
 @command.command()

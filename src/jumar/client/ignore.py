@@ -53,7 +53,7 @@ def _parse(line: str) -> _Rule | None:
     try:
         matches = re.compile(prefix + _regex(pattern), re.DOTALL)
     except (ValueError, re.error):
-        # A set without an end or a range backwards: matches nothing, as in git.
+        # A set without an end: matches nothing, as in git.
         return None
     return _Rule(matches, leaves_out, folders_only)
 
@@ -87,9 +87,22 @@ def _name_regex(name: str) -> str:
             first = at + negated
             # A bracket that comes first is a member of the set.
             end = name.index("]", first + 1)
-            members = re.sub(r"[\[\]\\^]", r"\\\g<0>", name[first:end])
-            parts.append(f"(?!/)[{'^' if negated else ''}{members}]")
+            parts.append(f"(?!/)[{'^' if negated else ''}{_members(name[first:end])}]")
             at = end + 1
         else:
             parts.append(re.escape(character))
     return "".join(parts)
+
+
+def _members(text: str) -> str:
+    """The inside of a set; of a range backwards git takes the first character only."""
+    found, at = "", 0
+    while at < len(text):
+        low = re.escape(text[at])
+        if at + 2 < len(text) and text[at + 1] == "-":
+            found += f"{low}-{re.escape(text[at + 2])}" if text[at] <= text[at + 2] else low
+            at += 3
+        else:
+            found += low
+            at += 1
+    return found

@@ -29,7 +29,7 @@ class Progress:
 
     def __init__(self, directory: JobDir) -> None:
         self._directory = directory
-        self._places: List[Place] = []
+        self._sources: List[str] = []
         self._keeper: Optional[VersionKeeper] = None
         self._before_ns = 0
 
@@ -49,7 +49,9 @@ class Progress:
 
     def note(self, folder: str) -> None:
         """What there is before the ranks start."""
-        self._places = _places(self._directory, folder)
+        self._sources = [place.source for place in _places(self._directory, folder)]
+        # Of what is saved here no versions are kept: the next attempt finds it empty.
+        self._sources.append(self._directory.path("cache", "ckpt"))
         self._before_ns = self._newest_ns()
 
     def close(self) -> List[str]:
@@ -62,12 +64,12 @@ class Progress:
 
     def came(self) -> Came:
         """Wherever the script saves: not all know JUMAR_CKPT_DIR."""
-        found = [newest_complete(place.source) for place in self._places]
+        found = [newest_complete(source) for source in self._sources]
         saved = max((path for path in found if path is not None), key=changed_ns, default=None)
         return Came(saved, self._newest_ns() > self._before_ns)
 
     def _newest_ns(self) -> int:
-        return max((newest_ns(place.source) for place in self._places), default=0)
+        return max(map(newest_ns, self._sources), default=0)
 
 
 def resume_from(directory: JobDir) -> str:
@@ -77,7 +79,7 @@ def resume_from(directory: JobDir) -> str:
 
 def _places(directory: JobDir, folder: str) -> List[Place]:
     """The job's own folder for checkpoints first. Versions are not kept in it: it may be sent to a store."""
-    others = [directory.path("cache", "ckpt"), *_below(directory.path("out"))]
+    others = _below(directory.path("out"))
     others += [os.path.join(folder, name) for name in ("ckpt", "checkpoints", "output")]
     ckpt, *real = dict.fromkeys(map(os.path.realpath, [directory.path("ckpt"), *others]))
     since = _first_began(directory)

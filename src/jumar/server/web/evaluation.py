@@ -78,7 +78,7 @@ async def report(
 ) -> Response:
     """The same table as a file: one line per run and metric."""
     shown = await _look(request, site, user, job, project, by)
-    headers = {"Content-Disposition": 'attachment; filename="evaluation.csv"'}
+    headers = {"Content-Disposition": 'attachment; filename="report.csv"'}
     return Response(_csv(shown), headers=headers, media_type="text/csv; charset=utf-8")
 
 
