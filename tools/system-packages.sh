@@ -2,7 +2,7 @@
 # Debian packages that the tests (and, with "bench", the benchmarks) need; installs what is missing when root.
 set -eu
 # command to look for : package that brings it
-wanted="/usr/lib/postgresql/*/bin/initdb:postgresql /usr/bin/chromium:chromium /usr/bin/git:git /usr/sbin/ip:iproute2 /usr/bin/setpriv:util-linux /usr/sbin/sshd:openssh-server /usr/bin/systemd-analyze:systemd /usr/lib/*-linux-gnu/faketime/libfaketimeMT.so.1:libfaketime"
+wanted="/usr/lib/postgresql/*/bin/initdb:postgresql /usr/bin/chromium:chromium /usr/bin/git:git /usr/sbin/ip:iproute2 /usr/bin/setpriv:util-linux /usr/sbin/sshd:openssh-server /usr/bin/systemd-analyze:systemd /usr/lib/*-linux-gnu/faketime/libfaketimeMT.so.1:libfaketime /usr/bin/openssl:openssl"
 [ "${1:-}" = bench ] && wanted="$wanted /usr/bin/tsp:task-spooler /usr/sbin/slurmctld:slurm-wlm /usr/sbin/munged:munge /usr/bin/rsync:rsync"
 missing=""
 for pair in $wanted; do
