@@ -1,6 +1,6 @@
 """The offline bundle: what is in it, what it refuses, and that it installs where there is no network.
 
-With torch, in a bare system: tools/full_test.py."""
+With torch, in a bare system, it has not been tried."""
 
 import gzip
 import io
