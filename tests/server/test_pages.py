@@ -53,7 +53,16 @@ def test_every_word_that_pages_ask_for_is_there_and_none_is_left_over() -> None:
     composed |= {f"repos.{kind}" for kind in ("project", "model", "dataset")}
     composed |= {f"job.{name}" for name in ("stop", "rerun", "upload")}
     composed |= {f"log.{name}" for name in ("live", "ended", "broken", "refused")}
-    from_spec = ("workdir", "framework", "image", "time_limit", "requirements", "ckpt")
+    from_spec = (
+        "workdir",
+        "framework",
+        "image",
+        "time_limit",
+        "requirements",
+        "ckpt",
+        "cpus",
+        "memory",
+    )
     composed |= {f"job.{name}" for name in (*from_spec, "inputs", "outputs", "environment")}
     assert known - asked - composed == set()
 

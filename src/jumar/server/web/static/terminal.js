@@ -16,6 +16,7 @@
   let input = "";
   let waiting = [];
   let sending = false;
+  let ended = false;
   const LARGEST = 32768;
 
   function frame(letter, content) {
@@ -45,7 +46,10 @@
   const json = (letter, values) => frame(letter, text.encode(JSON.stringify(values)));
   const size = () => ({ rows: screen.rows, columns: screen.cols });
 
+  // The first reason counts: after an exit code the stream ends too.
   function end(message) {
+    if (ended) return;
+    ended = true;
     input = "";
     status.textContent = message || status.dataset.ended;
     screen.options.disableStdin = true;
@@ -90,7 +94,7 @@
       }
       held = both.slice(at);
     }
-    if (input) end("");
+    end("");
   }
 
   screen.onData((data) => {
