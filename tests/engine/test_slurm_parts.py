@@ -15,7 +15,7 @@ from jumar.engine.slurm import script
 from jumar.engine.slurm.asking import Gres, Row, Slurm, read_gres, read_rows
 from jumar.engine.slurm.engine import SlurmEngine
 from jumar.engine.slurm.observing import Observer, Queue, newest, submitted_file
-from jumar.errors import BadInput, EngineFailed
+from jumar.errors import BadInput, EngineFailed, SubmitRefused
 from jumar.launch.jobdir.job import Request
 from jumar.launch.jobdir.safefile import Unusable, write_json
 from jumar.launch.slurm.again import Terms, Told, next_segment
@@ -245,3 +245,11 @@ def test_a_plan_needs_no_cluster(tmp_path: Path) -> None:
     plan = engine.plan(spec, user="ann")
     assert "--gres=npu:8" in plan.details["sbatch"]
     assert any("not checked with the cluster" in note for note in plan.notes)
+
+
+def test_an_image_is_refused_rather_than_left_out(tmp_path: Path) -> None:
+    engine = SlurmEngine(tmp_path, slurm=Slurm({"PATH": str(tmp_path)}))
+    values = {"name": "a", "command": ["true"], "image": "ascend/pytorch:2.1"}
+    with pytest.raises(SubmitRefused, match="without a container") as refusal:
+        engine.plan(validate_spec(values, source="job"), user="ann")
+    assert refusal.value.hint

@@ -212,6 +212,7 @@ def test_our_own_clock_ends_what_has_no_whole_hour(
         {"ckpt": "/data/ckpt"},
         {"device": "npu:7"},
         {"activate": "conda-env"},
+        {"image": "ascend/pytorch:2.1"},
     ],
 )
 def test_what_modelarts_cannot_do_is_refused_with_a_hint(

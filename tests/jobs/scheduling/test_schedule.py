@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jumar.jobs.scheduling.records import Line
-from jumar.jobs.scheduling.schedule import Pool, QueuedJob, RunningJob, Start, schedule
+from jumar.jobs.scheduling.schedule import Pool, QueuedJob, RunningJob, Start, decide
 from jumar.spec.devices import CardRef
 
 NOW = 100.0
@@ -31,7 +31,9 @@ class Scene:
     user_limit: int | None
 
     def starts(self) -> list[Start]:
-        return schedule(self.queue, self.pool, self.running, now=NOW, user_limit=self.user_limit)
+        return decide(
+            self.queue, self.pool, self.running, now=NOW, user_limit=self.user_limit
+        ).starts
 
     def after(self, starts: Iterable[Start]) -> "Scene":
         """The same moment, once the jobs have been started."""
@@ -289,24 +291,24 @@ def ids_started(
     running: Iterable[RunningJob] = (),
     user_limit: int | None = None,
 ) -> list[str]:
-    starts = schedule(queue, pool, running, now=NOW, user_limit=user_limit)
+    starts = decide(queue, pool, running, now=NOW, user_limit=user_limit).starts
     return [start.job_id for start in starts]
 
 
 def test_the_tightest_node_is_chosen_so_that_large_holes_stay() -> None:
-    [start] = schedule([job("a", 2)], npu(big=8, small=2), [], now=NOW, user_limit=None)
+    [start] = decide([job("a", 2)], npu(big=8, small=2), [], now=NOW, user_limit=None).starts
     assert nodes_of(start) == ("small",)
 
 
 def test_neighbouring_cards_are_preferred_to_lower_ones() -> None:
     running = [holding("r", ("n", 1), ("n", 3))]  # free: 0, 2, 4, 5
-    [start] = schedule([job("a", 2)], npu(n=6), running, now=NOW, user_limit=None)
+    [start] = decide([job("a", 2)], npu(n=6), running, now=NOW, user_limit=None).starts
     assert [card.id for card in start.cards] == [4, 5]
 
 
 def test_cards_without_neighbours_are_given_lowest_first() -> None:
     running = [holding("r", ("n", 1), ("n", 3))]
-    [start] = schedule([job("a", 3)], npu(n=6), running, now=NOW, user_limit=None)
+    [start] = decide([job("a", 3)], npu(n=6), running, now=NOW, user_limit=None).starts
     assert [card.id for card in start.cards] == [0, 2, 4]
 
 
@@ -341,14 +343,14 @@ def test_a_short_job_on_the_heads_cards_does_not_open_them_to_long_ones() -> Non
 def test_of_two_nodes_that_come_free_together_the_head_keeps_one() -> None:
     running = [holding(node, (node, 0), ends_by=NOW + 60) for node in "ab"]
     queue = [job("head", 4), *(job(f"j{order}", 2, order=order) for order in range(1, 4))]
-    starts = schedule(queue, npu(a=4, b=4), running, now=NOW, user_limit=None)
+    starts = decide(queue, npu(a=4, b=4), running, now=NOW, user_limit=None).starts
     assert [nodes_of(start) for start in starts] == [("a",)]
 
 
 def test_a_node_the_head_does_without_is_open_to_all() -> None:
     running = [holding(node, (node, 0), ends_by=NOW + 60) for node in "ab"]
     queue = [job("head", 4), *(job(f"j{order}", 1, order=order) for order in range(1, 6))]
-    starts = schedule(queue, npu(a=4, b=4), running, now=NOW, user_limit=None)
+    starts = decide(queue, npu(a=4, b=4), running, now=NOW, user_limit=None).starts
     assert [nodes_of(start) for start in starts] == [("a",)] * 3
 
 
@@ -361,7 +363,7 @@ def test_behind_a_head_of_unknown_time_only_cards_it_cannot_use_are_given() -> N
         holding("t", ("b", 1)),
     ]
     queue = [job("head", 4), *(job(f"j{i}", 1, order=i, limit=1) for i in range(1, 9))]
-    starts = schedule(queue, npu(a=8, b=4), running, now=NOW, user_limit=None)
+    starts = decide(queue, npu(a=8, b=4), running, now=NOW, user_limit=None).starts
     assert [nodes_of(start) for start in starts] == [("a",)] * 3
 
 

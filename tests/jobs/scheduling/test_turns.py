@@ -12,7 +12,7 @@ from tests.jobs.scheduling.test_whole_runs import Workload, workloads
 
 from jumar.jobs.scheduling.forecast import explain
 from jumar.jobs.scheduling.records import place_of
-from jumar.jobs.scheduling.schedule import Pool, QueuedJob, schedule
+from jumar.jobs.scheduling.schedule import Pool, QueuedJob, decide
 from jumar.jobs.scheduling.simulation import Fair, Moment, Work, simulate
 from jumar.jobs.scheduling.turns import DEFAULT_GROUP, FairLine, Member, Shares
 from jumar.jobs.scheduling.use import DAY_S, EXPECTED_S, Owner, PastUse, use_now
@@ -123,7 +123,7 @@ def test_after_some_have_started_the_others_stand_as_they_stood(
     for each in jobs:
         fair.add(each)
     pool: Pool = {"npu": {f"n{node}": range(4) for node in range(number)}}
-    starts = schedule(order[:number], pool, [], now=0.0, user_limit=None)
+    starts = decide(order[:number], pool, [], now=0.0, user_limit=None).starts
     for start in starts:
         fair.start(start, 0.0)
     after = fair.use.now(0.0)
@@ -168,7 +168,7 @@ def test_one_job_does_not_wait_for_a_thousand_of_somebody_else() -> None:
 
 def test_free_cards_are_dealt_out_among_all_who_wait_at_once() -> None:
     order = in_turn(*(job(n, "ann") for n in range(8)), *(job(n, "bob") for n in range(8, 16)))
-    starts = schedule(order, EIGHT, [], now=0.0, user_limit=None)
+    starts = decide(order, EIGHT, [], now=0.0, user_limit=None).starts
     by_user = Counter("ann" if int(start.job_id[1:]) < 8 else "bob" for start in starts)
     assert by_user == {"ann": 4, "bob": 4}
 
@@ -219,7 +219,7 @@ def test_a_waiting_job_says_who_is_ahead_and_why() -> None:
         line.add(each)
     shares = Shares({"vision": 1.0}, {"cat": Member("vision")})
     turns = line.turns({("npu", "ann"): 9e9}, shares)
-    holds = schedule([job(9, "dan", 8)], EIGHT, [], now=0.0, user_limit=None)[0]
+    holds = decide([job(9, "dan", 8)], EIGHT, [], now=0.0, user_limit=None).starts[0]
     running = Fair(PastUse(WEEK_S))
     running.add(job(9, "dan", 8))
     running.start(holds, 0.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jumar.jobs.scheduling.forecast import explain
 from jumar.jobs.scheduling.records import Line, place_of
-from jumar.jobs.scheduling.schedule import QueuedJob, RunningJob, Start, schedule
+from jumar.jobs.scheduling.schedule import QueuedJob, RunningJob, Start, decide
 from jumar.jobs.scheduling.simulation import Moment, Work, simulate
 
 many = settings(max_examples=300, deadline=None)
@@ -96,7 +96,7 @@ class Plain:
             self.running = {k: held for k, held in self.running.items() if held[0] > now}
             waiting, running = tuple(self.line), tuple(job for _, job in self.running.values())
             limit = self.load.user_limit
-            starts = schedule(waiting, self.load.pool, running, now=now, user_limit=limit)
+            starts = decide(waiting, self.load.pool, running, now=now, user_limit=limit).starts
             times |= {self._start(start, now) for start in starts}
             yield Step(now, waiting, running, starts)
 

@@ -62,11 +62,7 @@ class ModelArtsEngine:
         """The request, checked against what the account has: flavors and quota."""
         refuse(spec)
         account = self._account()
-        notes = [
-            f"{field}: not done on ModelArts"
-            for field, is_set in (("image", spec.image), ("endpoints", spec.endpoints))
-            if is_set
-        ]
+        notes = ["endpoints: not done on ModelArts"] if spec.endpoints else []
         service = Service(account, patience_s=_ASK_S)
         flavors = service.read("GET", "/training-job-flavors")
         flavor = choose_flavor(spec, dig(flavors, "flavors") or [])

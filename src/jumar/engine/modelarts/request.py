@@ -68,6 +68,11 @@ def refuse(spec: JobSpec) -> None:
                 f"{field}: ModelArts does not see this machine's folders and repositories",
                 hint="send the code along: jumar run --code FOLDER",
             )
+    if spec.image is not None:
+        raise SubmitRefused(
+            f"image: jobs on ModelArts run in its own images, not in {spec.image}",
+            hint="leave image out; bring packages with requirements",
+        )
     if spec.ckpt is not None and not is_remote(spec.ckpt):
         raise SubmitRefused(
             f"ckpt: {spec.ckpt} is on this machine", hint="give an obs:// address of the account"

@@ -20,7 +20,7 @@ from jumar.engine.slurm.observing import (
     row_of,
     submitted_file,
 )
-from jumar.errors import EngineFailed
+from jumar.errors import EngineFailed, SubmitRefused
 from jumar.launch.jobdir.files import JobDir, is_plain
 from jumar.launch.jobdir.job import ask_to_stop, read_stop
 from jumar.launch.jobdir.safefile import read_object, write_json
@@ -63,6 +63,11 @@ class SlurmEngine:
 
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run. Works with no cluster at hand too, then unchecked."""
+        if spec.image is not None:
+            raise SubmitRefused(
+                "image: jobs on Slurm run without a container",
+                hint="leave image out, or start the cluster's own container program in the command",
+            )
         self._stages.check(spec, user)
         directory = self._home / "jobs" / "<id>"
         # What the machine has on which this is asked says nothing of the cluster's nodes.

@@ -79,7 +79,6 @@ __all__ = [
     "RunningJob",
     "Start",
     "decide",
-    "schedule",
 ]
 
 _Shape = tuple[str, int, int]
@@ -98,23 +97,6 @@ class Decision:
     """By kind: the job that cards are kept for. It stays the first of its rank (`turns`)."""
 
 
-def schedule(
-    queue: Iterable[QueuedJob],
-    pool: Pool,
-    running: Iterable[RunningJob],
-    *,
-    now: float,
-    user_limit: int | None,
-    running_limit: int | None = None,
-) -> list[Start]:
-    """Decide which jobs of the line start now. `queue` is in order already, as `Turns` gives it.
-
-    `user_limit`: how many devices, of all kinds, the running jobs of one user may hold.
-    `running_limit`: how many jobs of one user may run."""
-    holdings = Holdings(pool, running, user_limit=user_limit, running_limit=running_limit)
-    return Pass(holdings, now).go_through(queue)
-
-
 def decide(
     queue: Iterable[QueuedJob],
     pool: Pool,
@@ -124,7 +106,11 @@ def decide(
     user_limit: int | None,
     running_limit: int | None = None,
 ) -> Decision:
-    """Who starts now, as `schedule` has it, and who leaves so that another can."""
+    """Who of the line starts now, and who leaves so that another can. `queue` is in order already, as
+    `Turns` gives it.
+
+    `user_limit`: how many devices, of all kinds, the running jobs of one user may hold.
+    `running_limit`: how many jobs of one user may run."""
     running = tuple(running)
     holdings = Holdings(pool, running, user_limit=user_limit, running_limit=running_limit)
     decided = Pass(holdings, now, running)
