@@ -9,10 +9,10 @@ UV := UV_FIND_LINKS="$(FIND_LINKS)" UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 $(BI
 UV_VERSION := 0.13.7
 
 MINDSPORE := .venv-mindspore
-# One more than cores: many tests wait for servers to start or to end.
-WORKERS = $(shell expr $$(nproc) + 1)
+# More than cores: many tests wait for servers to start or to end.
+WORKERS = $(shell expr $$(nproc) + 2)
 
-.PHONY: setup setup-dev mindspore system demo test test-strict test-full lint bench lock clean
+.PHONY: setup setup-dev mindspore system demo test test-strict test-full tests lint style types bench lock clean
 
 setup: $(VENV)/.setup
 setup-dev: $(VENV)/.setup-dev
@@ -46,7 +46,10 @@ demo: setup
 	$(BIN)/jumar demo
 
 # What fails is tried once more, alone; up to three that then pass are listed as flaky.
-test: setup-dev mindspore system lint
+test: setup-dev mindspore system style
+	$(MAKE) --no-print-directory --jobs=2 types tests
+
+tests:
 	$(BIN)/python tools/run_tests.py --numprocesses $(WORKERS) --dist worksteal
 
 # Forgives nothing.
@@ -57,11 +60,15 @@ test-strict: setup-dev mindspore system lint
 test-full: setup-dev mindspore system
 	$(BIN)/python tools/full_test.py
 
-lint: setup-dev
+lint: style types
+
+style: setup-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/vermin --quiet --no-tips --violations --eval-annotations -t=3.7- src/jumar/launch src/jumar/inject
+
+types: setup-dev
 	$(BIN)/basedpyright
 
 bench: setup-dev
