@@ -11,6 +11,7 @@ from jumar.why.knowledge import (
     Level,
     by_platform,
     causes,
+    kinds,
     rows,
     signatures,
     texts,
@@ -43,6 +44,7 @@ def test_at_least_300_faults_of_the_vendors_table_are_known() -> None:
 def test_every_cause_can_be_found() -> None:
     found = {known.cause.name for known in signatures()}
     found |= {cause.name for cause in by_platform().values()}
+    found |= {cause.name for cause, _ in kinds()}
     assert set(causes()) - found == {
         "nothing",
         "peer-silent",
