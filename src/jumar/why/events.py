@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from jumar.why.knowledge import (
     ERROR_LINE,
     LIBRARY_ERROR,
+    PEER_LATE,
+    PEER_LOST,
     PYTHON_ERROR,
     Cause,
     Level,
@@ -45,6 +47,8 @@ _ANOTHER_MATTER = re.compile(
     r"\[?[WIEF]\d{3,4} |terminate called|Traceback|The above exc|During h|srun:|slurmstepd"
 )
 _WARNING = re.compile(r"[a-z]Warning: ")
+# A line that its writer calls information, early in it: no fault, whatever its words.
+_INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
 _ERROR_LINE = re.compile(r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)")
 _MESSAGE_LINES, _KIND_LINES, _NEAR = 12, 2, 15
 _LIBRARY = ("-packages/", "/lib/python", "-packages\\", "<frozen", "<string>")
@@ -121,12 +125,15 @@ def _events_of_one(lines: Sequence[Line], known: _Known) -> Iterator[Event]:
 
 
 def _without_echoes(found: list[Event]) -> list[Event]:
-    """Whoever says that a peer is lost says it of the operation that failed, too."""
+    """Whoever says that a peer is lost says it of the operation that failed, too; and whoever says that it
+    waited too long, that something was lost."""
     lost = {event.line.rank for event in found if event.level is Level.LOST_PEER}
+    late = {event.line.rank for event in found if event.cause.name == PEER_LATE}
     return [
         event
         for event in found
-        if event.level is not Level.VAGUE or event.line.rank not in lost
+        if not (event.level is Level.VAGUE and event.line.rank in lost)
+        and not (event.cause.name == PEER_LOST and event.line.rank in late)
     ]
 
 
@@ -259,7 +266,7 @@ def _kind(one: _Raised) -> Cause:
 def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known) -> Event | None:
     line = lines[index]
     text = line.text
-    if _WARNING.search(text):
+    if _WARNING.search(text) or _INFORMATION.match(text):
         return None
     here = [one for one in known if has(one.anchor, text)]
     start = max(index - 3, 0)

@@ -21,7 +21,8 @@ _CODE_FORMS = {
     "hccl": ("HCCL function error\terror code is ", "HCCL error in\terror code is "),
     "torch_npu": ("ERR",),
 }
-_OF_LAUNCHER = {"lost-peer": "peer-lost", "asked": "asked-to-end"}
+PEER_LOST, PEER_LATE = "peer-lost", "peer-late"
+_OF_LAUNCHER = {"lost-peer": PEER_LOST, "asked": "asked-to-end"}
 
 
 class Level(IntEnum):
