@@ -132,7 +132,7 @@ def test_prefixes_and_frames_of_many_writers_are_told_apart(
         ("HCCL function error: hcclAllReduce, error code is 1", "collective-argument"),
         ("HCCL function error: hcclAllReduce, error code is 19", "network-connect"),
         ("NPU function error: aclrtSynchronizeStream, error code is 507048", "peer-late"),
-        ("NPU function error: aclrtX, error code is 5070481234", "library-error"),
+        ("NPU function error: aclrtX, error code is 5070481234", "kernel-async"),
         ("call aclnnAdd failed, retcode: 161002", "kernel-arguments"),
         ("ERR01007 OPS feature not supported", "kernel-missing"),
         # What no signature knows is told by its kind.

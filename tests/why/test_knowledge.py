@@ -6,7 +6,6 @@ from jumar.spec.causes import Cause as PlatformCause
 from jumar.why.knowledge import (
     ERROR_LINE,
     LANGUAGES,
-    LIBRARY_ERROR,
     PYTHON_ERROR,
     Level,
     by_platform,
@@ -49,7 +48,6 @@ def test_every_cause_can_be_found() -> None:
         "nothing",
         "peer-silent",
         PYTHON_ERROR,
-        LIBRARY_ERROR,
         ERROR_LINE,
     }
     assert set(by_platform()) <= set(PlatformCause)

@@ -43,9 +43,15 @@ def measure(client: Client, job_id: str, *, as_json: bool) -> int:
         return 0
     values = {"fit": pace.done, "total": pace.total, "segments": segments}
     if pace.unit == "epochs":
-        fit, need = local("{fit} epochs fit into one segment"), local("{total} epochs need {segments}")
+        fit, need = (
+            local("{fit} epochs fit into one segment"),
+            local("{total} epochs need {segments}"),
+        )
     else:
-        fit, need = local("{fit} steps fit into one segment"), local("{total} steps need {segments}")
+        fit, need = (
+            local("{fit} steps fit into one segment"),
+            local("{total} steps need {segments}"),
+        )
     say(fit.format_map(values))
     if segments is None or ends_at is None:
         note(f"hint: how many there are in all neither log nor command says: --{pace.unit} N")

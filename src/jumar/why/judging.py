@@ -178,7 +178,11 @@ def _different(event: Event, others: Sequence[_Sign]) -> list[_Sign]:
     found: dict[str, _Sign] = {}
     for sign in others:
         cause = sign.event.cause
-        if cause is not event.cause and sign.event.level is not Level.WARNING and not sign.is_survived:
+        if (
+            cause is not event.cause
+            and sign.event.level is not Level.WARNING
+            and not sign.is_survived
+        ):
             found.setdefault(cause.name, sign)
     return list(found.values())[:_FOLLOWED]
 

@@ -15,7 +15,13 @@ PYTHON_ERROR, LIBRARY_ERROR, ERROR_LINE = "python-error", "library-error", "erro
 # How the layers above CANN and HCCL write a code of theirs.
 _CODE_FORMS = {
     "acl": (
-        *("error code is ", "error code is : ", "error code: ", "error no is ", "runtime result = "),
+        *(
+            "error code is ",
+            "error code is : ",
+            "error code: ",
+            "error no is ",
+            "runtime result = ",
+        ),
         *("retcode: ", "retCode=", "errno:", "error code is:", "ret = "),
     ),
     "hccl": ("HCCL function error\terror code is ", "HCCL error in\terror code is "),

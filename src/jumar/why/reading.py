@@ -10,7 +10,7 @@ _LINE_END = re.compile(r"[\r\n]")
 # `(raylet) `; `W0000` is none.
 _PREFIX = re.compile(
     r"(?:\[\d+\] )?(?:\[(?:rank|default)?(?P<a>\d+)\]: ?|\[\d+,(?P<b>\d+)\]<std\w+>: ?"
-    r"|\((?:\w+ )?pid=\d+[^)]{0,80}\) ?|\(raylet[^)]{0,80}\) ?|rank(?P<d>\d+): "
+    r"|\((?:[\w.:-]+ ){0,3}pid=\d+[^)]{0,80}\) ?|\(raylet[^)]{0,80}\) ?|rank(?P<d>\d+): "
     r"|(?P<c>\d{1,5}): (?=\S| )|(?:\d{1,3}(?:\.\d{1,3}){3}|[a-z][\w-]{0,60}\d): (?=\S| ))"
 )
 # What a logger puts before each line of a traceback: `ERROR 01-16 11:51:23 [engine.py:671] `, `[INFO:swift] `,
@@ -71,7 +71,9 @@ def _line(offset: int, text: str, year: int) -> Line:
         if prefix is not None:
             writer += prefix[0]
             if rank is None:
-                rank = next((int(number) for number in prefix.group("a", "b", "c", "d") if number), None)
+                rank = next(
+                    (int(number) for number in prefix.group("a", "b", "c", "d") if number), None
+                )
         elif (prefix := _LOGGED.match(text)) is None:
             break
         text = text[prefix.end() :]
