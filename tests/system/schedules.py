@@ -194,7 +194,7 @@ class Platform:
             self._kill(lambda _: True)
 
     def _submit(self) -> None:
-        python = sys.executable if self.schedule.kind != "mindspore" else str(MINDSPORE.resolve())
+        python = sys.executable if self.schedule.kind != "mindspore" else str(MINDSPORE.absolute())
         limit = self.schedule.limit_s
         limits = () if limit is None else ("--time-limit", f"{limit:g}s", "--segments", "auto")
         told = self.jumar(
@@ -347,7 +347,7 @@ def reference(kind: str, folder: Path) -> list[str]:
     """The weights of a run that nothing disturbs."""
     folder.mkdir()
     (folder / "train.py").write_text(f"EPOCHS = {EPOCHS}\n{SCRIPT}")
-    python = sys.executable if kind != "mindspore" else str(MINDSPORE.resolve())
+    python = sys.executable if kind != "mindspore" else str(MINDSPORE.absolute())
     path = Path("src/jumar/inject/start_path").resolve()
     running = [
         subprocess.Popen(

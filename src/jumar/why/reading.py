@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LINE_END = re.compile(r"[\r\n]")
+# A traceback that somebody has pasted as one line.
+_PASTED = 'Traceback (most recent call last): File "'
+_PASTED_PARTS = re.compile(r"(?= File \")|(?: )(?=[A-Z][A-Za-z]{2,40}(?:Error|Exception): )")
 # `[rank1]: `, `1: `, `[3]:`, `(Actor pid=7, ip=…) `, `[default0]:`, `[1,0]<stderr>:`, `10.0.0.7: `, `worker-3: `,
 # `(raylet) `; `W0000` is none.
 _PREFIX = re.compile(
@@ -54,7 +57,8 @@ def lines_of(start: int, text: bytes, year: int) -> list[Line]:
     offset = start
     for raw in text.split(b"\n"):
         # A bar that is drawn again and again, and what was written over it.
-        for piece in _LINE_END.split(raw[-20 * _LONGEST :].decode("utf-8", "replace"))[-40:]:
+        ends = _PASTED_PARTS if _PASTED.encode() in raw else _LINE_END
+        for piece in ends.split(raw[-20 * _LONGEST :].decode("utf-8", "replace"))[-40:]:
             if piece.strip():
                 found.append(_line(offset, _ESCAPE.sub("", piece[:_LONGEST]), year))
         offset += len(raw) + 1
