@@ -1,6 +1,8 @@
 """The tables of faults are whole, and alike in both languages."""
 
 import re
+from collections import Counter
+from pathlib import Path
 
 from jumar.spec.causes import Cause as PlatformCause
 from jumar.why.knowledge import (
@@ -67,3 +69,19 @@ def test_signatures_are_particular_and_would_be_looked_at() -> None:
     ]
     assert len(unseen) < len(own) / 3
     assert not [row for row in unseen if causes()[row[0]].level is Level.LOST_PEER]
+
+
+def test_the_page_tells_how_the_public_threads_were_judged() -> None:
+    here = Path(__file__).parent
+    lines = (here / "threads.tsv").read_text("utf-8").splitlines()
+    found = [line.split("\t") for line in lines if not line.startswith(("#", "set\t"))]
+    assert {cause for *_, cause, _ in found} <= set(causes())
+    page = (here.parents[1] / "docs/reference/why.md").read_text("utf-8")
+    today = Counter(verdict for *_, verdict in found)
+    told = " | ".join(str(today[verdict]) for verdict in ("right", "wrong", "unknown"))
+    assert f"| sets six to nine ({len(found)}), today | {told} |" in page
+    for name in ("seventh", "eighth", "ninth"):
+        first = Counter(verdict for one, _, verdict, *_ in found if one == name)
+        told = " | ".join(str(first[verdict]) for verdict in ("right", "wrong", "unknown"))
+        assert f"| {name} set, first seen ({first.total()}) | {told} |" in page
+    assert today["wrong"] <= 0.05 * len(found)
