@@ -301,15 +301,13 @@ class FairLine:
     def _impatient(self, now: float | None) -> list[tuple[int, str, QueuedJob]]:
         """Preemptible jobs that have waited long, one per rank and kind."""
         found: list[tuple[int, str, QueuedJob]] = []
-        for (rank, _), kinds in self._lines.items():
-            for kind, users in kinds.items() if now is not None else ():
-                firsts = [line.first for line in users.values()]
-                waiting = [
-                    (job.since, job.order, job)
-                    for job in firsts
-                    if job.preemptible and job.since is not None
-                ]
-                if waiting and now is not None and now - min(waiting)[0] >= PATIENCE_S:
+        for (rank, stands_firm), kinds in self._lines.items():
+            if stands_firm or now is None:
+                continue
+            for kind, users in kinds.items():
+                firsts = (line.first for line in users.values())
+                waiting = [(job.since, job.order, job) for job in firsts if job.since is not None]
+                if waiting and now - min(waiting)[0] >= PATIENCE_S:
                     found.append((rank, kind, min(waiting)[2]))
         return found
 
