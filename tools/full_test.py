@@ -81,6 +81,14 @@ def _resumed() -> Part:
     return Part("resumed", size, (command,))
 
 
+def _disturbed() -> Part:
+    program = (sys.executable, "-m", "tests.system.schedules")
+    kinds = (("plain", "100"), ("torch", "10"), ("mindspore", "5"))
+    commands = tuple((*program, "--kind", kind, "--count", count) for kind, count in kinds)
+    size = "115 random schedules of kills, reboots, preemptions and torn checkpoints on the whole platform"
+    return Part("disturbed", size, commands, 5400)
+
+
 def _operators() -> Part:
     command = (
         "env",
@@ -152,6 +160,7 @@ PARTS = (
     ),
     _operators(),
     _resumed(),
+    _disturbed(),
 )
 
 

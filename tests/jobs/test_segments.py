@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import sys
 import time
 from collections.abc import Generator
@@ -137,6 +138,32 @@ def test_after_a_fault_other_cards_are_taken(bench: Bench) -> None:
     # Where there are no others it takes what there is.
     whole = bench.ends(bench.submit(device="sim:4"), CARD, DONE)
     assert [len(attempt.cards) for attempt in whole.attempts] == [4, 4]
+
+
+def test_after_a_real_kill_other_cards_are_taken_until_the_retries_are_used_up(
+    tmp_path: Path,
+) -> None:
+    engine = LocalEngine(tmp_path, CARDS, stages=Stages(UserStores(tmp_path, owner="ann")))
+    engine.prepare()
+    bench = Bench(tmp_path, engine)
+    # Its parent is the supervisor.
+    script = "echo $PPID > $JUMAR_ATTEMPT.new; mv $JUMAR_ATTEMPT.new $JUMAR_ATTEMPT; sleep 600"
+    command = ["sh", "-c", script]
+    job = bench.submit(command, device="sim:2", fault_retries=1, workdir=str(tmp_path))
+    for number in (1, 2):
+        told = tmp_path / str(number)
+        until = time.monotonic() + LIMIT_S
+        while not told.exists():
+            assert time.monotonic() < until, bench.service.get(job)
+            time.sleep(0.02)
+        os.kill(int(told.read_text()), signal.SIGKILL)
+    ended = bench.wait(job, *[state for state in S if state.is_final])
+    bench.service.close()
+    assert (ended.state, ended.cause) == (S.LOST, Cause.SUPERVISOR_KILLED)
+    first, second = (set(attempt.cards) for attempt in ended.attempts)
+    assert not first & second
+    assert [attempt.whose for attempt in ended.attempts] == ["host", "host"]
+    assert all(attempt.noticed_at for attempt in ended.attempts)
 
 
 # Counts to six and saves after each; the first segment leaves by itself, the second when it is asked to.

@@ -42,6 +42,7 @@ class Scene:
             self.bench.service.foreign,
             self.bench.service.draining,
             lambda process, card, at: self.told.append((card, at - self.hour)),
+            self.bench.engine,
         )
         self.stack.callback(made.close)
         return made

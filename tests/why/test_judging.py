@@ -72,7 +72,7 @@ def test_quoted_source_lines_are_not_what_happened(tmp_path: Path) -> None:
         "KeyError: 'lr'\n"
     )
     verdict = why(tmp_path, rank0=text)
-    assert verdict.cause == "python-error"
+    assert verdict.cause == "key-missing"
     assert "KeyError: 'lr'" in verdict.what["zh"]
 
 
@@ -88,6 +88,72 @@ def test_chains(tmp_path: Path) -> None:
     assert why(tmp_path, rank0=file + during + lost).cause == "file-missing"
     key = TRACEBACK.format(line=1) + "KeyError: 'x'\n"
     assert why(tmp_path, rank0=key + during + own).place == "/u/train.py:9"
+
+
+MIXED = """\
+(Actor pid=7, ip=10.0.0.7) (Worker_TP0 pid=4) ERROR 01-16 11:51:23 [executor.py:671] Traceback (most recent call last):
+(Actor pid=7, ip=10.0.0.7) (Worker_TP1 pid=5) ERROR 01-16 11:51:23 [executor.py:671] Traceback (most recent call last):
+(Actor pid=7, ip=10.0.0.7) (Worker_TP0 pid=4) ERROR 01-16 11:51:23 [executor.py:671]   File "/u/train.py", line 3, in main
+(Actor pid=7, ip=10.0.0.7) (Worker_TP1 pid=5) ERROR 01-16 11:51:23 [executor.py:671]   File "/u/other.py", line 9, in main
+(Actor pid=7, ip=10.0.0.7) (Worker_TP0 pid=4) ERROR 01-16 11:51:23 [executor.py:671]     raise OSError("disk full")
+(Actor pid=7, ip=10.0.0.7) (Worker_TP0 pid=4) ERROR 01-16 11:51:23 [executor.py:671] ValueError: batch is empty
+(Actor pid=7, ip=10.0.0.7) (Worker_TP1 pid=5) ERROR 01-16 11:51:23 [executor.py:671] RuntimeError: Connection closed by peer [::1]:3
+"""
+BOXED = """\
+╭───────────────────── Traceback (most recent call last) ──────────────────────╮
+│ /u/train.py:12 in main                                                       │
+│ ❱ 12 │   raise RuntimeError("CUDA out of memory")                            │
+╰──────────────────────────────────────────────────────────────────────────────╯
+KeyError: 'lr'
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "place"),
+    [
+        (MIXED, "python-error", "/u/train.py:3"),
+        (BOXED, "key-missing", "/u/train.py:12"),
+        ("".join(f"2026-07-03T14:20:51.565839352Z {line}\n" for line in SHAPE.format(line=4).splitlines()), "shape", "/u/train.py:4"),
+        ("".join(f"10.0.1.96: {line}\n" for line in SHAPE.format(line=4).splitlines()), "shape", "/u/train.py:4"),
+        ("".join(f"worker-3: {line}\n" for line in SHAPE.format(line=4).splitlines()), "shape", "/u/train.py:4"),
+    ],
+)  # fmt: skip
+def test_prefixes_and_frames_of_many_writers_are_told_apart(
+    tmp_path: Path, text: str, cause: str, place: str
+) -> None:
+    verdict = why(tmp_path, log=text)
+    assert (verdict.cause, verdict.place) == (cause, place)
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        # A code is a whole number, whatever layer wrote it.
+        ("HCCL function error: hcclAllReduce, error code is 1", "collective-argument"),
+        ("HCCL function error: hcclAllReduce, error code is 19", "network-connect"),
+        ("NPU function error: aclrtSynchronizeStream, error code is 507048", "peer-late"),
+        ("NPU function error: aclrtX, error code is 5070481234", "kernel-async"),
+        ("call aclnnAdd failed, retcode: 161002", "kernel-arguments"),
+        ("ERR01007 OPS feature not supported", "kernel-missing"),
+        # What no signature knows is told by its kind.
+        ("the hidden dimension of key must equal that of query", "shape"),
+        ("frobnication needs package frob>=2.3", "library-mismatch"),
+        ("this optimizer does not support sparse gradients", "unsupported"),
+        ("group_size must be given", "refused"),
+        ("frobnicated", "library-error"),
+    ],
+)
+def test_codes_and_kinds(tmp_path: Path, words: str, cause: str) -> None:
+    frame = '  File "/x/site-packages/lib.py", line 3, in f\n    f()\n'
+    text = f"Traceback (most recent call last):\n{frame}RuntimeError: {words}\n"
+    assert why(tmp_path, log=text).cause == cause
+
+
+def test_what_is_known_only_by_its_kind_loses_to_a_fault(tmp_path: Path) -> None:
+    general = '  File "/x/site-packages/lib.py", line 3, in f\nRuntimeError: it must be given\n'
+    ecc = "2026-01-01 10:05:00,000 ERROR uncorrectable ECC error encountered\n"
+    first = "2026-01-01 10:00:00,000 INFO on\nTraceback (most recent call last):\n"
+    assert why(tmp_path, a=first + general, b=ecc).cause == "device-ecc"
 
 
 def test_nothing_known_is_unknown(tmp_path: Path) -> None:

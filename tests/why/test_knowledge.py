@@ -1,16 +1,18 @@
 """The tables of faults are whole, and alike in both languages."""
 
 import re
+from collections import Counter
+from pathlib import Path
 
 from jumar.spec.causes import Cause as PlatformCause
 from jumar.why.knowledge import (
     ERROR_LINE,
     LANGUAGES,
-    LIBRARY_ERROR,
     PYTHON_ERROR,
     Level,
     by_platform,
     causes,
+    kinds,
     rows,
     signatures,
     texts,
@@ -43,11 +45,11 @@ def test_at_least_300_faults_of_the_vendors_table_are_known() -> None:
 def test_every_cause_can_be_found() -> None:
     found = {known.cause.name for known in signatures()}
     found |= {cause.name for cause in by_platform().values()}
+    found |= {cause.name for cause, _ in kinds()}
     assert set(causes()) - found == {
         "nothing",
         "peer-silent",
         PYTHON_ERROR,
-        LIBRARY_ERROR,
         ERROR_LINE,
     }
     assert set(by_platform()) <= set(PlatformCause)
@@ -67,3 +69,19 @@ def test_signatures_are_particular_and_would_be_looked_at() -> None:
     ]
     assert len(unseen) < len(own) / 3
     assert not [row for row in unseen if causes()[row[0]].level is Level.LOST_PEER]
+
+
+def test_the_page_tells_how_the_public_threads_were_judged() -> None:
+    here = Path(__file__).parent
+    lines = (here / "threads.tsv").read_text("utf-8").splitlines()
+    found = [line.split("\t") for line in lines if not line.startswith(("#", "set\t"))]
+    assert {cause for *_, cause, _ in found} <= set(causes())
+    page = (here.parents[1] / "docs/reference/why.md").read_text("utf-8")
+    today = Counter(verdict for *_, verdict in found)
+    told = " | ".join(str(today[verdict]) for verdict in ("right", "wrong", "unknown"))
+    assert f"| sets six to nine ({len(found)}), today | {told} |" in page
+    for name in ("seventh", "eighth", "ninth"):
+        first = Counter(verdict for one, _, verdict, *_ in found if one == name)
+        told = " | ".join(str(first[verdict]) for verdict in ("right", "wrong", "unknown"))
+        assert f"| {name} set, first seen ({first.total()}) | {told} |" in page
+    assert today["wrong"] <= 0.05 * len(found)

@@ -4,7 +4,7 @@ import shlex
 import time
 from typing import Any
 
-from jumar.cli.output import clock, note, print_json, say
+from jumar.cli.output import clock, local, note, print_json, say
 from jumar.client import Client
 from jumar.errors import BadInput
 from jumar.spec.states import JobState
@@ -31,7 +31,7 @@ def measure(client: Client, job_id: str, *, as_json: bool) -> int:
     words = command if isinstance(command, str) else shlex.join(command)
     pace = pace_of(b"".join(client.logs(job_id)).decode("utf-8", "replace"), words)
     if pace is None:
-        note("the log counts neither epochs nor steps, so nothing can be said")
+        note(local("the log counts neither epochs nor steps, so nothing can be said"))
         note("hint: print lines such as: epoch 3/90")
         return 1
     took_s = (ended.finished_at or time.time()) - (ended.started_at or ended.created_at)
@@ -40,10 +40,23 @@ def measure(client: Client, job_id: str, *, as_json: bool) -> int:
     if as_json:
         told = {"job": ended.id, "unit": pace.unit, "fit": pace.done, "total": pace.total}
         print_json({**told, "segment_s": took_s, "segments": segments, "ends_at": ends_at})
-    elif segments is None or ends_at is None:
-        say(f"{pace.done} {pace.unit} fit into one segment")
-        note(f"hint: how many there are in all neither log nor command says: --{pace.unit} N")
+        return 0
+    values = {"fit": pace.done, "total": pace.total, "segments": segments}
+    if pace.unit == "epochs":
+        fit, need = (
+            local("{fit} epochs fit into one segment"),
+            local("{total} epochs need {segments}"),
+        )
     else:
-        say(f"{pace.done} {pace.unit} fit into one segment; {pace.total} need {segments}")
-        say(f"started now, it would end {clock(ends_at)}: jumar run --segments {segments} …")
+        fit, need = (
+            local("{fit} steps fit into one segment"),
+            local("{total} steps need {segments}"),
+        )
+    say(fit.format_map(values))
+    if segments is None or ends_at is None:
+        note(f"hint: how many there are in all neither log nor command says: --{pace.unit} N")
+        return 0
+    say(need.format_map(values))
+    ends = local("started now, it would end {clock}").format(clock=clock(ends_at))
+    say(f"{ends}: jumar run --segments {segments} …")
     return 0

@@ -103,6 +103,11 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 @click.option(
     "--preemptible", is_flag=True, help="Makes room for other jobs, and goes on afterwards."
 )
+@click.option(
+    "--no-resume",
+    is_flag=True,
+    help="Leave the script's libraries as they are: no saving and going on by themselves.",
+)
 @click.option("--deterministic", is_flag=True, help="The same numbers in each run.")
 @click.option("--auto-port", is_flag=True, help="Run a CUDA script on NPUs without editing it.")
 @click.option("--cpus", type=int, metavar="N", help="Cores it may use at most; on a site.")
@@ -139,6 +144,7 @@ def command(
     dry_run: bool,
     as_json: bool,
     measure: bool,
+    no_resume: bool,
     engine: str | None,
     **flags: Any,
 ) -> int:
@@ -164,6 +170,8 @@ def command(
     for name in ("endpoints", "activate", "after"):
         flags[name] = list(flags[name])
     values = spec_values(words, os.environ, **flags)
+    if no_resume:
+        values["resume"] = False
     if measure:
         values = measuring.prepared(values)
     if engine == "kubernetes":

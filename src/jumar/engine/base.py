@@ -150,6 +150,16 @@ class SeesProcesses(Protocol):
 
 
 @runtime_checkable
+class EndsOthers(Protocol):
+    """It can end processes that the server itself has no right to end."""
+
+    def end_other(self, handle: int, *, hard: bool) -> None:
+        """By its pidfd, a process that uses a card and belongs to no job; `hard`: it was asked before.
+        EngineFailed where that is not allowed."""
+        ...
+
+
+@runtime_checkable
 class Samples(SeesProcesses, Protocol):
     """It can tell what cards and processes are doing now."""
 

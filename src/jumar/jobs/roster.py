@@ -295,7 +295,7 @@ class Roster:
             running = tuple(job.running() for job in self._active.values())
             use = use_now(self._past, running, now)
             return Snapshot(
-                queue=self._line.turns(use, self._shares, dict(self._heads)),
+                queue=self._line.turns(use, self._shares, dict(self._heads), now=now),
                 running=running,
                 use=use,
                 week={owner: self._past.this_week(owner, now) for owner in use},
@@ -336,6 +336,7 @@ def queued(row: JobRow) -> QueuedJob:
         avoids=row.avoids,
         preemptible=spec.preemptible,
         yields_to=row.yields_to,
+        since=row.created_at,
     )
 
 

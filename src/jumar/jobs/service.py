@@ -99,7 +99,7 @@ class JobService:
         roster = self._conductor.roster
         self.draining, self.foreign = self._conductor.draining, self._conductor.foreign
         self._sweep = (
-            None if sweep is None else Sweep(sweep, self.foreign, self.draining, on_warning)
+            None if sweep is None else Sweep(sweep, self.foreign, self.draining, on_warning, engine)
         )
         self._submissions = Submissions(
             database=database, engine=engine, roster=roster, archives=self.archives, limits=limits

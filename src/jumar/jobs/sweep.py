@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jumar.errors import JumarError
+from jumar.engine.base import EndsOthers
+from jumar.errors import EngineFailed, JumarError
 from jumar.jobs.draining import Draining
 from jumar.jobs.foreign import Foreign
 from jumar.launch.processes.process import identify
@@ -76,11 +77,13 @@ class Sweep:
         foreign: Foreign,
         draining: Draining,
         on_warning: OnWarning,
+        engine: object,
     ) -> None:
         self._plan = plan
         self._foreign = foreign
         self._draining = draining
         self._on_warning = on_warning
+        self._ends_others = engine if isinstance(engine, EndsOthers) else None
         self._warned: dict[tuple[int, int], _Warned] = {}
         self._emptied: float | None = None
         self._over = threading.Event()
@@ -170,14 +173,22 @@ class Sweep:
         else:
             return
         try:
-            signal.pidfd_send_signal(warned.handle, number)
+            self._send(warned.handle, number)
         except ProcessLookupError:
             return
-        except PermissionError:
-            words = "process %d of %s may only be ended by root"
-            log.warning(words, warned.process.own_pid, warned.process.user)
+        except (PermissionError, EngineFailed) as error:
+            words = "process %d of %s cannot be ended: %s"
+            log.warning(words, warned.process.own_pid, warned.process.user, error)
         else:
             log.info("process %d was sent %s", warned.process.own_pid, number.name)
+
+    def _send(self, handle: int, number: signal.Signals) -> None:
+        try:
+            signal.pidfd_send_signal(handle, number)
+        except PermissionError:
+            if self._ends_others is None:
+                raise
+            self._ends_others.end_other(handle, hard=number == signal.SIGKILL)
 
     def _forget(self) -> None:
         for warned in self._warned.values():

@@ -18,11 +18,14 @@ Protocol
     files   job, op, paths: "open" passes a descriptor for each of up to 64 plain files, "list" passes
             one with a JSON list of what is below the first path
     remove  job: all files of a job that has ended
+    sweep   hard, with one descriptor: the pidfd of a process to end (SIGTERM, or SIGKILL), where SITE_TOML
+            allows that. It must hold a card's device, belong to a person and to no job; who looks at it
+            and ends it is a child that has become that person.
 
 Who may be acted for stands in SITE_TOML, which only root can write: never uid 0, never below uid_min.
 Whose a job is stands in control/JOB/owner, written once.
 
-What it never does: take an argument, a variable or a pid from a message; look at a path of a user before
+What it never does: take an argument, a variable or a number of a process from a message; look at a path of a user before
 it has become that user; read a descriptor it was given; parse what a job says; use the network; execute
 anything but the launcher that SITE_TOML names, which only root can write."""
 
@@ -71,6 +74,7 @@ WHYS = ("stopped", "timed-out", "preempted", "lost")
 _JOB = re.compile(r"[a-z][a-z0-9]{9}\Z", re.ASCII)
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._@-]{0,63}\Z", re.ASCII)
 _CARD = re.compile(r"(davinci|nvidia)[0-9]{1,4}\Z", re.ASCII)
+_KEEPER = re.compile(r"[a-z][a-z0-9]{9}\.[0-9]{1,3}\Z", re.ASCII)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -104,6 +108,8 @@ class Site:
     umask: int = 0o027
     fences: bool = True
     setuid_programs: bool = False
+    sweep: bool = False
+    """Whether the server's sweep may end people's processes that hold cards without a job."""
     cgroup: str = "auto"
     """auto, v1 or none."""
     processes: int = 0
@@ -247,6 +253,7 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
     "why": lambda value: type(value) is str and value in WHYS,
     "op": lambda value: value in ("open", "list"),
     "paths": lambda value: _is_list(value, _is_path, MOST_PATHS) and bool(value),
+    "hard": lambda value: type(value) is bool,
 }
 _VERBS = {
     "start": ("kind", "job", "attempt", "user", "uid", "cards", "kill_at", "memory", "cpus"),
@@ -254,6 +261,7 @@ _VERBS = {
     "lost": ("job", "attempt"),
     "files": ("job", "op", "paths"),
     "remove": ("job",),
+    "sweep": ("hard",),
 }
 
 
@@ -288,8 +296,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def check_descriptors(request: dict[str, Any], descriptors: list[int]) -> None:
     """Only what the verb takes; of files nothing that could be written to or waits."""
-    kind = request.get("kind")
-    counts = {"attempt": (1, 2), "beside": (1,)}
+    kind = "sweep" if request["do"] == "sweep" else request.get("kind")
+    counts = {"attempt": (1, 2), "beside": (1,), "sweep": (1,)}
     if len(descriptors) not in counts.get(str(kind), (0,)):
         raise Refused("the number of descriptors is wrong")
     for descriptor in descriptors:
@@ -297,6 +305,8 @@ def check_descriptors(request: dict[str, Any], descriptors: list[int]) -> None:
         if kind == "beside":
             if not stat.S_ISSOCK(mode) or not _is_connected_stream(descriptor):
                 raise Refused("the descriptor is not a connected stream socket of this machine")
+        elif kind == "sweep":
+            _process_of(descriptor)
         elif not stat.S_ISREG(mode) or flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_PATH:
             raise Refused("a descriptor is not a plain file opened to be read")
 
@@ -310,6 +320,17 @@ def _is_connected_stream(descriptor: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def _process_of(descriptor: int) -> int:
+    """The pid of a living process, by its pidfd."""
+    with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as file:
+        said = re.search(r"^Pid:\s+(-?[0-9]+)$", file.read(), re.M)
+    if said is None:
+        raise Refused("the descriptor is not that of a process")
+    if int(said[1]) < 1:
+        raise Refused("the process is gone", "gone")
+    return int(said[1])
 
 
 # --- files of root ------------------------------------------------------------------------------
@@ -1440,6 +1461,55 @@ def remove(site: Site, request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def sweep(site: Site, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+    """End a process of a person that holds a card without a job; the server has warned of it.
+
+    Should its pid become another's meanwhile, then that one is looked at, and nothing is sent: the
+    descriptor stays that of the process that is gone."""
+    if not site.sweep:
+        raise Refused("site.toml does not allow a sweep: sweep = true", "sweep")
+    pid = _process_of(descriptors[0])
+    uid = os.stat(f"/proc/{pid}").st_uid
+    if not site.uid_min <= uid <= site.uid_max or uid == site.server_ids[0]:
+        raise Refused(f"process {pid} is not of a person (uid {uid})", "account")
+    if _is_of_job(pid):
+        raise Refused(f"process {pid} belongs to a job", "job")
+    number = signal.SIGKILL if request["hard"] else signal.SIGTERM
+    what = f"sweep of {pid}"
+    _as_user(
+        pwd.getpwuid(uid), what, lambda: _end_holder(pid, descriptors[0], number), WORK_LIMIT_S
+    )
+    audit(f"{what} of uid {uid}: {number.name}")
+    return {}
+
+
+def _is_of_job(pid: int) -> bool:
+    """By its cgroup, or by a keeper above it: those are root's, and named after their attempt."""
+    with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
+        if f"/{GROUP_OF_JOBS}/" in file.read():
+            return True
+    while pid > 1:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            name, _, rest = file.read().partition(b"(")[2].rpartition(b")")
+        is_roots = os.stat(f"/proc/{pid}").st_uid == 0
+        if is_roots and _KEEPER.match(name.decode("utf-8", "replace")):
+            return True
+        pid = int(rest.split()[1])
+    return False
+
+
+def _end_holder(pid: int, handle: int, number: signal.Signals) -> None:
+    """As the person: end their process, if it holds a card."""
+    cards = {os.stat(f"/dev/{name}").st_rdev for name in os.listdir("/dev") if _CARD.match(name)}
+    for held in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(f"/proc/{pid}/fd/{held}")
+            if stat.S_ISCHR(found.st_mode) and found.st_rdev in cards:
+                signal.pidfd_send_signal(handle, number)
+                return
+    raise OSError(errno.ENODEV, "it holds no card")
+
+
 # --- serving ------------------------------------------------------------------------------------
 
 
@@ -1476,7 +1546,8 @@ def answer(site_path: str, connection: socket.socket) -> None:
         else:
             verbs = {"signal": send_signal, "lost": end_lost, "remove": remove}
             verb = verbs.get(request["do"])
-            made = start(site, request, descriptors) if verb is None else verb(site, request)
+            given = sweep if request["do"] == "sweep" else start
+            made = given(site, request, descriptors) if verb is None else verb(site, request)
             connection.send(json.dumps({"ok": True, **made}).encode())
         audit(f"{told}: done")
     except (Refused, OSError, ValueError, KeyError) as error:

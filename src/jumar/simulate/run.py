@@ -115,6 +115,7 @@ class Training(Work):
             time_limit_s=limit_s,
             grace_s=GRACE_S,
             preemptible=job.preemptible and self._preempts,
+            since=job.submitted,
         )
 
     def begin(self, job: QueuedJob, start: Start, now: float) -> float:

@@ -4,17 +4,21 @@ A Python exception is one event, whatever its message says; other lines are even
 signature. Source lines that a traceback quotes are not what happened and are left out."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from jumar.why.knowledge import (
     ERROR_LINE,
     LIBRARY_ERROR,
+    PEER_LATE,
+    PEER_LOST,
     PYTHON_ERROR,
     Cause,
     Level,
     Signature,
     causes,
+    has,
+    kinds,
     signatures,
 )
 from jumar.why.reading import Line, waited
@@ -36,14 +40,21 @@ _OWN_FAULTS = frozenset(
 )
 _DURING = "During handling of the above exception"
 _CAUSED = "The above exception was the direct cause"
+# What Python says of an exception of its own cleaning up; the one that ended the program is another.
+_ASIDE = ("Error in sys.excepthook", "Exception ignored in", "Error in atexit")
 _ABOVE = re.compile(r"(?:\[[^\]]*\]|\d{4}-\S+|\S+ - |[A-Z]+:\S+:|\s)*")
 _ANOTHER_MATTER = re.compile(
     r"\[?[WIEF]\d{3,4} |terminate called|Traceback|The above exc|During h|srun:|slurmstepd"
 )
 _WARNING = re.compile(r"[a-z]Warning: ")
+# A line that its writer calls information, early in it: no fault, whatever its words.
+_INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
 _ERROR_LINE = re.compile(r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)")
-_MESSAGE_LINES, _NEAR = 12, 15
-_LIBRARY = ("-packages/", "/lib/python", "<frozen", "<string>")
+_MESSAGE_LINES, _KIND_LINES, _NEAR = 12, 2, 15
+_LIBRARY = ("-packages/", "/lib/python", "-packages\\", "<frozen", "<string>")
+# A traceback that is drawn as a box: its frames are `path:line in name`, all else in it is quoted source.
+_BOXED = ("\u2502", "\u256d", "\u2570", "\u2503", "\u254f")
+_BOXED_FRAME = re.compile(r"[\u2502\u2503] (?P<path>\S.*\.py):(?P<line>\d+) in (?P<name>\S+)")
 # Within one message: what it says of a lost peer is worth more than that an operator failed.
 _VAGUE_LAST = {Level.VAGUE: Level.LOST_PEER + 0.5}
 
@@ -64,6 +75,13 @@ class Event:
     weight: int = 0
     end: int = 0
     """The last byte that belongs to it."""
+    is_general: bool = False
+    """Known only by the kind of its message, and not the script's own."""
+
+    @property
+    def level(self) -> Level:
+        """How much it explains."""
+        return max(self.cause.level, Level.GENERAL) if self.is_general else self.cause.level
 
 
 @dataclass(slots=True)
@@ -79,31 +97,43 @@ class _Raised:
     """The script's own fault, whatever it is."""
     is_effect: bool = False
     replaces: bool = False
+    is_aside: bool = False
 
 
 def events_of(lines: Sequence[Line]) -> list[Event]:
     """All signs of faults in these lines, in their order."""
     text = "\n".join(line.text for line in lines)
     known = [signature for signature in signatures() if signature.anchor in text]
+    # What many write into one log is mixed line by line.
+    writers: dict[str, list[Line]] = {}
+    for line in lines:
+        writers.setdefault(line.writer, []).append(line)
+    found = [event for theirs in writers.values() for event in _events_of_one(theirs, known)]
+    found.sort(key=lambda event: event.line.offset)
+    return _with_times(_without_echoes(found), lines)
+
+
+def _events_of_one(lines: Sequence[Line], known: _Known) -> Iterator[Event]:
     raised, quoted = _exceptions(lines)
-    found = [_of_exception(one, known) for one in _kept(raised, known)]
+    yield from (_of_exception(one, known) for one in _kept(raised, known))
     inside = quoted | {one.index + i for one in raised for i in range(len(one.lines))}
     for index in range(len(lines)):
         if index not in inside:
             event = _of_line(lines, index, inside, known)
             if event is not None:
-                found.append(event)
-    found.sort(key=lambda event: event.line.offset)
-    return _with_times(_without_echoes(found), lines)
+                yield event
 
 
 def _without_echoes(found: list[Event]) -> list[Event]:
-    """Whoever says that a peer is lost says it of the operation that failed, too."""
-    lost = {event.line.rank for event in found if event.cause.level is Level.LOST_PEER}
+    """Whoever says that a peer is lost says it of the operation that failed, too; and whoever says that it
+    waited too long, that something was lost."""
+    lost = {event.line.rank for event in found if event.level is Level.LOST_PEER}
+    late = {event.line.rank for event in found if event.cause.name == PEER_LATE}
     return [
         event
         for event in found
-        if event.cause.level is not Level.VAGUE or event.line.rank not in lost
+        if not (event.level is Level.VAGUE and event.line.rank in lost)
+        and not (event.cause.name == PEER_LOST and event.line.rank in late)
     ]
 
 
@@ -113,8 +143,11 @@ def _exceptions(lines: Sequence[Line]) -> tuple[list[_Raised], set[int]]:
     index = 0
     while index < len(lines):
         start = index
+        if lines[index].text.lstrip().startswith(_BOXED):
+            index = _end_of_box(lines, index)
+            quoted |= set(range(start, index))
         # CANN writes `TraceBack` over lines of its own.
-        is_stack = _TRACEBACK in lines[index].text
+        is_stack = index < len(lines) and _TRACEBACK in lines[index].text
         if is_stack:
             index = _end_of_stack(lines, index)
             quoted |= set(range(start, index))
@@ -128,21 +161,23 @@ def _exceptions(lines: Sequence[Line]) -> tuple[list[_Raised], set[int]]:
 
 
 def _end_of_stack(lines: Sequence[Line], start: int) -> int:
-    """The line of the exception below a stack: the first of the same rank that is not indented."""
+    """The line of the exception below a stack: the first that is not indented."""
     indent = lines[start].text.index(_TRACEBACK)
     if _ABOVE.fullmatch(lines[start].text[:indent]) is None:
         indent = 0
-    # The first line may be without the prefix of the others.
-    rank = lines[min(start + 1, len(lines) - 1)].rank
     for index in range(start + 1, len(lines)):
         text = lines[index].text
-        if lines[index].rank != rank:
-            continue
         if text[indent : indent + 1].strip() and not text.lstrip().startswith('File "'):
             return index
         if len(text) <= indent and text.strip():
             return index
     return len(lines)
+
+
+def _end_of_box(lines: Sequence[Line], start: int) -> int:
+    rest = range(start, len(lines))
+    is_out = (index for index in rest if not lines[index].text.lstrip().startswith(_BOXED))
+    return next(is_out, len(lines))
 
 
 def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) -> _Raised | None:
@@ -152,14 +187,14 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         return None
     message = [lines[index]]
     for line in lines[index + 1 : index + _MESSAGE_LINES]:
-        if (
-            _ANOTHER_MATTER.match(line.text)
-            or _EXCEPTION.match(line.text)
-            or line.rank != message[0].rank
-        ):
+        if _ANOTHER_MATTER.match(line.text) or _EXCEPTION.match(line.text):
             break
         message.append(line)
-    frames = [frame for line in lines[start:index] if (frame := _FRAME.match(line.text))]
+    frames = [
+        frame
+        for line in lines[start:index]
+        if (frame := _FRAME.match(line.text) or _BOXED_FRAME.match(line.text.lstrip()))
+    ]
     own = [frame for frame in frames if not any(part in frame["path"] for part in _LIBRARY)]
     # A syntax error has the place of the error as its last frame.
     shown = (own or frames)[-1:]
@@ -173,6 +208,7 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         is_own=found["name"] in _OWN_FAULTS or (bool(own) and own[-1] is frames[-1]),
         is_effect=_CAUSED in before,
         replaces=_DURING in before,
+        is_aside=any(word in before for word in _ASIDE),
     )
 
 
@@ -180,9 +216,10 @@ def _kept(raised: list[_Raised], known: _Known) -> list[_Raised]:
     """Of a chain, the one that says it best.
 
     A cause that is named as such is the fault. One that was being handled is mostly a detail of the
-    next, unless that one is no more than a lost peer or a fault of cleaning up."""
+    next, unless that one is no more than a lost peer or a fault of cleaning up. What was raised aside counts
+    only alone."""
     kept: list[_Raised] = []
-    for one in raised:
+    for one in [one for one in raised if not one.is_aside] or raised:
         if one.is_effect and kept and _level(kept[-1], known) <= _level(one, known):
             continue
         if one.replaces and kept:
@@ -194,20 +231,20 @@ def _kept(raised: list[_Raised], known: _Known) -> list[_Raised]:
 
 
 def _level(one: _Raised, known: _Known) -> Level:
-    return _of_exception(one, known).cause.level
+    return _of_exception(one, known).level
 
 
 def _order(one: _Raised, known: _Known) -> tuple[int, bool]:
-    cause = _of_exception(one, known).cause
-    return cause.level, cause.name in (PYTHON_ERROR, LIBRARY_ERROR)
+    event = _of_exception(one, known)
+    return event.level, event.weight == 0
 
 
 def _of_exception(one: _Raised, known: _Known) -> Event:
     text = "\n".join(line.text for line in one.lines)
     whole = f"{one.frames}\n{text}"
-    best = _best([one for one in known if one.anchor in text and _has(one.others, whole)])
-    cause = causes()[PYTHON_ERROR if one.is_own else LIBRARY_ERROR] if best is None else best.cause
+    best = _best([one for one in known if one.is_in(text, whole)])
     first = one.lines[0].text.strip()
+    cause = _kind(one) if best is None else best.cause
     return Event(
         cause,
         one.lines[0],
@@ -215,22 +252,31 @@ def _of_exception(one: _Raised, known: _Known) -> Event:
         {"error": first[:200]} | ({} if one.place is None else {"place": one.place}),
         0 if best is None else best.weight,
         one.lines[-1].offset + len(one.lines[-1].text),
+        is_general=best is None and not one.is_own,
     )
+
+
+def _kind(one: _Raised) -> Cause:
+    """What an exception is that no signature knows, by the beginning of its message."""
+    said = "\n".join(line.text.strip() for line in one.lines[:_KIND_LINES])
+    general = next((cause for cause, pattern in kinds() if pattern.search(said)), None)
+    return general or causes()[PYTHON_ERROR if one.is_own else LIBRARY_ERROR]
 
 
 def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known) -> Event | None:
     line = lines[index]
     text = line.text
-    if _WARNING.search(text):
+    if _WARNING.search(text) or _INFORMATION.match(text):
         return None
-    here = [one for one in known if one.anchor in text]
+    here = [one for one in known if has(one.anchor, text)]
     start = max(index - 3, 0)
     near = [
         other.text
         for at, other in enumerate(lines[start : index + _NEAR], start)
         if here and at not in inside
     ]
-    best = _best([one for one in here if _has(one.others, "\n".join(near))])
+    around = "\n".join(near)
+    best = _best([one for one in here if one.is_in(text, around)])
     end = line.offset + len(text)
     if best is not None:
         return Event(best.cause, line, _began([line]), {}, best.weight, end)
@@ -238,10 +284,6 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
         said = {"error": text.strip()[:200]}
         return Event(causes()[ERROR_LINE], line, _began([line]), said, 0, end)
     return None
-
-
-def _has(words: tuple[str, ...], text: str) -> bool:
-    return all(word in text for word in words)
 
 
 def _best(found: list[Signature]) -> Signature | None:

@@ -123,12 +123,12 @@ def _last_gap(found: Sequence[Event], size: int) -> int:
 
 def _first(signs: Sequence[_Sign]) -> _Sign | None:
     """What explains most; of those, what came first."""
-    told = [sign for sign in signs if sign.event.cause.level is not Level.WARNING]
+    told = [sign for sign in signs if sign.event.level is not Level.WARNING]
     living = [sign for sign in told if not sign.is_survived] or told
     if not living:
         return None
-    level = min(sign.event.cause.level for sign in living)
-    best = [sign for sign in living if sign.event.cause.level is level]
+    level = min(sign.event.level for sign in living)
+    best = [sign for sign in living if sign.event.level is level]
     # Times of different logs are compared only where all have them.
     firsts = list({id(sign.source): sign for sign in reversed(best)}.values())
     if any(sign.source.is_accused for sign in firsts):
@@ -141,7 +141,7 @@ def _first(signs: Sequence[_Sign]) -> _Sign | None:
 def _told(chosen: _Sign, others: list[_Sign], logs: Sequence[Source], read: _Read) -> Verdict:
     event = chosen.event
     rank, name, values = chosen.rank, event.cause.name, event.values
-    if event.cause.level is Level.LOST_PEER:
+    if event.level is Level.LOST_PEER:
         silent = _silent(chosen, others, logs)
         if silent is not None:
             rank, name, values = silent, "peer-silent", {"rank": str(silent)}
@@ -158,7 +158,7 @@ def _told(chosen: _Sign, others: list[_Sign], logs: Sequence[Source], read: _Rea
 def _silent(chosen: _Sign, others: Sequence[_Sign], logs: Sequence[Source]) -> int | None:
     """The rank that the others wait for, if only one can be: the one that says nothing of a lost
     peer, or the one that enqueued the least."""
-    signs = [sign for sign in (chosen, *others) if sign.event.cause.level is Level.LOST_PEER]
+    signs = [sign for sign in (chosen, *others) if sign.event.level is Level.LOST_PEER]
     complaining = {sign.rank for sign in signs}
     ranks = {source.rank for source in logs if source.rank is not None}
     quiet = ranks - complaining
@@ -178,7 +178,11 @@ def _different(event: Event, others: Sequence[_Sign]) -> list[_Sign]:
     found: dict[str, _Sign] = {}
     for sign in others:
         cause = sign.event.cause
-        if cause is not event.cause and cause.level is not Level.WARNING and not sign.is_survived:
+        if (
+            cause is not event.cause
+            and sign.event.level is not Level.WARNING
+            and not sign.is_survived
+        ):
             found.setdefault(cause.name, sign)
     return list(found.values())[:_FOLLOWED]
 

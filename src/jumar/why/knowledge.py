@@ -2,6 +2,7 @@
 
 The words that only say "another rank is gone" or "I was told to end" are the launcher's own table."""
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,26 +12,42 @@ from importlib.resources import files
 
 LANGUAGES = ("en", "zh")
 PYTHON_ERROR, LIBRARY_ERROR, ERROR_LINE = "python-error", "library-error", "error-line"
-_CODE = "error code is "
-_CODE_FORMS = ("runtime result = ", "retcode: ", "error code is : ", "error code: ", "errno:")
-_OF_LAUNCHER = {"lost-peer": "peer-lost", "asked": "asked-to-end"}
+# How the layers above CANN and HCCL write a code of theirs.
+_CODE_FORMS = {
+    "acl": (
+        *(
+            "error code is ",
+            "error code is : ",
+            "error code: ",
+            "error no is ",
+            "runtime result = ",
+        ),
+        *("retcode: ", "retCode=", "errno:", "error code is:", "ret = "),
+    ),
+    "hccl": ("HCCL function error\terror code is ", "HCCL error in\terror code is "),
+    "torch_npu": ("ERR",),
+}
+PEER_LOST, PEER_LATE = "peer-lost", "peer-late"
+_OF_LAUNCHER = {"lost-peer": PEER_LOST, "asked": "asked-to-end"}
 
 
 class Level(IntEnum):
     """How much a sign explains; the lowest wins over all files."""
 
     FAULT = 0
-    SYMPTOM = 1
+    GENERAL = 1
+    """A fault of a library that is known only by what kind of thing its message says."""
+    SYMPTOM = 2
     """Something failed, not why."""
-    VAGUE = 2
+    VAGUE = 3
     """The same, and also what is said when a peer is lost."""
-    LOST_PEER = 3
-    WRAPPER = 4
+    LOST_PEER = 4
+    WRAPPER = 5
     """A launcher that saw its child fail."""
-    ASKED = 5
-    HINT = 6
+    ASKED = 6
+    HINT = 7
     """A line that calls itself an error."""
-    WARNING = 7
+    WARNING = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +72,18 @@ class Signature:
     def weight(self) -> int:
         """How particular it is."""
         return len(self.anchor) + sum(map(len, self.others))
+
+    def is_in(self, text: str, around: str) -> bool:
+        """Whether its anchor is in this text, and all else in what is around it."""
+        return has(self.anchor, text) and all(has(word, around) for word in self.others)
+
+
+def has(word: str, text: str) -> bool:
+    """Whether a word is in a text; one that ends with a number, as that whole number."""
+    at = text.find(word)
+    while at >= 0 and word[-1].isdigit() and text[at + len(word) : at + len(word) + 1].isdigit():
+        at = text.find(word, at + 1)
+    return at >= 0
 
 
 def rows(package: str, name: str) -> Iterator[list[str]]:
@@ -84,24 +113,27 @@ def by_platform() -> Mapping[str, Cause]:
 def signatures() -> tuple[Signature, ...]:
     """All signatures, ours and the launcher's."""
     known = causes()
-    own = (
-        (known[cause], form)
-        for cause, _, *words in rows("jumar.why", "signatures.tsv")
-        for form in _forms(words)
+    own = ((known[cause], words) for cause, _, *words in rows("jumar.why", "signatures.tsv"))
+    codes = (
+        (known[cause], (form + code).split("\t"))
+        for layer, code, cause in rows("jumar.why", "codes.tsv")
+        for form in _CODE_FORMS[layer]
     )
     launcher = (
         (known[_OF_LAUNCHER[says]], [words])
         for says, _, words in rows("jumar.launch", "faults.tsv")
         if says in _OF_LAUNCHER
     )
-    return tuple(_signature(cause, words) for cause, words in (*own, *launcher))
+    return tuple(_signature(cause, words) for cause, words in (*own, *codes, *launcher))
 
 
-def _forms(words: list[str]) -> Iterator[list[str]]:
-    """A row that is nothing but a code of CANN, in every form that its layers and others' give it."""
-    yield words
-    if len(words) == 1 and words[0].startswith(_CODE):
-        yield from ([form + words[0].removeprefix(_CODE)] for form in _CODE_FORMS)
+@cache
+def kinds() -> tuple[tuple[Cause, re.Pattern[str]], ...]:
+    """What the message of an exception that no signature knows tells in general; the first that fits counts."""
+    known = causes()
+    return tuple(
+        (known[cause], re.compile(pattern)) for cause, pattern in rows("jumar.why", "kinds.tsv")
+    )
 
 
 def _signature(cause: Cause, words: list[str]) -> Signature:

@@ -6,11 +6,26 @@ from dataclasses import dataclass
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LINE_END = re.compile(r"[\r\n]")
-# `[rank1]: `, `1: `, `[3]:`, `(Actor pid=7, ip=…) `, `[default0]:`, `[1,0]<stderr>:`, `W0000` is none.
+# A traceback that somebody has pasted as one line.
+_PASTED = 'Traceback (most recent call last): File "'
+_PASTED_PARTS = re.compile(r"(?= File \")|(?: )(?=[A-Z][A-Za-z]{2,40}(?:Error|Exception): )")
+# `[rank1]: `, `1: `, `[3]:`, `(Actor pid=7, ip=…) `, `[default0]:`, `[1,0]<stderr>:`, `10.0.0.7: `, `worker-3: `,
+# `(raylet) `; `W0000` is none.
 _PREFIX = re.compile(
     r"(?:\[\d+\] )?(?:\[(?:rank|default)?(?P<a>\d+)\]: ?|\[\d+,(?P<b>\d+)\]<std\w+>: ?"
-    r"|\((?:\w+ )?pid=\d+[^)]{0,80}\) ?|(?P<c>\d{1,5}): (?=\S| ))"
+    r"|\((?:[\w.:-]+ ){0,3}pid=\d+[^)]{0,80}\) ?|\(raylet[^)]{0,80}\) ?|rank(?P<d>\d+): "
+    r"|(?P<c>\d{1,5}): (?=\S| )|(?:\d{1,3}(?:\.\d{1,3}){3}|[a-z][\w-]{0,60}\d): (?=\S| ))"
 )
+# What a logger puts before each line of a traceback: `ERROR 01-16 11:51:23 [engine.py:671] `, `[INFO:swift] `,
+# the time of `kubectl logs --timestamps`.
+_LOGGED = re.compile(
+    r"\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) ?"
+    r"|(?:ERROR|CRITICAL|WARNING|INFO) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+\.py:\d+\] ?"
+    r"|\[(?:ERROR|WARNING|INFO):\w+\] "
+)
+_MOST_PREFIXES = 4
+# A bar has no line end, so that what comes next stands behind it.
+_BEHIND_A_BAR = re.compile(r"\[rank\d+\]: ?Traceback \(most recent")
 _RANK = re.compile(r"\[Rank (\d+)\]|\bRank (\d+)\]|RankID:(\d+)|\[rank(\d+)\]")
 _FULL = re.compile(
     r"(?P<Y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)[-T ](?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d{1,6}))?"
@@ -32,6 +47,8 @@ class Line:
     text: str
     rank: int | None
     at: float | None
+    writer: str = ""
+    """Who wrote it, where many write into one log: the prefix of the line."""
 
 
 def lines_of(start: int, text: bytes, year: int) -> list[Line]:
@@ -40,7 +57,8 @@ def lines_of(start: int, text: bytes, year: int) -> list[Line]:
     offset = start
     for raw in text.split(b"\n"):
         # A bar that is drawn again and again, and what was written over it.
-        for piece in _LINE_END.split(raw[-20 * _LONGEST :].decode("utf-8", "replace"))[-40:]:
+        ends = _PASTED_PARTS if _PASTED.encode() in raw else _LINE_END
+        for piece in ends.split(raw[-20 * _LONGEST :].decode("utf-8", "replace"))[-40:]:
             if piece.strip():
                 found.append(_line(offset, _ESCAPE.sub("", piece[:_LONGEST]), year))
         offset += len(raw) + 1
@@ -48,15 +66,25 @@ def lines_of(start: int, text: bytes, year: int) -> list[Line]:
 
 
 def _line(offset: int, text: str, year: int) -> Line:
-    prefix = _PREFIX.match(text)
-    rank = None
-    if prefix is not None:
-        rank = next((int(n) for n in (prefix["a"], prefix["b"], prefix["c"]) if n), None)
+    at = time_of(text, year)
+    rank, writer = None, ""
+    bar = _BEHIND_A_BAR.search(text)
+    text = text if bar is None else text[bar.start() :]
+    for _ in range(_MOST_PREFIXES):
+        prefix = _PREFIX.match(text)
+        if prefix is not None:
+            writer += prefix[0]
+            if rank is None:
+                rank = next(
+                    (int(number) for number in prefix.group("a", "b", "c", "d") if number), None
+                )
+        elif (prefix := _LOGGED.match(text)) is None:
+            break
         text = text[prefix.end() :]
     said = _RANK.search(text) if rank is None else None
     if said is not None:
         rank = next(int(number) for number in said.groups() if number)
-    return Line(offset, text, rank, time_of(text, year))
+    return Line(offset, text, rank, at, writer)
 
 
 def time_of(text: str, year: int) -> float | None:

@@ -420,3 +420,28 @@ def test_a_week_of_twelve_users_gives_each_their_share() -> None:
         group = 2 / 3 if number < 6 else 1 / 3
         entitled = group * (2 if number % 6 == 0 else 1) / 7
         assert had[name] == pytest.approx(entitled, abs=0.02), had
+
+
+def test_a_preemptible_job_starts_in_an_endless_stream_of_others() -> None:
+    """One card, wanted without a break by people who do not give way."""
+    stream = [
+        (hour * HOUR_S, replace(job(hour, f"user{hour % 5}", limit=HOUR_S), since=hour * HOUR_S))
+        for hour in range(72)
+    ]
+    patient = [
+        (60.0, replace(job(100 + n, user), preemptible=True, since=60.0, time_limit_s=HOUR_S))
+        for n, user in enumerate(("pat", "pat", "zoe"))
+    ]
+    moments = simulate(
+        [*stream, *patient],
+        {"npu": {"n": range(1)}},
+        now=0.0,
+        user_limit=None,
+        line=Fair(PastUse(WEEK_S)),
+    )
+    starts = {start.job_id: moment.now for moment in moments for start in moment.starts}
+    first = min(starts[f"j{100 + n}"] for n in range(3))
+    assert DAY_S <= first <= DAY_S + 3 * HOUR_S
+    # One after the other, and each user's in that user's order.
+    assert starts["j100"] < starts["j101"] < 72 * HOUR_S
+    assert starts["j102"] < 72 * HOUR_S

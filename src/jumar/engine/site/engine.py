@@ -190,6 +190,10 @@ class SiteEngine(LocalEngine):
         """By root's program."""
         self._signal(attempt, why.value)
 
+    def end_other(self, handle: int, *, hard: bool) -> None:
+        """By root's program, where root's file of the site allows a sweep."""
+        self._root.ask("sweep", [handle], hard=hard)
+
     def kill(self, attempt: Attempt) -> None:
         """The keeper ends all at once."""
         self._signal(attempt, "lost")

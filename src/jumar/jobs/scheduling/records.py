@@ -39,6 +39,8 @@ class QueuedJob:
     """Gives way to jobs that cannot otherwise start, and never has others give way."""
     yields_to: str | None = None
     """The job that it gave way to and does not start before, as long as that one waits for cards."""
+    since: float | None = None
+    """When it came; None: nobody knows."""
 
     @property
     def needs(self) -> int:
@@ -149,6 +151,11 @@ class Line:
         """Take a job out if it is there."""
         if job_id in self._by_id:
             self.remove(job_id)
+
+    @property
+    def first(self) -> QueuedJob:
+        """Who starts next; IndexError if nobody waits."""
+        return self._jobs[0]
 
     def position(self, job_id: str) -> int:
         """1 for the first in line; KeyError if it is not there."""

@@ -53,7 +53,8 @@ that much earlier and the promise is kept by the same argument; what starts behi
 pass knows of it already. A victim comes back with `yields_to`: it is not offered cards while the job it
 gave way to waits for cards, so the two cannot take them from each other in turns. Where that job waits
 for its user's limit, or can never start, the victim waits for nobody. Non-preemptible jobs of a rank
-stand before its preemptible ones (`turns`), so nothing is started only to be asked to leave.
+stand before its preemptible ones (`turns`), so nothing is started only to be asked to leave, but for one
+that has waited a day.
 
 What this does not do: wait, or look at the clock."""
 

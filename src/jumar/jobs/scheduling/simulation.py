@@ -99,7 +99,7 @@ class Fair:
 
     def order(self, now: float) -> Iterable[QueuedJob]:
         """The line at this moment."""
-        return self.line.turns(self.use.now(now), self.shares, self.heads)
+        return self.line.turns(self.use.now(now), self.shares, self.heads, now=now)
 
     def keep(self, heads: Mapping[str, QueuedJob]) -> None:
         """Cards are being kept for these."""

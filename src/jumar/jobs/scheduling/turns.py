@@ -3,7 +3,11 @@
 The order, from the outside in:
 
 - By rank: what an administrator put first is first, what an administrator put last is last.
-- Within a rank preemptible jobs stand behind the others: those could take their cards anyway.
+- Within a rank preemptible jobs stand behind the others: those could take their cards anyway. But of
+  the preemptible jobs of a kind one at a time, the one that has waited longest among their users' first
+  ones, stands among the others once it has waited a day. So an endless stream of other jobs does not
+  keep them out for ever: what is said below holds for that one. It may still be asked to leave, once;
+  after that it is spared until it has written a checkpoint.
 - Each kind of card has turns of its own. Kinds have nothing but a user's limits in common, so between
   them the first come is looked at first.
 - The next turn is the group's that has used least for its share, then, within the group, the user's
@@ -36,9 +40,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heapreplace, merge
 
-from jumar.jobs.scheduling.records import Line, QueuedJob
-from jumar.jobs.scheduling.use import Owner, cost
+from jumar.jobs.scheduling.records import Line, QueuedJob, place_of
+from jumar.jobs.scheduling.use import DAY_S, Owner, cost
 
+PATIENCE_S = float(DAY_S)
+"""After so long a preemptible job takes its turn among the others."""
 DEFAULT_GROUP = "default"
 """Where everybody is who is in no other group."""
 
@@ -270,19 +276,40 @@ class FairLine:
             self.remove(job_id)
 
     def turns(
-        self, use: Mapping[Owner, float], shares: Shares, heads: Mapping[str, str] = NO_HEADS
+        self,
+        use: Mapping[Owner, float],
+        shares: Shares,
+        heads: Mapping[str, str] = NO_HEADS,
+        *,
+        now: float | None = None,
     ) -> Turns:
         """The order as of now; the line may change meanwhile. `heads`: by kind, the job that cards
-        were kept for in the last pass."""
+        were kept for in the last pass. `now`: without it, nobody has waited long."""
         self._forget_who_left()
-        ranks = [
-            [
-                (kind, {user: tuple(line) for user, line in users.items()})
-                for kind, users in sorted(self._lines[tier].items())
-            ]
-            for tier in sorted(self._lines, reverse=True)
-        ]
+        tiers = {
+            tier: {
+                kind: {user: tuple(line) for user, line in users.items()}
+                for kind, users in sorted(kinds.items())
+            }
+            for tier, kinds in self._lines.items()
+        }
+        for rank, kind, job in self._impatient(now):
+            _move(tiers, kind, job, rank)
+        ranks = [list(tiers[tier].items()) for tier in sorted(tiers, reverse=True)]
         return Turns(ranks, tuple(self._never), use, shares, heads)
+
+    def _impatient(self, now: float | None) -> list[tuple[int, str, QueuedJob]]:
+        """Preemptible jobs that have waited long, one per rank and kind."""
+        found: list[tuple[int, str, QueuedJob]] = []
+        for (rank, stands_firm), kinds in self._lines.items():
+            if stands_firm or now is None:
+                continue
+            for kind, users in kinds.items():
+                firsts = (line.first for line in users.values())
+                waiting = [(job.since, job.order, job) for job in firsts if job.since is not None]
+                if waiting and now - min(waiting)[0] >= PATIENCE_S:
+                    found.append((rank, kind, min(waiting)[2]))
+        return found
 
     def _forget_who_left(self) -> None:
         """A job that yielded to one which is no longer in line has its place back."""
@@ -290,3 +317,22 @@ class FairLine:
             job = self._by_id[job_id]
             if job.yields_to not in self._by_id:
                 self.add(replace(job, yields_to=None))
+
+
+def _move(
+    tiers: dict[_Tier, dict[str, dict[str, tuple[QueuedJob, ...]]]],
+    kind: str,
+    job: QueuedJob,
+    rank: int,
+) -> None:
+    """Let a preemptible job stand among those of its rank that do not give way."""
+    users = tiers[rank, False][kind]
+    left = users[job.user][1:]
+    if left:
+        users[job.user] = left
+    else:
+        del users[job.user]
+    kinds = tiers.setdefault((rank, True), {})
+    beside = kinds.setdefault(kind, {})
+    beside[job.user] = tuple(sorted((*beside.get(job.user, ()), job), key=place_of))
+    tiers[rank, True] = dict(sorted(kinds.items()))
