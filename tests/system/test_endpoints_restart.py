@@ -124,6 +124,11 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
+def _listens(port: int) -> bool:
+    with socket.socket() as trial:
+        return trial.connect_ex(("127.0.0.1", port)) == 0
+
+
 def running(client: Client, folder: Path, count: int) -> list[str]:
     """Jobs with a JupyterLab of their own, that serve HTTP too."""
     (folder / "jupyterlab.py").write_text(LAB)
@@ -139,7 +144,7 @@ def running(client: Client, folder: Path, count: int) -> list[str]:
         }
         ids.append(client.submit(spec).id)
         wait_for(lambda job=ids[-1]: client.get(job).state is JobState.RUNNING)
-        wait_for(lambda port=port: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+        wait_for(lambda port=port: _listens(port))
     return ids
 
 
@@ -152,9 +157,9 @@ def opened(client: Client, job: str, name: str) -> Opened:
     return one
 
 
-@pytest.mark.parametrize("jobs", [2, pytest.param(25, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("jobs", "kills"), [(2, 1), pytest.param(25, 3, marks=pytest.mark.full)])
 def test_endpoints_outlive_a_killed_server_but_not_their_jobs(
-    platform: Platform, tmp_path: Path, jobs: int
+    platform: Platform, tmp_path: Path, jobs: int, kills: int
 ) -> None:
     client = platform.start()
     ids = running(client, tmp_path, jobs)
@@ -164,7 +169,7 @@ def test_endpoints_outlive_a_killed_server_but_not_their_jobs(
         webs = list(crew.map(lambda job: opened(client, job, names[job]), ids))
         before = list(crew.map(Opened.said, labs))
         assert len(set(before)) == jobs
-        for _ in range(2):
+        for _ in range(kills):
             platform.kill()
             client = platform.start()
             # The same addresses, the same cookies, the same processes behind them.
@@ -192,6 +197,7 @@ def test_endpoints_outlive_a_killed_server_but_not_their_jobs(
     assert json.loads((platform.home / "endpoints.json").read_text())["endpoints"] == []
 
 
+@pytest.mark.full
 def test_a_host_waits_for_a_server_only_as_long_as_it_would_idle(
     platform: Platform, tmp_path: Path
 ) -> None:
