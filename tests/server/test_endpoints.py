@@ -5,6 +5,7 @@ import array
 import http.client
 import re
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, suppress
@@ -15,10 +16,12 @@ from tests.server.conftest import LIMIT_S, Answer, Running, serving, wait_for
 
 from jumar.launch.processes import frames
 from jumar.launch.processes.frames import Reader, frame, json_frame
+from jumar.server.process.certificate import own_certificate
 from jumar.server.proxy import endpoints as proxy
 from jumar.server.proxy import tickets, visits
 from jumar.server.proxy.endpoint import Place
 from jumar.server.proxy.endpoints import Endpoints
+from jumar.tls import server_context
 
 Serve = Callable[[socket.socket], object]
 
@@ -68,8 +71,8 @@ class Job:
         with far:
             stream.sendmsg([json_frame(frames.CONNECTED, {"id": number})], rights)
         answer = threading.Thread(target=self._answer, args=(near,), daemon=True)
-        self.answering.append(answer)
         answer.start()
+        self.answering.append(answer)
 
     def settle(self) -> None:
         """Wait until every connection so far is answered or closed."""
@@ -414,12 +417,13 @@ def test_a_websocket_is_carried_both_ways_and_closed_by_halves(shared: Running, 
     assert found == sent + b"bye"
 
 
-def test_hundreds_of_idle_connections_hold_up_nobody(shared: Running, job: Job) -> None:
+@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.full)])
+def test_hundreds_of_idle_connections_hold_up_nobody(shared: Running, job: Job, count: int) -> None:
     url = opened(shared, shared.running_job("ann").id)
     cookie = entered(url)
     job.serve = websocket
     with ExitStack() as stack:
-        idle = [stack.enter_context(raw(url, head(url, cookie, *UPGRADE))) for _ in range(150)]
+        idle = [stack.enter_context(raw(url, head(url, cookie, *UPGRADE))) for _ in range(count)]
         for one in idle:
             assert b" 101 " in head_of(one)
         half = [stack.enter_context(raw(url, b"GET / HTTP/1.1\r\n")) for _ in range(50)]
@@ -532,3 +536,43 @@ def test_below_a_wildcard_each_has_a_name(
             server.server.end()
             assert stream.recv(10) == b""
         stop.set()
+
+
+def test_an_endpoint_speaks_tls_where_the_server_does(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("tls")
+    certificate = own_certificate(folder, "127.0.0.1")
+    place = Place(tls=server_context(certificate))
+    trusting = ssl.create_default_context(cafile=str(certificate.path))
+    trusting.check_hostname = False
+    made = Job()
+    with serving(folder, endpoints=Endpoints(place)) as server:
+        monkeypatch.setattr(server.engine, "start_beside", made.start_beside, raising=False)
+        url = opened(server, server.running_job("ann").id)
+        assert url.startswith("https://")
+        where = urlsplit(url)
+        netloc = (where.hostname or "", where.port or 0)
+        line = http.client.HTTPSConnection(*netloc, timeout=LIMIT_S, context=trusting)
+        with ExitStack() as stack:
+            stack.enter_context(closing(line))
+            # Who connects and says nothing, or speaks plainly, holds up nobody.
+            for said in (b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01"):
+                stranger = stack.enter_context(socket.create_connection(netloc, LIMIT_S))
+                stranger.sendall(said)
+            line.request("GET", f"{where.path}?{where.query}")
+            answer = line.getresponse()
+            answer.read()
+            cookie, _, rest = answer.headers["Set-Cookie"].partition(";")
+            assert "Secure" in rest
+            for _ in range(2):
+                line.request("POST", "/", b"x" * 200_000, {"Cookie": cookie})
+                assert line.getresponse().read() == b"hello"
+            assert b"X-Forwarded-Proto: https\r\n" in made.heads[-1]
+            made.serve = websocket
+            plain = socket.create_connection(netloc, LIMIT_S)
+            with trusting.wrap_socket(plain) as stream:
+                stream.sendall(head(url, cookie, *UPGRADE, f"Origin: https://{where.netloc}"))
+                assert b" 101 " in head_of(stream)
+                stream.sendall(b"ping")
+                assert stream.recv(10) == b"ping"
