@@ -514,7 +514,7 @@ def test_below_a_wildcard_each_has_a_name(
         assert re.match(rf"https://{mine}-jupyter\.jobs\.example\.org/_jumar/enter\?code=", url)
         shared_port = server.site.endpoints._shared  # pyright: ignore[reportPrivateUsage]
         assert shared_port is not None
-        here = f"http://127.0.0.1:{shared_port.sockets[0].getsockname()[1]}"
+        here = f"http://127.0.0.1:{shared_port.number}"
         name = f"{mine}-jupyter.jobs.example.org"
         answer = ask(here, "/_jumar/enter?" + urlsplit(url).query, Host=name)
         assert "Secure" in answer.headers["Set-Cookie"]
@@ -557,7 +557,10 @@ def test_an_endpoint_speaks_tls_where_the_server_does(
         with ExitStack() as stack:
             stack.enter_context(closing(line))
             # Who connects and says nothing, or speaks plainly, holds up nobody.
-            for said in (b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01"):
+            # Nor do they where there is room for few.
+            monkeypatch.setattr(visits, "MOST_CONNECTIONS", 8)
+            plainly = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+            for said in (plainly, b"\x16\x03\x01", *[b""] * 12):
                 stranger = stack.enter_context(socket.create_connection(netloc, LIMIT_S))
                 stranger.sendall(said)
             line.request("GET", f"{where.path}?{where.query}")

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from jumar.launch.node.side import PROGRAM
 from jumar.server.proxy.link import Link
+from jumar.server.proxy.port import Port
 from jumar.server.proxy.tickets import Ticket
 from jumar.spec.endpoints import PROGRAMS, port_of
 
@@ -47,7 +48,7 @@ class Endpoint:
     link: Link | None = None
     """None: its host has to be found again, or started."""
     port: int = 0
-    listening: asyncio.Server | None = None
+    listening: Port | None = None
     hosts: dict[str, None] = field(default_factory=dict[str, None])
     """By which names of this machine it has been opened."""
     home: str = ""

@@ -18,6 +18,7 @@ from jumar.people.rights import Right
 from jumar.server.proxy.book import Book
 from jumar.server.proxy.endpoint import Endpoint, Place
 from jumar.server.proxy.link import Link
+from jumar.server.proxy.port import Port
 from jumar.server.proxy.tickets import Ticket, Tickets
 from jumar.server.proxy.visits import ENTER, Visits
 from jumar.spec.endpoints import flaw_of_endpoint
@@ -40,7 +41,7 @@ class Endpoints:
         self._visits = Visits(self._place, self._tickets, self)
         self._book = Book(self._place.book, self._as_json)
         self._open: dict[str, Endpoint] = {}
-        self._shared: asyncio.Server | None = None
+        self._shared: Port | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._look: asyncio.Task[None] | None = None
         self._start_host: StartHost | None = None
@@ -54,10 +55,10 @@ class Endpoints:
         self._start_host, self._check = start_host, check
         if self._place.wildcard:
             port = self._place.ports[0] if self._place.ports else 0
-            self._shared = await self._visits.listen(None, port)
+            self._shared = self._visits.listen(None, port)
         for values in self._book.read():
             try:
-                await self._restore(values)
+                self._restore(values)
             except (KeyError, TypeError, ValueError, Unavailable) as error:
                 log.warning("an endpoint is not opened again: %r", error)
         if self._open:
@@ -102,7 +103,7 @@ class Endpoints:
             if endpoint.link is not None:
                 return endpoint.link
             if endpoint.listening is None and not self._place.wildcard:
-                await self._listen(endpoint)
+                self._listen(endpoint)
             assert self._start_host is not None
             stream = await asyncio.to_thread(self._start_host, endpoint.job_id)
             link = Link(stream, partial(self._ended, endpoint))
@@ -117,15 +118,15 @@ class Endpoints:
             endpoint.link = link
             return link
 
-    async def _listen(self, endpoint: Endpoint) -> None:
+    def _listen(self, endpoint: Endpoint) -> None:
         # From a place that only this endpoint begins at, so that it is likely to get its port again.
         ports = list(self._place.ports)
         first = sum(endpoint.label.encode()) * 31 % len(ports) if ports else 0
         before = [endpoint.port] if endpoint.port else []
         for port in [*before, *ports[first:], *ports[:first], *([] if ports else [0])]:
             with contextlib.suppress(OSError):
-                endpoint.listening = await self._visits.listen(endpoint, port)
-                endpoint.port = endpoint.listening.sockets[0].getsockname()[1]
+                endpoint.listening = self._visits.listen(endpoint, port)
+                endpoint.port = endpoint.listening.number
                 return
         raise Unavailable(
             "no port is left for another endpoint",
@@ -225,13 +226,13 @@ class Endpoints:
             for one in self._open.values()
         ]
 
-    async def _restore(self, values: dict[str, Any]) -> None:
+    def _restore(self, values: dict[str, Any]) -> None:
         endpoint = Endpoint.from_json(values)
         if flaw_of_endpoint(endpoint.name) is not None:
             raise ValueError(endpoint.name)
         if not self._place.wildcard:
             # Before anybody else takes it; browsers are trying all the time.
-            await self._listen(endpoint)
+            self._listen(endpoint)
         self._tickets.restore(endpoint.label, values["tickets"])
         self._open[endpoint.label] = endpoint
 

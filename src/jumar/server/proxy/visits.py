@@ -9,6 +9,7 @@ import ipaddress
 import logging
 import socket
 import time
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Protocol
 from urllib.parse import parse_qs, urlsplit
@@ -18,6 +19,7 @@ from jumar.people.rights import Right
 from jumar.server.proxy.endpoint import Endpoint, Place, Tunnel
 from jumar.server.proxy.heads import MOST_HEAD_BYTES, BadHead, RequestHead, foreign_source
 from jumar.server.proxy.link import Link
+from jumar.server.proxy.port import Port, streams_of
 from jumar.server.proxy.tickets import Ticket, Tickets
 from jumar.server.proxy.tunnel import (
     HEAD_LIMIT_S,
@@ -34,12 +36,10 @@ ENTER = "/_jumar/enter"
 MOST_CONNECTIONS = 4096
 KEEP_S = 75.0
 """How long a browser that is signed in may be silent between two requests."""
-_BACKLOG = 1024
 _LINGER_S = 2.0
 _TAKING_LIMIT_S = 60.0
 """For a slow reader to take what is left of an answer."""
 _BLOCK = 1 << 16
-_ALIVE_AFTER_S, _ALIVE_EVERY_S = 60, 30
 
 
 class House(Protocol):
@@ -70,22 +70,12 @@ class Visits:
         self._tickets = tickets
         self._house = house
         self._serving: set[asyncio.Task[None]] = set()
-        self._silent: tuple[dict[asyncio.StreamWriter, None], ...] = ({}, {})
+        self._silent: tuple[dict[object, Callable[[], None]], ...] = ({}, {})
         """Those that ask for nothing now, the oldest first: strangers, and who has been let in."""
 
-    async def listen(self, endpoint: Endpoint | None, port: int) -> asyncio.Server:
-        """Take connections at a port: for one endpoint, or for the one that a request names."""
-        tls = self._place.tls
-        limits = {} if tls is None else {"ssl_handshake_timeout": HEAD_LIMIT_S}
-        return await asyncio.start_server(
-            partial(self._accept, endpoint),
-            self._place.address,
-            port,
-            limit=MOST_HEAD_BYTES,
-            ssl=tls,
-            backlog=_BACKLOG,
-            **limits,
-        )
+    def listen(self, endpoint: Endpoint | None, port: int) -> Port:
+        """Take connections at a port: for one endpoint, or for the one that a request names; OSError."""
+        return Port(self._place.address, port, partial(self._accept, endpoint))
 
     async def close(self) -> None:
         """End all connections."""
@@ -109,36 +99,49 @@ class Visits:
         ticket.checked_at = time.monotonic()
         return True
 
-    async def _accept(
-        self, given: Endpoint | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, given: Endpoint | None, opened: socket.socket) -> None:
+        task = asyncio.get_running_loop().create_task(self._welcome(given, opened))
         self._serving.add(task)
-        _watch_for_life(writer)
+        task.add_done_callback(self._serving.discard)
+
+    async def _welcome(self, given: Endpoint | None, opened: socket.socket) -> None:
+        try:
+            is_room = len(self._serving) <= MOST_CONNECTIONS or self._make_room()
+            with self._silence(partial(_cut, opened), is_known=False):
+                browser = await streams_of(opened, self._place.tls)
+        except OSError:
+            # Strangers break off, speak something else, or do not trust us: nothing to note.
+            return
         limit_s = _LINGER_S
         try:
-            if len(self._serving) > MOST_CONNECTIONS and not self._make_room():
+            if not is_room:
                 raise BadHead("too many connections", 503)
-            await self._visit(given, (reader, writer))
+            await self._visit(given, browser)
             limit_s = _TAKING_LIMIT_S
         except BadHead as error:
-            await _tell((reader, writer), own_answer(error.status, str(error)))
+            await _tell(browser, own_answer(error.status, str(error)))
         except (Gone, OSError):
             pass
         except asyncio.CancelledError:
-            # The server ends; asyncio would complain about a task that it has made itself.
-            writer.transport.abort()
+            browser[1].transport.abort()
+            raise
         finally:
-            await _hang_up(writer, limit_s)
-            self._serving.discard(task)
+            await _hang_up(browser[1], limit_s)
+
+    @contextlib.contextmanager
+    def _silence(self, cut: Callable[[], None], *, is_known: bool) -> Generator[None]:
+        """A connection on which nothing is asked for now; `cut` ends it to make room for others."""
+        silent, key = self._silent[1 if is_known else 0], object()
+        silent[key] = cut
+        try:
+            yield
+        finally:
+            silent.pop(key, None)
 
     def _make_room(self) -> bool:
         for silent in self._silent:
             if silent:
-                oldest = next(iter(silent))
-                del silent[oldest]
-                oldest.transport.abort()
+                silent.pop(next(iter(silent)))()
                 return True
         return False
 
@@ -148,16 +151,13 @@ class Visits:
             request = await self._next(browser, is_known=True)
 
     async def _next(self, browser: Streams, *, is_known: bool) -> RequestHead:
-        silent = self._silent[1 if is_known else 0]
-        silent[browser[1]] = None
         try:
-            return await read_request(browser[0], KEEP_S if is_known else HEAD_LIMIT_S)
+            with self._silence(browser[1].transport.abort, is_known=is_known):
+                return await read_request(browser[0], KEEP_S if is_known else HEAD_LIMIT_S)
         except BadHead as error:
             if is_known and error.status == 408:
                 raise Gone from error
             raise
-        finally:
-            silent.pop(browser[1], None)
 
     async def _serve(self, given: Endpoint | None, request: RequestHead, browser: Streams) -> bool:
         """Answer a request; whether there may be another one."""
@@ -246,15 +246,9 @@ class Visits:
             job[1].transport.abort()
 
 
-def _watch_for_life(writer: asyncio.StreamWriter) -> None:
-    opened: socket.socket | None = writer.get_extra_info("socket")
-    if opened is None or opened.family == socket.AF_UNIX:
-        return
+def _cut(opened: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        # Who is gone without a word is noticed after some minutes, however long a websocket is silent.
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _ALIVE_AFTER_S)
-        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _ALIVE_EVERY_S)
+        opened.shutdown(socket.SHUT_RDWR)
 
 
 async def _tell(browser: Streams, answer: bytes) -> None:
