@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -27,7 +28,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 class Site:
-    """A server with an SSH port, and a job that serves HTTP."""
+    """A server that speaks TLS and has an SSH port, and a job that serves HTTP."""
 
     def __init__(self, program: str, folder: Path) -> None:
         self.folder = folder
@@ -35,8 +36,11 @@ class Site:
         self.ssh_port, self.job_port = free_port(), free_port()
         self.job = ""
 
+    def start(self) -> None:
+        self.jumar("up", "--detach", "--tls", "--ssh", str(self.ssh_port))
+
     def __enter__(self) -> "Site":
-        self.jumar("up", "--detach", "--ssh", str(self.ssh_port))
+        self.start()
         (self.folder / "hello.txt").write_text("from the job")
         words = ("run", "--name", "web", "--env", "STEP=12", "--endpoint", f"http:{self.job_port}")
         command = (sys.executable, "-c", SERVER, str(self.job_port))
@@ -88,9 +92,18 @@ def site(jumar_program: str, tmp_path_factory: pytest.TempPathFactory) -> Genera
         yield made
 
 
+def browser() -> urllib.request.OpenerDirector:
+    """One that takes any certificate, and keeps cookies."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    tls = urllib.request.HTTPSHandler(context=context)
+    return urllib.request.build_opener(urllib.request.HTTPCookieProcessor(), tls)
+
+
 def visit(jumar: Jumar, job: str, name: str, path: str = "/") -> tuple[int, str]:
     url = json.loads(jumar("open", job, name, "--json").stdout)["url"]
-    visitor = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    assert url.startswith("https://")
+    visitor = browser()
     try:
         with visitor.open(url, timeout=LIMIT_S) as answer:
             answer.read()
@@ -99,6 +112,14 @@ def visit(jumar: Jumar, job: str, name: str, path: str = "/") -> tuple[int, str]
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
+
+
+def test_the_terminal_is_a_page_of_the_server(site: Site) -> None:
+    url = json.loads(site.jumar("open", "web", "terminal", "--json").stdout)["url"]
+    with browser().open(url, timeout=LIMIT_S) as answer:
+        assert answer.url.endswith(f"/jobs/{site.job}/terminal")
+        assert b"xterm" in answer.read()
+    assert site.jumar("exec", "web", "--", "sh", "-c", "echo $STEP").stdout == "12\n"
 
 
 def test_a_port_is_reached_only_while_the_job_itself_listens_there(site: Site) -> None:
@@ -169,7 +190,7 @@ def test_the_stock_ssh_client_works_in_the_job_and_strangers_do_not_get_in(site:
     assert b"forwarding failed" in site.ssh(*back, "localhost").stderr
     # The server shows the same key after a restart, and a key that is removed opens nothing.
     site.jumar("down")
-    site.jumar("up", "--detach", "--ssh", str(site.ssh_port))
+    site.start()
     assert site.ssh("localhost", "true").returncode == 0
     fingerprint = json.loads(site.jumar("ssh-key", "list", "--json").stdout)[0]["fingerprint"]
     site.jumar("ssh-key", "remove", "laptop")
@@ -194,7 +215,7 @@ def test_nothing_is_left_of_an_endpoint_when_its_server_or_its_job_is_killed(sit
     pid = int((site.folder / "home" / "server.pid").read_text())
     subprocess.run(["kill", "-9", str(pid)], check=True)
     wait_for(lambda: not hosts())
-    site.jumar("up", "--detach", "--ssh", str(site.ssh_port))
+    site.start()
     assert visit(site.jumar, "web", name, "/hello.txt") == (200, "from the job")
     site.jumar("stop", "web")
     wait_for(lambda: not hosts())

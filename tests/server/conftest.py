@@ -29,6 +29,7 @@ from jumar.server.edge.site import Site
 from jumar.server.process.listen import listen
 from jumar.server.process.serving import SiteServer
 from jumar.server.proxy.endpoints import Endpoints
+from jumar.server.ssh.port import SshDoor, host_key
 from jumar.settings import Settings
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
@@ -209,6 +210,7 @@ def serving(
     database_url: str = "",
     tls_cert: str = "",
     endpoints: Endpoints | None = None,
+    has_ssh: bool = False,
 ) -> Generator[Running]:
     """A server whose jobs, unless obedient, take no notice of being stopped."""
     home = folder / "home"
@@ -231,6 +233,7 @@ def serving(
     service.start()
     hub = Hub(database, home)
     hub.prepare()
+    ssh = SshDoor(host_key(home), socket.create_server(("127.0.0.1", 0))) if has_ssh else None
     site = Site(
         service=service,
         accounts=accounts,
@@ -246,9 +249,10 @@ def serving(
             url=listener.url,
             started_at=time.time(),
             engine=engine.name,
+            ssh_port=0 if ssh is None else ssh.socket.getsockname()[1],
         ),
     )
-    server = SiteServer(site, listener)
+    server = SiteServer(site, listener, ssh=ssh)
     thread = threading.Thread(target=server.run, args=([],))
     thread.start()
     try:

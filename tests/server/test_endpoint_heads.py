@@ -91,7 +91,7 @@ def test_an_answer_speaks_for_its_own_origin_only() -> None:
         b"Strict-Transport-Security: max-age=1\r\nCache-Control: max-age=99\r\nKeep-Alive: 5\r\n"
         b"Connection: keep-alive\r\nContent-Length: 2"
     )
-    shown = answer.for_browser(keeps_nothing=True).split(b"\r\n")
+    shown = answer.for_browser(keeps_nothing=True, closes=True).split(b"\r\n")
     assert shown == [
         b"HTTP/1.1 200 OK",
         b"Set-Cookie: theme=dark; Path=/",
@@ -101,7 +101,7 @@ def test_an_answer_speaks_for_its_own_origin_only() -> None:
         b"",
         b"",
     ]
-    kept = answer.for_browser(keeps_nothing=False)
+    kept = answer.for_browser(keeps_nothing=False, closes=True)
     assert b"Cache-Control: max-age=99" in kept
     for bad in (
         b"HTTP/1.1 20 OK",

@@ -5,6 +5,7 @@ import array
 import http.client
 import re
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, suppress
@@ -15,15 +16,19 @@ from tests.server.conftest import LIMIT_S, Answer, Running, serving, wait_for
 
 from jumar.launch.processes import frames
 from jumar.launch.processes.frames import Reader, frame, json_frame
+from jumar.server.process.certificate import own_certificate
 from jumar.server.proxy import endpoints as proxy
-from jumar.server.proxy import tickets
-from jumar.server.proxy.endpoints import Endpoints, Place
+from jumar.server.proxy import tickets, visits
+from jumar.server.proxy.endpoint import Place
+from jumar.server.proxy.endpoints import Endpoints
+from jumar.tls import server_context
 
 Serve = Callable[[socket.socket], object]
 
 
 class Job:
-    """What answers in a job: each connection is handed to `serve`, in a thread of its own."""
+    """What answers in a job: each connection is handed to `serve`, in a thread of its own. Commands say
+    that they ran."""
 
     def __init__(self) -> None:
         self.serve: Serve = hello
@@ -44,10 +49,16 @@ class Job:
         with closing(stream), suppress(OSError):
             while data := stream.recv(65536):
                 for kind, content in reader.feed(data):
-                    values = frames.values_of(content)
+                    values = frames.values_of(content or b"{}")
                     if kind == frames.CONNECT:
                         self.wishes.append(values["to"])
                         self._connect(stream, values["id"])
+                    elif kind == frames.REQUEST and values.get("endpoint") is None:
+                        said = frame(frames.OUTPUT, b"ran") + json_frame(frames.EXIT, {"code": 0})
+                        stream.sendall(said)
+                        return
+                    elif kind == frames.END:
+                        return
 
     def _connect(self, stream: socket.socket, number: int) -> None:
         if self.serve is refuse:
@@ -60,8 +71,8 @@ class Job:
         with far:
             stream.sendmsg([json_frame(frames.CONNECTED, {"id": number})], rights)
         answer = threading.Thread(target=self._answer, args=(near,), daemon=True)
-        self.answering.append(answer)
         answer.start()
+        self.answering.append(answer)
 
     def settle(self) -> None:
         """Wait until every connection so far is answered or closed."""
@@ -99,8 +110,8 @@ def refuse(stream: socket.socket) -> None:
 def echo_body(stream: socket.socket) -> None:
     stream.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
     body = b""
-    while not body.endswith(b"0\r\n\r\n") and len(body) < 10_000:
-        body += stream.recv(65536)
+    while not body.endswith(b"0\r\n\r\n") and (data := stream.recv(65536)):
+        body += data
     stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
 
@@ -262,7 +273,10 @@ def test_bodies_pass_exactly_and_what_follows_them_does_not(shared: Running, job
         assert head_of(stream) == b"HTTP/1.1 100 Continue\r\n\r\n"
         stream.sendall(body + smuggled)
         answer = all_of(stream)
-    assert answer.endswith(b"\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n")
+    # What follows is a request of its own, with a Host and without a cookie of its own.
+    first, _, rest = answer.partition(b"\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n")
+    assert first.startswith(b"HTTP/1.1 200 ")
+    assert rest.startswith(b"HTTP/1.1 421 ")
     for bad in (b"-1\r\n", b"5\r\nhelloxx", b"\r\n", b"f" * 20 + b"\r\n", b"5 x\r\n"):
         with raw(url, chunked + bad + b"0\r\n\r\n") as stream:
             # Nobody waits for the rest of what cannot be understood.
@@ -287,8 +301,86 @@ def test_bodies_pass_exactly_and_what_follows_them_does_not(shared: Running, job
     assert len(job.heads) == before
     job.serve = hello
     with raw(url, head(url, cookie) + smuggled) as stream:
+        assert all_of(stream).count(b"HTTP/1.1 ") == 2
+    with raw(url, head(url, cookie, "Connection: close") + smuggled) as stream:
         assert all_of(stream).count(b"HTTP/1.1 ") == 1
     assert not any(b"admin" in seen for seen in job.heads)
+
+
+def test_a_connection_carries_one_request_after_the_other(shared: Running, job: Job) -> None:
+    url = opened(shared, shared.running_job("ann").id)
+    cookie, place = entered(url), urlsplit(url)
+    long, short = b"x" * 300_000, b"4\r\nwiki\r\n0\r\nX: y\r\n\r\n"
+    answers = {
+        "length": (b"Content-Length: 300000\r\n\r\n" + long, long),
+        "chunks": (b"Transfer-Encoding: chunked\r\n\r\n" + short + b"HTTP/1.1 200 Evil", b"wiki"),
+        "nothing": (b"Content-Length: 3\r\n\r\nyesno", b"yes"),
+    }
+    said: list[bytes] = []
+    job.serve = lambda stream: stream.sendall(b"HTTP/1.1 200 OK\r\n" + said[-1])
+    line = http.client.HTTPConnection(place.hostname or "", place.port, timeout=LIMIT_S)
+    with closing(line):
+        line.connect()
+        socket_of_all = line.sock
+        for sent, wanted in [*answers.values(), *answers.values()]:
+            said.append(sent)
+            line.request("POST", "/", b"body", {"Cookie": cookie})
+            assert line.getresponse().read() == wanted
+            line.request("HEAD", "/", headers={"Cookie": cookie})
+            assert line.getresponse().read() == b""
+        assert line.sock is socket_of_all
+        # An answer that ends with its connection, and one that breaks off, end ours.
+        said.append(b"\r\nall of it")
+        line.request("GET", "/", headers={"Cookie": cookie})
+        assert line.getresponse().read() == b"all of it"
+        assert line.sock is None
+        for broken in (
+            b"Content-Length: 9\r\n\r\nhalf",
+            b"Transfer-Encoding: chunked\r\n\r\n5\r\nha",
+        ):
+            said.append(broken)
+            line.request("GET", "/", headers={"Cookie": cookie})
+            with pytest.raises(http.client.IncompleteRead):
+                line.getresponse().read()
+            line.close()
+    # An older client is answered in its own way.
+    said.append(b"Content-Length: 2\r\n\r\nok")
+    with raw(url, head(url, cookie, first="GET / HTTP/1.0")) as stream:
+        assert b"Connection: close\r\n" in all_of(stream)
+    assert job.heads[-1].startswith(b"GET / HTTP/1.0\r\n")
+    said.append(answers["chunks"][0])
+    with raw(url, head(url, cookie, first="GET / HTTP/1.0")) as stream:
+        assert stream.recv(12) == b"HTTP/1.1 502"
+
+
+def test_a_job_may_answer_before_it_has_taken_all(shared: Running, job: Job) -> None:
+    url = opened(shared, shared.running_job("ann").id)
+    cookie = entered(url)
+    job.serve = lambda stream: stream.sendall(
+        b"HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\n\r\nno..."
+    )
+    begun = head(url, cookie, "Content-Length: 1000000000000", first="POST / HTTP/1.1")
+    with raw(url, begun + b"x" * 1000) as stream:
+        assert b" 413 " in all_of(stream)
+
+
+def test_too_many_connections_cost_those_that_ask_for_nothing(
+    shared: Running, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visits, "MOST_CONNECTIONS", 20)
+    url = opened(shared, shared.running_job("ann").id)
+    cookie = entered(url)
+    job.serve = websocket
+    with ExitStack() as stack:
+        used = stack.enter_context(raw(url, head(url, cookie, *UPGRADE)))
+        assert b" 101 " in head_of(used)
+        silent = [stack.enter_context(raw(url, b"GET / HTTP/1.1\r\n")) for _ in range(30)]
+        job.serve = hello
+        assert ask(url, Cookie=cookie).text == "hello"
+        used.sendall(b"still here")
+        assert used.recv(100) == b"still here"
+        with suppress(ConnectionError):
+            assert silent[0].recv(10) == b""
 
 
 def test_answers_that_are_no_answers_and_jobs_that_do_not_listen(shared: Running, job: Job) -> None:
@@ -325,12 +417,13 @@ def test_a_websocket_is_carried_both_ways_and_closed_by_halves(shared: Running, 
     assert found == sent + b"bye"
 
 
-def test_hundreds_of_idle_connections_hold_up_nobody(shared: Running, job: Job) -> None:
+@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.full)])
+def test_hundreds_of_idle_connections_hold_up_nobody(shared: Running, job: Job, count: int) -> None:
     url = opened(shared, shared.running_job("ann").id)
     cookie = entered(url)
     job.serve = websocket
     with ExitStack() as stack:
-        idle = [stack.enter_context(raw(url, head(url, cookie, *UPGRADE))) for _ in range(150)]
+        idle = [stack.enter_context(raw(url, head(url, cookie, *UPGRADE))) for _ in range(count)]
         for one in idle:
             assert b" 101 " in head_of(one)
         half = [stack.enter_context(raw(url, b"GET / HTTP/1.1\r\n")) for _ in range(50)]
@@ -421,7 +514,7 @@ def test_below_a_wildcard_each_has_a_name(
         assert re.match(rf"https://{mine}-jupyter\.jobs\.example\.org/_jumar/enter\?code=", url)
         shared_port = server.site.endpoints._shared  # pyright: ignore[reportPrivateUsage]
         assert shared_port is not None
-        here = f"http://127.0.0.1:{shared_port.sockets[0].getsockname()[1]}"
+        here = f"http://127.0.0.1:{shared_port.number}"
         name = f"{mine}-jupyter.jobs.example.org"
         answer = ask(here, "/_jumar/enter?" + urlsplit(url).query, Host=name)
         assert "Secure" in answer.headers["Set-Cookie"]
@@ -443,3 +536,46 @@ def test_below_a_wildcard_each_has_a_name(
             server.server.end()
             assert stream.recv(10) == b""
         stop.set()
+
+
+def test_an_endpoint_speaks_tls_where_the_server_does(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("tls")
+    certificate = own_certificate(folder, "127.0.0.1")
+    place = Place(tls=server_context(certificate))
+    trusting = ssl.create_default_context(cafile=str(certificate.path))
+    trusting.check_hostname = False
+    made = Job()
+    with serving(folder, endpoints=Endpoints(place)) as server:
+        monkeypatch.setattr(server.engine, "start_beside", made.start_beside, raising=False)
+        url = opened(server, server.running_job("ann").id)
+        assert url.startswith("https://")
+        where = urlsplit(url)
+        netloc = (where.hostname or "", where.port or 0)
+        line = http.client.HTTPSConnection(*netloc, timeout=LIMIT_S, context=trusting)
+        with ExitStack() as stack:
+            stack.enter_context(closing(line))
+            # Who connects and says nothing, or speaks plainly, holds up nobody.
+            # Nor do they where there is room for few.
+            monkeypatch.setattr(visits, "MOST_CONNECTIONS", 8)
+            plainly = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+            for said in (plainly, b"\x16\x03\x01", *[b""] * 12):
+                stranger = stack.enter_context(socket.create_connection(netloc, LIMIT_S))
+                stranger.sendall(said)
+            line.request("GET", f"{where.path}?{where.query}")
+            answer = line.getresponse()
+            answer.read()
+            cookie, _, rest = answer.headers["Set-Cookie"].partition(";")
+            assert "Secure" in rest
+            for _ in range(2):
+                line.request("POST", "/", b"x" * 200_000, {"Cookie": cookie})
+                assert line.getresponse().read() == b"hello"
+            assert b"X-Forwarded-Proto: https\r\n" in made.heads[-1]
+            made.serve = websocket
+            plain = socket.create_connection(netloc, LIMIT_S)
+            with trusting.wrap_socket(plain) as stream:
+                stream.sendall(head(url, cookie, *UPGRADE, f"Origin: https://{where.netloc}"))
+                assert b" 101 " in head_of(stream)
+                stream.sendall(b"ping")
+                assert stream.recv(10) == b"ping"

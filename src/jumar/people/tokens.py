@@ -111,7 +111,11 @@ class Tokens:
 
     def user_of(self, secret: str) -> UserRecord | None:
         """Who holds this token."""
-        held = self._held(secret)
+        return self.user_by(digest(secret))
+
+    def user_by(self, key: str) -> UserRecord | None:
+        """Who holds the token with this digest."""
+        held = self._held(key)
         return None if held is None else held.user
 
     def of(self, user: str, current: str = "") -> tuple[TokenRecord, ...]:
@@ -156,8 +160,7 @@ class Tokens:
         self.forget()
         return count
 
-    def _held(self, secret: str) -> _Held | None:
-        key = digest(secret)
+    def _held(self, key: str) -> _Held | None:
         # The lock is held while the database is asked: what is kept is never older than a change.
         with self._lock:
             held = self._known.get(key)

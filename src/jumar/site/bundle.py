@@ -19,7 +19,7 @@ from jumar import __version__
 from jumar.errors import BadInput
 from jumar.host.env.create import run_step
 from jumar.host.env.tools import Sources, Step, download_steps
-from jumar.site.copying import closure
+from jumar.site.copying import PROGRAM, closure
 from jumar.site.one_file import build_launcher
 from jumar.site.own_wheel import build_wheel
 
@@ -124,7 +124,7 @@ def _fill(folder: Path, wanted: Wanted, environ: Mapping[str, str], progress: Pr
     wheels.mkdir(parents=True)
     own = build_wheel(wheels)
     # Those that this jumar runs with here: they are known to work together.
-    pins = [f"{one.name}=={one.version}" for one in closure("jumar") if one.name != "jumar"]
+    pins = [f"{one.name}=={one.version}" for one in closure(*PROGRAM) if one.name != "jumar"]
     requirements = ["pip", str(own), *pins, *wanted.extra]
     for step in _steps(wheels, wanted, requirements, Sources(), environ):
         run_step(step, environ, progress)

@@ -22,6 +22,8 @@ _LEFT_OUT = shutil.ignore_patterns(
     "test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "site-packages",
     "dist-packages", "config-*", "__pycache__",
 )  # fmt: skip
+PROGRAM = ("jumar", "asyncssh")
+"""What a site's server may import: nothing can be added to the copy later."""
 _COMPILED = shutil.ignore_patterns("__pycache__")
 
 
@@ -32,7 +34,7 @@ def copy_program(target: Path) -> Path:
     try:
         _copy_interpreter(aside)
         packages = _packages_folder(aside)
-        for found in closure("jumar"):
+        for found in closure(*PROGRAM):
             _copy_distribution(found, packages)
         _copy_weed(aside)
         command = aside / "bin" / "jumar"
@@ -112,9 +114,9 @@ def _check_imports(target: Path) -> None:
     _ask(target, f"import {modules}, jumar.store.staging.bring, jumar.store.staging.send")
 
 
-def closure(name: str) -> Iterator[importlib.metadata.Distribution]:
-    """A distribution and all that it requires, extras left out."""
-    wanted, seen = [name], set[str]()
+def closure(*names: str) -> Iterator[importlib.metadata.Distribution]:
+    """Distributions that are installed and all that they require, extras left out."""
+    wanted, seen = list(names), set[str]()
     while wanted:
         name = re.sub(r"[-_.]+", "-", wanted.pop()).lower()
         if name in seen:
@@ -123,7 +125,7 @@ def closure(name: str) -> Iterator[importlib.metadata.Distribution]:
         try:
             found = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
-            # Meant for another system or another Python.
+            # Meant for another system or another Python, or an extra that is not wanted here.
             continue
         yield found
         for line in found.requires or ():

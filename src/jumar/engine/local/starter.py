@@ -65,6 +65,10 @@ class Starter:
         words = [_BESIDE, directory.root, str(directory.number)]
         if directory.control_root is not None:
             words.append(directory.control_root)
+        return self.start_with_stream(words)
+
+    def start_with_stream(self, words: list[str]) -> socket.socket:
+        """Run one of our modules with a stream as its descriptor 3; our end of it."""
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
             try:

@@ -93,6 +93,12 @@ class Slurm:
             raise EngineFailed(f"sinfo does not answer: {_words(done.stderr)}")
         return read_gres(done.stdout)
 
+    def way_into(self, job: str, program: Sequence[str]) -> list[str]:
+        """The command that runs a program on the first node of a running job, among what runs there."""
+        own = [f"SLURM_CONF={self._environ['SLURM_CONF']}"] if "SLURM_CONF" in self._environ else []
+        step = ("--overlap", "--nodes=1", "--ntasks=1", "--relative=0", "--mem=0", "--quiet")
+        return ["env", *own, "srun", f"--jobid={job}", *step, "--unbuffered", *program]
+
     def _run(
         self, words: Sequence[str], text: str = "", limit_s: float = _LIMIT_S
     ) -> "subprocess.CompletedProcess[str]":

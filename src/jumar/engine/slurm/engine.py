@@ -1,6 +1,8 @@
 """`SlurmEngine`: each attempt is one job of Slurm, over a job directory that the cluster shares."""
 
 import os
+import socket
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.files import JobFiles
 from jumar.engine.local.planning import make_plan
+from jumar.engine.local.starter import Starter
 from jumar.engine.shared.files import Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.engine.slurm import script
@@ -20,7 +23,7 @@ from jumar.engine.slurm.observing import (
     row_of,
     submitted_file,
 )
-from jumar.errors import EngineFailed, SubmitRefused
+from jumar.errors import Conflict, EngineFailed, SubmitRefused
 from jumar.launch.jobdir.files import JobDir, is_plain
 from jumar.launch.jobdir.job import ask_to_stop, read_stop
 from jumar.launch.jobdir.safefile import read_object, write_json
@@ -30,13 +33,14 @@ from jumar.spec.records import Plan
 from jumar.spec.states import AttemptState
 from jumar.store.users import UserStores
 
+_FAR = "jumar.launch.node.far"
 _POLL_S = 5.0
 _PLAN_S = 5.0
 """How long a plan waits for a cluster: without one, Slurm's programs look for it for half a minute."""
 
 
 class SlurmEngine:
-    """Implements `engine.base.Engine` and `HasQueue`; thread-safe for different attempts."""
+    """Implements `engine.base.Engine`, `HasQueue` and `RunsBeside`; thread-safe for different attempts."""
 
     name = "slurm"
     queue_name = "Slurm"
@@ -57,6 +61,7 @@ class SlurmEngine:
         self._queue = Queue(self._slurm.rows, poll_s)
         self._observer = Observer(self._roots, self._queue, self.queue_name)
         self._gres: list[Gres] | None = None
+        self._starter = Starter(home / "launch.log", home / "notify.sock")
 
     def prepare(self) -> None:
         """Nothing has to be ready before the first job."""
@@ -181,6 +186,18 @@ class SlurmEngine:
         if read_stop(directory) is None:
             self._observer.killed(attempt)
         self._slurm.cancel(self._ids(attempt), kill=True)
+
+    def start_beside(self, attempt: Attempt) -> socket.socket:
+        """By a step of Slurm on the job's first node, which shares what the job has."""
+        row = self._row(attempt)
+        if row is None or row.state != "RUNNING":
+            raise Conflict(f"Slurm does not run job {attempt.job_id} now", hint="squeue shows it")
+        directory = self._roots.of(attempt)
+        program = [sys.executable, "-m", _FAR, "far", directory.root, str(directory.number)]
+        self._starter.reap()
+        return self._starter.start_with_stream(
+            [_FAR, "near", *self._slurm.way_into(row.id, program)]
+        )
 
     def _ids(self, attempt: Attempt) -> list[str]:
         row = self._row(attempt)

@@ -137,6 +137,10 @@ class JobDir(NamedTuple):
         node = f".node{self.node}" if self.node else ""
         return os.path.join(self.attempt, f"beside{node}.json")
 
+    def side(self, endpoint: str) -> str:
+        """Leads to the sockets of an endpoint's host, while there is one."""
+        return os.path.join(self.attempt, f"side-{endpoint}")
+
     @property
     def board_link(self) -> str:
         """Says where in the user's home a link leads to the job's curves."""

@@ -23,6 +23,7 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.safefile import Unusable
 from jumar.launch.node.beside_session import Session, is_kept, say_last
 from jumar.launch.node.side import Side
+from jumar.launch.node.side_again import hand_over
 from jumar.launch.processes import frames, pair, process
 from jumar.launch.processes.container import entered
 from jumar.launch.processes.frames import BadFrame, json_frame
@@ -33,6 +34,7 @@ from jumar.launch.processes.tree import Tree, cgroup_name, claimed_cgroup
 CHANNEL = 3
 _REQUEST_LIMIT_S = 15.0
 _PIPE_LIMIT_S = 20.0
+_LONGEST_IDLE_S = 400 * 86400.0
 _BLOCK = 32768
 
 
@@ -60,6 +62,8 @@ class _Asked(NamedTuple):
     """Whether the job waits for just this command, and ends with it."""
     endpoint: Optional[str]
     """In place of a command: what connections are asked for, over and over (`node/side.py`)."""
+    idle_s: float = 0.0
+    """How long such a host waits for another server when its own is gone."""
 
 
 def main(words: List[str]) -> int:
@@ -97,7 +101,10 @@ def _serve(directory: JobDir, channel: socket.socket, keeper: int) -> int:
     if group is not None:
         group.take_in(os.getpid())
     if asked.endpoint is not None:
-        return Side(directory, claim, channel, reader, keeper).run(program, asked.endpoint)
+        if asked.idle_s and hand_over(directory, asked.endpoint, channel):
+            return 0
+        side = Side(directory, claim, channel, reader, keeper)
+        return side.run(program, asked.endpoint, asked.idle_s)
     session = Session(directory, claim, channel, reader, keeper)
     try:
         return session.run(program, asked.terminal)
@@ -135,7 +142,10 @@ def _asked(values: Dict[str, Any]) -> _Asked:
     endpoint = values.get("endpoint")
     if endpoint is not None and not isinstance(endpoint, str):
         raise BadFrame("the endpoint is not a word")
-    return _Asked(argv, terminal, values.get("holds") is True, endpoint)
+    idle_s = values.get("idle_s", 0.0)
+    if not isinstance(idle_s, (int, float)) or not 0 <= idle_s <= _LONGEST_IDLE_S:
+        raise BadFrame("the time to wait is not a number of seconds")
+    return _Asked(argv, terminal, values.get("holds") is True, endpoint, float(idle_s))
 
 
 def _claim_of(directory: JobDir) -> Claim:

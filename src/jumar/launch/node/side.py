@@ -2,8 +2,9 @@
 them to the server as open descriptors.
 
 It is a process of the job, as its user. What an endpoint needs (JupyterLab, TensorBoard) is started here
-at the first wish and ends with this process, which ends with the stream or the attempt. To a port of
-the machine it connects only while a process of this job listens there."""
+at the first wish and ends with this process, which ends when it is told to or with the attempt. When its
+server is gone it waits for the next one (`side_again.py`), but not for ever. To a port of the machine
+it connects only while a process of this job listens there."""
 
 import array
 import contextlib
@@ -12,7 +13,6 @@ import selectors
 import shutil
 import signal
 import socket
-import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +22,7 @@ from typing import Dict, Iterable, List, Optional
 from jumar.launch.jobdir.claims import Census, Claim
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.node.beside_session import is_kept
+from jumar.launch.node.side_again import Meeting, private_folder
 from jumar.launch.node.side_programs import SOCKET, NotInstalled, program_of
 from jumar.launch.processes import frames, process
 from jumar.launch.processes.frames import BadFrame, json_frame
@@ -62,6 +63,8 @@ class Side:
         self._reader = reader
         self._keeper = keeper
         self._is_over = False
+        self._alone_since: Optional[float] = None
+        """Since when there is no server."""
         self._wishes = threading.BoundedSemaphore(_MOST_WISHES)
         self._saying = threading.Lock()
         # A program gets the signal of its parent's end when the thread ends that has started it.
@@ -70,17 +73,22 @@ class Side:
         """Of the program; 0 while there is none."""
         self._private = ""
 
-    def run(self, rank: Program, endpoint: str) -> int:
-        """Until the stream, the job or the keeper has ended."""
+    def run(self, rank: Program, endpoint: str, idle_s: float) -> int:
+        """Until it is told to end, the job or the keeper has ended, or no server came for `idle_s`."""
         signal.signal(signal.SIGTERM, self._asked_to_end)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
-        self._private = tempfile.mkdtemp(prefix="jumar-")
+        self._private = private_folder()
+        meeting = None
         try:
+            if idle_s:
+                meeting = Meeting(self._directory, endpoint, self._private)
             # So that whoever asked knows that wishes are heard.
-            self._say(frames.frame(frames.ALIVE), None)
-            self._serve(rank, endpoint)
+            self._say(frames.frame(frames.ALIVE), None, self._channel)
+            self._serve(rank, endpoint, meeting, idle_s)
         finally:
             self._is_over = True
+            if meeting is not None:
+                meeting.close()
             self._end_program()
             self._starter.shutdown()
             shutil.rmtree(self._private, ignore_errors=True)
@@ -89,20 +97,42 @@ class Side:
     def _asked_to_end(self, number: int, stack: Optional[FrameType]) -> None:
         self._is_over = True
 
-    def _serve(self, rank: Program, endpoint: str) -> None:
+    def _serve(
+        self, rank: Program, endpoint: str, meeting: Optional[Meeting], idle_s: float
+    ) -> None:
         looked_at = time.monotonic()
         with selectors.DefaultSelector() as selector:
-            for source in (self._channel, self._keeper):
+            for source in (self._channel, self._keeper, *([meeting] if meeting else [])):
                 selector.register(source, selectors.EVENT_READ)
             while not self._is_over:
                 ready = [key.fileobj for key, _ in selector.select(_LOOK_S)]
-                if self._keeper in ready or (
-                    self._channel in ready and not self._hear(rank, endpoint)
-                ):
+                if self._keeper in ready:
                     return
-                if time.monotonic() - looked_at >= _LOOK_S:
-                    looked_at = time.monotonic()
+                if self._channel in ready and not self._hear(rank, endpoint):
+                    selector.unregister(self._channel)
+                    self._channel.close()
+                    self._alone_since = time.monotonic()
+                if meeting is not None and meeting in ready:
+                    self._meet(meeting, selector)
+                now = time.monotonic()
+                if self._alone_since is not None and now - self._alone_since >= idle_s:
+                    return
+                if now - looked_at >= _LOOK_S:
+                    looked_at = now
                     self._is_over |= not is_kept(self._directory, self._claim)
+
+    def _meet(self, meeting: Meeting, selector: selectors.BaseSelector) -> None:
+        """Serve the next server in place of the last one."""
+        stream = meeting.taken_over()
+        if stream is None:
+            return
+        if self._alone_since is None:
+            selector.unregister(self._channel)
+            self._channel.close()
+        self._alone_since = None
+        self._channel, self._reader = stream, frames.Reader()
+        selector.register(stream, selectors.EVENT_READ)
+        self._say(frames.frame(frames.ALIVE), None, stream)
 
     def _hear(self, rank: Program, endpoint: str) -> bool:
         """False once nobody asks any more."""
@@ -116,6 +146,8 @@ class Side:
             for kind, content in self._reader.feed(data):
                 if kind == frames.CONNECT:
                     self._grant(frames.values_of(content), rank, endpoint)
+                elif kind == frames.END:
+                    self._is_over = True
                 elif kind != frames.ALIVE:
                     raise BadFrame("neither a wish nor a sign of life")
         except BadFrame:
@@ -125,33 +157,38 @@ class Side:
     def _grant(self, wish: Dict[str, object], rank: Program, endpoint: str) -> None:
         """In a thread: a program that starts, or is busy, holds up no other wish."""
 
+        # An answer is for whoever has asked, not for the server that came after.
+        channel = self._channel
+
         def work() -> None:
             number = wish.get("id")
             try:
                 made = self._connect(wish.get("to"), rank, endpoint)
             except (_Refused, NotInstalled, CannotStart, OSError) as error:
-                self._say(json_frame(frames.CONNECTED, {"id": number, "refused": str(error)}), None)
+                answer = json_frame(frames.CONNECTED, {"id": number, "refused": str(error)})
+                self._say(answer, None, channel)
                 return
             finally:
                 self._wishes.release()
             with made:
-                self._say(json_frame(frames.CONNECTED, {"id": number}), made)
+                self._say(json_frame(frames.CONNECTED, {"id": number}), made, channel)
 
         self._wishes.acquire()
         threading.Thread(target=work, daemon=True).start()
 
-    def _say(self, data: bytes, made: Optional[socket.socket]) -> None:
+    def _say(self, data: bytes, made: Optional[socket.socket], channel: socket.socket) -> None:
         rights = [] if made is None else [array.array("i", [made.fileno()])]
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, one) for one in rights]
         with self._saying:
-            self._channel.settimeout(_CONNECT_LIMIT_S)
             try:
+                channel.settimeout(_CONNECT_LIMIT_S)
                 # One call: the descriptor travels with the first of these bytes.
-                sent = self._channel.sendmsg([data], ancillary)
-                self._channel.sendall(data[sent:])
+                sent = channel.sendmsg([data], ancillary)
+                channel.sendall(data[sent:])
             except OSError:
                 # Half of it may be said: nothing that follows could be understood.
-                self._is_over = True
+                with contextlib.suppress(OSError):
+                    channel.shutdown(socket.SHUT_RDWR)
 
     def _connect(self, wanted: object, rank: Program, endpoint: str) -> socket.socket:
         if wanted == PROGRAM:

@@ -19,7 +19,7 @@ REQUEST, INPUT, INPUT_END, WINDOW, SIGNAL = b"r", b"i", b"e", b"w", b"s"
 # From the command.
 OUTPUT, ERRORS, TAKEN, EXIT, REFUSED = b"o", b"x", b"t", b"q", b"f"
 # Between the server and the host of an endpoint (`node/side.py`).
-CONNECT, CONNECTED = b"c", b"d"
+CONNECT, CONNECTED, END = b"c", b"d", b"z"
 # From both: only says that somebody is there.
 ALIVE = b"k"
 

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from jumar.errors import BadInput, NotAllowed, NotSignedIn
 from jumar.launch.processes import frames
 from jumar.launch.processes.frames import BadFrame, Reader, json_frame
-from jumar.server.edge.auth import Member, OpenedJob, check_still_allowed
+from jumar.server.edge.auth import Member, OpenedJob, check_still_allowed, right_of
 from jumar.server.edge.exchange import Body, too_large
 from jumar.server.edge.sessions import Session
 from jumar.server.edge.site import Site, SiteOf
@@ -83,7 +83,7 @@ async def run_command(
     except BaseException:
         session.close()
         raise
-    check = partial(check_still_allowed, site, request, opened.user)
+    check = partial(check_still_allowed, site, right_of(request), opened.user)
     return _SessionAnswer(site, session, check)
 
 

@@ -1,6 +1,5 @@
 """Endpoints of running jobs over REST: what there is to open, and links that open it."""
 
-from functools import partial
 from typing import Annotated, cast
 
 from fastapi import APIRouter, Path, Request
@@ -9,7 +8,7 @@ from starlette.responses import Response
 
 from jumar.errors import BadInput
 from jumar.server.edge.addresses import host_of, pages_at
-from jumar.server.edge.auth import Member, OpenedJob, check_still_allowed
+from jumar.server.edge.auth import Member, OpenedJob, right_of
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.endpoints import PROGRAMS, flaw_of_endpoint
@@ -64,9 +63,8 @@ async def opened_endpoint(
     if name == "ssh":
         raise BadInput("ssh is not opened in a browser", hint=f"jumar shell {job.id}")
     pages = pages_at(site, request)
-    endpoint = await site.endpoints.open(job.id, job.user, name, site.service.start_beside)
-    check = partial(check_still_allowed, site, request, job.user)
-    url = site.endpoints.enter(endpoint, user.name, host_of(pages), pages, check)
+    endpoint = await site.endpoints.open(job.id, job.user, name)
+    url = site.endpoints.enter(endpoint, user.name, right_of(request), host_of(pages), pages)
     return EndpointRecord(name=name, url=url)
 
 

@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from jumar.errors import BadInput, LogNotFound
 from jumar.server.api.follow import Follower, OpenLog, Start, blocks
-from jumar.server.edge.auth import OpenedJob, check_still_allowed
+from jumar.server.edge.auth import OpenedJob, check_still_allowed, right_of
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.requests import Part, parse_range, whole_number
 from jumar.server.edge.site import Site, SiteOf
@@ -101,7 +101,7 @@ async def follow_log(
         if place is None:
             raise BadInput("Last-Event-ID is not an offset")
         start = Start(offset=place)
-    check = partial(check_still_allowed, site, request, opened.user)
+    check = partial(check_still_allowed, site, right_of(request), opened.user)
     follower = Follower(site, opened.id, node, rank, start, check_rights=check)
     return StreamingResponse(
         follower.events(),

@@ -8,7 +8,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from jumar.errors import NotAllowed, NotApproved, NotSignedIn
-from jumar.people.tokens import SESSION_S, Proof, still_held
+from jumar.people.rights import Right
+from jumar.people.tokens import SESSION_S, Proof, digest, still_held
 from jumar.people.unix import Peer
 from jumar.server.edge.site import Site, SiteOf, site_of
 from jumar.spec.records import JobSummary, UserRecord
@@ -88,13 +89,18 @@ def find_job(site: Site, job: str, user: UserRecord, owner: str | None = None) -
     return found
 
 
-def check_still_allowed(site: Site, request: HTTPConnection, owner: str) -> None:
+def right_of(connection: HTTPConnection) -> Right:
+    """With what somebody asks."""
+    token, peer = token_of(connection), peer_of(connection)
+    return Right(peer=peer) if not token and peer is not None else Right(digest(token))
+
+
+def check_still_allowed(site: Site, right: Right, owner: str) -> None:
     """NotSignedIn or NotAllowed once who asked may no longer open a job of `owner`."""
-    token, peer = token_of(request), peer_of(request)
-    if not token and peer is not None and site.unix is not None:
-        user = site.unix.user_of(peer)
+    if right.peer is not None and site.unix is not None:
+        user = site.unix.user_of(right.peer)
     else:
-        user = site.accounts.tokens.user_of(token)
+        user = site.accounts.tokens.user_by(right.token)
     if user is None:
         raise NotSignedIn(
             "signed out: the token was revoked or has expired", hint=_sign_in_hint(site)

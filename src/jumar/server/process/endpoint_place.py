@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from jumar.errors import BadInput
 from jumar.server.process.listen import Listener
-from jumar.server.proxy.endpoints import Place
+from jumar.server.proxy.endpoint import Place
 from jumar.settings import Settings
 from jumar.tls import server_context
 
@@ -29,6 +29,7 @@ def place_of_endpoints(settings: Settings, listener: Listener) -> Place:
         wildcard=settings.endpoints_url,
         tls=None if certificate is None else server_context(certificate),
         idle_s=float(settings.endpoint_idle_s),
+        book=settings.home / "endpoints.json",
     )
 
 

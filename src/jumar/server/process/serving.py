@@ -46,6 +46,7 @@ from jumar.root.program import Refused, read_site
 from jumar.root.program import Site as RootSite
 from jumar.server.api.s3 import admit_users, door_of_site
 from jumar.server.app import create_app
+from jumar.server.edge.auth import check_still_allowed
 from jumar.server.edge.site import Site
 from jumar.server.home import (
     locked,
@@ -332,7 +333,8 @@ class SiteServer(uvicorn.Server):
         if certificate is not None:
             context = server_context(certificate)
             self._port = EncryptedPort(port, context, self._protocol, self._connections)
-        await self._site.endpoints.start()
+        site = self._site
+        await site.endpoints.start(site.service.start_beside, partial(check_still_allowed, site))
         if self._ssh is not None:
             await self._ssh.start(self._site)
         self.on_ready()

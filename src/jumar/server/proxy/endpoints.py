@@ -1,94 +1,35 @@
-"""The endpoints of running jobs that are open now: where each listens, who may enter, and when it ends.
+"""The endpoints of running jobs that are open now: where each listens, and when it ends.
 
 Each is an origin of its own, because a browser lets pages of one origin do all in it: a host name below
-a wildcard, or else a port. All of it is used by the server's event loop only."""
+a wildcard, or else a port. They outlive the server: what is open is written down, and the next server
+opens it again at the same address. All of it is used by the server's event loop only."""
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import socket
-import ssl
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
 from functools import partial
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
 
-from jumar.errors import Conflict, JumarError, NotAllowed, NotSignedIn, Unavailable
-from jumar.launch.node.side import PROGRAM
-from jumar.server.proxy.heads import MOST_HEAD_BYTES, BadHead, RequestHead, foreign_source
+from jumar.errors import Conflict, JumarError, Unavailable
+from jumar.people.rights import Right
+from jumar.server.proxy.book import Book
+from jumar.server.proxy.endpoint import Endpoint, Place
 from jumar.server.proxy.link import Link
+from jumar.server.proxy.port import Port
 from jumar.server.proxy.tickets import Ticket, Tickets
-from jumar.server.proxy.tunnel import Exchange, Gone, own_answer, read_request
-from jumar.spec.endpoints import port_of
+from jumar.server.proxy.visits import ENTER, Visits
+from jumar.spec.endpoints import flaw_of_endpoint
 
 log = logging.getLogger(__name__)
 
-ENTER = "/_jumar/enter"
-MOST_TUNNELS = 4096
 MOST_PER_USER = 64
 """Endpoints of one user that are open at the same time."""
-_BACKLOG = 1024
-_LINGER_S = 2.0
-_TAKING_LIMIT_S = 60.0
-"""For a slow reader to take what is left of an answer."""
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where endpoints are reached."""
-
-    address: str = "127.0.0.1"
-    """What to listen on."""
-    ports: range = range(0)
-    """Empty: any that is free."""
-    wildcard: str = ""
-    """`https://*.jobs.example.org`, all of which comes to the first of the ports; empty: a port each."""
-    tls: ssl.SSLContext | None = None
-    idle_s: float = 3600.0
-
-
-@dataclass(eq=False)
-class Endpoint:
-    """One that is open."""
-
-    job_id: str
-    owner: str
-    name: str
-    label: str
-    """Its part of a host name."""
-    link: Link | None = None
-    port: int = 0
-    listening: asyncio.Server | None = None
-    hosts: set[str] = field(default_factory=set[str])
-    """By which names of this machine it has been opened."""
-    home: str = ""
-    """Where the job's page is."""
-    tunnels: "set[Tunnel]" = field(default_factory=lambda: set[Tunnel]())
-    used_at: float = field(default_factory=time.monotonic)
-
-    @property
-    def cookie(self) -> str:
-        return f"jumar_endpoint_{self.label}"
-
-    @property
-    def wish(self) -> str | int:
-        """What its host is asked to connect to."""
-        return port_of(self.name) or PROGRAM
-
-
-@dataclass(eq=False)
-class Tunnel:
-    """A connection that goes through."""
-
-    ticket: Ticket
-    writers: tuple[asyncio.StreamWriter, ...]
-
-    def abort(self) -> None:
-        for writer in self.writers:
-            writer.transport.abort()
+_RESTORED_AT_ONCE = 4
+StartHost = Callable[[str], socket.socket]
+Check = Callable[[Right, str], None]
 
 
 class Endpoints:
@@ -97,36 +38,56 @@ class Endpoints:
     def __init__(self, place: Place | None = None) -> None:
         self._place = place or Place()
         self._tickets = Tickets()
+        self._visits = Visits(self._place, self._tickets, self)
+        self._book = Book(self._place.book, self._as_json)
         self._open: dict[str, Endpoint] = {}
-        self._opening: dict[str, asyncio.Lock] = {}
-        self._shared: asyncio.Server | None = None
+        self._shared: Port | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._look: asyncio.Task[None] | None = None
-        self._serving: set[asyncio.Task[None]] = set()
+        self._start_host: StartHost | None = None
+        self._check: Check | None = None
 
-    async def start(self) -> None:
-        """Listen where all endpoints have one address."""
+    async def start(self, start_host: StartHost, check: Check) -> None:
+        """Open again what was open, and listen where all endpoints have one address.
+
+        `start_host`: of a host beside a job. `check`: see `House.check`. Both may wait, and are called in
+        threads."""
+        self._start_host, self._check = start_host, check
         if self._place.wildcard:
-            self._shared = await self._listen(
-                None, self._place.ports[0] if self._place.ports else 0
-            )
+            port = self._place.ports[0] if self._place.ports else 0
+            self._shared = self._visits.listen(None, port)
+        for values in self._book.read():
+            try:
+                self._restore(values)
+            except (KeyError, TypeError, ValueError, Unavailable) as error:
+                log.warning("an endpoint is not opened again: %r", error)
+        if self._open:
+            self._later(self._find_again(list(self._open.values())))
 
     def of(self, job_id: str) -> list[Endpoint]:
         """Those of a job."""
         return [one for one in self._open.values() if one.job_id == job_id]
 
-    async def open(
-        self, job_id: str, owner: str, name: str, start: Callable[[str], socket.socket]
-    ) -> Endpoint:
-        """The endpoint, opened if it is not. `start`: of a host beside the job; it may wait."""
-        label = f"{job_id}-{port_of(name) or name}"
-        async with self._opening.setdefault(label, asyncio.Lock()):
-            found = self._open.get(label)
-            if found is None:
-                self._check_room(owner)
-                found = Endpoint(job_id, owner, name, label)
-                await self._begin(found, start)
-            found.used_at = time.monotonic()
-            return found
+    def find(self, label: str) -> Endpoint | None:
+        """One that is open."""
+        return self._open.get(label)
+
+    async def open(self, job_id: str, owner: str, name: str) -> Endpoint:
+        """The endpoint, opened if it is not; Conflict, Unavailable."""
+        wanted = Endpoint(job_id, owner, name)
+        found = self._open.get(wanted.label)
+        if found is None:
+            self._check_room(owner)
+            found = self._open[wanted.label] = wanted
+        try:
+            await self.linked(found)
+        except JumarError:
+            if found is wanted:
+                self.close(found)
+            raise
+        found.used_at = time.monotonic()
+        await self._book.write()
+        return found
 
     def _check_room(self, owner: str) -> None:
         if sum(one.owner == owner for one in self._open.values()) >= MOST_PER_USER:
@@ -134,31 +95,50 @@ class Endpoints:
                 f"{MOST_PER_USER} endpoints of {owner}'s jobs are open", hint="close some of them"
             )
 
-    async def _begin(self, endpoint: Endpoint, start: Callable[[str], socket.socket]) -> None:
-        stream = await asyncio.to_thread(start, endpoint.job_id)
-        endpoint.link = Link(stream, partial(self._ended, endpoint))
-        self._open[endpoint.label] = endpoint
-        try:
-            await endpoint.link.begin(endpoint.name)
-            if not self._place.wildcard:
-                await self._listen_alone(endpoint)
-            if endpoint.label not in self._open:
-                raise Conflict("the job has ended")
-        except BaseException:
-            self.close(endpoint)
-            if endpoint.listening is not None:
-                # It had ended already, before there was anything to close.
-                endpoint.listening.close()
-            raise
+    async def linked(self, endpoint: Endpoint) -> Link:
+        """The way to its host, which is found again or started; Conflict, Unavailable."""
+        async with endpoint.linking:
+            if self._open.get(endpoint.label) is not endpoint:
+                raise Conflict("the endpoint was closed")
+            if endpoint.link is not None:
+                return endpoint.link
+            if endpoint.listening is None and not self._place.wildcard:
+                self._listen(endpoint)
+            assert self._start_host is not None
+            stream = await asyncio.to_thread(self._start_host, endpoint.job_id)
+            link = Link(stream, partial(self._ended, endpoint))
+            try:
+                await link.begin(endpoint.name, self._place.idle_s if endpoint.has_program else 0.0)
+            except BaseException:
+                link.close()
+                raise
+            if self._open.get(endpoint.label) is not endpoint:
+                link.close()
+                raise Conflict("the endpoint was closed")
+            endpoint.link = link
+            return link
 
-    def enter(
-        self, endpoint: Endpoint, user: str, host: str, home: str, check: Callable[[], None]
-    ) -> str:
+    def _listen(self, endpoint: Endpoint) -> None:
+        # From a place that only this endpoint begins at, so that it is likely to get its port again.
+        ports = list(self._place.ports)
+        first = sum(endpoint.label.encode()) * 31 % len(ports) if ports else 0
+        before = [endpoint.port] if endpoint.port else []
+        for port in [*before, *ports[first:], *ports[:first], *([] if ports else [0])]:
+            with contextlib.suppress(OSError):
+                endpoint.listening = self._visits.listen(endpoint, port)
+                endpoint.port = endpoint.listening.number
+                return
+        raise Unavailable(
+            "no port is left for another endpoint",
+            hint="close some, or set endpoint_ports to a larger range",
+        )
+
+    def enter(self, endpoint: Endpoint, user: str, right: Right, host: str, home: str) -> str:
         """An address that lets one browser in, once. `host`: the name by which `user` reaches this machine;
         `home`: where the pages are, for those who have lost their way in."""
         endpoint.home = f"{home}/jobs/{endpoint.job_id}"
-        endpoint.hosts.add(host.lower())
-        code = self._tickets.code_for(user, endpoint.label, check)
+        endpoint.add_host(host.lower())
+        code = self._tickets.code_for(user, endpoint.label, right)
         return f"{self.origin(endpoint, host)}{ENTER}?code={code}"
 
     def origin(self, endpoint: Endpoint, host: str) -> str:
@@ -166,7 +146,7 @@ class Endpoints:
         if self._place.wildcard:
             return self._place.wildcard.replace("*", endpoint.label).rstrip("/")
         shown = f"[{host}]" if ":" in host else host
-        return f"{'https' if self._place.tls else 'http'}://{shown}:{endpoint.port}"
+        return f"{self._place.scheme}://{shown}:{endpoint.port}"
 
     def close(self, endpoint: Endpoint) -> None:
         """End it, and all that was started for it."""
@@ -175,14 +155,22 @@ class Endpoints:
         self._ended(endpoint, "")
 
     async def close_all(self) -> None:
-        """The server ends."""
-        for endpoint in list(self._open.values()):
-            self.close(endpoint)
+        """The server ends; hosts wait for the next one."""
+        await self._book.write()
+        known = list(self._open.values())
+        # Nothing that is closed from now on is written down as closed.
+        self._open.clear()
+        for endpoint in known:
+            if endpoint.link is not None:
+                endpoint.link.close(leaves=True)
+            self._let_go(endpoint)
         if self._shared is not None:
             self._shared.close()
-        for task in [*self._serving, *([self._look] if self._look else [])]:
+        tasks = [*self._tasks, *([self._look] if self._look else [])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._visits.close()
 
     def _ended(self, endpoint: Endpoint, why: str) -> None:
         if self._open.get(endpoint.label) is not endpoint:
@@ -190,7 +178,12 @@ class Endpoints:
         del self._open[endpoint.label]
         if why:
             log.info("endpoint %s of job %s ended: %s", endpoint.name, endpoint.job_id, why)
-        self._tickets.revoke(lambda ticket: ticket.endpoint == endpoint.label)
+        self._tickets.revoke(endpoint=endpoint.label)
+        self._let_go(endpoint)
+        self._later(self._book.write())
+
+    @staticmethod
+    def _let_go(endpoint: Endpoint) -> None:
         if endpoint.listening is not None:
             endpoint.listening.close()
         for tunnel in list(endpoint.tunnels):
@@ -200,13 +193,13 @@ class Endpoints:
         """Every second: end what idles, and look whether users may still do what they do."""
         latest = time.monotonic() - self._place.idle_s
         for endpoint in list(self._open.values()):
-            if endpoint.tunnels:
+            if endpoint.tunnels or endpoint.linking.locked():
                 endpoint.used_at = time.monotonic()
             elif endpoint.used_at < latest:
                 self.close(endpoint)
         if self._look is None or self._look.done():
             due = {
-                tunnel.ticket
+                tunnel.ticket: endpoint
                 for endpoint in self._open.values()
                 for tunnel in endpoint.tunnels
                 if tunnel.ticket.is_due
@@ -214,187 +207,52 @@ class Endpoints:
             if due:
                 self._look = asyncio.get_running_loop().create_task(self._check_all(due))
 
-    async def _check_all(self, tickets: set[Ticket]) -> None:
-        for ticket in tickets:
-            await self._check(ticket)
+    async def _check_all(self, due: dict[Ticket, Endpoint]) -> None:
+        for ticket, endpoint in due.items():
+            await self._visits.check(endpoint, ticket)
 
-    async def _check(self, ticket: Ticket) -> bool:
-        """Whether the user may still enter; else all of this ticket's connections end."""
-        try:
-            await asyncio.to_thread(ticket.check)
-        except (NotAllowed, NotSignedIn):
-            self._tickets.revoke(lambda one: one is ticket)
-            for endpoint in self._open.values():
-                for tunnel in [one for one in endpoint.tunnels if one.ticket is ticket]:
-                    tunnel.abort()
-            return False
-        except JumarError as error:
-            # The database is away: nothing is known now.
-            log.warning("cannot look whether %s may use an endpoint: %s", ticket.user, error)
-            return True
-        ticket.checked_at = time.monotonic()
-        return True
+    async def check(self, right: Right, owner: str) -> None:
+        """NotSignedIn or NotAllowed once who asked may no longer open jobs of `owner`."""
+        assert self._check is not None
+        await asyncio.to_thread(self._check, right, owner)
 
-    async def _listen_alone(self, endpoint: Endpoint) -> None:
-        # From a place that only this endpoint begins at, so that it is likely to get its port again.
-        ports = list(self._place.ports)
-        first = sum(endpoint.label.encode()) * 31 % len(ports) if ports else 0
-        for port in [*ports[first:], *ports[:first]] or [0]:
-            with contextlib.suppress(OSError):
-                endpoint.listening = await self._listen(endpoint, port)
-                endpoint.port = endpoint.listening.sockets[0].getsockname()[1]
-                return
-        raise Unavailable(
-            "no port is left for another endpoint",
-            hint="close some, or set endpoint_ports to a larger range",
-        )
+    async def note(self) -> None:
+        """Write down who is in."""
+        await self._book.write()
 
-    async def _listen(self, endpoint: Endpoint | None, port: int) -> asyncio.Server:
-        return await asyncio.start_server(
-            partial(self._accept, endpoint),
-            self._place.address,
-            port,
-            limit=MOST_HEAD_BYTES,
-            ssl=self._place.tls,
-            backlog=_BACKLOG,
-        )
+    def _as_json(self) -> list[dict[str, Any]]:
+        return [
+            {**one.as_json(), "tickets": self._tickets.as_json(one.label)}
+            for one in self._open.values()
+        ]
 
-    async def _accept(
-        self, endpoint: Endpoint | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
-        try:
-            if len(self._serving) > MOST_TUNNELS:
-                raise BadHead("too many connections", 503)
-            await self._serve(endpoint, reader, writer)
-        except BadHead as error:
-            await _tell(writer, own_answer(error.status, str(error)))
-        except (Gone, OSError):
-            pass
-        except asyncio.CancelledError:
-            # The server ends; asyncio would complain about a task that it has made itself.
-            writer.transport.abort()
-        finally:
-            self._serving.discard(task)
-            await _hang_up(writer)
+    def _restore(self, values: dict[str, Any]) -> None:
+        endpoint = Endpoint.from_json(values)
+        if flaw_of_endpoint(endpoint.name) is not None:
+            raise ValueError(endpoint.name)
+        if not self._place.wildcard:
+            # Before anybody else takes it; browsers are trying all the time.
+            self._listen(endpoint)
+        self._tickets.restore(endpoint.label, values["tickets"])
+        self._open[endpoint.label] = endpoint
 
-    async def _serve(
-        self, given: Endpoint | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        request = await read_request(reader)
-        endpoint = self._addressed(request, given)
-        if request.path == ENTER:
-            await _tell(writer, self._admit(request, endpoint))
-            return
-        ticket = self._tickets.of(request.cookies(endpoint.cookie), endpoint.label)
-        friends = {urlsplit(endpoint.home).netloc.lower()}
-        is_foreign = foreign_source(request, friends)
-        if ticket is None or (is_foreign and request.method == "GET" and not request.is_websocket):
-            to_the_job = own_answer(
-                303, "Open it from the page of the job.", ("Location", endpoint.home)
-            )
-            is_page = request.method == "GET" and not request.is_websocket
-            denied = own_answer(401, "Not signed in to this endpoint.")
-            await _tell(writer, to_the_job if is_page else denied)
-            return
-        if is_foreign:
-            raise BadHead("requests sent by another web site are refused", 403)
-        if request.first("service-worker") is not None and not self._place.wildcard:
-            # It would outlive the job in the browser, and be there for whoever gets this port next.
-            raise BadHead("service workers are not possible on a port", 403)
-        if ticket.is_due and not await self._check(ticket):
-            raise BadHead("not allowed any more", 403)
-        await self._pass_on(endpoint, ticket, request, (reader, writer))
+    async def _find_again(self, known: list[Endpoint]) -> None:
+        """Find the hosts of endpoints that an earlier server had opened, some at a time."""
+        room = asyncio.Semaphore(_RESTORED_AT_ONCE)
 
-    def _addressed(self, request: RequestHead, given: Endpoint | None) -> Endpoint:
-        try:
-            host = urlsplit(f"//{request.host}").hostname or ""
-        except ValueError:
-            host = ""
-        if given is not None:
-            if host not in given.hosts and not _is_loopback(host):
-                raise BadHead("this endpoint does not have that name", 421)
-            return given
-        domain = (urlsplit(self._place.wildcard).hostname or "").removeprefix("*")
-        found = self._open.get(host.removesuffix(domain)) if host.endswith(domain) else None
-        if found is None:
-            raise BadHead("no such endpoint is open; open it from the page of the job", 404)
-        return found
+        async def one(endpoint: Endpoint) -> None:
+            async with room:
+                try:
+                    await self.linked(endpoint)
+                except JumarError as error:
+                    log.info("endpoint %s of job %s: %s", endpoint.name, endpoint.job_id, error)
+                    # If that may pass, the next visitor tries again.
+                    if not error.is_passing:
+                        self.close(endpoint)
 
-    def _admit(self, request: RequestHead, endpoint: Endpoint) -> bytes:
-        """Take a code for a cookie."""
-        codes = parse_qs(request.target.partition("?")[2]).get("code", [])
-        value = self._tickets.redeem(codes[0], endpoint.label) if codes else None
-        if value is None:
-            words = "This link has been used, or is too old. Open the endpoint from the page of the job."
-            return own_answer(403, words)
-        secure = "; Secure" if self._is_secure else ""
-        return own_answer(
-            303,
-            "Welcome.",
-            ("Location", "/"),
-            ("Set-Cookie", f"{endpoint.cookie}={value}; Path=/; HttpOnly; SameSite=Lax{secure}"),
-            # What a job that had this origin before has left in the browser.
-            ("Clear-Site-Data", '"cache", "storage"'),
-            ("Referrer-Policy", "no-referrer"),
-        )
+        await asyncio.gather(*map(one, known))
 
-    @property
-    def _is_secure(self) -> bool:
-        if self._place.wildcard:
-            return self._place.wildcard.startswith("https:")
-        return self._place.tls is not None
-
-    async def _pass_on(
-        self, endpoint: Endpoint, ticket: Ticket, request: RequestHead, browser: Streams
-    ) -> None:
-        assert endpoint.link is not None
-        try:
-            made = await endpoint.link.connect(endpoint.wish)
-        except Conflict as error:
-            raise BadHead(error.message, 502) from error
-        except Unavailable as error:
-            raise BadHead(error.message, 504) from error
-        job = await asyncio.open_connection(sock=made, limit=MOST_HEAD_BYTES)
-        tunnel = Tunnel(ticket, (browser[1], job[1]))
-        endpoint.tunnels.add(tunnel)
-        exchange = Exchange(request, browser, job)
-        try:
-            scheme = "https" if self._is_secure else "http"
-            await exchange.run(scheme=scheme, keeps_nothing=not self._place.wildcard)
-        except BadHead:
-            if not exchange.has_answered:
-                raise
-        finally:
-            endpoint.tunnels.discard(tunnel)
-            endpoint.used_at = time.monotonic()
-            job[1].transport.abort()
-
-
-async def _tell(writer: asyncio.StreamWriter, answer: bytes) -> None:
-    with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(_LINGER_S):
-            writer.write(answer)
-            await writer.drain()
-            if writer.can_write_eof():
-                # What is still on its way to us would have the answer thrown away there.
-                writer.write_eof()
-
-
-async def _hang_up(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
-        async with asyncio.timeout(_TAKING_LIMIT_S):
-            await writer.wait_closed()
-    writer.transport.abort()
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    def _later(self, what: "Coroutine[Any, Any, None]") -> None:
+        task = asyncio.get_running_loop().create_task(what)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -13,7 +13,7 @@ OWN_COOKIES = ("jumar_", "__host-jumar", "__secure-jumar")
 MOST_HEAD_BYTES = 64 << 10
 _MOST_BODY_DIGITS = 18
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") (/[\x21-\x7e\x80-\xff]*) HTTP/1\.[01]")
+_REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") (/[\x21-\x7e\x80-\xff]*) HTTP/1\.([01])")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9][0-9])(?: ([^\x00-\x08\x0a-\x1f\x7f]*))?")
 _FIELD = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 _HOP_BY_HOP = frozenset(
@@ -52,6 +52,10 @@ class RequestHead:
     length: int | None
     """Of the body; None: it comes in chunks."""
     is_websocket: bool
+    is_old: bool
+    """Whether it is one of HTTP/1.0, to which no answer comes in chunks."""
+    is_last: bool
+    """Whether nothing more will be asked over this connection."""
 
     def first(self, name: str) -> str | None:
         """The value of a header, which may well come from an attacker."""
@@ -94,8 +98,8 @@ class RequestHead:
         if cookies:
             kept.append((b"Cookie", cookies.encode("latin-1")))
         kept.append((b"X-Forwarded-Proto", scheme.encode()))
-        kept += _connection(is_websocket=self.is_websocket)
-        return _head(f"{self.method} {self.target} HTTP/1.1", kept)
+        kept += _UPGRADE if self.is_websocket else _CLOSE
+        return _head(f"{self.method} {self.target} HTTP/1.{0 if self.is_old else 1}", kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +109,25 @@ class ResponseHead:
     status: int
     words: str
     fields: Fields
+    length: int | None
+    """Of the body, if it has one; None: it comes in chunks, or ends with the connection."""
+    is_chunked: bool
+
+    @property
+    def ends_with_the_connection(self) -> bool:
+        return self.length is None and not self.is_chunked
+
+    def has_body(self, request: RequestHead) -> bool:
+        """Whether anything follows the head."""
+        return request.method != "HEAD" and self.status >= 200 and self.status not in (204, 304)
 
     @property
     def is_interim(self) -> bool:
         return 100 <= self.status < 200 and self.status != 101
 
-    def for_browser(self, *, keeps_nothing: bool) -> bytes:
+    def for_browser(self, *, keeps_nothing: bool, closes: bool) -> bytes:
         """The head as the browser sees it. `keeps_nothing`: another job may have this origin
-        tomorrow, so nothing is used again without being asked for."""
+        tomorrow, so nothing is used again without being asked for. `closes`: nothing follows."""
         kept = [
             (key, _cookie_set(value) if key.lower() == b"set-cookie" else value)
             for key, value in _passed_on(self.fields)
@@ -122,8 +137,10 @@ class ResponseHead:
         if keeps_nothing and not self.is_interim:
             kept = [(key, value) for key, value in kept if key.lower() not in _KEEPING]
             kept.append((b"Cache-Control", b"no-cache" if self.status < 300 else b"no-store"))
-        if not self.is_interim:
-            kept += _connection(is_websocket=self.status == 101)
+        if self.status == 101:
+            kept += _UPGRADE
+        elif closes and not self.is_interim:
+            kept += _CLOSE
         return _head(f"HTTP/1.1 {self.status} {self.words}", kept)
 
 
@@ -136,16 +153,22 @@ def parse_request(head: bytes) -> RequestHead:
     match = _REQUEST_LINE.fullmatch(line)
     if match is None:
         raise BadHead("the first line is not a request for a path in HTTP/1.1")
+    if match[1] == b"CONNECT":
+        raise BadHead("this is no proxy for other servers", 405)
     fields = _fields(rest)
     if len(_values(fields, b"host")) != 1:
         raise BadHead("there must be one Host")
-    upgrade = b"upgrade" in _listed(fields, b"connection")
+    connection, is_old = _listed(fields, b"connection"), match[3] == b"0"
+    if is_old and _values(fields, b"transfer-encoding"):
+        raise BadHead("HTTP/1.0 has no chunks")
     made = RequestHead(
         method=text(match[1]),
         target=text(match[2]),
         fields=fields,
         length=_length(fields),
-        is_websocket=upgrade and _listed(fields, b"upgrade") == [b"websocket"],
+        is_websocket=b"upgrade" in connection and _listed(fields, b"upgrade") == [b"websocket"],
+        is_old=is_old,
+        is_last=is_old or b"close" in connection,
     )
     if made.is_websocket and (made.method != "GET" or made.length != 0):
         raise BadHead("a websocket begins with a GET without a body")
@@ -161,13 +184,15 @@ def parse_response(head: bytes) -> ResponseHead:
     match = _STATUS_LINE.fullmatch(line)
     if match is None:
         raise BadHead("what answers does not speak HTTP/1.1", 502)
+    length, is_chunked = None, False
     try:
         fields = _fields(rest)
         if _values(fields, b"content-length") or _values(fields, b"transfer-encoding"):
-            _length(fields)
+            length = _length(fields)
+            is_chunked = length is None
     except BadHead as error:
         raise BadHead(f"the answer cannot be understood: {error}", 502) from error
-    return ResponseHead(int(match[1]), text(match[2] or b""), fields)
+    return ResponseHead(int(match[1]), text(match[2] or b""), fields, length, is_chunked)
 
 
 def is_own_cookie(pair: str) -> bool:
@@ -251,10 +276,8 @@ def _passed_on(fields: Fields) -> Fields:
     )
 
 
-def _connection(*, is_websocket: bool) -> list[tuple[bytes, bytes]]:
-    if is_websocket:
-        return [(b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")]
-    return [(b"Connection", b"close")]
+_UPGRADE = ((b"Connection", b"Upgrade"), (b"Upgrade", b"websocket"))
+_CLOSE = ((b"Connection", b"close"),)
 
 
 def _cookies(field: bytes) -> list[tuple[str, str]]:

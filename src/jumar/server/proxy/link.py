@@ -40,11 +40,13 @@ class Link:
         self._is_open = True
         self._loop.add_reader(stream, self._readable)
 
-    async def begin(self, endpoint: str) -> None:
-        """Say what it is for and wait until wishes are heard; Conflict, Unavailable."""
+    async def begin(self, endpoint: str, idle_s: float = 0.0) -> None:
+        """Say what it is for and wait until wishes are heard; Conflict, Unavailable. `idle_s`: how long
+        the host, with all that it has started, waits for another server when this one is gone."""
         try:
             async with asyncio.timeout(START_LIMIT_S):
-                await self._send(json_frame(frames.REQUEST, {"endpoint": endpoint}))
+                wanted = {"endpoint": endpoint, "idle_s": idle_s}
+                await self._send(json_frame(frames.REQUEST, wanted))
                 await self._is_ready
         except TimeoutError:
             self.close("it does not answer")
@@ -69,12 +71,16 @@ class Link:
                     future.result().close()
             self._wishes.pop(number, None)
 
-    def close(self, why: str = "") -> None:
-        """End the host, and all that it has started."""
+    def close(self, why: str = "", *, leaves: bool = False) -> None:
+        """End the host, and all that it has started. `leaves`: only the server goes."""
         if not self._is_open:
             return
         self._is_open = False
         self._loop.remove_reader(self._stream)
+        if not leaves:
+            # One that does not even hear this ends when it has waited for another server in vain.
+            with contextlib.suppress(OSError):
+                self._stream.send(frames.frame(frames.END))
         self._stream.close()
         for descriptor in self._given:
             os.close(descriptor)
@@ -99,7 +105,8 @@ class Link:
 
     def _readable(self) -> None:
         try:
-            data, ancillary, _, _ = self._stream.recvmsg(_BLOCK, _SPACE)
+            # Nothing that is started meanwhile may inherit what is given.
+            data, ancillary, _, _ = self._stream.recvmsg(_BLOCK, _SPACE, socket.MSG_CMSG_CLOEXEC)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -114,6 +121,8 @@ class Link:
         try:
             for kind, content in self._reader.feed(data):
                 self._obey(kind, content)
+            if len(self._given) > 1:
+                raise BadFrame("descriptors that belong to no answer")
         except BadFrame:
             # The host is a process of the job's user, who may have tampered with it.
             self.close("what answers in the job was tampered with")

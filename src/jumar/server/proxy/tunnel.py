@@ -1,12 +1,15 @@
-"""One connection of a browser to an endpoint: one request, or one websocket.
+"""One request of a browser to an endpoint and its answer, or one websocket.
 
 The head is read, judged and rewritten; of the rest exactly the body is passed on, so that nothing that
-follows it reaches the job unseen. Whoever reads slowly slows down its own job only."""
+follows it reaches the job unseen, and nothing of a job passes for the answer to the next request: each
+has a connection to the job of its own. Whoever reads slowly slows down its own job only."""
 
 import asyncio
 import html
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Coroutine
 from http import HTTPStatus
+from typing import Any
 
 from jumar.server.proxy.heads import (
     MOST_HEAD_BYTES,
@@ -22,17 +25,22 @@ ANSWER_LIMIT_S = 600.0
 """From the end of a request to the head of its answer."""
 _BLOCK = 1 << 16
 _MOST_LINE_BYTES = 1024
+_MOST_TRAILERS = 100
+_MOST_THROWN_AWAY = 1 << 18
+_REST_LIMIT_S = 1.0
+"""For the rest of a request that has been answered."""
 _END = b"\r\n\r\n"
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Gone(Exception):
     """The other side has left."""
 
 
-async def read_request(reader: asyncio.StreamReader) -> RequestHead:
+async def read_request(reader: asyncio.StreamReader, limit_s: float = HEAD_LIMIT_S) -> RequestHead:
     """The head of a request; BadHead, Gone."""
     try:
-        async with asyncio.timeout(HEAD_LIMIT_S):
+        async with asyncio.timeout(limit_s):
             head = await reader.readuntil(_END)
     except TimeoutError:
         raise BadHead("the request did not arrive in time", 408) from None
@@ -46,66 +54,126 @@ async def read_request(reader: asyncio.StreamReader) -> RequestHead:
 class Exchange:
     """A request that may be passed on, and the connection to the job that it goes to."""
 
-    def __init__(
-        self,
-        request: RequestHead,
-        browser: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-        job: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    ) -> None:
+    def __init__(self, request: RequestHead, browser: Streams, job: Streams) -> None:
         self._request = request
         self._browser = browser
         self._job = job
         self.has_answered = False
         """Whether the browser has got some of an answer."""
+        self._patience: asyncio.Timeout | None = None
+        """With the head of an answer that is waited for."""
 
-    async def run(self, *, scheme: str, keeps_nothing: bool) -> None:
-        """To the end of the answer, or of the websocket; BadHead while nothing has been answered."""
-        from_browser, _ = self._browser
-        _, to_job = self._job
-        to_job.write(self._request.for_job(scheme))
-        sending = asyncio.create_task(_send(_body(from_browser, self._request), to_job))
+    async def run(self, *, scheme: str, keeps_nothing: bool) -> bool:
+        """To the end of the answer, or of the websocket; whether the browser may ask for more over its
+        connection. BadHead while nothing has been answered."""
+        # Apart from the transport, which would forget what it has read when it cannot write.
+        to_job: socket.socket = self._job[1].get_extra_info("socket").dup()
+        to_job.setblocking(False)
+        sending = asyncio.create_task(self._send(to_job, self._request.for_job(scheme)))
         answering = asyncio.create_task(self._answer(keeps_nothing))
-        await _together(sending, answering)
+        try:
+            await asyncio.wait((sending, answering), return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                # A job may answer before it has taken all.
+                await asyncio.wait((sending,), timeout=_REST_LIMIT_S)
+            else:
+                sending.result()
+                if self._patience is not None:
+                    # Only now it is the job's turn: to send may take hours.
+                    self._patience.reschedule(_now() + ANSWER_LIMIT_S)
+                await answering
+            return answering.result() and sending.done() and sending.result()
+        finally:
+            await _ended(sending, answering)
+            to_job.close()
 
-    async def _answer(self, keeps_nothing: bool) -> None:
+    async def _send(self, to_job: socket.socket, head: bytes) -> bool:
+        """Whether the browser has said all; BadHead, Gone for what it does. Of what the job does not take,
+        a little is thrown away, so that the next request can be told from it."""
+        loop, left = asyncio.get_running_loop(), _MOST_THROWN_AWAY
+        is_taken = await _taken(loop.sock_sendall(to_job, head))
+        async for data in _body(self._browser[0], self._request.length):
+            is_taken = is_taken and await _taken(loop.sock_sendall(to_job, data))
+            left -= 0 if is_taken else len(data)
+            if left < 0:
+                return False
+        return True
+
+    async def _answer(self, keeps_nothing: bool) -> bool:
+        """Whether the browser knows where the answer ends without the connection ending."""
         answer = await self._heads(keeps_nothing)
+        source, sink = self._job[0], self._browser[1]
         if answer.status == 101:
-            ways = [(self._browser[0], self._job[1]), (self._job[0], self._browser[1])]
-            await _together(*(asyncio.create_task(_copy(*way)) for way in ways))
-        else:
-            await _copy(self._job[0], self._browser[1])
+            await _both_ways(self._browser, self._job)
+            return False
+        if answer.has_body(self._request):
+            if answer.ends_with_the_connection:
+                return await _copy(source, sink)
+            async for data in _body(source, answer.length):
+                await _write(sink, data)
+        return not self._request.is_last
 
     async def _heads(self, keeps_nothing: bool) -> ResponseHead:
         """Pass on heads up to the one that is not merely interim."""
         while True:
-            try:
-                async with asyncio.timeout(ANSWER_LIMIT_S):
-                    head = await self._job[0].readuntil(_END)
-            except TimeoutError:
-                raise BadHead("the job did not answer in time", 504) from None
-            except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-                raise BadHead("what answers does not speak HTTP/1.1", 502) from None
-            answer = parse_response(head[: -len(_END)])
+            answer = parse_response(await self._head())
             if answer.status == 101 and not self._request.is_websocket:
                 raise BadHead("the answer changes the protocol unasked", 502)
+            if self._request.is_old and answer.is_chunked:
+                raise BadHead("the answer comes in chunks, which HTTP/1.0 does not know", 502)
+            if answer.is_interim and self._request.is_old:
+                continue
             self.has_answered |= not answer.is_interim
-            await _write(self._browser[1], answer.for_browser(keeps_nothing=keeps_nothing))
+            ends_here = answer.has_body(self._request) and answer.ends_with_the_connection
+            closes = self._request.is_last or ends_here
+            data = answer.for_browser(keeps_nothing=keeps_nothing, closes=closes)
+            await _write(self._browser[1], data)
             if not answer.is_interim:
                 return answer
 
+    async def _head(self) -> bytes:
+        try:
+            async with asyncio.timeout(None) as self._patience:
+                head = await self._job[0].readuntil(_END)
+        except TimeoutError:
+            raise BadHead("the job did not answer in time", 504) from None
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+            raise BadHead("what answers does not speak HTTP/1.1", 502) from None
+        finally:
+            self._patience = None
+        return head[: -len(_END)]
 
-async def _together(*tasks: "asyncio.Task[None]") -> None:
-    """Until the last has ended well, or the first has not."""
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def _ended(*tasks: "asyncio.Task[bool]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _taken(sending: Coroutine[Any, Any, None]) -> bool:
+    try:
+        await sending
+    except OSError:
+        return False
+    return True
+
+
+async def _both_ways(one: Streams, other: Streams) -> None:
+    """Until both have said all, or either has left."""
+    ways = ((one[0], other[1]), (other[0], one[1]))
+    tasks = [asyncio.create_task(_copy(*way)) for way in ways]
     try:
         await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _ended(*tasks)
 
 
-async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    """All to the end, and the end too."""
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> bool:
+    """All to the end, and the end too; nothing can follow it."""
     try:
         while data := await source.read(_BLOCK):
             await _write(sink, data)
@@ -113,11 +181,7 @@ async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
             sink.write_eof()
     except OSError as error:
         raise Gone from error
-
-
-async def _send(body: AsyncIterator[bytes], sink: asyncio.StreamWriter) -> None:
-    async for data in body:
-        await _write(sink, data)
+    return False
 
 
 async def _write(sink: asyncio.StreamWriter, data: bytes) -> None:
@@ -128,11 +192,11 @@ async def _write(sink: asyncio.StreamWriter, data: bytes) -> None:
         raise Gone from error
 
 
-async def _body(reader: asyncio.StreamReader, request: RequestHead) -> AsyncIterator[bytes]:
+async def _body(reader: asyncio.StreamReader, length: int | None) -> AsyncIterator[bytes]:
     """Just the body, in chunks made anew where it comes in chunks; BadHead, Gone."""
     try:
-        if request.length is not None:
-            async for data in _exactly(reader, request.length):
+        if length is not None:
+            async for data in _exactly(reader, length):
                 yield data
             return
         while size := _chunk_size(await reader.readuntil(b"\r\n")):
@@ -143,9 +207,11 @@ async def _body(reader: asyncio.StreamReader, request: RequestHead) -> AsyncIter
                 raise BadHead("a chunk is longer than it says")
             yield b"\r\n"
         # What may follow are headers that nobody has checked.
-        while await reader.readuntil(b"\r\n") != b"\r\n":
-            pass
-        yield b"0\r\n\r\n"
+        for _ in range(_MOST_TRAILERS):
+            if await reader.readuntil(b"\r\n") == b"\r\n":
+                yield b"0\r\n\r\n"
+                return
+        raise BadHead("too much follows the last chunk")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError) as error:
         raise Gone from error
 

@@ -7,11 +7,16 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import asyncssh
-from asyncssh.constants import OPEN_ADMINISTRATIVELY_PROHIBITED, OPEN_CONNECT_FAILED
+from asyncssh.constants import (
+    OPEN_ADMINISTRATIVELY_PROHIBITED,
+    OPEN_CONNECT_FAILED,
+    OPEN_RESOURCE_SHORTAGE,
+)
 
 from jumar.errors import HomeUnusable, JumarError, NotSignedIn
 from jumar.people.ssh_keys import fingerprint_of
@@ -27,6 +32,8 @@ log = logging.getLogger(__name__)
 logging.getLogger("asyncssh").setLevel(logging.ERROR)
 
 MOST_CONNECTIONS = 256
+MOST_FORWARDED = 256
+"""Connections to ports of the job that one visitor has open."""
 LOGIN_LIMIT_S = 30
 RIGHTS_S = 5.0
 _HERE = ("localhost", "127.0.0.1", "::1", "ip6-localhost")
@@ -55,7 +62,7 @@ class SshDoor:
     def __init__(self, key: asyncssh.SSHKey, opened: socket.socket) -> None:
         self._key = key
         self.socket = opened
-        self._open: set[_Visitor] = set()
+        self._open: dict[_Visitor, None] = {}
         self._server: asyncssh.SSHAcceptor | None = None
 
     @property
@@ -77,6 +84,12 @@ class SshDoor:
             x11_forwarding=False,
             encoding=None,
             line_editor=False,
+            # These would let strangers have us compute for long; SHA-1 is broken.
+            kex_algs="-diffie-hellman-*,rsa2048-*",
+            mac_algs="-hmac-sha1*",
+            signature_algs="-ssh-rsa*",
+            # A small packet could become a very large one.
+            compression_algs=None,
             login_timeout=LOGIN_LIMIT_S,
             keepalive_interval=_ALIVE_S,
             keepalive_count_max=4,
@@ -93,32 +106,41 @@ class SshDoor:
 class _Visitor(asyncssh.SSHServer):
     """One connection, and who it is."""
 
-    def __init__(self, site: Site, others: "set[_Visitor]") -> None:
+    def __init__(self, site: Site, others: "dict[_Visitor, None]") -> None:
         self._site = site
         self._others = others
         self._connection: asyncssh.SSHServerConnection | None = None
         self._user: UserRecord | None = None
         self._job: JobSummary | None = None
         self._fingerprint = ""
+        self._is_in = False
+        """Whether the key is proven."""
+        self._forwarded = 0
         self._link: Link | None = None
         self._linking = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._connection = conn
-        if len(self._others) >= MOST_CONNECTIONS:
-            conn.abort()
-        self._others.add(self)
+        self._others[self] = None
+        if len(self._others) > MOST_CONNECTIONS:
+            # The oldest that has not shown a key yet: who came first cannot keep everybody else out.
+            next((one for one in self._others if not one.is_in), self).hang_up()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._others.discard(self)
+        self._others.pop(self, None)
         if self._watch is not None:
             self._watch.cancel()
         if self._link is not None:
             self._link.close()
 
+    @property
+    def is_in(self) -> bool:
+        return self._is_in
+
     def hang_up(self) -> None:
         """End it now."""
+        self._others.pop(self, None)
         if self._connection is not None:
             self._connection.abort()
 
@@ -147,6 +169,7 @@ class _Visitor(asyncssh.SSHServer):
         return user, find_job(self._site, job, user)
 
     def auth_completed(self) -> None:
+        self._is_in = True
         self._watch = asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
@@ -177,14 +200,21 @@ class _Visitor(asyncssh.SSHServer):
                 OPEN_ADMINISTRATIVELY_PROHIBITED,
                 "only listeners of the job itself can be reached, as localhost",
             )
+        if self._forwarded >= MOST_FORWARDED:
+            raise asyncssh.ChannelOpenError(OPEN_RESOURCE_SHORTAGE, "too many connections")
         return self._forward(dest_port)
 
     async def _forward(self, port: int) -> "asyncssh.SSHTCPSession[bytes]":
+        self._forwarded += 1
         try:
             made = await (await self._linked()).connect(port)
-        except JumarError as error:
-            raise asyncssh.ChannelOpenError(OPEN_CONNECT_FAILED, error.message) from error
-        return _Forwarded(*await asyncio.open_connection(sock=made))
+            return _Forwarded(*await asyncio.open_connection(sock=made), self._one_less)
+        except (JumarError, OSError) as error:
+            self._one_less()
+            raise asyncssh.ChannelOpenError(OPEN_CONNECT_FAILED, str(error)) from error
+
+    def _one_less(self) -> None:
+        self._forwarded -= 1
 
     async def _linked(self) -> Link:
         """The host beside the job that makes connections for this visitor."""
@@ -203,9 +233,15 @@ class _Visitor(asyncssh.SSHServer):
 class _Forwarded(asyncssh.SSHTCPSession[bytes]):
     """A forwarded connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        on_end: Callable[[], None],
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._on_end = on_end
         self._channel: asyncssh.SSHTCPChannel[bytes] | None = None
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -223,6 +259,7 @@ class _Forwarded(asyncssh.SSHTCPSession[bytes]):
         for task in self._tasks:
             task.cancel()
         self._writer.transport.abort()
+        self._on_end()
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
         self._writer.write(data)

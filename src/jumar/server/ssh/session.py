@@ -3,6 +3,7 @@ as `jumar exec`. Frames on one side, a channel on the other, and neither is read
 takes it."""
 
 import asyncio
+import re
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -62,7 +63,8 @@ class Channel(asyncssh.SSHServerSession[bytes]):
         self, term_type: str, term_size: tuple[int, int, int, int], term_modes: Any
     ) -> bool:
         columns, rows = (min(max(size, 1), 9999) for size in term_size[:2])
-        self._terminal = {"rows": rows, "columns": columns, "term": term_type[:64] or "xterm"}
+        term = term_type if re.fullmatch(r"[A-Za-z0-9._+-]{1,64}", term_type) else "xterm"
+        self._terminal = {"rows": rows, "columns": columns, "term": term}
         return True
 
     def shell_requested(self) -> bool:
@@ -70,7 +72,7 @@ class Channel(asyncssh.SSHServerSession[bytes]):
 
     def exec_requested(self, command: str) -> bool:
         self._command = ["/bin/sh", "-c", command]
-        return True
+        return "\0" not in command
 
     def subsystem_requested(self, subsystem: str) -> bool:
         self._command = ["/bin/sh", "-c", _SFTP]
