@@ -1,13 +1,10 @@
 """The engine `modelarts` against our own server side: what every engine promises, and faults on the way."""
 
-import socket
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from tests.engine.conftest import log_of, make_attempt, pack, wait_final, wait_for
@@ -43,6 +40,7 @@ from tests.engine.test_contract import (
 from tests.engine.test_contract import (
     test_the_reason_is_the_cause_in_english as test_the_reason_is_the_cause_in_english,
 )
+from tests.modelarts.line import Line
 from tests.server.conftest import Running, serving
 
 from jumar.client import Client
@@ -234,75 +232,11 @@ def test_without_an_account_nothing_is_lost(tmp_path: Path, attempt: Attempt) ->
     engine.close()
 
 
-class Line:
-    """A network to `far`, connection by connection: which answers are lost, which requests never arrive."""
-
-    def __init__(self, far: Running) -> None:
-        place = urlsplit(far.url)
-        self._target = (place.hostname or "", place.port or 0)
-        self.fate = "whole"
-        self.lost_creates = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                near, _ = self._listener.accept()
-            except OSError:
-                return
-            with near:
-                near.settimeout(30)
-                self._carry(near)
-
-    def _carry(self, near: socket.socket) -> None:
-        asked = _whole(near)
-        is_create = asked.startswith(b"POST ") and b"/training-jobs HTTP" in asked
-        if self.fate == "cut":
-            return
-        if self.fate.isdecimal():
-            body = b'{"error_code": "ModelArts.9", "error_msg": "busy"}'
-            head = f"HTTP/1.1 {self.fate} Busy\r\nContent-Length: {len(body)}\r\n\r\n"
-            near.sendall(head.encode() + body)
-            return
-        # The signature is for the address that the client knows.
-        with socket.create_connection(self._target, timeout=30) as there:
-            there.sendall(asked)
-            answer = _whole(there)
-        if is_create and self.lost_creates:
-            self.lost_creates -= 1
-            return
-        near.sendall(answer)
-
-
-def _whole(stream: socket.socket) -> bytes:
-    """One message of HTTP with a length."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        more = stream.recv(65536)
-        if not more:
-            return data
-        data += more
-    head, _, body = data.partition(b"\r\n\r\n")
-    lengths = [
-        int(line.partition(b":")[2])
-        for line in head.split(b"\r\n")
-        if line.lower().startswith(b"content-length:")
-    ]
-    while lengths and len(body) < lengths[0]:
-        body += stream.recv(65536)
-    return head + b"\r\n\r\n" + body
-
-
 def test_a_bad_network_loses_no_job_and_makes_none_twice(
     tmp_path: Path, far: Running, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jumar.engine.modelarts.errand._LONGEST_PAUSE_S", 0.2)
-    line = Line(far)
+    line = Line(far.url)
     line.fate, line.lost_creates = "503", 1
     with engine_at(tmp_path, far, line.url) as engine:
         engine.start(attempt)
