@@ -76,7 +76,7 @@ class Far:
 
     def names(self) -> list[str]:
         with self.client() as client:
-            return sorted(job.name for job in client.jobs(limit=200))
+            return sorted(job.name for job in client.jobs())
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_no_job_is_lost_and_none_is_made_twice(
     assert len(far.names()) == len(set(far.names()))
     assert min(line.met[fate] for fate in ("500", "429", "cut", "lost", "slow", "late")) > 0
     with far.client() as client:
-        assert all(job.state.is_final for job in client.jobs(limit=200))
+        assert all(job.state.is_final for job in client.jobs())
 
 
 def _log(home: Path, job: JobRecord) -> bytes:

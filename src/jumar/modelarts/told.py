@@ -239,6 +239,8 @@ def engines_answer(catalogue: Catalogue) -> dict[str, Any]:
 def v1_config(asked: Asked) -> dict[str, Any]:
     """What v1 repeats of the configuration that a version was made with."""
     algorithm, spec = asked.algorithm, asked.spec
+    resource: dict[str, Any] = spec.get("resource") or {}
+    logs: dict[str, Any] = spec.get("log_export_path") or {}
     given: list[dict[str, Any]] = algorithm.get("parameters") or []
     values: dict[str, Any] = {one["name"]: one.get("value") for one in given}
     return {
@@ -246,9 +248,9 @@ def v1_config(asked: Asked) -> dict[str, Any]:
         "boot_file_url": algorithm.get("boot_file") or "",
         "data_url": values.pop("data_url", None) or "",
         "train_url": values.pop("train_url", None) or "",
-        "log_url": (spec.get("log_export_path") or {}).get("obs_url") or "",
+        "log_url": logs.get("obs_url") or "",
         "parameter": [{"label": name, "value": value} for name, value in values.items()],
-        "worker_server_num": (spec.get("resource") or {}).get("node_count") or 1,
+        "worker_server_num": resource.get("node_count") or 1,
         # Data sets of the vendor's own do not exist here; clients look for the names all the same.
         "dataset_id": "",
         "dataset_version_id": "",

@@ -6,6 +6,7 @@ jobs that was lost is made again from these."""
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,10 @@ class Memory:
         """Keep values in the place of what was known."""
         return self._merge(lambda known: {**known, **values})
 
-    def _merge(self, change: Any) -> dict[str, Any]:
+    def _merge(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         with _writing:
             known = self.read()
-            merged: dict[str, Any] = change(known)
+            merged = change(known)
             if merged != known:
                 write_private(self._path, merged)
             return merged
@@ -71,7 +72,7 @@ class Memory:
             tail=seen.tail or "",
             started_at=seen.started_at,
             finished_at=seen.finished_at,
-            values=seen.values,
+            values=dict(seen.values),
             advanced=seen.advanced,
         )
         write_ending(self._directory, ending)

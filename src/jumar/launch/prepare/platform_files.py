@@ -20,6 +20,7 @@ from typing import (
     Sequence,
     Set,
     Tuple,
+    cast,
 )
 
 from jumar.launch.ascend import apply
@@ -238,10 +239,10 @@ def _mounts(directory: JobDir, job: Job, found: FrozenSet[str]) -> List[Mount]:
 def _elsewhere(job: Job) -> List[Tuple[str, str]]:
     """Inputs and outputs that a client of ModelArts wants in folders of its own choice."""
     try:
-        told = json.loads(job.environment.get("MA_LOCAL_DIRS", "{}"))
+        told: Any = json.loads(job.environment.get("MA_LOCAL_DIRS", "{}"))
     except ValueError:
         return []
-    pairs = told.items() if isinstance(told, dict) else ()
+    pairs = cast("Dict[str, Any]", told).items() if isinstance(told, dict) else ()
     return [(name, path) for name, path in pairs if isinstance(path, str) and path[:1] == "/"]
 
 

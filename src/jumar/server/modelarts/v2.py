@@ -307,8 +307,9 @@ async def metrics(by: By, job: str, task: str) -> Response:
     def read() -> dict[str, Any]:
         record, _ = by.job(job)
         node = node_of(task, record)
-        usage = by.site.service.sampler.of(record.id)
-        return {"metrics": metrics_of(usage, record, node, machine_of(by.site.service.cards()))}
+        sampler = by.site.service.sampler
+        machine = machine_of(sampler.cards)
+        return {"metrics": metrics_of(sampler.of(record.id), record, node, machine)}
 
     return answer(await run_in_threadpool(read))
 
