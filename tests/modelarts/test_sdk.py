@@ -30,7 +30,7 @@ WAIT = "import time\nprint('waiting', flush=True)\ntime.sleep(600)\n"
 def test_the_sdk_does_every_operation(platform: Served, ann: Signer, how: str) -> None:
     bucket = f"lab-{how}"
     files = {"demo code/train.py": TRAIN, "demo code/wait.py": WAIT, "data/a.txt": "some data"}
-    store = put(platform, "ann", bucket, files)
+    store = put(platform, bucket, files)
     variables = {
         "AK": ann.keys.ak,
         "SK": ann.keys.sk,

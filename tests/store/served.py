@@ -72,10 +72,11 @@ class Served:
 
 
 @contextmanager
-def served(home: Path) -> Generator[Served]:
-    """`jumar up --s3`, with an administrator, two members and one who waits."""
+def served(home: Path, *, door: bool = True) -> Generator[Served]:
+    """`jumar up --s3`, or without the door, with an administrator, two members and one who waits."""
     port = free_port()
-    run_jumar(home, "up", "--detach", "--port", str(free_port()), "--s3", str(port))
+    s3 = ("--s3", str(port)) if door else ()
+    run_jumar(home, "up", "--detach", "--port", str(free_port()), *s3)
     try:
         values = json.loads((home / "client.json").read_text())
         tokens = {"admin": str(values["token"])}
