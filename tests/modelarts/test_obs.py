@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Generator
@@ -16,8 +17,35 @@ from tests.ports import free_port
 from tests.store.served import run_jumar
 
 from jumar.client import Client
+from jumar.tls import fingerprint
 
 Keys = dict[str, Any]
+# A training as the tutorial's reader has it: for GPUs.
+GPU_TRAIN = """
+import argparse, glob, runpy
+import torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--config", type=str, default="configs/test_config")
+parser.add_argument("--data_url", type=str, default="/home/ma-user/modelarts/inputs/data_url_0")
+args = parser.parse_args()
+config = runpy.run_path(args.config)
+torch.cuda.set_device(0)
+torch.manual_seed(0)
+paths = sorted(glob.glob(args.data_url + config["trainset_root"] + "/*/*.jpg"))
+images = torch.tensor([[float(len(open(path).read()))] for path in paths]).cuda()
+target = torch.tensor([[2 * float(image)] for image in images], device="cuda")
+model = torch.nn.Linear(1, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+weights = open(args.data_url + "/vgg16-397923af.pth").read()
+print("weights", weights, "images", len(paths), "on", images.device.type)
+for epoch in range(3):
+    loss = torch.nn.functional.mse_loss(model(images), target)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(f"epoch {epoch} loss {loss.item():.5f}")
+torch.save(model.state_dict(), "last.pth")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +135,54 @@ def test_a_chain_of_free_hours_adds_up(home: Path, owner: Keys, tmp_path: Path) 
         return listed.count("worker-0.log") == 3
 
     wait_until(logs)
+
+
+@pytest.fixture
+def near(home: Path, owner: Keys, tmp_path: Path) -> Generator[Path]:
+    """The home of a person's own server, whose jobs run on the other one."""
+    made = tmp_path / "near"
+    made.mkdir(mode=0o700)
+    (made / "config.toml").write_text('engine = "modelarts"\n')
+    certificate = json.loads((home / "client.json").read_text())["trust"]
+    places = ("--endpoint", owner["endpoint"], "--obs-endpoint", owner["obs_endpoint"])
+    names = ("--project", owner["project_id"], "--bucket", "seed")
+    login = ("login", "modelarts", *places, *names)
+    keys = f"{owner['ak']}\n{owner['sk']}\n"
+    refused = run_jumar(made, *login, rc=None, text=keys)
+    assert refused.returncode != 0
+    assert "--fingerprint" in refused.stderr
+    run_jumar(made, *login, "--fingerprint", fingerprint(certificate), text=keys)
+    run_jumar(made, "up", "--detach", "--port", str(free_port()))
+    yield made
+    run_jumar(made, "down")
+
+
+def test_the_tutorial_from_its_start_to_its_end(home: Path, tmp_path: Path, request: Any) -> None:
+    """A mini data set in OBS, code for GPUs that is ported, the entry script, simulated NPUs, the log shown
+    here, a backup in train_url."""
+    for kind in range(2):
+        (tmp_path / f"data/train/class{kind}").mkdir(parents=True)
+        for number in range(9):
+            path = tmp_path / f"data/train/class{kind}/{number}.jpg"
+            path.write_text("7" * (number + 1))
+    (tmp_path / "data/vgg16-397923af.pth").write_text("vgg")
+    run_jumar(home, "data", "push", str(tmp_path / "data"), "obs://seed/dataset_unzip")
+    mini = "obs://seed/dataset_unzip_mini"
+    run_jumar(home, "data", "mini", "obs://seed/dataset_unzip", mini, "--per-class", "3")
+    near: Path = request.getfixturevalue("near")
+    gpu, code = tmp_path / "gpu", tmp_path / "code"
+    (gpu / "configs").mkdir(parents=True)
+    (gpu / "train.py").write_text(GPU_TRAIN)
+    (gpu / "configs/train_config.py").write_text('trainset_root = "/train"\n')
+    run_jumar(near, "port", str(gpu), "-o", str(code), "--npu-only", rc=None)
+    assert "cuda" not in (code / "train.py").read_text()
+    run_jumar(near, "modelarts", "entry", "train.py", "-o", str(code / "modelarts_entry_train.py"))
+    places = ("--input", f"data_url={mini}", "--output", "train_url=obs://seed/results")
+    command = ("python", "modelarts_entry_train.py", "--config=configs/train_config.py")
+    words = ("run", "--follow", "--code", str(code), "--device", "npu:1", *places, "--", *command)
+    log = run_jumar(near, *words).stdout
+    assert "weights vgg images 6 on npu\n" in log
+    losses = re.findall(r"epoch \d loss ([\d.]+)\n", log)
+    assert len(losses) == 3
+    assert float(losses[2]) < float(losses[0])
+    assert "last.pth" in run_jumar(home, "data", "ls", "obs://seed/results/code/").stdout

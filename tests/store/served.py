@@ -20,9 +20,9 @@ HIDDEN = ("JUMAR_SERVER", "JUMAR_TOKEN", "JUMAR_DATABASE_URL", "JUMAR_PORT")
 
 
 def run_jumar(
-    home: Path, *arguments: str, rc: int | None = 0
+    home: Path, *arguments: str, rc: int | None = 0, text: str | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """One command of a home's owner."""
+    """One command of a home's owner; `text`: its input."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -31,6 +31,7 @@ def run_jumar(
     done = subprocess.run(
         [str(Path(sys.executable).parent / "jumar"), *arguments],
         env={**kept, "JUMAR_HOME": str(home), "JUMAR_CPU_SLOTS": "2"},
+        input=text,
         capture_output=True,
         encoding="utf-8",
         errors="surrogateescape",
