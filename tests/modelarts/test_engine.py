@@ -1,5 +1,6 @@
 """The engine `modelarts` against our own server side: what every engine promises, and faults on the way."""
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -46,11 +47,13 @@ from tests.server.conftest import Running, serving
 from jumar.client import Client
 from jumar.engine.base import Attempt, Engine
 from jumar.engine.modelarts.engine import ModelArtsEngine
+from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import EngineFailed, NotFound, SubmitRefused
+from jumar.jobs.folders import Folder, read_folders
 from jumar.modelarts.account import Account
 from jumar.spec.causes import Cause
 from jumar.spec.job import JobSpec
-from jumar.spec.states import AttemptState
+from jumar.spec.states import AttemptState, JobState
 from jumar.store.credentials import StoreConfig
 from jumar.store.places import make_bucket
 
@@ -139,6 +142,31 @@ def test_start_twice_runs_once_even_after_a_restart(
         assert (seen.tail or "").endswith("step 3 名\n")
         assert log_of(attempt) == "step 1\nstep 2\nstep 3 名\n"
     assert len(jobs_of(far, attempt)) == 1
+
+
+def test_a_list_that_was_lost_is_made_again(tmp_path: Path, far: Running, attempt: Attempt) -> None:
+    def told() -> Folder:
+        (found,), left = read_folders(SharedFiles(tmp_path / "jobs"), [attempt.job_id])
+        assert left == []
+        assert (found.user, found.spec) == (attempt.user, attempt.spec)
+        return found
+
+    with engine_at(tmp_path, far) as engine:
+        engine.start(attempt)
+        assert told().is_live
+        run_until_running(engine, attempt)
+        assert (told().state, told().last.number) == (JobState.RUNNING, 1)
+        job = running_there(engine, far, attempt)
+    # What runs there goes on while nobody here looks.
+    assert told().is_live
+    with engine_at(tmp_path, far) as engine:
+        far.finish(job, AttemptState.FAILED, exit_code=3)
+        wait_final(engine, attempt)
+    assert not told().is_live
+    assert (told().state, told().last.exit_code) == (JobState.FAILED, 3)
+    (tmp_path / f"jobs/{attempt.job_id}/attempts/1/modelarts.json").unlink()
+    os.mkfifo(tmp_path / f"jobs/{attempt.job_id}/attempts/1/modelarts.json")
+    assert told().state is JobState.FAILED
 
 
 def test_it_is_pending_while_there_are_no_cards(
