@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.engine.conftest import pack, wait_for
+from tests.modelarts.conftest import Signer
 from tests.modelarts.line import Line, stormy
 from tests.ports import free_port
 from tests.store.served import run_jumar
@@ -127,7 +128,7 @@ def submit(service: JobService, folder: Path, script: str, **fields: Any) -> Job
 
 @pytest.mark.parametrize(
     ("seed", "cut_s", "limit_s"),
-    [(1, 0.5, 1.0), pytest.param(2, 60.0, 60.0, marks=pytest.mark.full)],
+    [(1, 0.5, 1.0), pytest.param(2, 60.0, 10.0, marks=pytest.mark.full)],
 )
 def test_no_job_is_lost_and_none_is_made_twice(
     tmp_path: Path,
@@ -188,3 +189,37 @@ def test_no_job_is_lost_and_none_is_made_twice(
 
 def _log(home: Path, job: JobRecord) -> bytes:
     return (home / "jobs" / job.id / "logs/node0/rank0.log").read_bytes()
+
+
+def test_what_was_done_is_not_done_again_after_a_restart(far: Far) -> None:
+    with far.client() as client:
+        ask = Signer(client.modelarts_keys())
+    now = time.time()
+    create = {
+        "metadata": {"name": "once"},
+        "algorithm": {"command": "sleep 600"},
+        "spec": {"resource": {"flavor_id": "modelarts.vm.cpu.2u"}},
+    }
+
+    def act(*words: Any) -> Any:
+        return ask(*words, at=now)
+
+    job = act("POST", "/training-jobs", create)[1]["metadata"]["id"]
+    place = f"/training-jobs/{job}"
+    edit = "PUT", place, {"description": "one"}
+    stop = "POST", f"{place}/actions", {"action_type": "terminate"}
+    before = [act(*edit), act("PUT", place, {"description": "two"}), act(*stop)]
+    names = far.names()
+    far.kill()
+    far.start()
+    assert act("POST", "/training-jobs", create)[1]["metadata"]["id"] == job
+    assert far.names() == names
+    assert act(*edit) == before[0]
+    assert ask("GET", place)[1]["metadata"]["description"] == "two"
+    assert act(*stop) == before[2]
+    wait_for(lambda: ask("GET", place)[1]["status"]["phase"] == "Terminated", "it is stopped")
+    deleted = act("DELETE", place)
+    far.kill()
+    far.start()
+    assert act("DELETE", place) == deleted
+    assert ask("GET", place)[0] == 404
