@@ -142,7 +142,6 @@ def near(home: Path, owner: Keys, tmp_path: Path) -> Generator[Path]:
     """The home of a person's own server, whose jobs run on the other one."""
     made = tmp_path / "near"
     made.mkdir(mode=0o700)
-    (made / "config.toml").write_text('engine = "modelarts"\n')
     certificate = json.loads((home / "client.json").read_text())["trust"]
     places = ("--endpoint", owner["endpoint"], "--obs-endpoint", owner["obs_endpoint"])
     names = ("--project", owner["project_id"], "--bucket", "seed")
@@ -152,7 +151,7 @@ def near(home: Path, owner: Keys, tmp_path: Path) -> Generator[Path]:
     assert refused.returncode != 0
     assert "--fingerprint" in refused.stderr
     run_jumar(made, *login, "--fingerprint", fingerprint(certificate), text=keys)
-    run_jumar(made, "up", "--detach", "--port", str(free_port()))
+    (made / "config.toml").write_text(f"port = {free_port()}\n")
     yield made
     run_jumar(made, "down")
 
@@ -179,8 +178,8 @@ def test_the_tutorial_from_its_start_to_its_end(home: Path, tmp_path: Path, requ
     run_jumar(near, "modelarts", "entry", "train.py", "-o", str(code / "modelarts_entry_train.py"))
     places = ("--input", f"data_url={mini}", "--output", "train_url=obs://seed/results")
     command = ("python", "modelarts_entry_train.py", "--config=configs/train_config.py")
-    words = ("run", "--follow", "--code", str(code), "--device", "npu:1", *places, "--", *command)
-    log = run_jumar(near, *words).stdout
+    words = ("run", "--engine", "modelarts", "--follow", "--code", str(code), "--device", "npu:1")
+    log = run_jumar(near, *words, *places, "--", *command).stdout
     assert "weights vgg images 6 on npu\n" in log
     losses = re.findall(r"epoch \d loss ([\d.]+)\n", log)
     assert len(losses) == 3

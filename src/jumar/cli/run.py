@@ -111,7 +111,7 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 )
 @click.option(
     "--engine",
-    type=click.Choice(["local", "slurm", "kubernetes"]),
+    type=click.Choice(["local", "slurm", "modelarts", "kubernetes"]),
     help="Where it runs; slurm needs no server, kubernetes only with --dry-run.  [default: as the "
     "server has it]",
 )

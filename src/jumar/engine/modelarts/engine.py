@@ -1,6 +1,7 @@
 """`ModelArtsEngine`: each attempt is one training job on ModelArts, sent and followed by a thread."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -151,8 +152,9 @@ class ModelArtsEngine:
     def close(self) -> None:
         """Let go of the threads; jobs go on there."""
         self._closing.set()
+        until = time.monotonic() + _CLOSE_S
         for errand in list(self._errands.values()):
-            errand.join(_CLOSE_S)
+            errand.join(max(0.0, until - time.monotonic()))
 
 
 def _key(attempt: Attempt) -> tuple[str, int]:

@@ -84,7 +84,9 @@ class Errand:
         self._place = place
         self._memory = memory
         self._logs = Logs(JobDir(str(attempt.directory), attempt.number), memory)
-        self._places = Places(place.account().bucket, attempt.job_id)
+        # Another login may name another bucket while it runs.
+        bucket = memory.add(bucket=place.account().bucket)["bucket"]
+        self._places = Places(bucket, attempt.job_id)
         self._woken = threading.Event()
         self._is_there = False
         self.seen = self._observation(AttemptState.STARTING)
