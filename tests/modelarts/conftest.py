@@ -1,4 +1,4 @@
-"""A real server with a real queue, its S3 door, and the vendor's own SDK."""
+"""A real server with a real queue, and the vendor's own SDK."""
 
 import json
 import time
@@ -14,7 +14,8 @@ from tests.store.served import Served, served
 from jumar.client import Client
 from jumar.modelarts.signing import Signed, authorization, canonical_query, date_header
 from jumar.spec.records import ModelArtsKeys
-from jumar.store.objects import ObjectStore
+from jumar.store.base import Store
+from jumar.store.places import make_bucket, open_bucket
 
 LIMIT_S = 180.0
 
@@ -80,8 +81,8 @@ def signer(server: Served, user: str) -> Signer:
 
 @pytest.fixture(scope="session")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Generator[Served]:
-    """A server with its S3 door open, as `jumar up --s3` starts it."""
-    with served(tmp_path_factory.mktemp("modelarts") / "home") as made:
+    """A server whose OBS is a folder: the S3 door starts slowly."""
+    with served(tmp_path_factory.mktemp("modelarts") / "home", door=False) as made:
         yield made
 
 
@@ -103,15 +104,10 @@ def wait_until(condition: Callable[[], Any]) -> Any:
     return found
 
 
-def bucket_of(server: Served, user: str, bucket: str) -> ObjectStore:
-    """A bucket as a user reaches it."""
-    return ObjectStore(server.credential(user).wire(), bucket, f"obs://{bucket}/")
-
-
-def put(server: Served, user: str, bucket: str, files: dict[str, str]) -> ObjectStore:
+def put(server: Served, bucket: str, files: dict[str, str]) -> Store:
     """Files in a bucket, which is made."""
-    store = bucket_of(server, user, bucket)
-    store.create()
+    make_bucket("obs", bucket, server.config())
+    store = open_bucket("obs", bucket, server.config())
     for key, text in files.items():
         store.write(key, text.encode())
     return store

@@ -1,13 +1,11 @@
 """The engine `modelarts` against our own server side: what every engine promises, and faults on the way."""
 
-import socket
-import threading
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from tests.engine.conftest import log_of, make_attempt, pack, wait_final, wait_for
@@ -43,16 +41,19 @@ from tests.engine.test_contract import (
 from tests.engine.test_contract import (
     test_the_reason_is_the_cause_in_english as test_the_reason_is_the_cause_in_english,
 )
+from tests.modelarts.line import Line
 from tests.server.conftest import Running, serving
 
 from jumar.client import Client
 from jumar.engine.base import Attempt, Engine
 from jumar.engine.modelarts.engine import ModelArtsEngine
+from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import EngineFailed, NotFound, SubmitRefused
+from jumar.jobs.folders import Folder, read_folders
 from jumar.modelarts.account import Account
 from jumar.spec.causes import Cause
 from jumar.spec.job import JobSpec
-from jumar.spec.states import AttemptState
+from jumar.spec.states import AttemptState, JobState
 from jumar.store.credentials import StoreConfig
 from jumar.store.places import make_bucket
 
@@ -141,6 +142,31 @@ def test_start_twice_runs_once_even_after_a_restart(
         assert (seen.tail or "").endswith("step 3 名\n")
         assert log_of(attempt) == "step 1\nstep 2\nstep 3 名\n"
     assert len(jobs_of(far, attempt)) == 1
+
+
+def test_a_list_that_was_lost_is_made_again(tmp_path: Path, far: Running, attempt: Attempt) -> None:
+    def told() -> Folder:
+        (found,), left = read_folders(SharedFiles(tmp_path / "jobs"), [attempt.job_id])
+        assert left == []
+        assert (found.user, found.spec) == (attempt.user, attempt.spec)
+        return found
+
+    with engine_at(tmp_path, far) as engine:
+        engine.start(attempt)
+        assert told().is_live
+        run_until_running(engine, attempt)
+        assert (told().state, told().last.number) == (JobState.RUNNING, 1)
+        job = running_there(engine, far, attempt)
+    # What runs there goes on while nobody here looks.
+    assert told().is_live
+    with engine_at(tmp_path, far) as engine:
+        far.finish(job, AttemptState.FAILED, exit_code=3)
+        wait_final(engine, attempt)
+    assert not told().is_live
+    assert (told().state, told().last.exit_code) == (JobState.FAILED, 3)
+    (tmp_path / f"jobs/{attempt.job_id}/attempts/1/modelarts.json").unlink()
+    os.mkfifo(tmp_path / f"jobs/{attempt.job_id}/attempts/1/modelarts.json")
+    assert told().state is JobState.FAILED
 
 
 def test_it_is_pending_while_there_are_no_cards(
@@ -234,75 +260,11 @@ def test_without_an_account_nothing_is_lost(tmp_path: Path, attempt: Attempt) ->
     engine.close()
 
 
-class Line:
-    """A network to `far`, connection by connection: which answers are lost, which requests never arrive."""
-
-    def __init__(self, far: Running) -> None:
-        place = urlsplit(far.url)
-        self._target = (place.hostname or "", place.port or 0)
-        self.fate = "whole"
-        self.lost_creates = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                near, _ = self._listener.accept()
-            except OSError:
-                return
-            with near:
-                near.settimeout(30)
-                self._carry(near)
-
-    def _carry(self, near: socket.socket) -> None:
-        asked = _whole(near)
-        is_create = asked.startswith(b"POST ") and b"/training-jobs HTTP" in asked
-        if self.fate == "cut":
-            return
-        if self.fate.isdecimal():
-            body = b'{"error_code": "ModelArts.9", "error_msg": "busy"}'
-            head = f"HTTP/1.1 {self.fate} Busy\r\nContent-Length: {len(body)}\r\n\r\n"
-            near.sendall(head.encode() + body)
-            return
-        # The signature is for the address that the client knows.
-        with socket.create_connection(self._target, timeout=30) as there:
-            there.sendall(asked)
-            answer = _whole(there)
-        if is_create and self.lost_creates:
-            self.lost_creates -= 1
-            return
-        near.sendall(answer)
-
-
-def _whole(stream: socket.socket) -> bytes:
-    """One message of HTTP with a length."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        more = stream.recv(65536)
-        if not more:
-            return data
-        data += more
-    head, _, body = data.partition(b"\r\n\r\n")
-    lengths = [
-        int(line.partition(b":")[2])
-        for line in head.split(b"\r\n")
-        if line.lower().startswith(b"content-length:")
-    ]
-    while lengths and len(body) < lengths[0]:
-        body += stream.recv(65536)
-    return head + b"\r\n\r\n" + body
-
-
 def test_a_bad_network_loses_no_job_and_makes_none_twice(
     tmp_path: Path, far: Running, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jumar.engine.modelarts.errand._LONGEST_PAUSE_S", 0.2)
-    line = Line(far)
+    line = Line(far.url)
     line.fate, line.lost_creates = "503", 1
     with engine_at(tmp_path, far, line.url) as engine:
         engine.start(attempt)

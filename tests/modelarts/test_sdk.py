@@ -18,6 +18,7 @@ given = parser.parse_args()
 told = dict(vars(given), file=open(__file__).read())
 told["data"] = open(given.data_url + "/a.txt").read()
 told["fixed"] = open("/home/ma-user/modelarts/inputs/data_url_0/a.txt").read()
+told["chosen"] = open("/home/work/data/a.txt").read()
 told["code"] = open("/home/ma-user/modelarts/user-job-dir/demo code/train.py").read()
 open("/home/ma-user/modelarts/outputs/train_url_0/model.txt", "w").write("weights")
 print("a line")
@@ -30,7 +31,7 @@ WAIT = "import time\nprint('waiting', flush=True)\ntime.sleep(600)\n"
 def test_the_sdk_does_every_operation(platform: Served, ann: Signer, how: str) -> None:
     bucket = f"lab-{how}"
     files = {"demo code/train.py": TRAIN, "demo code/wait.py": WAIT, "data/a.txt": "some data"}
-    store = put(platform, "ann", bucket, files)
+    store = put(platform, bucket, files)
     variables = {
         "AK": ann.keys.ak,
         "SK": ann.keys.sk,

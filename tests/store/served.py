@@ -20,9 +20,9 @@ HIDDEN = ("JUMAR_SERVER", "JUMAR_TOKEN", "JUMAR_DATABASE_URL", "JUMAR_PORT")
 
 
 def run_jumar(
-    home: Path, *arguments: str, rc: int | None = 0
+    home: Path, *arguments: str, rc: int | None = 0, text: str | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """One command of a home's owner."""
+    """One command of a home's owner; `text`: its input."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -31,6 +31,7 @@ def run_jumar(
     done = subprocess.run(
         [str(Path(sys.executable).parent / "jumar"), *arguments],
         env={**kept, "JUMAR_HOME": str(home), "JUMAR_CPU_SLOTS": "2"},
+        input=text,
         capture_output=True,
         encoding="utf-8",
         errors="surrogateescape",
@@ -72,10 +73,11 @@ class Served:
 
 
 @contextmanager
-def served(home: Path) -> Generator[Served]:
-    """`jumar up --s3`, with an administrator, two members and one who waits."""
+def served(home: Path, *, door: bool = True) -> Generator[Served]:
+    """`jumar up --s3`, or without the door, with an administrator, two members and one who waits."""
     port = free_port()
-    run_jumar(home, "up", "--detach", "--port", str(free_port()), "--s3", str(port))
+    s3 = ("--s3", str(port)) if door else ()
+    run_jumar(home, "up", "--detach", "--port", str(free_port()), *s3)
     try:
         values = json.loads((home / "client.json").read_text())
         tokens = {"admin": str(values["token"])}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from socket import gethostname
 from urllib.parse import urlsplit
 
@@ -70,7 +70,7 @@ def _connect(
     if client is None:
         if before_start is not None:
             before_start()
-        client = _started(settings)
+        client = _started(settings if engine is None else replace(settings, engine=engine))
     return Connected(client, on_this_machine=True)
 
 

@@ -14,9 +14,18 @@ from jumar.settings import load
 @click.option("--obs-endpoint", default="", metavar="URL", help="Address of its OBS.")
 @click.option("--project", default="", metavar="ID", help="Project id.")
 @click.option("--bucket", default="", help="Bucket for the code and the results of jobs.")
+@click.option(
+    "--fingerprint", metavar="SHA256", help="Trust the certificate with this fingerprint."
+)
 @click.option("--forget", is_flag=True, help="Remove the account.")
 def command(
-    region: str, endpoint: str, obs_endpoint: str, project: str, bucket: str, forget: bool
+    region: str,
+    endpoint: str,
+    obs_endpoint: str,
+    project: str,
+    bucket: str,
+    fingerprint: str | None,
+    forget: bool,
 ) -> None:
     """Save an account at ModelArts: AK, SK and project id.
 
@@ -35,11 +44,13 @@ def command(
     """
     from dataclasses import replace
 
+    from jumar.cli.trusting import trusted
     from jumar.modelarts.account import new_account, save_account
     from jumar.modelarts.service import Service
     from jumar.store.places import open_bucket
 
-    home = load().home
+    settings = load()
+    home = settings.home
     if forget:
         save_account(home, None)
         note("removed the account at ModelArts")
@@ -56,6 +67,7 @@ def command(
     )
     account = replace(
         account,
+        trust=trusted(settings, account.endpoint, fingerprint, "jumar login modelarts --endpoint"),
         access_key=ask("Access Key ID (AK)").strip(),
         secret_key=ask("Secret Access Key (SK)", hidden=True).strip(),
     )

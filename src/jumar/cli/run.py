@@ -17,15 +17,8 @@ from jumar.cli.follow import follow_array, follow_to_exit_code, tell_queued
 from jumar.cli.output import note, print_json, say
 from jumar.client import Client
 from jumar.errors import BadInput
+from jumar.spec.machine import is_of_machine
 
-_PASSED_ON = (
-    "PATH",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "CONDA_DEFAULT_ENV",
-    "LD_LIBRARY_PATH",
-    "PYTHONPATH",
-)
 _NOT_IN_NAMES = re.compile(r"[^\w.\- ]+|\.\.+")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _GIT_HOST = re.compile(r"[a-z]+://[^/]*|[^/:]+@[^/:]+:")
@@ -123,7 +116,7 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 )
 @click.option(
     "--engine",
-    type=click.Choice(["local", "slurm", "kubernetes"]),
+    type=click.Choice(["local", "slurm", "modelarts", "kubernetes"]),
     help="Where it runs; slurm needs no server, kubernetes only with --dry-run.  [default: as the "
     "server has it]",
 )
@@ -342,11 +335,7 @@ def with_local_defaults(
     if local.get("image") is not None:
         # Where this machine's programs are means nothing in an image.
         return local
-    passed = {
-        name: value
-        for name, value in environ.items()
-        if value and (name in _PASSED_ON or name.startswith("ASCEND_"))
-    }
+    passed = {name: value for name, value in environ.items() if value and is_of_machine(name)}
     # `jumar` may have been called by its path, from an environment that is not active: then
     # "python" should at least mean the one jumar runs with.
     own = os.path.dirname(sys.executable)

@@ -15,8 +15,11 @@ from jumar.tls import NotTrusted, fingerprint, is_same_fingerprint, shown_certif
 _LIMIT_S = 10.0
 
 
-def trusted(settings: Settings, url: str, expected: str | None) -> str:
-    """What to trust the server by: its own certificate, a file of authorities, or nothing special."""
+def trusted(
+    settings: Settings, url: str, expected: str | None, command: str = "jumar login"
+) -> str:
+    """What to trust the server by: its own certificate, a file of authorities, or nothing special.
+    `command`: what the user ran, for a hint."""
     if expected is None and (not url.startswith("https:") or _is_trusted(settings, url)):
         return settings.trust
     shown = _shown(url)
@@ -25,7 +28,8 @@ def trusted(settings: Settings, url: str, expected: str | None) -> str:
     if expected is not None:
         _compare(url, expected, fingerprint(shown))
     elif before != shown:
-        _ask(url, fingerprint(shown), changed=bool(before))
+        again = f"{command} {url} --fingerprint {fingerprint(shown)}"
+        _ask(url, fingerprint(shown), again, changed=bool(before))
     return shown
 
 
@@ -57,9 +61,8 @@ def _compare(url: str, expected: str, shown: str) -> None:
         )
 
 
-def _ask(url: str, shown: str, *, changed: bool) -> None:
+def _ask(url: str, shown: str, again: str, *, changed: bool) -> None:
     """Have the user compare; an error unless they agree."""
-    again = f"jumar login {url} --fingerprint {shown}"
     if changed:
         raise NotTrusted(
             f"the certificate of {url} has changed; its fingerprint is now {shown}",

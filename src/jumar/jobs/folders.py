@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jumar.engine.files import JobFiles
+from jumar.engine.modelarts.memory import is_away
 from jumar.jobs.lifecycle import job_after
 from jumar.launch.jobdir.claims import Census
 from jumar.launch.jobdir.files import JobDir
@@ -133,7 +134,7 @@ def _read(job_id: str, directories: list[JobDir], census: Census) -> Folder:
         user=told.user,
         spec=JobSpec.model_validate(given),
         attempts=attempts,
-        is_live=census.is_kept(last),
+        is_live=_is_going_on(last, census),
     )
 
 
@@ -147,7 +148,7 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
         started_at=_written_at(directory.ranks) or _written_at(directory.older_ranks),
     )
     # An attempt has ended when its processes have: a job can write the result itself.
-    if census.is_kept(directory):
+    if _is_going_on(directory, census):
         return record
     ending = read_ending(directory)
     if ending is None:
@@ -165,6 +166,11 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
         reason=storable(ending.reason),
         tail=storable(ending.tail) or None,
     )
+
+
+def _is_going_on(directory: JobDir, census: Census) -> bool:
+    """Here, or on ModelArts. A job that only says so is found to be lost by the engine that is asked."""
+    return census.is_kept(directory) or is_away(directory)
 
 
 def _going(directory: JobDir) -> AttemptState:

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 
 from jumar.database.access import Database
 from jumar.database.tables import attempts, card_use, jobs
-from jumar.errors import JobNotFound, KeyReused, TooManyJobs
+from jumar.errors import JobEnded, JobNotFound, KeyReused, TooManyJobs
 from jumar.jobs.lifecycle import check_step
 from jumar.jobs.rows import JobRow, Standing, attempt_record, because, cards_json, job_row
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
@@ -276,6 +276,19 @@ def ask_to_stop(
     elif row.state not in (JobState.STOPPING, JobState.STOPPED):
         step(connection, row, JobState.STOPPING, **because(Cause.STOPPED, values))
         write_attempt(connection, row.seq, row.attempt, state=AttemptState.STOPPING)
+    return find_job(connection, job_id)
+
+
+def set_priority(connection: Connection, job_id: str, priority: int, *, ranked: bool) -> JobRow:
+    """Give a job that has not ended another priority; JobEnded."""
+    row = find_job(connection, job_id)
+    if row.state.is_final:
+        raise JobEnded(f"job {row.id} has ended", hint="its priority orders nothing any more")
+    spec = row.spec.model_copy(update={"priority": priority})
+    values = {"spec": json.dumps(spec.dump(), ensure_ascii=False), "priority": priority}
+    if ranked:
+        values["rank"] = priority
+    connection.execute(update(jobs).where(jobs.c.seq == row.seq).values(values))
     return find_job(connection, job_id)
 
 

@@ -9,6 +9,8 @@ from io import FileIO
 from itertools import islice
 from pathlib import Path
 
+from sqlalchemy import Connection
+
 from jumar.database.access import Database
 from jumar.engine.base import CarriesData, Engine, RunsBeside
 from jumar.engine.files import OffersFiles
@@ -193,6 +195,23 @@ class JobService:
     ) -> JobRecord:
         """The same job once more, as a new one."""
         return self.submit(self._row(job).spec, user=user, key=key, ranked=ranked)
+
+    def set_priority(
+        self, job: str, priority: int, *, ranked: bool, unless: Callable[[Connection], bool]
+    ) -> None:
+        """Give a job that has not ended another place in line. `unless` is asked in the same transaction,
+        and may write."""
+
+        def change(connection: Connection) -> JobRow | None:
+            if unless(connection):
+                return None
+            return ledger.set_priority(connection, job, priority, ranked=ranked)
+
+        def show(row: JobRow | None) -> None:
+            if row is not None:
+                self._conductor.roster.reflect(row)
+
+        self._database.write(change, then=show)
 
     def stop(self, job: str, *, by: str | None = None, why: str | None = None) -> JobRecord:
         """Take a job out of the line or end it. Asking twice is asking once.

@@ -1,7 +1,7 @@
 """The account at ModelArts that a home has: where, whose, and a bucket for what jobs need."""
 
 import re
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,6 +10,7 @@ from jumar.errors import BadInput, NotFound
 from jumar.modelarts.wanted import store_url
 from jumar.store.credentials import Credential, StoreConfig, obs_credential
 from jumar.store.private import read_private, write_private
+from jumar.tls import is_certificate
 
 ACCOUNT_FILE = "modelarts.json"
 _REGION = re.compile(r"[a-z]{2,8}(-[a-z0-9]+){1,4}", re.ASCII)
@@ -27,10 +28,13 @@ class Account:
     region: str = ""
     access_key: str = field(default="", repr=False)
     secret_key: str = field(default="", repr=False)
+    trust: str = ""
+    """What the certificates are checked with, where this machine does not trust them; see `jumar.tls`."""
 
     def obs(self) -> Credential:
         """The same keys for OBS."""
-        return obs_credential(self.region, self.access_key, self.secret_key, self.obs_endpoint)
+        made = obs_credential(self.region, self.access_key, self.secret_key, self.obs_endpoint)
+        return replace(made, certificate=self.trust if is_certificate(self.trust) else "")
 
     def stores(self, home: Path) -> StoreConfig:
         """The stores as a job of this account sees them."""

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from jumar.errors import BadInput, EngineFailed, NotAllowed, NotFound, NotSignedIn
 from jumar.modelarts.account import Account
 from jumar.modelarts.signing import Signed, authorization, canonical_query, date_header
+from jumar.tls import client_context
 
 REQUEST_LIMIT_S = 60.0
 MOST_ANSWER_BYTES = 16 << 20
@@ -49,34 +50,68 @@ class Service:
             self.pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
-    def send(self, method: str, path: str, body: Any = None, query: str = "") -> Any:
-        """One request. Away: it may have been done; any other error: it was not."""
+    def send(
+        self, method: str, path: str, body: Any = None, query: str = "", *, at: float | None = None
+    ) -> Any:
+        """One request. Away: it may have been done; any other error: it was not. `at`: when it was signed;
+        the same request of the same second has the same signature."""
         place = urlsplit(self.account.endpoint)
         data = b"" if body is None else json.dumps(body).encode()
         target = f"/v2/{self.account.project_id}{path}"
         headers = {
             "host": place.netloc,
             "content-type": "application/json",
-            "x-sdk-date": date_header(time.time()),
+            "x-sdk-date": date_header(time.time() if at is None else at),
         }
         request = Signed(method=method, path=target, query=query, headers=headers, body=data)
         keys = self.account.access_key, self.account.secret_key
         headers["authorization"] = authorization(*keys, request)
         full = f"{target}?{canonical_query(query)}" if query else target
-        connect = (
-            http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+        status, text = self._exchange(
+            method, f"{place.scheme}://{place.netloc}{full}", data, headers
         )
-        connection = connect(place.hostname or "", place.port, timeout=REQUEST_LIMIT_S)
+        return _understood(status, text, f"{method} {path}")
+
+    def fetch(self, url: str, start: int) -> bytes:
+        """At most MOST_ANSWER_BYTES of what lies at a link of theirs, from a byte on; empty at its end."""
+        place = urlsplit(url)
+        if place.scheme not in ("http", "https") or not place.hostname:
+            raise BadInput(f"ModelArts gave a link that is none: {url[:200]!r}")
+        headers = {"range": f"bytes={start}-{start + MOST_ANSWER_BYTES - 1}"}
+        status, data = self._exchange("GET", url, b"", headers)
+        if status == 416:
+            return b""
+        if status not in (200, 206):
+            return _understood(status, data, "a link to a log")
+        # Whoever knows no ranges sends all of it.
+        return (data[start:] if status == 200 else data)[:MOST_ANSWER_BYTES]
+
+    def _exchange(
+        self, method: str, url: str, data: bytes, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        place = urlsplit(url)
+        connection = (
+            http.client.HTTPSConnection(
+                place.hostname or "",
+                place.port,
+                timeout=REQUEST_LIMIT_S,
+                context=client_context(self.account.trust),
+            )
+            if place.scheme == "https"
+            else http.client.HTTPConnection(
+                place.hostname or "", place.port, timeout=REQUEST_LIMIT_S
+            )
+        )
+        target = f"{place.path}?{place.query}" if place.query else place.path
         try:
-            connection.request(method, full, data, headers)
+            connection.request(method, target, data, headers)
             answer = connection.getresponse()
-            text = answer.read(MOST_ANSWER_BYTES + 1)
+            return answer.status, answer.read(MOST_ANSWER_BYTES + 1)
         except (OSError, http.client.HTTPException) as error:
             words = str(error) or type(error).__name__
             raise Away(f"ModelArts at {self.account.endpoint} does not answer: {words}") from error
         finally:
             connection.close()
-        return _understood(answer.status, text, f"{method} {path}")
 
 
 def _understood(status: int, text: bytes, what: str) -> Any:
@@ -112,3 +147,9 @@ def dig(said: Any, *names: str) -> Any:
     for name in names:
         said = cast("dict[str, Any]", said).get(name) if isinstance(said, dict) else None
     return said
+
+
+def count_of(said: Any, *names: str) -> int:
+    """A number of what was answered; 0 where there is none."""
+    value = dig(said, *names)
+    return value if isinstance(value, int) and value > 0 else 0

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jumar.modelarts.catalogue import Catalogue, Flavor
+from jumar.modelarts.wanted import usual_dir
 from jumar.spec.devices import DeviceKind, DeviceRequest
 from jumar.spec.records import AttemptRecord, JobRecord, JobSummary
 from jumar.spec.states import JobState
@@ -33,7 +34,6 @@ V1_STATUS = {
     JobState.TIMED_OUT: 12,
     JobState.LOST: 11,
 }
-METRICS = ("cpuUsage", "memUsage", "gpuUtil", "gpuMemUsage", "npuUtil", "npuMemUsage")
 _LEVELS = {True: "Error", False: "Info"}
 _BAD = (JobState.FAILED, JobState.LOST)
 
@@ -70,9 +70,9 @@ def job_answer(job: JobRecord, asked: Asked, now: float) -> dict[str, Any]:
     masked = job.spec
     algorithm = {
         "command": "" if asked.algorithm.get("boot_file") else _command(masked),
-        "inputs": _channels(masked, "inputs"),
-        "outputs": _channels(masked, "outputs"),
         **asked.algorithm,
+        "inputs": _channels(masked, "inputs", asked),
+        "outputs": _channels(masked, "outputs", asked),
         "environments": [{name: value} for name, value in masked["environment"].items()],
     }
     resource = {"node_count": job.nodes, "flavor_id": job.device, "policy": "regular"}
@@ -100,13 +100,18 @@ def _command(spec: Mapping[str, Any]) -> str:
     return command if isinstance(command, str) else " ".join(command)
 
 
-def _channels(spec: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
+def _channels(spec: Mapping[str, Any], side: str, asked: Asked) -> list[dict[str, Any]]:
+    """As they were asked for, with what was left open filled in."""
+    given: dict[str, dict[str, Any]] = {
+        one["name"]: one for one in asked.algorithm.get(side) or () if one.get("name")
+    }
     return [
         {
             "name": name,
-            "local_dir": f"/home/ma-user/modelarts/{side}/{name}_0",
             "access_method": "parameter",
             "remote": {"obs": {"obs_url": url}},
+            **given.get(name, {}),
+            "local_dir": given.get(name, {}).get("local_dir") or usual_dir(side, name),
         }
         for name, url in spec[side].items()
     ]
@@ -229,6 +234,28 @@ def engines_answer(catalogue: Catalogue) -> dict[str, Any]:
         for one in catalogue.engines.values()
     ]
     return {"total": len(made), "items": made}
+
+
+def v1_config(asked: Asked) -> dict[str, Any]:
+    """What v1 repeats of the configuration that a version was made with."""
+    algorithm, spec = asked.algorithm, asked.spec
+    resource: dict[str, Any] = spec.get("resource") or {}
+    logs: dict[str, Any] = spec.get("log_export_path") or {}
+    given: list[dict[str, Any]] = algorithm.get("parameters") or []
+    values: dict[str, Any] = {one["name"]: one.get("value") for one in given}
+    return {
+        "app_url": algorithm.get("code_dir") or "",
+        "boot_file_url": algorithm.get("boot_file") or "",
+        "data_url": values.pop("data_url", None) or "",
+        "train_url": values.pop("train_url", None) or "",
+        "log_url": logs.get("obs_url") or "",
+        "parameter": [{"label": name, "value": value} for name, value in values.items()],
+        "worker_server_num": resource.get("node_count") or 1,
+        # Data sets of the vendor's own do not exist here; clients look for the names all the same.
+        "dataset_id": "",
+        "dataset_version_id": "",
+        "data_source": None,
+    }
 
 
 def v1_specs(catalogue: Catalogue, devices: Mapping[str, DeviceRequest]) -> dict[str, Any]:

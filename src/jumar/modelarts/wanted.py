@@ -1,5 +1,6 @@
-"""What a client of ModelArts asks for, as v2 and v1 write it, and the job that this is here."""
+"""What a client of ModelArts asks for, as v2 writes it, and the job that this is here."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterable
@@ -16,9 +17,12 @@ from jumar.spec.job import JobSpec
 JOB_DIR = "/home/ma-user/modelarts/user-job-dir"
 CODE_VARIABLE = "MA_CODE_DIR"
 """Where the code is inside the job; the launcher makes that path true."""
+LOCAL_VARIABLE = "MA_LOCAL_DIRS"
+"""Where inputs and outputs are besides, by name, as JSON; the launcher makes these paths true too."""
 REQUIREMENTS = "pip-requirements.txt"
 _HOUR_S = {"HOURS": 3600, "MINUTES": 60}
-_PRIORITIES = {1: 50, 2: 100, 3: 200}
+PRIORITIES = {1: 50, 2: 100, 3: 200}
+"""What those of ModelArts are here."""
 _BUCKET_PATH = re.compile(
     r"/?(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,62})/(?P<key>.*)", re.ASCII | re.S
 )
@@ -32,34 +36,36 @@ Value = Annotated[
     BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value),
     Field(max_length=65536),
 ]
-Number = Annotated[int, Field(ge=0, lt=1 << 31)]
 
 
-class _Sent(BaseModel):
+class Sent(BaseModel):
+    """A part of a request."""
+
     # Clients send more than is used here, and newer ones still more.
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Parameter(_Sent):
+class Parameter(Sent):
     """A parameter of the script."""
 
     name: Short
     value: Value | None = ""
 
 
-class _Obs(_Sent):
+class _Obs(Sent):
     obs_url: Line = ""
 
 
-class _Remote(_Sent):
+class _Remote(Sent):
     obs: _Obs | None = None
     dataset: _Obs | None = None
 
 
-class Channel(_Sent):
+class Channel(Sent):
     """An input or an output: a folder in the store and its name in the job."""
 
     name: Short
+    local_dir: Line | None = None
     access_method: Literal["parameter", "env", ""] | None = "parameter"
     remote: _Remote | None = None
 
@@ -72,14 +78,14 @@ class Channel(_Sent):
         return store_url(found.obs_url) if found is not None and found.obs_url else None
 
 
-class _Engine(_Sent):
+class _Engine(Sent):
     engine_id: Short | None = None
     engine_name: Short | None = None
     engine_version: Short | None = None
     image_url: Line | None = None
 
 
-class Algorithm(_Sent):
+class Algorithm(Sent):
     """What to run."""
 
     code_dir: Line | None = None
@@ -92,44 +98,46 @@ class Algorithm(_Sent):
     environments: dict[str, Value] | None = None
 
 
-class _Metadata(_Sent):
+class _Metadata(Sent):
     name: Annotated[str, Field(min_length=1, max_length=64)]
     description: Annotated[str, Field(max_length=256)] | None = None
     annotations: Annotated[dict[Short, Value], Field(max_length=100)] | None = None
 
 
-class _Resource(_Sent):
+class _Resource(Sent):
     flavor_id: Short | None = None
     node_count: Annotated[int, Field(ge=1, le=4096)] | None = 1
     pool_id: Short | None = None
 
 
-class _AutoStop(_Sent):
+class _AutoStop(Sent):
     time_unit: Literal["HOURS", "MINUTES"] = "HOURS"
     duration: Annotated[int, Field(ge=1, le=720)]
 
 
-class _SchedulePolicy(_Sent):
+class SchedulePolicy(Sent):
+    """Who comes first, and who may be made to leave."""
+
     priority: Annotated[int, Field(ge=1, le=3)] | None = None
     preemptible: bool | None = None
 
 
-class _Spec(_Sent):
+class _Spec(Sent):
     resource: _Resource
     auto_stop: _AutoStop | None = None
     log_export_path: _Obs | None = None
-    schedule_policy: _SchedulePolicy | None = None
+    schedule_policy: SchedulePolicy | None = None
 
 
-class _Ssh(_Sent):
+class _Ssh(Sent):
     key_pair_names: list[Short] | None = None
 
 
-class _Endpoints(_Sent):
+class _Endpoints(Sent):
     ssh: _Ssh | None = None
 
 
-class TrainingJob(_Sent):
+class TrainingJob(Sent):
     """The body of a create of v2."""
 
     kind: Literal["job"] = "job"
@@ -143,71 +151,6 @@ class TrainingJob(_Sent):
         """Where the logs are to go."""
         place = self.spec.log_export_path
         return store_url(place.obs_url) if place is not None and place.obs_url else None
-
-
-class _Label(_Sent):
-    label: Short
-    value: Value | None = ""
-
-
-class V1Config(_Sent):
-    """The `config` of a create of v1. Ids are numbers, or text with one."""
-
-    worker_server_num: Annotated[int, Field(ge=1, le=4096)] = 1
-    app_url: Line = ""
-    boot_file_url: Line = ""
-    parameter: Annotated[list[_Label], Field(max_length=1000)] | None = None
-    data_url: Line | None = None
-    train_url: Line | None = None
-    log_url: Line | None = None
-    engine_id: Value | None = None
-    spec_id: Value | None = None
-    user_command: Annotated[str, Field(max_length=131072)] | None = None
-    pre_version_id: Number | None = None
-
-    def as_job(self, name: str, description: str) -> TrainingJob:
-        """The same as v2 writes it."""
-        places = {"data_url": self.data_url, "train_url": self.train_url}
-        # Of these v1 tells the script the address; it is the script that copies, with moxing.
-        parameters = [
-            {"name": name, "value": store_url(url)} for name, url in places.items() if url
-        ]
-        parameters += [
-            {"name": one.label, "value": one.value}
-            for one in self.parameter or ()
-            if not places.get(one.label)
-        ]
-        return TrainingJob.model_validate(
-            {
-                "metadata": {"name": name, "description": description},
-                "algorithm": {
-                    "code_dir": self.app_url or None,
-                    "boot_file": self.boot_file_url or None,
-                    "command": self.user_command or None,
-                    "parameters": parameters,
-                    "engine": {"engine_id": self.engine_id} if self.engine_id else None,
-                },
-                "spec": {
-                    "resource": {"flavor_id": self.spec_id, "node_count": self.worker_server_num},
-                    "log_export_path": {"obs_url": self.log_url} if self.log_url else None,
-                },
-            }
-        )
-
-
-class V1Job(_Sent):
-    """The body of a create of v1."""
-
-    job_name: Annotated[str, Field(min_length=1, max_length=64)]
-    job_desc: Annotated[str, Field(max_length=256)] | None = None
-    config: V1Config
-
-
-class V1Version(_Sent):
-    """The body of a next version of v1."""
-
-    job_desc: Annotated[str, Field(max_length=256)] | None = None
-    config: V1Config
 
 
 def store_url(text: str) -> str:
@@ -269,7 +212,7 @@ def job_spec(
         "image": given.image_url if given is not None else None,
         "activate": engine.activate if engine is not None else None,
         "preemptible": policy.preemptible if policy is not None else None,
-        "priority": _PRIORITIES[policy.priority] if policy and policy.priority else None,
+        "priority": PRIORITIES[policy.priority] if policy and policy.priority else None,
     }
     if wanted.auto_stop is not None:
         optional["time_limit"] = wanted.auto_stop.duration * _HOUR_S[wanted.auto_stop.time_unit]
@@ -335,11 +278,36 @@ def _environment(algorithm: Algorithm, *, nodes: int, cards: int) -> dict[str, s
     made = {"MA_JOB_DIR": JOB_DIR, "MA_NUM_HOSTS": str(nodes), "MA_NUM_GPUS": str(cards)}
     if algorithm.code_dir:
         made[CODE_VARIABLE] = f"{JOB_DIR}/{code_name(store_url(algorithm.code_dir))}"
+    elsewhere: dict[str, str] = {}
     for side, channels in (("inputs", algorithm.inputs), ("outputs", algorithm.outputs)):
         for one in channels or ():
+            usual = usual_dir(side, one.name)
+            place = _local_dir(one, side) or usual
+            if place.rstrip("/") != usual:
+                elsewhere[one.name] = place
             if one.access_method == "env":
-                made[one.name] = f"/home/ma-user/modelarts/{side}/{one.name}_0"
+                made[one.name] = place
+    if elsewhere:
+        made[LOCAL_VARIABLE] = json.dumps(elsewhere)
     return {**(algorithm.environments or {}), **made}
+
+
+def usual_dir(side: str, name: str) -> str:
+    """Where an input or output (`side`) is in a job, unless the client says otherwise."""
+    return f"/home/ma-user/modelarts/{side}/{name}_0"
+
+
+def _local_dir(channel: Channel, side: str) -> str | None:
+    path = channel.local_dir
+    if not path:
+        return None
+    parts = path.strip("/").split("/")
+    if not path.startswith("/") or "\0" in path or not {"", ".", ".."}.isdisjoint(parts):
+        raise BadInput(
+            f"algorithm.{side}: local_dir {path[:200]!r} cannot be a folder of a job",
+            hint=f"for example: {usual_dir(side, channel.name)}",
+        )
+    return path
 
 
 def _endpoints(job: TrainingJob) -> list[str]:

@@ -1,5 +1,6 @@
 """Code, data and results between this machine and the account's OBS."""
 
+import hashlib
 import tarfile
 from pathlib import Path
 
@@ -44,13 +45,19 @@ def bring_results(stores: StoreConfig, attempt: Attempt, places: Places) -> None
             _copy(f"{places.results}{name}/", f"{path}/", stores)
 
 
-def has_files(stores: StoreConfig, url: str) -> bool:
-    """Whether there is anything below a URL."""
+def state_of(stores: StoreConfig, url: str) -> str:
+    """What lies below a URL, in short: another word as soon as anything is written there; empty for nothing."""
     place = open_place(url if url.endswith("/") else f"{url}/", stores)
+    found = hashlib.sha256()
+    is_empty = True
     try:
-        return next(iter(place.store.walk(place.prefix)), None) is not None
+        for entry in place.store.walk(place.prefix):
+            # What was sent again unchanged has the same tag, where there are tags.
+            found.update(repr((entry.key, entry.size, entry.etag or entry.mtime)).encode())
+            is_empty = False
     except NotFound:
-        return False
+        return ""
+    return "" if is_empty else found.hexdigest()
 
 
 def _copy(source: str, target: str, stores: StoreConfig) -> None:

@@ -1,13 +1,15 @@
 """`ModelArtsEngine`: each attempt is one training job on ModelArts, sent and followed by a thread."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.files import JobFiles
-from jumar.engine.modelarts.errand import Errand, Memory, Place, ended_observation
+from jumar.engine.modelarts.errand import Errand, Place
+from jumar.engine.modelarts.memory import Memory, ended_observation
 from jumar.engine.modelarts.request import (
     Places,
     choose_flavor,
@@ -26,6 +28,8 @@ from jumar.spec.states import AttemptState
 from jumar.store.credentials import StoreConfig
 
 POLL_S = 5.0
+SETTLE_S = 10.0
+"""How long a job is looked for whose create was not answered, before it is sent again."""
 _CLOSE_S = 10.0
 _ASK_S = 20.0
 
@@ -43,6 +47,7 @@ class ModelArtsEngine:
         *,
         stores: StoreConfig | None = None,
         poll_s: float = POLL_S,
+        settle_s: float = SETTLE_S,
     ) -> None:
         """`account`: asked when it is needed, so that one can log in while the server runs. `stores`:
         in place of the account's own."""
@@ -50,7 +55,7 @@ class ModelArtsEngine:
         self._account = account
         self._home = home
         self._stores = stores
-        self._poll_s = poll_s
+        self._poll_s, self._settle_s = poll_s, settle_s
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self._errands: dict[tuple[str, int], Errand] = {}
@@ -92,7 +97,7 @@ class ModelArtsEngine:
 
     def start(self, attempt: Attempt) -> None:
         """Note that it shall run, and send it in the background."""
-        Memory(attempt).add(begun=True)
+        Memory(attempt).begin()
         self._errand(attempt)
 
     def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:
@@ -115,13 +120,12 @@ class ModelArtsEngine:
         with self._lock:
             errand = self._errands.get(_key(attempt))
             if errand is None:
-                account = self._known_account()
-                stores = self._stores or account.stores(self._home)
                 place = Place(
-                    service=Service(account),
-                    stores=stores,
+                    account=self._known_account,
+                    stores_of=lambda account: self._stores or account.stores(self._home),
                     closing=self._closing,
                     poll_s=self._poll_s,
+                    settle_s=self._settle_s,
                 )
                 errand = Errand(attempt, place, Memory(attempt))
                 self._errands[_key(attempt)] = errand
@@ -137,7 +141,8 @@ class ModelArtsEngine:
         """Note it; the first reason counts."""
         memory = Memory(attempt)
         if "ended" not in memory.read():
-            memory.add(begun=True, stop=why.value)
+            memory.begin()
+            memory.add(stop=why.value)
             self._errand(attempt).wake()
 
     def kill(self, attempt: Attempt) -> None:
@@ -147,8 +152,9 @@ class ModelArtsEngine:
     def close(self) -> None:
         """Let go of the threads; jobs go on there."""
         self._closing.set()
+        until = time.monotonic() + _CLOSE_S
         for errand in list(self._errands.values()):
-            errand.join(_CLOSE_S)
+            errand.join(max(0.0, until - time.monotonic()))
 
 
 def _key(attempt: Attempt) -> tuple[str, int]:

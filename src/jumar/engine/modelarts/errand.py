@@ -1,19 +1,18 @@
 """One attempt on ModelArts from start to end: a thread that can be ended and begun again at any point.
 
-What it must not forget is in `modelarts.json` in the attempt's folder: that it was begun, what it is called
-there, that it shall end and why, and how it ended. A network that is cut only makes it wait."""
+What it must not forget is in its `Memory`. A network that is cut only makes it wait."""
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.modelarts import carrying
+from jumar.engine.modelarts.logs import Logs
+from jumar.engine.modelarts.memory import Memory
 from jumar.engine.modelarts.request import (
     Places,
     choose_flavor,
@@ -21,21 +20,21 @@ from jumar.engine.modelarts.request import (
     job_name,
     training_job,
 )
-from jumar.errors import JumarError, NotFound
+from jumar.errors import JumarError, NotAllowed, NotFound, NotSignedIn
 from jumar.launch.jobdir.files import JobDir
-from jumar.modelarts.service import Away, Service, dig
+from jumar.launch.processes.supervise import RUN_AGAIN
+from jumar.modelarts.account import Account
+from jumar.modelarts.service import Away, Service, count_of, dig
+from jumar.modelarts.signing import SKEW_S
 from jumar.spec.causes import Cause, Values
 from jumar.spec.states import AttemptState
 from jumar.store.credentials import StoreConfig
-from jumar.store.private import read_private, write_private
-from jumar.words.reasons import cause_sentence
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-STATE_FILE = "modelarts.json"
-_SETTLE_S = 10.0
-"""How long a job is looked for whose create was not answered, before another is sent."""
+_STALE_S = SKEW_S + 60
+"""How long a create is sent with the signature that it had first. Nobody acts on that any more then."""
 _LONGEST_PAUSE_S = 30.0
 _FREE_S = 3600 - 120
 _STOPS = {
@@ -44,10 +43,7 @@ _STOPS = {
     AttemptState.PREEMPTED: Cause.PREEMPTED,
     AttemptState.LOST: Cause.LAUNCHER_KILLED,
 }
-
-
-# Of all attempts: the engine and the errand write to the same file.
-_writing = threading.Lock()
+_WITH_CODE = (Cause.DONE, Cause.EXIT_CODE, Cause.RUN_AGAIN)
 
 
 class _Closing(Exception):
@@ -62,31 +58,22 @@ class _Stopped(Exception):
 class Place:
     """What all errands of an engine share."""
 
-    service: Service
-    stores: StoreConfig
+    account: Callable[[], Account]
+    """Asked each time: keys may be replaced while a job runs."""
+    stores_of: Callable[[Account], StoreConfig]
     closing: threading.Event
     poll_s: float
-    settle_s: float = _SETTLE_S
+    settle_s: float
 
+    @property
+    def service(self) -> Service:
+        """ModelArts, with the keys of now."""
+        return Service(self.account())
 
-class Memory:
-    """The file of one attempt; every change is on disk before it counts."""
-
-    def __init__(self, attempt: Attempt) -> None:
-        self._path = Path(JobDir(str(attempt.directory), attempt.number).attempt) / STATE_FILE
-
-    def read(self) -> dict[str, Any]:
-        """Empty for an attempt that was never begun."""
-        return read_private(self._path)
-
-    def add(self, **values: Any) -> dict[str, Any]:
-        """Keep values; what is known already stays as it is."""
-        with _writing:
-            known = self.read()
-            merged = {**values, **known}
-            if merged != known:
-                write_private(self._path, merged)
-            return merged
+    @property
+    def stores(self) -> StoreConfig:
+        """Its OBS, likewise."""
+        return self.stores_of(self.account())
 
 
 class Errand:
@@ -96,10 +83,12 @@ class Errand:
         self._attempt = attempt
         self._place = place
         self._memory = memory
-        self._directory = JobDir(str(attempt.directory), attempt.number)
-        self._places = Places(place.service.account.bucket, attempt.job_id)
+        self._logs = Logs(JobDir(str(attempt.directory), attempt.number), memory)
+        # Another login may name another bucket while it runs.
+        bucket = memory.add(bucket=place.account().bucket)["bucket"]
+        self._places = Places(bucket, attempt.job_id)
         self._woken = threading.Event()
-        self._flavor = ""
+        self._is_there = False
         self.seen = self._observation(AttemptState.STARTING)
         name = f"modelarts-{attempt.job_id}-{attempt.number}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -130,51 +119,88 @@ class Errand:
             self._end(AttemptState.FAILED, Cause.START_REFUSED, values)
 
     def _go(self) -> None:
-        known = self._memory.read()
-        name = known.get("id") or self._create()
+        name = self._memory.read().get("id") or self._create()
         self._memory.add(id=name)
+        self._is_there = True
         while not self._look(str(name)):
             self._pause(self._place.poll_s)
 
     def _create(self) -> str:
         """What ModelArts calls the job, which it is asked for once."""
-        attempt, stores = self._attempt, self._place.stores
-        spec, service = attempt.spec, self._place.service
+        if self._stop_asked() is not None and not self._is_asked_for():
+            raise _Stopped
         found = self._patiently(self._find)
         if found is not None:
             return found
+        asked = self._memory.read().get("create") or self._prepared()
+        while True:
+            age_s = time.time() - asked["at"]
+            if age_s > _STALE_S:
+                asked = self._memory.put(create={**asked, "at": int(time.time())})["create"]
+                age_s = 0.0
+            try:
+                # Sent again it is the same to the byte, its signature included: jumar's own server
+                # then knows that it is no other job.
+                made = self._place.service.send(
+                    "POST", "/training-jobs", self._body(asked), at=asked["at"]
+                )
+                name = dig(made, "metadata", "id")
+                if isinstance(name, str) and name:
+                    return name
+            except Away as error:
+                log.info("job %s: %s", self._attempt.job_id, error)
+            except NotSignedIn:
+                if age_s < _STALE_S / 2:
+                    raise
+                # Too old by the clock there, and soon by ours.
+            # It may be there all the same; a second one must not be.
+            found = self._settled()
+            if found is not None:
+                return found
+
+    def _prepared(self) -> dict[str, Any]:
+        """Send code and data; how to ask for the job, on disk before anybody is asked."""
+        attempt, place = self._attempt, self._place
         code = self._places.code(attempt.archive)
-        self._patiently(lambda: carrying.push_code(stores, code, attempt.archive))
-        self._patiently(lambda: carrying.push_inputs(stores, attempt, self._places))
-        flavors = self._patiently(lambda: service.send("GET", "/training-job-flavors"))
-        self._flavor = choose_flavor(spec, dig(flavors, "flavors") or [])
-        resumes = spec.ckpt is not None and self._patiently(
-            lambda: carrying.has_files(stores, spec.ckpt or "")
+        self._patiently(lambda: carrying.push_code(place.stores, code, attempt.archive))
+        self._patiently(lambda: carrying.push_inputs(place.stores, attempt, self._places))
+        flavors = self._patiently(lambda: place.service.send("GET", "/training-job-flavors"))
+        flavor = choose_flavor(attempt.spec, dig(flavors, "flavors") or [])
+        saved = self._saved()
+        if self._stop_asked() is not None:
+            raise _Stopped
+        known = self._memory.add(
+            create={"at": int(time.time()), "code": code, "flavor": flavor, "saved": saved}
         )
-        body = training_job(
+        return known["create"]
+
+    def _body(self, asked: dict[str, Any]) -> dict[str, Any]:
+        spec = self._attempt.spec
+        return training_job(
             spec,
-            name=job_name(attempt.job_id, attempt.number),
-            flavor=self._flavor,
-            code=code,
+            name=job_name(self._attempt.job_id, self._attempt.number),
+            flavor=asked["flavor"],
+            code=asked["code"],
             places=self._places,
-            resumes=resumes,
+            resumes=bool(asked["saved"]),
             environment=spec.environment,
         )
-        while True:
-            if self._stop_asked() is not None:
-                raise _Stopped
-            try:
-                made = service.send("POST", "/training-jobs", body)
-                return str(dig(made, "metadata", "id"))
-            except Away as error:
-                log.info("job %s: %s", attempt.job_id, error)
-            # It may be there all the same; a second one must not be.
-            until = time.monotonic() + self._place.settle_s
-            while time.monotonic() < until:
-                found = self._patiently(self._find)
-                if found is not None:
-                    return found
-                self._pause(1.0)
+
+    def _saved(self) -> str:
+        """How the checkpoints stand."""
+        url = self._attempt.spec.ckpt
+        if url is None:
+            return ""
+        return self._patiently(lambda: carrying.state_of(self._place.stores, url))
+
+    def _settled(self) -> str | None:
+        until = time.monotonic() + self._place.settle_s
+        while time.monotonic() < until:
+            found = self._patiently(self._find)
+            if found is not None:
+                return found
+            self._pause(1.0)
+        return None
 
     def _find(self) -> str | None:
         """The job of this attempt, by its name."""
@@ -183,25 +209,24 @@ class Errand:
         asked = {"offset": 0, "limit": 50, "filters": [same]}
         found = self._place.service.send("POST", "/training-job-searches", asked)
         items: list[Any] = dig(found, "items") or []
-        for one in items:
-            if dig(one, "metadata", "name") == name:
-                return str(dig(one, "metadata", "id"))
-        return None
+        same_name = [dig(one, "metadata") for one in items]
+        same_name = [one for one in same_name if dig(one, "name") == name and dig(one, "id")]
+        first = min(same_name, key=lambda one: count_of(one, "create_time"), default=None)
+        return None if first is None else str(dig(first, "id"))
 
     def _look(self, name: str) -> bool:
         """See how it stands and do what is due; whether it has ended."""
-        service, path = self._place.service, f"/training-jobs/{name}"
+        place, path = self._place, f"/training-jobs/{name}"
         try:
-            job = self._patiently(lambda: service.send("GET", path))
+            job = self._patiently(lambda: place.service.send("GET", path))
         except NotFound:
             self._end(AttemptState.LOST, Cause.NO_RESULT, {})
             return True
         phase = dig(job, "status", "phase")
-        started_ms = dig(job, "status", "start_time") or 0
+        started_ms = count_of(job, "status", "start_time")
         started_at = started_ms / 1000 if started_ms else None
-        ran_s = (dig(job, "status", "duration") or 0) / 1000
-        for task in dig(job, "status", "tasks") or ["worker-0"]:
-            self._patiently(lambda task=str(task): self._fetch_log(path, task))
+        ran_s = count_of(job, "status", "duration") / 1000
+        self._fetch_logs(path, dig(job, "status", "tasks") or ["worker-0"])
         if phase in ("Completed", "Failed", "Terminated", "Abnormal"):
             self._finish(job, str(phase), started_at, ran_s)
             return True
@@ -227,57 +252,70 @@ class Errand:
             # Ended meanwhile, or nobody answered: the next look tells.
             log.info("job %s: %s", self._attempt.job_id, error)
 
-    def _fetch_log(self, path: str, task: str) -> None:
-        """Append what has come to the log that is kept here."""
-        got = self._place.service.send("GET", f"{path}/tasks/{task}/logs/preview")
-        content = str(dig(got, "content") or "").encode()
-        full = int(dig(got, "full_size") or len(content))
-        node = int(task.rpartition("-")[2]) if task.rpartition("-")[2].isdecimal() else 0
-        log_path = Path(self._directory.log(node, node))
-        log_path.parent.mkdir(parents=True, exist_ok=True)
-        # Attempts append to one log: where this one began is kept.
-        start = self._memory.add(**{f"log{node}": _size(log_path)})[f"log{node}"]
-        written = _size(log_path) - int(start)
-        missing = full - written
-        if missing > 0 and content:
-            with log_path.open("ab") as file:
-                file.write(content[-missing:])
+    def _fetch_logs(self, path: str, tasks: list[Any]) -> None:
+        for task in map(str, tasks):
+            try:
+                self._patiently(lambda task=task: self._logs.fetch(self._place.service, path, task))
+            except JumarError as error:
+                # No reason to give up the job.
+                log.info("job %s: no log of %s: %s", self._attempt.job_id, task, error)
 
     def _finish(self, job: Any, phase: str, started_at: float | None, ran_s: float) -> None:
         finished_at = time.time() if started_at is None else started_at + ran_s
-        times = {"started_at": started_at, "finished_at": finished_at}
-        self._patiently(
-            lambda: carrying.bring_results(self._place.stores, self._attempt, self._places)
-        )
+        told: dict[str, Any] = {"started_at": started_at, "finished_at": finished_at}
+        try:
+            self._patiently(
+                lambda: carrying.bring_results(self._place.stores, self._attempt, self._places)
+            )
+        except JumarError as error:
+            # How the training ended is another matter.
+            self._logs.say(f"results were not brought here: {error.message}")
+        asked = self._memory.read().get("create") or {}
+        if self._attempt.spec.ckpt is not None and "saved" in asked:
+            told["advanced"] = self._saved() != asked["saved"]
+        self._end(*self._verdict(job, phase, ran_s), **told)
+
+    def _verdict(self, job: Any, phase: str, ran_s: float) -> tuple[AttemptState, Cause, Values]:
+        if self._stop_asked() is not None:
+            # Done before the stop came there is done all the same.
+            is_done = phase == "Completed"
+            return (AttemptState.SUCCEEDED, Cause.DONE, {}) if is_done else self._stop_words()
         codes: list[Any] = dig(job, "status", "task_statuses") or []
-        code = next((dig(one, "exit_code") for one in codes if dig(one, "exit_code")), None)
+        code = next((count_of(one, "exit_code") for one in codes if count_of(one, "exit_code")), 1)
         if phase == "Completed":
-            self._end(AttemptState.SUCCEEDED, Cause.DONE, {}, exit_code=0, **times)
-        elif phase == "Terminated" or self._stop_asked() is not None:
-            flavor = str(dig(job, "spec", "resource", "flavor_id") or self._flavor)
-            if self._stop_asked() is None and is_free(flavor) and ran_s >= _FREE_S:
-                self._memory.add(stop=AttemptState.TIMED_OUT.value)
-            self._end(*self._stop_words(), **times)
-        elif phase == "Failed":
-            exit_code = code if isinstance(code, int) else 1
-            values = {"code": exit_code}
-            self._end(AttemptState.FAILED, Cause.EXIT_CODE, values, exit_code=exit_code, **times)
-        else:
-            self._end(AttemptState.LOST, Cause.NO_RESULT, {}, **times)
+            return AttemptState.SUCCEEDED, Cause.DONE, {}
+        if code == RUN_AGAIN:
+            return AttemptState.TIMED_OUT, Cause.RUN_AGAIN, {"code": code}
+        if phase == "Failed":
+            return AttemptState.FAILED, Cause.EXIT_CODE, {"code": code}
+        if phase == "Terminated":
+            flavor = str(dig(job, "spec", "resource", "flavor_id") or "")
+            limits = [self._attempt.spec.time_limit, _FREE_S if is_free(flavor) else None]
+            is_over = any(limit is not None and ran_s >= limit for limit in limits)
+            # Nobody here has asked for it.
+            why = AttemptState.TIMED_OUT if is_over else AttemptState.STOPPED
+            return why, _STOPS[why], {}
+        return AttemptState.LOST, Cause.NO_RESULT, {}
 
     def _stop_asked(self) -> AttemptState | None:
         why = self._memory.read().get("stop")
         return None if why is None else AttemptState(why)
+
+    def _is_asked_for(self) -> bool:
+        """Whether it may be there."""
+        return not {"create", "id"}.isdisjoint(self._memory.read())
 
     def _stop_words(self) -> tuple[AttemptState, Cause, Values]:
         why = self._stop_asked() or AttemptState.STOPPED
         return why, _STOPS[why], {}
 
     def _end(self, state: AttemptState, cause: Cause, values: Values, **more: Any) -> None:
-        ended = {"state": state.value, "cause": cause.value, "values": dict(values), **more}
-        ended.setdefault("finished_at", time.time())
-        self._memory.add(ended=ended)
-        self.seen = ended_observation(self._attempt, self._memory.read())
+        more.setdefault("finished_at", time.time())
+        if cause in _WITH_CODE:
+            more["exit_code"] = values.get("code", 0)
+        self.seen = self._memory.end(
+            state=state.value, cause=cause.value, values=dict(values), **more
+        )
 
     def _patiently(self, act: Callable[[], T]) -> T:
         """Do it, as often as it takes: what may pass is waited for, as long as the server is there."""
@@ -288,8 +326,12 @@ class Errand:
             try:
                 return act()
             except JumarError as error:
-                if not error.is_passing:
+                # A job that is there is not given up for a key that was replaced, or a wrong clock.
+                is_locked_out = self._is_there and isinstance(error, NotSignedIn | NotAllowed)
+                if not error.is_passing and not is_locked_out:
                     raise
+                if self._stop_asked() is not None and not self._is_asked_for():
+                    raise _Stopped from error
                 log.info("job %s: %s; tried again", self._attempt.job_id, error)
             self._pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
@@ -304,39 +346,3 @@ class Errand:
         return Observation(
             job_id=self._attempt.job_id, number=self._attempt.number, state=state, **more
         )
-
-
-def ended_observation(attempt: Attempt, known: dict[str, Any]) -> Observation:
-    """The observation of an attempt that has ended, from its file: the same for ever."""
-    ended = known["ended"]
-    cause, values = Cause(ended["cause"]), ended["values"]
-    return Observation(
-        job_id=attempt.job_id,
-        number=attempt.number,
-        state=AttemptState(ended["state"]),
-        handle=known.get("id"),
-        started_at=ended.get("started_at"),
-        finished_at=ended["finished_at"],
-        exit_code=ended.get("exit_code"),
-        cause=cause,
-        values=values,
-        reason=cause_sentence(cause, values, "en"),
-        tail=_tail(attempt) if ended["state"] == AttemptState.FAILED else None,
-    )
-
-
-def _tail(attempt: Attempt) -> str | None:
-    path = JobDir(str(attempt.directory), attempt.number).log(0, 0)
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return None
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

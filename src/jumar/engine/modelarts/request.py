@@ -13,6 +13,7 @@ from jumar.modelarts.service import dig
 from jumar.spec.devices import DeviceKind
 from jumar.spec.fields import ArchivedCode
 from jumar.spec.job import JobSpec
+from jumar.spec.machine import is_of_machine
 from jumar.spec.urls import is_remote
 
 BOOT_FILE = "jumar_modelarts_boot.py"
@@ -148,9 +149,18 @@ def training_job(
             "boot_file": f"{code}{BOOT_FILE}",
             "inputs": [_channel(*pair) for pair in inputs.items()],
             "outputs": [_channel(*pair) for pair in outputs.items()],
-            "environments": {**environment, **own},
+            "environments": {**_elsewhere(environment), **own},
         },
         "spec": wanted,
+    }
+
+
+def _elsewhere(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what says where this machine has its programs; `jumar run` passes that on."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not is_of_machine(name) or not any(part[:1] == "/" for part in value.split(":"))
     }
 
 

@@ -82,6 +82,16 @@ def write_files(
         raise _explained(attempt, error) from error
 
 
+def write_plain_files(directory: JobDir, attempt: Attempt) -> None:
+    """The same of an attempt that no launcher of ours runs: a list that was lost is made again from them."""
+    try:
+        make_folders(directory)
+        write_json(directory.job, job_values(attempt, Path()))
+        write_json(directory.request, request_values(attempt, None, (), None, IDLE_LIMIT_S))
+    except OSError as error:
+        raise _explained(attempt, error) from error
+
+
 def _explained(attempt: Attempt, error: OSError) -> EngineFailed | StorageFull:
     message = f"cannot write the job directory {attempt.directory}: {error.strerror}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

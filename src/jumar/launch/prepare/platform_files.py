@@ -5,10 +5,23 @@ fixed paths.
 ~/tensorboard/<job>/logs is a link in the home folder. Only what the command, the job's variables
 or small text files of its code mention is made; looking for that is bounded."""
 
+import json
 import os
 import re
 import shutil
-from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set
+from typing import (
+    Any,
+    Dict,
+    FrozenSet,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    cast,
+)
 
 from jumar.launch.ascend import apply
 from jumar.launch.ascend.facts import CardFacts
@@ -219,7 +232,18 @@ def _mounts(directory: JobDir, job: Job, found: FrozenSet[str]) -> List[Mount]:
         code = job.environment.get("MA_CODE_DIR", "")
         if _CODE.fullmatch(code):
             made.append(Mount(code, directory.path("code")))
+        made += [Mount(path, data[name]) for name, path in _elsewhere(job) if name in data]
     return made
+
+
+def _elsewhere(job: Job) -> List[Tuple[str, str]]:
+    """Inputs and outputs that a client of ModelArts wants in folders of its own choice."""
+    try:
+        told: Any = json.loads(job.environment.get("MA_LOCAL_DIRS", "{}"))
+    except ValueError:
+        return []
+    pairs = cast("Dict[str, Any]", told).items() if isinstance(told, dict) else ()
+    return [(name, path) for name, path in pairs if isinstance(path, str) and path[:1] == "/"]
 
 
 def _link_board(directory: JobDir, board: str, place: str) -> List[str]:

@@ -25,6 +25,13 @@ from jumar.store.keys import holder_of
 
 Model = TypeVar("Model", bound=BaseModel)
 Project = Annotated[str, Path(max_length=64)]
+SCHEMAS = "#/components/schemas/"
+
+
+def takes(model: type[BaseModel]) -> dict[str, Any]:
+    """For the description of a call: what its body is, which `Caller.read` checks."""
+    schema = {"$ref": f"{SCHEMAS}{model.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 @dataclass(frozen=True, slots=True)

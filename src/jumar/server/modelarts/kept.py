@@ -108,20 +108,9 @@ class Kept:
             found = {row.series: _kept_job(row) for row in connection.execute(query)}
         return sorted(found.values(), key=lambda kept: -kept.seq)
 
-    def edit(
-        self, kept: KeptJob, change: Callable[[Asked], Asked], signature: str, answer: KeptAnswer
-    ) -> None:
-        """Keep other words about a job, together with the answer: an edit that is sent again must not
-        undo a later one. `kept`: what to begin with where nothing is written down yet."""
-
-        def write(connection: Connection) -> None:
-            if _answer(connection, signature) is not None:
-                return
-            _keep_answer(connection, signature, answer)
-            now = _job(connection, modelarts_jobs.c.job_id == kept.job_id) or kept
-            _put(connection, replace(now, asked=change(now.asked)))
-
-        self._database.write(write)
+    def edit(self, edit: "Edit") -> None:
+        """Keep other words about a job; twice is once."""
+        self._database.write(edit.is_done)
 
     def mark_deleted(self, kept: KeptJob) -> None:
         """Show a job no more, and have it removed as soon as it has ended."""
@@ -153,6 +142,26 @@ class Kept:
         self._database.write(
             lambda c: c.execute(update(modelarts_jobs).where(which).values(values))
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Other words about a job, kept together with the answer: an edit that is sent again must not undo a
+    later one. `kept`: what to begin with where nothing is written down yet."""
+
+    kept: KeptJob
+    change: Callable[[Asked], Asked]
+    signature: str
+    answer: KeptAnswer
+
+    def is_done(self, connection: Connection) -> bool:
+        """Whether it was done before; if not, it is now."""
+        if _answer(connection, self.signature) is not None:
+            return True
+        _keep_answer(connection, self.signature, self.answer)
+        now = _job(connection, modelarts_jobs.c.job_id == self.kept.job_id) or self.kept
+        _put(connection, replace(now, asked=self.change(now.asked)))
+        return False
 
 
 _JOINED = select(modelarts_jobs, jobs.c.seq).join(jobs, jobs.c.id == modelarts_jobs.c.job_id)

@@ -70,10 +70,18 @@ def lines_of(
     }
 
 
+def first_rank(site: Site, job_id: str, node: int) -> int:
+    """The first rank of a node; LogNotFound while it has no log."""
+    ranks = [file.rank for file in site.service.log_files(job_id) if file.node == node]
+    if not ranks:
+        raise LogNotFound(f"job {job_id} has no log of node {node} yet")
+    return min(ranks)
+
+
 def _open(site: Site, job_id: str, node: int) -> BufferedReader | None:
     """The log of a node's first rank; None while there is none."""
-    ranks = [file.rank for file in site.service.log_files(job_id) if file.node == node]
     try:
-        return BufferedReader(site.service.open_log(job_id, node, min(ranks))) if ranks else None
+        rank = first_rank(site, job_id, node)
+        return BufferedReader(site.service.open_log(job_id, node, rank))
     except LogNotFound:
         return None

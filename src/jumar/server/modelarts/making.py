@@ -1,10 +1,11 @@
 """A training job that a client asks for becomes a job here; v1 and v2 alike."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from threading import BoundedSemaphore
 from typing import Any
 
-from jumar.errors import BadInput, Unavailable
+from jumar.errors import BadInput, JobEnded, Unavailable
 from jumar.modelarts.catalogue import Catalogue, load_catalogue
 from jumar.modelarts.told import Asked
 from jumar.modelarts.wanted import TrainingJob, boot_path, code_name, job_spec, store_url
@@ -50,6 +51,13 @@ def make_job(
         log_url=wanted.log_url,
     )
     return record, by.kept.note(kept, in_series=in_series)
+
+
+def delete_job(by: Caller, record: JobRecord, kept: KeptJob) -> None:
+    """Show it no more; it is stopped, and removed once it has ended."""
+    by.kept.mark_deleted(kept)
+    with suppress(JobEnded):
+        by.site.service.stop(record.id, by=by.user.name, why="deleted")
 
 
 def kinds_of(site: Site) -> frozenset[DeviceKind]:

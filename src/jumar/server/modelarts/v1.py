@@ -1,6 +1,8 @@
 """`/v1/{project_id}`: training jobs with versions, as the SDK before the present one asks for them."""
 
+import json
 import time
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
@@ -8,21 +10,30 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.modelarts.catalogue import load_catalogue
-from jumar.modelarts.told import V1_STATUS, duration_ms, milliseconds, v1_engines, v1_specs
-from jumar.modelarts.wanted import V1Job, V1Version
+from jumar.modelarts.told import (
+    V1_STATUS,
+    Asked,
+    duration_ms,
+    milliseconds,
+    v1_config,
+    v1_engines,
+    v1_specs,
+)
+from jumar.modelarts.wanted_v1 import V1Job, V1Version, V1Words
 from jumar.server.edge.exchange import answer
-from jumar.server.modelarts.caller import By, Caller
-from jumar.server.modelarts.kept import KeptJob
+from jumar.server.modelarts.caller import By, Caller, takes
+from jumar.server.modelarts.kept import Edit, KeptAnswer, KeptJob
 from jumar.server.modelarts.logs import MOST_LINES, lines_of, node_of
-from jumar.server.modelarts.making import devices_of, make_job
+from jumar.server.modelarts.making import delete_job, devices_of, make_job
 from jumar.spec.records import JobRecord
 
 router = APIRouter(tags=["modelarts"], prefix="/v1/{project_id}")
 Number = Annotated[int, Path(ge=0, lt=1 << 62)]
 _LOG_FILE = "worker-0.log"
+BODIES = (V1Job, V1Version, V1Words)
 
 
-@router.post("/training-jobs", summary="Create a training job")
+@router.post("/training-jobs", summary="Create a training job", openapi_extra=takes(V1Job))
 async def create(by: By) -> Response:
     """A job and its first version."""
 
@@ -34,7 +45,11 @@ async def create(by: By) -> Response:
     return await by.once(act)
 
 
-@router.post("/training-jobs/{number}/versions", summary="Create the next version")
+@router.post(
+    "/training-jobs/{number}/versions",
+    summary="Create the next version",
+    openapi_extra=takes(V1Version),
+)
 async def create_version(by: By, number: Number) -> Response:
     """One more run of the same job, with a configuration of its own."""
 
@@ -64,6 +79,7 @@ def _made(record: JobRecord, kept: KeptJob) -> dict[str, Any]:
 def _shown(record: JobRecord, kept: KeptJob) -> dict[str, Any]:
     return {
         "is_success": True,
+        **v1_config(kept.asked),
         "job_id": kept.series,
         "job_name": record.name,
         "job_desc": kept.asked.description,
@@ -81,16 +97,70 @@ async def list_jobs(
     by: By,
     per_page: Annotated[int, Query(ge=1, le=1000)] = 10,
     page: Annotated[int, Query(ge=1, lt=1 << 31)] = 1,
+    order: Annotated[str, Query(max_length=8)] = "desc",
+    status: Annotated[str, Query(max_length=64)] = "",
+    search_content: Annotated[str, Query(max_length=64)] = "",
 ) -> Response:
-    """Each by its newest version, newest first."""
+    """Each by its newest version, newest first unless `order` is `asc`. `status`: numbers, with | between
+    them; `search_content`: a part of the name."""
 
     def read() -> dict[str, Any]:
-        found = by.kept.newest_versions(by.project, by.user.name)
-        part = found[(page - 1) * per_page : page * per_page]
-        shown = [_shown(*by.job(kept.job_id)) for kept in part]
-        return {"is_success": True, "job_total_count": len(found), "jobs": shown}
+        jobs = [by.job(kept.job_id) for kept in by.kept.newest_versions(by.project, by.user.name)]
+        shown = [
+            _shown(record, kept)
+            for record, kept in jobs
+            if search_content in record.name
+            and (not status or str(V1_STATUS[record.state]) in status.split("|"))
+        ]
+        if order == "asc":
+            shown.reverse()
+        part = shown[(page - 1) * per_page : page * per_page]
+        return {"is_success": True, "job_total_count": len(shown), "jobs": part}
 
     return answer(await run_in_threadpool(read))
+
+
+@router.put(
+    "/training-jobs/{number}", summary="Describe a training job", openapi_extra=takes(V1Words)
+)
+async def edit(by: By, number: Number) -> Response:
+    """Other words about its newest version."""
+
+    def act() -> tuple[int, Any]:
+        words = by.read(V1Words).job_desc
+        _, kept = _latest(by, number)
+        done = {"is_success": True}
+
+        def changed(asked: Asked) -> Asked:
+            return replace(asked, description=words)
+
+        by.kept.edit(Edit(kept, changed, by.signature, KeptAnswer(200, json.dumps(done))))
+        return 200, done
+
+    return await by.once(act)
+
+
+@router.delete("/training-jobs/{number}", summary="Delete a training job")
+async def delete(by: By, number: Number) -> Response:
+    """All its versions; what runs is stopped first."""
+
+    def act() -> tuple[int, Any]:
+        for one in [by.job(kept.job_id) for kept in by.kept.versions(number)]:
+            delete_job(by, *one)
+        return 200, {"is_success": True}
+
+    return await by.once(act)
+
+
+@router.delete("/training-jobs/{number}/versions/{version}", summary="Delete a version")
+async def delete_version(by: By, number: Number, version: Number) -> Response:
+    """If it runs it is stopped first."""
+
+    def act() -> tuple[int, Any]:
+        delete_job(by, *_version(by, number, version))
+        return 200, {"is_success": True}
+
+    return await by.once(act)
 
 
 @router.get("/training-jobs/{number}/versions", summary="The versions of a training job")

@@ -1,21 +1,18 @@
 """`/v2/{project_id}`: training jobs as huaweicloudsdkmodelarts asks for them."""
 
-import hashlib
-import hmac
 import time
-from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from jumar.errors import BadInput, JobEnded, NotSignedIn
+from jumar.errors import BadInput
 from jumar.modelarts.catalogue import load_catalogue
+from jumar.modelarts.measured import machine_of, metrics_of
 from jumar.modelarts.told import (
-    METRICS,
     PHASES,
     Asked,
     engines_answer,
@@ -26,24 +23,23 @@ from jumar.modelarts.told import (
     stages_of,
     task_name,
 )
-from jumar.modelarts.wanted import TrainingJob
+from jumar.modelarts.wanted import PRIORITIES, SchedulePolicy, TrainingJob
 from jumar.server.edge.exchange import answer
-from jumar.server.edge.site import SiteOf
-from jumar.server.modelarts.caller import By, Caller
-from jumar.server.modelarts.kept import KeptAnswer, KeptJob
-from jumar.server.modelarts.logs import MOST_LINES, lines_of, node_of, preview
-from jumar.server.modelarts.making import devices_of, make_job
-from jumar.spec.records import JobRecord, JobSummary
-from jumar.store.keys import user_keys
+from jumar.server.modelarts.caller import By, Caller, takes
+from jumar.server.modelarts.kept import Edit, KeptAnswer
+from jumar.server.modelarts.logs import node_of
+from jumar.server.modelarts.making import delete_job, devices_of, make_job
+from jumar.server.modelarts.v2_logs import Order
+from jumar.spec.records import JobSummary
 
 router = APIRouter(tags=["modelarts"], prefix="/v2/{project_id}")
 MOST_ROWS = 50
 _PAGE_ROWS = 1000
-_LINK_S = 3600
-Order = Annotated[Literal["asc", "desc", ""], Query()]
 
 
-class _Action(BaseModel):
+class Action(BaseModel):
+    """What is to be done with a job."""
+
     action_type: Literal["terminate"]
 
 
@@ -53,7 +49,9 @@ class _Filter(BaseModel):
     value: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=100)] = []
 
 
-class _Search(BaseModel):
+class Search(BaseModel):
+    """Which jobs are asked for."""
+
     offset: Annotated[int, Field(ge=0, le=1 << 31)] | None = 0
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] | None = MOST_ROWS
     sort_by: Annotated[str, Field(max_length=64)] | None = "create_time"
@@ -66,9 +64,37 @@ class _Notes(BaseModel):
     annotations: Annotated[dict[str, str], Field(max_length=100)] | None = None
 
 
-class _Edit(BaseModel):
+class _EditSpec(BaseModel):
+    schedule_policy: SchedulePolicy | None = None
+
+
+class Edition(BaseModel):
+    """What is to be changed."""
+
     description: Annotated[str, Field(max_length=256)] | None = None
     metadata: _Notes | None = None
+    spec: _EditSpec | None = None
+
+    @property
+    def priority(self) -> int | None:
+        """The one asked for, if any."""
+        policy = None if self.spec is None else self.spec.schedule_policy
+        return None if policy is None else policy.priority
+
+    def changed(self, asked: Asked) -> Asked:
+        """What is told of the job from now on."""
+        notes = self.metadata or _Notes()
+        given = notes.annotation or notes.annotations or {}
+        spec = dict(asked.spec)
+        if self.priority is not None:
+            policy = {**spec.get("schedule_policy", {}), "priority": self.priority}
+            spec["schedule_policy"] = policy
+        return replace(
+            asked,
+            description=asked.description if self.description is None else self.description,
+            annotations={**asked.annotations, **given},
+            spec=spec,
+        )
 
 
 class _Id(BaseModel):
@@ -79,11 +105,21 @@ class _Item(BaseModel):
     metadata: _Id
 
 
-class _Batch(BaseModel):
+class Batch(BaseModel):
+    """Jobs by their ids."""
+
     jobs: Annotated[list[_Item], Field(min_length=1, max_length=100)]
 
 
-@router.post("/training-jobs", status_code=201, summary="Create a training job")
+BODIES = (TrainingJob, Edition, Batch, Action, Search)
+
+
+@router.post(
+    "/training-jobs",
+    status_code=201,
+    summary="Create a training job",
+    openapi_extra=takes(TrainingJob),
+)
 async def create(by: By) -> Response:
     """The same signed request again gives the same job: the signature has no nonce."""
 
@@ -105,21 +141,23 @@ def _shown(by: Caller, job: str) -> dict[str, Any]:
     return job_answer(record, kept.asked, time.time())
 
 
-@router.put("/training-jobs/{job}", summary="Change a training job's description")
+@router.put("/training-jobs/{job}", summary="Change a training job", openapi_extra=takes(Edition))
 async def edit(by: By, job: str) -> Response:
-    """Description and annotations; what a job runs on cannot be changed."""
+    """Description, annotations and priority; what a job runs on cannot be changed."""
 
     def act() -> tuple[int, Any]:
-        wanted = by.read(_Edit)
+        wanted = by.read(Edition)
         _, kept = by.job(job)
-        notes = wanted.metadata or _Notes()
-        given = notes.annotation or notes.annotations or {}
-
-        def change(asked: Asked) -> Asked:
-            words = asked.description if wanted.description is None else wanted.description
-            return replace(asked, description=words, annotations={**asked.annotations, **given})
-
-        by.kept.edit(kept, change, by.signature, KeptAnswer(200, "{}"))
+        edit = Edit(kept, wanted.changed, by.signature, KeptAnswer(200, "{}"))
+        if wanted.priority is None:
+            by.kept.edit(edit)
+        else:
+            by.site.service.set_priority(
+                kept.job_id,
+                PRIORITIES[wanted.priority],
+                ranked=by.user.role == "admin",
+                unless=edit.is_done,
+            )
         return 200, {}
 
     return await by.once(act)
@@ -130,36 +168,40 @@ async def delete(by: By, job: str) -> Response:
     """A job that runs is stopped first."""
 
     def act() -> tuple[int, Any]:
-        _delete(by, *by.job(job))
+        delete_job(by, *by.job(job))
         return 202, {}
 
     return await by.once(act)
 
 
-@router.post("/training-jobs/batch-delete", status_code=202, summary="Delete training jobs")
+@router.post(
+    "/training-jobs/batch-delete",
+    status_code=202,
+    summary="Delete training jobs",
+    openapi_extra=takes(Batch),
+)
 async def batch_delete(by: By) -> Response:
     """All of them, or, when one does not exist, none."""
 
     def act() -> tuple[int, Any]:
-        for record, kept in [by.job(item.metadata.id) for item in by.read(_Batch).jobs]:
-            _delete(by, record, kept)
+        for record, kept in [by.job(item.metadata.id) for item in by.read(Batch).jobs]:
+            delete_job(by, record, kept)
         return 202, {}
 
     return await by.once(act)
 
 
-def _delete(by: Caller, record: JobRecord, kept: KeptJob) -> None:
-    by.kept.mark_deleted(kept)
-    with suppress(JobEnded):
-        by.site.service.stop(record.id, by=by.user.name, why="deleted")
-
-
-@router.post("/training-jobs/{job}/actions", status_code=202, summary="Stop a training job")
+@router.post(
+    "/training-jobs/{job}/actions",
+    status_code=202,
+    summary="Stop a training job",
+    openapi_extra=takes(Action),
+)
 async def act_on(by: By, job: str) -> Response:
     """`terminate` is the one action."""
 
     def act() -> tuple[int, Any]:
-        by.read(_Action)
+        by.read(Action)
         record, kept = by.job(job)
         stopped = by.site.service.stop(record.id, by=by.user.name)
         return 202, job_answer(stopped, kept.asked, time.time())
@@ -167,14 +209,14 @@ async def act_on(by: By, job: str) -> Response:
     return await by.once(act)
 
 
-@router.post("/training-job-searches", summary="List training jobs")
+@router.post("/training-job-searches", summary="List training jobs", openapi_extra=takes(Search))
 async def search(by: By) -> Response:
     """One's own jobs of this project, newest first."""
     return answer(await run_in_threadpool(_search, by))
 
 
 def _search(by: Caller) -> dict[str, Any]:
-    wanted = by.read(_Search)
+    wanted = by.read(Search)
     offset, limit = wanted.offset or 0, wanted.limit or MOST_ROWS
     found = [job for job in _own_jobs(by) if all(_fits(job, one) for one in wanted.filters or ())]
     if wanted.order == "asc":
@@ -258,92 +300,18 @@ async def tasks(by: By, job: str) -> Response:
     )
 
 
-@router.get("/training-jobs/{job}/tasks/{task}/logs/preview", summary="The end of a log")
-async def show_preview(by: By, job: str, task: str) -> Response:
-    """At most a MiB."""
-
-    def read() -> dict[str, Any]:
-        record, _ = by.job(job)
-        return preview(by.site, record.id, node_of(task, record))
-
-    return answer(await run_in_threadpool(read))
-
-
-@router.get("/training-jobs/{job}/logs/{task}", summary="Lines of a log")
-async def show_lines(
-    by: By,
-    job: str,
-    task: str,
-    base_line: Annotated[str, Query(max_length=16)] = "",
-    lines: Annotated[int, Query(ge=1, le=MOST_LINES)] = MOST_LINES,
-    order: Order = "desc",
-) -> Response:
-    """The last lines, or those around a line that is known."""
-
-    def read() -> dict[str, Any]:
-        record, _ = by.job(job)
-        return lines_of(
-            by.site,
-            record.id,
-            node_of(task, record),
-            base=base_line,
-            count=lines,
-            newest_first=order != "asc",
-        )
-
-    return answer(await run_in_threadpool(read))
-
-
-@router.get("/training-jobs/{job}/tasks/{task}/logs/url", summary="A link to a log")
-async def log_link(by: By, request: Request, job: str, task: str) -> Response:
-    """Good for an hour, for whoever has it."""
-    record, _ = await run_in_threadpool(by.job, job)
-    node = node_of(task, record)
-    until = int(time.time()) + _LINK_S
-    secret = await run_in_threadpool(user_keys, by.site.stores.home, by.user.name)
-    proof = _proof(secret.secret_key, by.user.name, record.id, node, until)
-    path = f"/v2/{by.project}/training-logs/{record.id}/{node}"
-    link = f"{request.url.scheme}://{request.url.netloc}{path}"
-    return answer({"obs_url": f"{link}?user={by.user.name}&until={until}&proof={proof}"})
-
-
-@router.get("/training-logs/{job}/{node}", summary="A log, by a link")
-async def linked_log(
-    site: SiteOf,
-    job: str,
-    node: int,
-    user: Annotated[str, Query(max_length=64)],
-    until: Annotated[int, Query(ge=0, lt=1 << 40)],
-    proof: Annotated[str, Query(max_length=64)],
-) -> Response:
-    """What `logs/url` has made."""
-
-    def read() -> str:
-        known = any(one.name == user and one.role != "pending" for one in site.accounts.users())
-        secret = user_keys(site.stores.home, user).secret_key if known else ""
-        expected = _proof(secret, user, job, node, until)
-        if not known or until < time.time() or not _is_same(expected, proof):
-            raise NotSignedIn("this link is over, or it never was one")
-        return str(preview(site, job, node)["content"])
-
-    return Response(await run_in_threadpool(read), media_type="text/plain; charset=utf-8")
-
-
-def _is_same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode())
-
-
-def _proof(secret: str, user: str, job: str, node: int, until: int) -> str:
-    text = f"training-log\n{user}\n{job}\n{node}\n{until}"
-    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
-
-
 @router.get("/training-jobs/{job}/metrics/{task}", summary="What a task uses")
 async def metrics(by: By, job: str, task: str) -> Response:
-    """Series are empty where nothing was measured."""
-    record, _ = await run_in_threadpool(by.job, job)
-    node_of(task, record)
-    return answer({"metrics": [{"metric": name, "value": []} for name in METRICS]})
+    """A value per minute; -1 where nothing was measured."""
+
+    def read() -> dict[str, Any]:
+        record, _ = by.job(job)
+        node = node_of(task, record)
+        sampler = by.site.service.sampler
+        machine = machine_of(sampler.cards)
+        return {"metrics": metrics_of(sampler.of(record.id), record, node, machine)}
+
+    return answer(await run_in_threadpool(read))
 
 
 @router.get("/training-jobs/{job}/events", summary="What happened to a training job")
