@@ -1,7 +1,9 @@
 """A real Slurm whose parts are killed, whose nodes go down, which makes room: what becomes of attempts."""
 
 import os
+import shutil
 import signal
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from jumar.spec.causes import Cause
 from jumar.spec.states import AttemptState
 
 WAIT = 'echo up; until [ -e "$JUMAR_JOB_DIR/go" ]; do sleep 0.05; done'
+INTERVAL_S = 2.0
 SHOW = "echo $JUMAR_NODE $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR $ASCEND_RT_VISIBLE_DEVICES"
 
 
@@ -78,15 +81,17 @@ def test_a_controller_that_is_killed_loses_nothing(
     assert ended(engine, attempt).state is AttemptState.SUCCEEDED
 
 
-@pytest.mark.full
 def test_a_node_that_goes_down_is_told_and_the_next_attempt_runs(
     engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
 ) -> None:
     on: dict[str, Any] = {"slurm": {"extra": ["--nodelist=node4"]}}
     attempt = make_attempt(tmp_path, WAIT, cards=(), **on)
     started(engine, attempt)
+    over = attempt.directory / "attempts/1/slurm.over.json"
     try:
         slurm_cluster.call("scontrol", "update", "nodename=node4", "state=down", "reason=test")
+        # Its own word, and not what squeue tells of it meanwhile.
+        wait_for(over.exists, "its batch step has ended")
         seen = ended(engine, attempt)
     finally:
         # Its slurmd may have brought it back by itself.
@@ -97,16 +102,21 @@ def test_a_node_that_goes_down_is_told_and_the_next_attempt_runs(
     assert ended(engine, again).state is AttemptState.SUCCEEDED
 
 
-@pytest.mark.full
 def test_who_makes_room_is_preempted_and_who_is_cancelled_was_stopped(
     engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
 ) -> None:
-    whole: dict[str, Any] = {"device": "npu:8", "nodes": 4, "type": "distributed", "grace": 2}
-    attempt = make_attempt(tmp_path, WAIT, cards=(), **whole)
-    started(engine, attempt, nodes=4)
-    urgent = make_attempt(tmp_path, WAIT, cards=(), **whole, slurm={"partition": "urgent"})
+    """One of two nodes, whose steps Slurm signals, and one of one node, which has none."""
+    whole: dict[str, Any] = {"device": "npu:8", "grace": 2}
+    wide: dict[str, Any] = {**whole, "nodes": 2, "type": "distributed"}
+    on = [{"slurm": {"extra": [f"--nodelist={nodes}"]}} for nodes in ("node1,node2", "node3")]
+    two = make_attempt(tmp_path, WAIT, cards=(), **wide, **on[0])
+    one = make_attempt(tmp_path, WAIT, cards=(), **whole, **on[1])
+    started(engine, two, nodes=2)
+    started(engine, one)
+    all_three = {"partition": "urgent", "extra": ["--nodelist=node1,node2,node3"]}
+    urgent = make_attempt(tmp_path, WAIT, cards=(), **{**wide, "nodes": 3}, slurm=all_three)
     engine.start(urgent)
-    assert ended(engine, attempt).state is AttemptState.PREEMPTED
+    assert [ended(engine, each).state for each in (two, one)] == [AttemptState.PREEMPTED] * 2
     wait_for(lambda: "up" in log_of(urgent), "the urgent one runs")
     slurm_cluster.call("scancel", f"--name=jumar-{urgent.job_id}")
     assert ended(engine, urgent).state is AttemptState.STOPPED
@@ -120,3 +130,39 @@ def test_what_slurm_will_never_run_is_refused(engine: SlurmEngine, tmp_path: Pat
             engine.plan(attempt.spec, user="ann")
         with pytest.raises(SubmitRefused):
             engine.start(attempt)
+
+
+COUNTED = """\
+#!/bin/sh
+echo >> {calls}
+exec {squeue} "$@"
+"""
+
+
+@pytest.mark.full
+def test_three_hundred_jobs_are_watched_with_one_question_per_interval(
+    slurm_cluster: Cluster, tmp_path: Path
+) -> None:
+    calls, programs = tmp_path / "calls", tmp_path / "bin"
+    programs.mkdir()
+    squeue = programs / "squeue"
+    squeue.write_text(COUNTED.format(calls=calls, squeue=shutil.which("squeue")))
+    squeue.chmod(0o755)
+    calls.touch()
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    engine = SlurmEngine(
+        tmp_path, slurm=Slurm({**slurm_cluster.environ, "PATH": path}), poll_s=INTERVAL_S
+    )
+    few: dict[str, Any] = {"slurm": {"mem_per_device": "64M"}}
+    attempts = [make_attempt(tmp_path, "true", cards=(), **few) for _ in range(300)]
+    began = time.monotonic()
+    for attempt in attempts:
+        engine.start(attempt)
+    wait_for(
+        lambda: all(seen.state.is_final for seen in engine.observe(attempts)),
+        "all have ended",
+        limit_s=900,
+    )
+    took_s = time.monotonic() - began
+    assert {seen.state for seen in engine.observe(attempts)} == {AttemptState.SUCCEEDED}
+    assert len(calls.read_text()) <= took_s / INTERVAL_S + 1

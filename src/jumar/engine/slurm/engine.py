@@ -28,6 +28,7 @@ from jumar.launch.jobdir.files import JobDir, is_plain
 from jumar.launch.jobdir.job import ask_to_stop, read_stop
 from jumar.launch.jobdir.safefile import read_object, write_json
 from jumar.launch.slurm.batch import files_of
+from jumar.spec.causes import Values
 from jumar.spec.job import JobSpec
 from jumar.spec.records import Plan
 from jumar.spec.states import AttemptState
@@ -52,14 +53,16 @@ class SlurmEngine:
         slurm: Slurm | None = None,
         stages: Stages | None = None,
         poll_s: float = _POLL_S,
+        can_look: bool = True,
     ) -> None:
-        self._home = home
+        """`can_look`: whether the files of the cluster's nodes are this machine's too."""
+        self._home, self._can_look = home, can_look
         self._slurm = slurm or Slurm()
         self._stages = stages or Stages(UserStores(home))
         self._roots = Roots()
         self.files: JobFiles = SharedFiles(home / "jobs", self._roots)
         self._queue = Queue(self._slurm.rows, poll_s)
-        self._observer = Observer(self._roots, self._queue, self.queue_name)
+        self._observer = Observer(self._roots, self._queue, self.queue_name, self._slurm)
         self._gres: list[Gres] | None = None
         self._starter = Starter(home / "launch.log", home / "notify.sock")
 
@@ -76,7 +79,9 @@ class SlurmEngine:
         self._stages.check(spec, user)
         directory = self._home / "jobs" / "<id>"
         # What the machine has on which this is asked says nothing of the cluster's nodes.
-        made = make_plan(spec, archive=archive, cards=None, directory=directory)
+        made = make_plan(
+            spec, archive=archive, cards=None, directory=directory, can_look=self._can_look
+        )
         attempt = Attempt(
             job_id="<id>", number=1, user=user, spec=spec, directory=directory, cards=()
         )
@@ -124,9 +129,10 @@ class SlurmEngine:
             self._gres = self._slurm.gres()
         return script.gres_of(spec, self._gres)
 
-    def write(self, attempt: Attempt) -> None:
-        """All files of an attempt, before it is submitted."""
-        directory, spec = self._roots.of(attempt), attempt.spec
+    def write(self, attempt: Attempt, into: JobDir | None = None) -> None:
+        """All files of an attempt, before it is submitted; `into` another folder than its own, from
+        where somebody brings them there."""
+        directory, spec = into or self._roots.of(attempt), attempt.spec
         gres = self.gres_of(spec)
         write_files(
             directory,
@@ -165,6 +171,10 @@ class SlurmEngine:
             return seen
         record = self._stages.read(self._roots.of(attempt))
         return replace(seen, not_uploaded=record is not None and record.has_unsent)
+
+    def waits(self, row: Row) -> Values:
+        """Why a job is in Slurm's queue, as values of the cause `pending`."""
+        return self._observer.waits(row)
 
     def stop(self, attempt: Attempt, why: AttemptState) -> None:
         """By file, which the launchers obey; what has not begun is cancelled."""

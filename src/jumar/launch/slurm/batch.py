@@ -3,6 +3,7 @@
 Slurm tells it of every end: USR1 before the time is over, TERM when the job is cancelled or makes room.
 It writes the stop file, which every launcher obeys, and signals nobody itself."""
 
+import importlib
 import os
 import select
 import signal
@@ -24,13 +25,16 @@ from jumar.launch.slurm.allocation import (
     addresses_and_counts,
     given_cards,
     host_names,
-    value_of,
 )
+from jumar.launch.slurm.ended import NODE_LOST, PUT_BACK, down_nodes, why_ended, why_in_log
 from jumar.launch.slurm.node import card_numbers, reported
+from jumar.launch.slurm.question import Question
 
 BEAT_S = 5.0
 """How often the batch step shows that it lives."""
-_ASK_S = 60.0
+STALE_S = 65.0
+"""Without a beat for so long it is taken for gone."""
+_MOST_LOG = 1 << 16
 _OLD_S = 15.0
 """How long, beyond the grace period, an older attempt may take to end before it is taken for gone."""
 
@@ -49,6 +53,18 @@ class Files(NamedTuple):
     def beat(self) -> str:
         """Its time of change says when the batch step lived last."""
         return os.path.join(self.folder, "slurm.beat")
+
+    @property
+    def has_beat(self) -> bool:
+        """Whether there was one."""
+        return os.path.exists(self.beat)
+
+    def beats_since(self, limit_s: float) -> bool:
+        """Whether the batch step has shown life in the last seconds."""
+        try:
+            return time.time() - os.stat(self.beat).st_mtime < limit_s
+        except FileNotFoundError:
+            return False
 
     @property
     def over(self) -> str:
@@ -92,6 +108,11 @@ class _Batch:
         self._id = os.environ.get("SLURM_JOB_ID", "")
         self._asked: Optional[str] = None
         """Why Slurm wants an end, once it does."""
+        self._down: List[str] = []
+        """Nodes that Slurm has lost, once that is why."""
+        self._names = host_names(os.environ.get("SLURM_JOB_NODELIST") or socket.gethostname())
+        self._log = directory.path("logs", "slurm.log")
+        self._log_began = os.path.getsize(self._log) if os.path.exists(self._log) else 0
         self._wake, self._wake_end = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(self._wake_end, False)
@@ -101,28 +122,37 @@ class _Batch:
 
     def run(self) -> int:
         self._beat()
+        gres = str(read_object(self._directory.request).get("gres") or "")
+        about, given = self._asked_of(gres)
         self._end_older()
-        nodes = self._allocated()
+        if self._job.nodes == 1:
+            # While Slurm answers: the launcher that is forked has it then.
+            importlib.import_module("jumar.launch.node.keeper")
+        nodes = self._allocated(gres, about, given)
         self._write_request(nodes)
         code = self._wait(self._start(len(nodes)))
         self._conclude(code)
         return 0
 
-    def _allocated(self) -> List[Node]:
-        """The nodes, in Slurm's order; asks only for what is needed."""
-        names = host_names(os.environ.get("SLURM_JOB_NODELIST") or socket.gethostname())
+    def _asked_of(self, gres: str) -> Tuple[Optional[Question], Optional[Question]]:
+        """What Slurm has to say of the nodes and of the job's cards; only what is needed is asked."""
+        names = self._names
+        needs_nodes = len(names) > 1 or (gres and card_numbers(self._job.device_kind))
+        about = Question("show", "node", "-o", ",".join(names)) if needs_nodes else None
+        return about, Question("show", "job", "-d", "-o", self._id) if gres else None
+
+    def _allocated(
+        self, gres: str, about: Optional[Question], given: Optional[Question]
+    ) -> List[Node]:
+        """The nodes, in Slurm's order."""
+        names, whole = self._names, tuple(range(self._job.device_count))
         if len(names) < self._job.nodes:
             raise Unusable(f"the job has {len(names)} nodes of {self._job.nodes}")
-        request = read_object(self._directory.request)
-        gres = str(request.get("gres") or "")
-        if len(names) == 1 and not gres:
-            return [Node(names[0], "127.0.0.1", tuple(range(self._job.device_count)))]
-        about: Dict[str, Tuple[str, int]] = {names[0]: ("127.0.0.1", 0)}
-        if len(names) > 1 or card_numbers(self._job.device_kind):
-            about = addresses_and_counts(_ask("show", "node", "-o", ",".join(names)), gres)
-        given = given_cards(_ask("show", "job", "-d", "-o", self._id), gres) if gres else {}
-        whole = tuple(range(self._job.device_count))
-        return [Node(name, *_placed(name, about, given.get(name, whole))) for name in names]
+        known: Dict[str, Tuple[str, int]] = {names[0]: ("127.0.0.1", 0)}
+        if about is not None:
+            known = addresses_and_counts(about.answer(), gres)
+        cards = {} if given is None else given_cards(given.answer(), gres)
+        return [Node(name, *_placed(name, known, cards.get(name, whole))) for name in names]
 
     def _write_request(self, nodes: Sequence[Node]) -> None:
         path = self._directory.request
@@ -179,19 +209,34 @@ class _Batch:
         asked = set(numbers) & {signal.SIGUSR1, signal.SIGTERM, signal.SIGINT}
         if not asked or self._asked is not None:
             return
-        self._asked = "timed-out" if signal.SIGUSR1 in asked else self._why() or "stopped"
-        ask_to_stop(self._directory, self._asked)
+        # Where a site says so, USR1 also comes when the job has to make room.
+        self._asked = self._why() or ("timed-out" if signal.SIGUSR1 in asked else "stopped")
+        ask_to_stop(self._directory, "signal" if self._asked == NODE_LOST else self._asked)
 
     def _why(self) -> Optional[str]:
         """Why Slurm ends the job; None where it does not, or does not answer."""
+        why = why_in_log(self._logged(), self._id)
         try:
-            told = _ask("show", "job", "-o", self._id)
+            if why is None:
+                told = Question("show", "job", "-o", self._id).answer()
+                why = why_ended(told, int(os.environ.get("SLURM_RESTART_COUNT") or 0))
+            if why in (NODE_LOST, PUT_BACK):
+                nodes = Question("show", "node", "-o", ",".join(self._names)).answer()
+                self._down = down_nodes(nodes)
         except Unusable:
-            return None
-        if value_of(told, "PreemptTime") is not None:
-            return "preempted"
-        state = value_of(told, "JobState") or ""
-        return "timed-out" if state == "TIMEOUT" else None if state == "RUNNING" else "stopped"
+            return why
+        if why == PUT_BACK:
+            return NODE_LOST if self._down else "preempted"
+        return why
+
+    def _logged(self) -> str:
+        """What Slurm has written into the job's log since this attempt began."""
+        try:
+            with open(self._log, "rb") as file:
+                file.seek(max(self._log_began, os.fstat(file.fileno()).st_size - _MOST_LOG))
+                return file.read(_MOST_LOG).decode("utf-8", "replace")
+        except OSError:
+            return ""
 
     def _conclude(self, code: int) -> None:
         """The last word on how the attempt ended: what Slurm did to its ranks is not their fault."""
@@ -209,16 +254,14 @@ class _Batch:
             why = self._asked or self._why()
         if why is None:
             return
-        state, cause, reason = STOPS.get(why, STOPS["stopped"])
-        changed = ending._replace(
-            state=state,
-            cause=cause,
-            reason=reason,
-            values={},
-            exit_code=None,
-            signal=None,
-            rank=None,
-        )
+        changed = ending._replace(values={}, exit_code=None, signal=None, rank=None)
+        if why == NODE_LOST:
+            where = ", ".join(self._down or self._names)
+            state, cause, reason = "lost", NODE_LOST, f"lost contact with node {where}"
+            changed = changed._replace(values={"nodes": where})
+        else:
+            state, cause, reason = STOPS.get(why, STOPS["stopped"])
+        changed = changed._replace(state=state, cause=cause, reason=reason)
         news.write_ending(self._directory, changed, code)
 
     def _end_older(self) -> None:
@@ -251,8 +294,12 @@ def _has_launchers(directory: JobDir) -> bool:
         nodes = [name for name in os.listdir(directory.control) if name.startswith("node")]
     except OSError:
         return False
-    if os.path.exists(files_of(directory).over):
+    files = files_of(directory)
+    if os.path.exists(files.over):
         return False
+    if files.beats_since(2 * BEAT_S):
+        # Somebody may have written a result for it; its processes are still being ended.
+        return True
     folders = [os.path.join(directory.control, name) for name in nodes]
     return any(
         os.path.exists(os.path.join(folder, "claim.json"))
@@ -273,22 +320,6 @@ def _alone(directory: JobDir) -> int:
     for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     return reported(directory)
-
-
-def _ask(*words: str) -> str:
-    """What scontrol says; raises Unusable when it does not."""
-    try:
-        return subprocess.run(
-            ["scontrol", *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ASK_S,
-            check=True,
-            encoding="utf-8",
-            errors="replace",
-        ).stdout
-    except (OSError, subprocess.SubprocessError) as error:
-        raise Unusable("scontrol {}: {}".format(" ".join(words), error)) from error
 
 
 def _free_port() -> int:

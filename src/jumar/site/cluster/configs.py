@@ -71,6 +71,8 @@ def slurm_conf(cluster: Cluster) -> str:
         "JobRequeue=1",
         "PreemptType=preempt/partition_prio",
         "PreemptMode=REQUEUE",
+        # A batch step hears that its job has to make room when the grace time begins; else only steps do.
+        "SlurmctldParameters=preempt_send_user_signal",
         *(_quick(places) if cluster.on_one_machine else _careful()),
         *([f"GresTypes={','.join(cluster.kinds)}"] if cluster.kinds else []),
         *(_node(host, cluster) for host in cluster.hosts),
