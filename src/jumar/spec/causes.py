@@ -68,6 +68,8 @@ class Cause(StrEnum):
     KILLED_BY_SERVER = "killed-by-server"
     MACHINE_RESTARTED = "machine-restarted"
     NODE_LOST = "node-lost"
+    EVICTED = "evicted"
+    POD_FAILED = "pod-failed"
     NODES_APART = "nodes-apart"
     NEVER_STARTED = "never-started"
     DIRECTORY_GONE = "directory-gone"
@@ -143,6 +145,8 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.KILLED_BY_SERVER: ((),),
     Cause.MACHINE_RESTARTED: ((),),
     Cause.NODE_LOST: (("nodes",),),
+    Cause.EVICTED: (("error",),),
+    Cause.POD_FAILED: (("error",),),
     Cause.NODES_APART: (("error",),),
     Cause.NEVER_STARTED: (("limit_s",),),
     Cause.DIRECTORY_GONE: (("folder",),),

@@ -115,6 +115,8 @@ class Request(NamedTuple):
     """How many cards the node has, where `cards` are places in their order."""
     container: Optional[Container] = None
     """What its ranks run in, if the job has an image."""
+    is_contained: bool = False
+    """Whether the launcher itself is in a container, which has no cards but the job's."""
 
     def asks_at(self) -> Optional[float]:
         """When the ranks are asked to end, on the monotonic clock."""
