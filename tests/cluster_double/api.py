@@ -16,6 +16,8 @@ import yaml
 from tests.cluster_double.bodies import Invalid, check
 from tests.cluster_double.store import Conflict, Json, Store, matches
 
+from jumar.engine.kubernetes.asking import part
+
 NAMESPACE = "lab"
 TOKEN = "a-token-of-the-double"
 VOLCANO = "/apis/batch.volcano.sh/v1alpha1"
@@ -61,7 +63,9 @@ class Api:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), daemon=True
+        )
         self._thread.start()
         self.is_closed = False
 
@@ -208,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self._hang_up() if is_cut else self._json(found)
 
     def _delete(self, kind: str, found: Json, options: Json) -> None:
-        wanted = (options.get("preconditions") or {}).get("uid")
+        wanted = part(options, "preconditions").get("uid")
         if wanted and wanted != found["metadata"]["uid"]:
             raise Conflict("the UID in the precondition does not match")
         mark_deleted(self.api.store, kind, found, options.get("gracePeriodSeconds"))
@@ -264,8 +268,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _chunk(self, event: Json) -> None:
         data = json.dumps(event).encode() + b"\n"
         # In two parts: readers must not take an answer's pieces for lines.
-        for part in (data[: len(data) // 2], data[len(data) // 2 :]):
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+        for piece in (data[: len(data) // 2], data[len(data) // 2 :]):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             self.wfile.flush()
 
     def _json(self, value: Json, code: int = 200, headers: dict[str, str] | None = None) -> None:

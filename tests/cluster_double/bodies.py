@@ -1,7 +1,7 @@
 """Whether a cluster would take an object: the schemas of Kubernetes, and a strict one for Volcano.
 
 The fields of Volcano's are those of its CRD (config/crd/volcano/bases/batch.volcano.sh_jobs.yaml) as far
-as jumar writes them, compared by hand with COMMIT."""
+as jumar writes them, all names compared by hand with COMMIT."""
 
 import re
 from typing import Any
@@ -12,9 +12,10 @@ from kubernetes_validate.utils import (  # pyright: ignore[reportMissingTypeStub
     ValidationError,
 )
 
+from jumar.engine.kubernetes.asking import Json, part
+
 COMMIT = "ed72c7c8"
 VERSION = "1.31"
-Json = dict[str, Any]
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
@@ -33,7 +34,10 @@ def _strict(properties: Json, *required: str) -> Json:
 
 
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer", "minimum": 0}
-_EVENTS = ["*", "PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "TaskFailed", "Unknown"]
+_EVENTS = [
+    *("*", "PodPending", "PodRunning", "PodFailed", "PodEvicted", "Unknown", "TaskCompleted"),
+    *("OutOfSync", "CommandIssued", "JobUpdated", "TaskFailed"),
+]
 _ACTIONS = ["AbortJob", "RestartJob", "RestartTask", "TerminateJob", "CompleteJob", "ResumeJob"]
 _POLICY = _strict(
     {
@@ -54,6 +58,8 @@ _TASK = _strict(
         "policies": {"type": "array", "items": _POLICY},
         "maxRetry": _COUNT,
         "topologyPolicy": _TEXT,
+        "dependsOn": {"type": "object"},
+        "partitionPolicy": {"type": "object"},
     },
     "template",
 )
@@ -95,16 +101,17 @@ VOLCANO = Draft202012Validator(
 
 def check(body: Json) -> None:
     """Raises Invalid."""
+    schema: Any = VOLCANO
     meta: Json = body["metadata"]
     if not _NAME.fullmatch(str(meta.get("name"))):
         raise Invalid(f"metadata.name: {meta.get('name')!r}")
-    for name, value in (meta.get("labels") or {}).items():
+    for name, value in part(meta, "labels").items():
         if not _LABEL.fullmatch(str(value)):
             raise Invalid(f"metadata.labels: {name}={value!r}")
     try:
         if body["apiVersion"].startswith("batch.volcano.sh"):
-            for error in VOLCANO.iter_errors(body):
-                raise Invalid(error.message)
+            for error in schema.iter_errors(body):
+                raise Invalid(str(error.message))
             for task in body["spec"]["tasks"]:
                 template: Json = task["template"]["spec"]
                 pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}

@@ -15,6 +15,8 @@ from typing import Any
 from tests.cluster_double.api import mark_deleted
 from tests.cluster_double.store import Json, Store, stamp
 
+from jumar.engine.kubernetes.asking import part
+
 PODS, JOBS, VOLCANO = "v1/pods", "batch/v1/jobs", "batch.volcano.sh/v1alpha1/jobs"
 SERVICES, EVENTS = "v1/services", "v1/events"
 CARDS = "huawei.com/Ascend910"
@@ -153,7 +155,9 @@ class Machines:
         if "Failed" in phases:
             if kind == JOBS:
                 self._condition(kind, job, "FailureTarget")
-            living = [pod for pod in pods if pod["status"].get("phase") not in ("Failed", "Succeeded")]
+            living = [
+                pod for pod in pods if pod["status"].get("phase") not in ("Failed", "Succeeded")
+            ]
             for pod in living:
                 mark_deleted(self._store, PODS, pod, None)
             if not living:
@@ -204,7 +208,9 @@ class Machines:
                 self._store.update(PODS, name, lambda body: _unschedulable(body, len(free)))
                 continue
             free[node] -= _cards(pod)
-            self._store.update(PODS, name, lambda body, node=node: body["spec"].update(nodeName=node))
+            self._store.update(
+                PODS, name, lambda body, node=node: body["spec"].update(nodeName=node)
+            )
 
     def _keep(self, pod: Json) -> None:
         """As a kubelet does."""
@@ -236,9 +242,7 @@ class Machines:
         reason = "Error" if code else "Completed"
         told = _container("terminated", {"exitCode": code, "reason": reason})
         phase = "Failed" if code else "Succeeded"
-        self._store.update(
-            PODS, name, lambda body: body["status"].update({"phase": phase, **told})
-        )
+        self._store.update(PODS, name, lambda body: body["status"].update({"phase": phase, **told}))
 
     def _end_pod(self, pod: Json, running: Pod | None) -> None:
         name = pod["metadata"]["name"]
@@ -308,7 +312,7 @@ def _size(kind: str, job: Json) -> int:
 
 def _is_over(job: Json) -> bool:
     conditions = [one["type"] for one in job["status"].get("conditions") or ()]
-    phase = (job["status"].get("state") or {}).get("phase")
+    phase = part(job["status"], "state").get("phase")
     return bool({"Complete", "Failed"} & set(conditions)) or phase in ("Completed", "Terminated")
 
 

@@ -47,6 +47,11 @@ JOBS = Kind("batch/v1", "jobs")
 VOLCANO_JOBS = Kind("batch.volcano.sh/v1alpha1", "jobs")
 
 
+def part(body: Json, name: str) -> Json:
+    """An object inside of an object; the API leaves out what is empty."""
+    return cast("Json", body.get(name) or {})
+
+
 class Gone(Exception):
     """The cluster no longer knows what happened since: list again."""
 
@@ -89,7 +94,7 @@ class Api:
             asked = {"limit": str(_PAGE), **query, **({"continue": more} if more else {})}
             page = self._json("GET", self._path(kind), query=asked)
             items += page.get("items") or []
-            meta: Json = page.get("metadata") or {}
+            meta = part(page, "metadata")
             more = str(meta.get("continue") or "")
             if not more:
                 return Listed(items, str(meta.get("resourceVersion") or ""))
@@ -247,8 +252,10 @@ class _NotThere(SubmitRefused):
 
 def _client(options: ClusterOptions) -> Any:
     try:
-        from kubernetes import client, config
-        from kubernetes.config.config_exception import ConfigException
+        from kubernetes import client, config  # pyright: ignore[reportMissingTypeStubs]
+        from kubernetes.config.config_exception import (  # pyright: ignore[reportMissingTypeStubs]
+            ConfigException,
+        )
     except ImportError as error:
         raise EngineFailed(
             f"jobs on Kubernetes need its client: {error}",
@@ -259,10 +266,12 @@ def _client(options: ClusterOptions) -> Any:
     settings = client.Configuration()
     try:
         if options.kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-            config.load_incluster_config(client_configuration=settings)
+            load: Any = config.load_incluster_config  # pyright: ignore[reportUnknownMemberType]
+            load(client_configuration=settings)
         else:
             file = options.kubeconfig and os.path.expanduser(options.kubeconfig)
-            config.load_kube_config(file, options.context, client_configuration=settings)
+            load = config.load_kube_config  # pyright: ignore[reportUnknownMemberType]
+            load(file, options.context, client_configuration=settings)
     except (ConfigException, OSError, ValueError) as error:
         raise EngineFailed(
             f"the cluster is not known: {_words(error)}",

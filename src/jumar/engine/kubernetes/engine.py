@@ -20,6 +20,7 @@ from jumar.engine.kubernetes.asking import (
     Json,
     Kind,
     Taken,
+    part,
 )
 from jumar.engine.kubernetes.manifests import JOB, SERVER, Manifest, Origin, manifests, name_of
 from jumar.engine.kubernetes.observing import Observer, is_submitted, submitted_file
@@ -114,7 +115,7 @@ class KubernetesEngine:
             found = self._api.get(kind, name)
             if found is None:
                 raise EngineFailed(f"{name} was there a moment ago; trying again") from None
-            labels: Json = found["metadata"].get("labels") or {}
+            labels = part(found["metadata"], "labels")
             wanted: Json = body["metadata"]["labels"]
             if any(labels.get(label) != wanted[label] for label in (JOB, SERVER)):
                 raise SubmitRefused(
@@ -327,7 +328,7 @@ class _Watch:
 
 
 def _about(event: Json) -> str:
-    return str((event.get("involvedObject") or {}).get("name") or "")
+    return str(part(event, "involvedObject").get("name") or "")
 
 
 def _warning(event: Json) -> str:

@@ -277,9 +277,7 @@ def _source(folder: Folder, options: ClusterOptions) -> Manifest:
     return {"persistentVolumeClaim": {"claimName": folder.claim or options.claim}}
 
 
-def _mounts(
-    spec: JobSpec, job_id: str, options: ClusterOptions, origin: Origin
-) -> list[Manifest]:
+def _mounts(spec: JobSpec, job_id: str, options: ClusterOptions, origin: Origin) -> list[Manifest]:
     """The job's own folder of the home and no other, the launcher, and what the site has for all."""
     home = options.home_folder
     made: list[Manifest] = [

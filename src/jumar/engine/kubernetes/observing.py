@@ -218,9 +218,7 @@ class Observer:
         self._clear(attempt)
         return self._written(directory, ending)
 
-    def _in_words(
-        self, directory: JobDir, told: Ended, started_at: float | None = None
-    ) -> Ending:
+    def _in_words(self, directory: JobDir, told: Ended, started_at: float | None = None) -> Ending:
         reason = cause_sentence(told.cause, told.values, "en") or ""
         ending = lost(directory, told.cause.value, reason, **told.values)
         tail = self._log_of(told.pod) if told.pod else ""

@@ -81,7 +81,6 @@ class ClusterOptions(_Table):
     python: Annotated[str, Field(min_length=1)] = "python3"
     """In the images, 3.7 or later."""
 
-
     @property
     def home_folder(self) -> Folder:
         """Where the server's home is."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from jumar.engine.kubernetes.asking import Json
+from jumar.engine.kubernetes.asking import Json, part
 from jumar.spec.causes import Cause, Values
 from jumar.spec.states import AttemptState
 
@@ -34,9 +34,9 @@ def waits_for(job: Json | None, pods: Iterable[Json]) -> str:
     if found:
         return min(found, key=_urgency)
     if job is not None:
-        if job.get("spec", {}).get("suspend"):
+        if part(job, "spec").get("suspend"):
             return "Suspended"
-        state: Json = job.get("status", {}).get("state") or {}
+        state = part(part(job, "status"), "state")
         if state.get("phase") in ("Pending", "Inqueue"):
             return _said("NotEnoughResources", state.get("message"))
     return ""
@@ -49,9 +49,9 @@ def _urgency(why: str) -> int:
 
 
 def _waits(pod: Json) -> str:
-    status: Json = pod.get("status") or {}
+    status = part(pod, "status")
     for one in _containers(status):
-        waiting: Json = one.get("state", {}).get("waiting") or {}
+        waiting = part(part(one, "state"), "waiting")
         reason = str(waiting.get("reason") or "")
         if reason:
             return _said(reason, waiting.get("message"))
@@ -77,18 +77,18 @@ def is_hopeless(pods: Iterable[Json]) -> bool:
 
 def is_alive(pod: Json) -> bool:
     """Whether it may still run something."""
-    return (pod.get("status") or {}).get("phase") not in _OVER
+    return part(pod, "status").get("phase") not in _OVER
 
 
 def is_running(pod: Json) -> bool:
     """Whether its container was started."""
-    return (pod.get("status") or {}).get("phase") == "Running"
+    return part(pod, "status").get("phase") == "Running"
 
 
 def is_over(job: Json) -> bool:
     """Whether the cluster has done with the job, well or not."""
-    status: Json = job.get("status") or {}
-    if (status.get("state") or {}).get("phase") in _VOLCANO_ENDS:
+    status = part(job, "status")
+    if part(status, "state").get("phase") in _VOLCANO_ENDS:
         return True
     # SuccessCriteriaMet and FailureTarget come before, while pods are still being ended.
     return any(
@@ -114,10 +114,10 @@ _ORDER = (
 
 
 def _told(pod: Json) -> Ended | None:
-    status: Json = pod.get("status") or {}
-    name, host = str(pod["metadata"]["name"]), str(pod.get("spec", {}).get("nodeName") or "?")
+    status = part(pod, "status")
+    name, host = str(pod["metadata"]["name"]), str(part(pod, "spec").get("nodeName") or "?")
     for one in _containers(status):
-        if (one.get("state", {}).get("terminated") or {}).get("reason") == "OOMKilled":
+        if part(part(one, "state"), "terminated").get("reason") == "OOMKilled":
             return Ended(AttemptState.LOST, Cause.OUT_OF_MEMORY, {}, name)
     reason, message = str(status.get("reason") or ""), _short(status.get("message"))
     if reason in _LOST:
@@ -151,7 +151,7 @@ def _disrupted(condition: Json, host: str) -> Ended | None:
 def _failed(status: Json, name: str) -> Ended | None:
     """One whose container could not run, or ended with no word of the launcher's."""
     for one in _containers(status):
-        ended: Json = one.get("state", {}).get("terminated") or {}
+        ended = part(part(one, "state"), "terminated")
         code = ended.get("exitCode")
         if code:
             words = _short(ended.get("message")) or f"exit code {code}"

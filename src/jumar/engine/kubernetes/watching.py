@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jumar.engine.kubernetes.asking import Api, Gone, Json, Kind
+from jumar.engine.kubernetes.asking import Api, Gone, Json, Kind, part
 from jumar.engine.kubernetes.manifests import ATTEMPT, JOB
 from jumar.errors import EngineFailed, SubmitRefused
 
@@ -21,7 +21,7 @@ _CLOSE_S = 2.0
 
 def key_of(found: Json) -> Key | None:
     """Whose object it is."""
-    labels: Json = found["metadata"].get("labels") or {}
+    labels = part(found["metadata"], "labels")
     number = str(labels.get(ATTEMPT) or "")
     return (str(labels[JOB]), int(number)) if JOB in labels and number.isdigit() else None
 
@@ -147,9 +147,7 @@ class Mirror:
             self._on_change(key)
 
     def _follow(self, version: str) -> None:
-        watching = self._api.watch(
-            self._kind, version, selector=self._selector, limit_s=_WATCH_S
-        )
+        watching = self._api.watch(self._kind, version, selector=self._selector, limit_s=_WATCH_S)
         for event in watching:
             if self._closing.is_set():
                 return
