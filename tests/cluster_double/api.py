@@ -247,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
             with store.changed:
                 events = store.since(kind, version)
                 if not events:
-                    store.changed.wait(0.5)
+                    store.changed.wait(0.2)
                     events = store.since(kind, version)
             if events is None:
                 gone = {"kind": "Status", "code": 410, "message": "too old resource version"}

@@ -4,6 +4,7 @@ commands, each in a process namespace of its own, where it is process 1 as in a 
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -27,7 +28,8 @@ _UNSHARE = ["unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "
 class Pod:
     """A pod that runs: its container's processes."""
 
-    def __init__(self, body: Json, log: Path) -> None:
+    def __init__(self, body: Json, log: Path, programs: Path) -> None:
+        """`programs`: copies of the launcher, which pods of all homes share, so that it is compiled once."""
         container: Json = body["spec"]["containers"][0]
         values = {"status.podIP": "127.0.0.1", "spec.nodeName": body["spec"]["nodeName"]}
         environment = {
@@ -35,9 +37,10 @@ class Pod:
             for one in container["env"]
         }
         self.log = log
+        words = [_shared(word, programs) for word in container["command"]]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [*_UNSHARE, *container["command"]],
+                [*_UNSHARE, *words],
                 env={"PATH": os.environ["PATH"], **environment},
                 cwd=container["workingDir"],
                 stdin=subprocess.DEVNULL,
@@ -64,6 +67,15 @@ class Pod:
         self._process.wait(30)
 
 
+def _shared(word: str, programs: Path) -> str:
+    if not word.endswith(".pyz"):
+        return word
+    copy = programs / Path(word).name
+    if not copy.is_dir():
+        shutil.copytree(word, copy)
+    return str(copy)
+
+
 class Machines:
     """Nodes with eight cards each."""
 
@@ -74,7 +86,7 @@ class Machines:
         self.is_held = False
         """Whether nothing is scheduled."""
         self._pods: dict[str, Pod] = {}
-        self._logs = Path(tempfile.mkdtemp(prefix="jkube-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="jkube-"))
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self.errors: list[Exception] = []
@@ -86,9 +98,7 @@ class Machines:
         self._thread.join(30)
         for pod in self._pods.values():
             pod.kill()
-        for path in self._logs.iterdir():
-            path.unlink()
-        self._logs.rmdir()
+        shutil.rmtree(self._folder)
         assert not self.errors, self.errors
 
     def log_of(self, name: str) -> str:
@@ -233,7 +243,7 @@ class Machines:
                 PODS, name, lambda body: body["status"].update(_container("waiting", waiting))
             )
             return
-        self._pods[name] = Pod(pod, self._logs / name)
+        self._pods[name] = Pod(pod, self._folder / name, self._folder)
         running = {"phase": "Running", "startTime": stamp(), **_container("running", {})}
         self._store.update(PODS, name, lambda body: body["status"].update(running))
 

@@ -35,6 +35,7 @@ STRANDED_S = JOIN_LIMIT_S + 30.0
 """How long some nodes of an attempt may wait for others."""
 PULL_LIMIT_S = 600.0
 """How long cards are held for an image that cannot be pulled."""
+_MOST_REMEMBERED = 10_000
 _MENDED = frozenset(
     ("stopped-by-signal", "node-lost", "supervisor-killed", "keeper-killed", "launcher-killed")
 )
@@ -92,9 +93,8 @@ class Observer:
 
     def look(self, attempts: list[Attempt]) -> list[Observation]:
         """All of them; asks the cluster nothing."""
-        wanted = {(one.job_id, one.number) for one in attempts}
-        for mirror in (self._jobs, self._pods):
-            mirror.shelf.forget_others(wanted)
+        if len(self._seen) > _MOST_REMEMBERED:
+            self._seen = {key: seen for key, seen in self._seen.items() if seen.ending is None}
         return [self._one(attempt) for attempt in attempts]
 
     def _remembered(self, attempt: Attempt) -> _Seen:
@@ -163,7 +163,10 @@ class Observer:
             return ending
         told = reasons.told_by([*view.pods, *view.were])
         if told is None or told.cause is Cause.POD_FAILED:
-            return ending
+            if ending.cause != "stopped-by-signal" or view.job is None:
+                return ending
+            # The job exists, so nobody has stopped it: only its pod was taken.
+            told = Ended(AttemptState.LOST, Cause.EVICTED, {"error": "its pod was deleted"})
         return self._written(directory, self._in_words(directory, told, ending.started_at))
 
     def _by_cluster(

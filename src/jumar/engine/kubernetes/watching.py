@@ -17,6 +17,7 @@ _WATCH_S = 120
 """After so long a watch is begun anew; silence beyond that is a dead connection."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 30.0
 _CLOSE_S = 2.0
+_REMEMBER_S = 3600.0
 
 
 def key_of(found: Json) -> Key | None:
@@ -33,10 +34,14 @@ class _Kept:
     """When it was heard of."""
     is_deleted: bool = False
 
+    def is_old(self, now: float) -> bool:
+        """Whether it was deleted, and long ago."""
+        return self.is_deleted and now - self.since > _REMEMBER_S
+
 
 @dataclass
 class Shelf:
-    """The objects of one kind, by attempt; those that were deleted stay until they are forgotten."""
+    """The objects of one kind, by attempt; those that were deleted are remembered for a while."""
 
     _by_key: dict[Key, dict[str, _Kept]] = field(default_factory=dict[Key, dict[str, _Kept]])
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -45,9 +50,11 @@ class Shelf:
         """The newest word on an object."""
         key = key_of(body)
         if key is not None:
-            kept = _Kept(body, time.monotonic(), is_deleted)
+            now = time.monotonic()
             with self._lock:
-                self._by_key.setdefault(key, {})[_uid(body)] = kept
+                self._by_key.setdefault(key, {})[_uid(body)] = _Kept(body, now, is_deleted)
+                if is_deleted:
+                    self._prune(now)
         return key
 
     def add(self, body: Json) -> None:
@@ -79,15 +86,15 @@ class Shelf:
             [one.body for one in kept if one.is_deleted],
         )
 
-    def forget_others(self, wanted: set[Key]) -> None:
-        """Of attempts that nobody asks for any more, keep only what exists."""
-        with self._lock:
-            for key in [key for key in self._by_key if key not in wanted]:
-                left = {uid: one for uid, one in self._by_key[key].items() if not one.is_deleted}
-                if left:
-                    self._by_key[key] = left
-                else:
-                    del self._by_key[key]
+    def _prune(self, now: float) -> None:
+        """Whoever wants to know how an attempt ended asks soon."""
+        for key in list(self._by_key):
+            kept = self._by_key[key]
+            left = {u: one for u, one in kept.items() if not one.is_old(now)}
+            if left:
+                self._by_key[key] = left
+            else:
+                del self._by_key[key]
 
 
 class Mirror:
