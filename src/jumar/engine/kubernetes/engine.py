@@ -1,5 +1,6 @@
 """`KubernetesEngine`: each attempt is one job of a cluster, over a job directory that its pods share."""
 
+import logging
 import os
 import secrets
 import shutil
@@ -28,7 +29,7 @@ from jumar.engine.kubernetes.options import ClusterOptions
 from jumar.engine.kubernetes.program import Program
 from jumar.engine.kubernetes.watching import Key, Mirror
 from jumar.engine.local.planning import make_plan
-from jumar.engine.shared.files import Roots, write_files
+from jumar.engine.shared.files import Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import EngineFailed, SubmitRefused
 from jumar.launch.jobdir.files import JobDir, is_plain
@@ -38,7 +39,9 @@ from jumar.launch.jobdir.safefile import Unusable, create_json, read_object, wri
 from jumar.spec.job import JobSpec
 from jumar.spec.records import Plan
 from jumar.spec.states import AttemptState
+from jumar.store.users import UserStores
 
+logger = logging.getLogger(__name__)
 _PROGRAM = "program"
 _WARNINGS_S = 30.0
 _SHORT_LOG = 2000
@@ -50,9 +53,12 @@ class KubernetesEngine:
     name = "kubernetes"
     queue_name = "Kubernetes"
 
-    def __init__(self, home: Path, options: ClusterOptions, *, api: Api | None = None) -> None:
+    def __init__(
+        self, home: Path, options: ClusterOptions, *, stages: Stages | None = None
+    ) -> None:
         self._home, self._options = home, options
-        self._api = api or Api(options)
+        self._api = Api(options)
+        self._stages = stages or Stages(UserStores(home))
         self._roots = Roots()
         self.files: JobFiles = SharedFiles(home / "jobs", self._roots)
         self._program = Program(home / _PROGRAM)
@@ -62,7 +68,14 @@ class KubernetesEngine:
         """What was asked to be deleted since this engine was made."""
 
     def prepare(self) -> None:
-        """Nothing has to be ready before the first job: the cluster may be away."""
+        """Have the client loaded, which takes a while, and the watches begun; the cluster may be away."""
+        threading.Thread(target=self._begin, name="kubernetes", daemon=True).start()
+
+    def _begin(self) -> None:
+        try:
+            self._watching(self._settled())
+        except EngineFailed as error:
+            logger.warning("%s", error.message)
 
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """The objects of the job. Works with no cluster at hand too, then unchecked."""
@@ -146,6 +159,8 @@ class KubernetesEngine:
             # Kept between attempts; images differ, so jobs do not share it.
             env_cache=attempt.directory / "envs",
             notify=self._home / "notify.sock",
+            # Only the keys, for a script that reaches stores itself.
+            staging=self._stages.prepare(attempt, directory),
         )
         request = read_object(directory.request)
         cards = list(range(spec.device.count))
@@ -283,8 +298,10 @@ class KubernetesEngine:
 
     def close(self) -> None:
         """Let go of the watches; jobs go on."""
-        if self._watch is not None:
-            self._watch.close()
+        with self._lock:
+            watch = self._watch
+        if watch is not None:
+            watch.close()
         self._api.close()
 
 

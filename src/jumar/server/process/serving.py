@@ -232,7 +232,7 @@ def _engine(
     if settings.engine == "slurm" and shared is None:
         return SlurmEngine(settings.home, stages=stages)
     if settings.engine == "kubernetes" and shared is None:
-        return KubernetesEngine(settings.home, cluster_options(settings.kubernetes))
+        return KubernetesEngine(settings.home, cluster_options(settings.kubernetes), stages=stages)
     if settings.engine == "modelarts" and shared is None:
         return ModelArtsEngine(settings.home, partial(load_account, settings.home))
     if settings.engine != "local":
