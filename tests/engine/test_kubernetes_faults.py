@@ -126,7 +126,7 @@ def test_what_the_cluster_does_to_pods_is_told(
     assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.OUT_OF_MEMORY)
     seen = ended(reason="Evicted", message="The node was low on resource: memory.")
     assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.EVICTED)
-    assert seen.reason == "evicted by Kubernetes: The node was low on resource: memory."
+    assert seen.reason == "evicted by the cluster: The node was low on resource: memory."
     assert "驱逐" in str(cause_sentence(seen.cause, seen.values, "zh"))
     seen = ended(reason="NodeLost")
     assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.NODE_LOST)
