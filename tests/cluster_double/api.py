@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 from tests.cluster_double.bodies import Invalid, check
-from tests.cluster_double.store import Conflict, Json, Store, matches
+from tests.cluster_double.store import Conflict, Json, Store, matches, stamp
 
 from jumar.engine.kubernetes.asking import part
 
@@ -333,7 +333,7 @@ def mark_deleted(store: Store, kind: str, found: Json, grace_s: int | None) -> N
     grace = spec.get("terminationGracePeriodSeconds", 30) if grace_s is None else grace_s
 
     def mark(body: Json) -> None:
-        body["metadata"].setdefault("deletionTimestamp", str(time.time() + grace))
+        body["metadata"].setdefault("deletionTimestamp", stamp(time.time() + grace))
         body["metadata"]["deletionGracePeriodSeconds"] = grace
 
     store.update(kind, name, mark)

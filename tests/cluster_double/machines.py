@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,8 @@ class Machines:
         self._store = store
         self.nodes = {f"node{number}": 8 for number in range(nodes)}
         """Free to be changed: cards of each node."""
+        self.silent: set[str] = set()
+        """Nodes that hear nothing and say nothing."""
         self.is_held = False
         """Whether nothing is scheduled."""
         self._pods: dict[str, Pod] = {}
@@ -257,8 +260,10 @@ class Machines:
     def _end_pod(self, pod: Json, running: Pod | None) -> None:
         name = pod["metadata"]["name"]
         if running is not None and running.code() is None:
-            running.ask()
-            if time.time() < float(pod["metadata"]["deletionTimestamp"]):
+            if pod["spec"]["nodeName"] not in self.silent:
+                running.ask()
+            until = datetime.fromisoformat(pod["metadata"]["deletionTimestamp"]).timestamp()
+            if time.time() < until or pod["spec"]["nodeName"] in self.silent:
                 return
             running.kill()
         if running is not None:

@@ -93,8 +93,8 @@ class Store:
         return copy.deepcopy(whole)
 
 
-def stamp() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+def stamp(at: float | None = None) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def matches(body: Json, selector: str) -> bool:

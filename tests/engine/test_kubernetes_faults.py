@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.cluster_double.api import Fault, shipped_rules
 from tests.cluster_double.cluster import Double
-from tests.cluster_double.machines import BAD_IMAGE, JOBS, MISSING_IMAGE, PODS
+from tests.cluster_double.machines import BAD_IMAGE, JOBS, MISSING_IMAGE
 from tests.engine.conftest import log_of, make_attempt, wait_final, wait_for
 
 from jumar.engine.base import Attempt, Observation
-from jumar.engine.kubernetes import observing
+from jumar.engine.kubernetes import observing, reasons
 from jumar.engine.kubernetes.engine import KubernetesEngine
 from jumar.errors import EngineFailed, SubmitRefused
 from jumar.spec.causes import Cause
@@ -41,12 +41,10 @@ def look(engine: KubernetesEngine, attempt: Attempt) -> Observation:
     return engine.observe([attempt])[0]
 
 
-def running(engine: KubernetesEngine, attempt: Attempt) -> str:
-    """Started; the name of its first pod."""
+def running(engine: KubernetesEngine, attempt: Attempt) -> None:
     engine.start(attempt)
     wait_for(lambda: look(engine, attempt).state is AttemptState.RUNNING, "it runs")
     wait_for(lambda: "up" in log_of(attempt), "its first line")
-    return ""
 
 
 def pod_of(double: Double, attempt: Attempt) -> str:
@@ -206,6 +204,40 @@ def test_a_gang_of_which_only_some_can_run_gives_its_cards_back(
     assert lines == [f"{n} {2 * n + r} {r} 4" for n in range(2) for r in range(2)]
 
 
+def test_a_pod_on_a_node_that_nobody_hears_of_is_given_up(
+    double: Double, engine: KubernetesEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays in the list; should it come back, it finds that it is over."""
+    attempt = make_attempt(tmp_path, WAIT, cards=())
+    running(engine, attempt)
+    (pod,) = double.pods(attempt.job_id)
+    monkeypatch.setattr(double.machines, "silent", {pod["spec"]["nodeName"]})
+    monkeypatch.setattr(reasons, "_OVERDUE_S", -3600.0)
+    double.machines.evict(pod_of(double, attempt), "DeletionByTaintManager")
+    seen = wait_final(engine, attempt)
+    assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.NODE_LOST)
+    assert double.pods(attempt.job_id)
+    monkeypatch.undo()
+    wait_for(lambda: not double.pods(attempt.job_id), "it has ended by itself")
+    assert look(engine, attempt) == seen
+
+
+def test_a_server_that_starts_while_the_api_is_away_goes_on_by_the_files(
+    double: Double, engine: KubernetesEngine, tmp_path: Path
+) -> None:
+    attempt = make_attempt(tmp_path, WAIT, cards=())
+    running(engine, attempt)
+    away = double.engine(tmp_path)
+    file = tmp_path.with_name(f"{tmp_path.name}.kubeconfig")
+    file.write_text(file.read_text().replace(double.api.url, "http://127.0.0.1:9"))
+    assert look(away, attempt).state is AttemptState.RUNNING
+    (attempt.directory / "go").touch()
+    assert wait_final(away, attempt).state is AttemptState.SUCCEEDED
+    with pytest.raises(EngineFailed, match="does not answer"):
+        away.start(make_attempt(tmp_path, "true", cards=()))
+    away.close()
+
+
 def test_a_job_that_somebody_deletes_in_the_cluster_was_stopped(
     double: Double, engine: KubernetesEngine, tmp_path: Path
 ) -> None:
@@ -275,4 +307,3 @@ def test_the_role_allows_exactly_what_is_asked_for(
         broken.close()
         used |= set(double.api.asked)
     assert used == shipped_rules()
-    assert PODS == "v1/pods"

@@ -42,7 +42,7 @@ from jumar.spec.states import AttemptState
 from jumar.store.users import UserStores
 
 logger = logging.getLogger(__name__)
-_PROGRAM = "program"
+_PROGRAM, _MEMORY = "program", "kubernetes.json"
 _WARNINGS_S = 30.0
 _SHORT_LOG = 2000
 
@@ -201,18 +201,33 @@ class KubernetesEngine:
 
     def _server(self) -> str:
         """Tells this server's objects from those of others in the namespace."""
-        path = str(self._home / "kubernetes.json")
+        path, options = str(self._home / _MEMORY), self._settled()
         try:
             if not os.path.exists(path):
-                create_json(path, {"server": secrets.token_hex(8)})
-            return str(read_object(path)["server"])
-        except (OSError, Unusable, KeyError) as error:
-            raise EngineFailed(f"cannot use {path}: {error}") from error
+                known = {"server": secrets.token_hex(8), "volcano": options.volcano}
+                create_json(path, known)
+        except OSError as error:
+            raise EngineFailed(f"cannot write {path}: {error}") from error
+        return str(self._memory().get("server"))
+
+    def _memory(self) -> Json:
+        """What this home has to know of its cluster; empty before its first job."""
+        path = str(self._home / _MEMORY)
+        try:
+            return read_object(path)
+        except FileNotFoundError:
+            return {}
+        except (OSError, Unusable) as error:
+            raise EngineFailed(f"cannot read {path}: {error}") from error
 
     def _settled(self) -> ClusterOptions:
-        """The options with what the cluster itself says; EngineFailed when it cannot be asked."""
+        """The options with what the cluster itself says; EngineFailed when it cannot be asked.
+
+        Asked once for a home: attempts that run must be found where they were put, cluster or not."""
         if self._options.volcano is None:
-            has = self._api.has_volcano()
+            has = self._memory().get("volcano")
+            if not isinstance(has, bool):
+                has = self._api.has_volcano()
             self._options = self._options.model_copy(update={"volcano": has})
         return self._options
 
@@ -275,6 +290,15 @@ class KubernetesEngine:
         self._api.delete(kind, name_of(*key), uid=uid)
         self._deleted.add(key)
 
+    def cleared(self, attempt: Attempt) -> bool:
+        """The same, whether it could be asked for or not."""
+        try:
+            self.clear(attempt)
+        except (EngineFailed, SubmitRefused) as error:
+            logger.warning("job %s: %s", attempt.job_id, error.message)
+            return False
+        return True
+
     def log_of(self, pod: str) -> str:
         """The last lines of a pod that said nothing in its directory; empty where nobody has them."""
         try:
@@ -317,7 +341,7 @@ class _Watch:
             self.jobs,
             self.pods,
             queue_name=engine.queue_name,
-            clear=engine.clear,
+            clear=engine.cleared,
             log_of=engine.log_of,
             warnings=self._warnings,
         )

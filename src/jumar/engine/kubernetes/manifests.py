@@ -18,6 +18,7 @@ from jumar.spec.job import JobSpec
 _TABLE = Path(__file__).with_name("chips.tsv")
 _AFTER_GRACE_S = 30
 _KEEP_S = 86_400
+_SILENT_S = 60
 _DRIVER = ("/usr/local/Ascend/driver", "/usr/local/dcmi", "/etc/ascend_install.info")
 _PORT = 29400
 _START = 'exec "$0" "$1" --kubernetes-pod "$2" "$3" "${VC_TASK_INDEX:-$JOB_COMPLETION_INDEX}"'
@@ -226,8 +227,12 @@ def _pod(
     }
     if options.node_selector:
         pod["nodeSelector"] = dict(options.node_selector)
-    if options.tolerations:
-        pod["tolerations"] = [one.model_dump(exclude_none=True) for one in options.tolerations]
+    pod["tolerations"] = [one.model_dump(exclude_none=True) for one in options.tolerations]
+    # By default a pod stays for five minutes on a node that nobody hears of.
+    pod["tolerations"] += [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _SILENT_S}
+        for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    ]
     if options.pull_secret is not None:
         pod["imagePullSecrets"] = [{"name": options.pull_secret}]
     return pod

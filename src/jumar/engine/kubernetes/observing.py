@@ -66,6 +66,12 @@ class _View:
     is_known: bool
     """Whether that is all there is."""
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether anything of it may run."""
+        now = time.time()
+        return any(reasons.is_alive(pod, now) for pod in self.pods)
+
 
 class Observer:
     """Remembers what is settled."""
@@ -77,11 +83,11 @@ class Observer:
         pods: Mirror,
         *,
         queue_name: str,
-        clear: Callable[[Attempt], None],
+        clear: Callable[[Attempt], bool],
         log_of: Callable[[str], str],
         warnings: Callable[[], dict[str, str]],
     ) -> None:
-        """`clear`: removes what the cluster has of an attempt. `log_of`: what a pod has written.
+        """`clear`: removes what the cluster has of an attempt, if it can now. `log_of`: what a pod has written.
         `warnings`: the cluster's newest word on objects, by their names."""
         self._roots, self._jobs, self._pods, self._name = roots, jobs, pods, queue_name
         self._clear, self._log_of, self._warnings = clear, log_of, warnings
@@ -154,7 +160,7 @@ class Observer:
         now = time.monotonic()
         seen.said_at = seen.said_at or now
         is_late = now - seen.said_at > attempt.spec.grace + _AFTER_WORD_S
-        if any(map(reasons.is_alive, view.pods)) and not is_late:
+        if view.is_alive and not is_late:
             return None
         if seen.is_killed:
             return self._written(directory, _killed(directory))
@@ -175,10 +181,13 @@ class Observer:
         """What the cluster says of an attempt that can say nothing itself any more."""
         if not view.is_known:
             return None
-        if any(map(reasons.is_alive, view.pods)):
+        if view.is_alive:
             return self._hopeless(attempt, directory, seen, view)
-        if view.job is not None and not reasons.is_over(view.job):
-            # No pods yet, or their end is not written down yet.
+        is_open = view.job is not None and not reasons.is_over(view.job)
+        if is_open and all(map(reasons.has_ended, view.pods)):
+            # There are no pods yet, or their end is not written down in the job yet.
+            return None
+        if is_open and not self._clear(attempt):
             return None
         return self._written(directory, self._gone(directory, seen, view))
 
@@ -192,6 +201,8 @@ class Observer:
         if asked in STOPS_ASKED:
             return _stopped(directory, asked)
         told = reasons.told_by([*view.pods, *view.were])
+        if told is None and view.job is not None:
+            told = Ended(AttemptState.FAILED, Cause.POD_FAILED, {"error": reasons.end_of(view.job)})
         if told is not None:
             return self._in_words(directory, told)
         if not os.path.exists(begun_file(directory)):
@@ -216,9 +227,8 @@ class Observer:
             words = f"only {running} of {attempt.spec.nodes} pods were started"
             told = Ended(AttemptState.LOST, Cause.NODES_APART, {"error": words})
             ending = self._in_words(directory, told)
-        if ending is None:
+        if ending is None or not self._clear(attempt):
             return None
-        self._clear(attempt)
         return self._written(directory, ending)
 
     def _in_words(self, directory: JobDir, told: Ended, started_at: float | None = None) -> Ending:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from jumar.engine.kubernetes.asking import Json, part
@@ -15,6 +16,8 @@ _LOST = frozenset({"NodeLost", "NodeShutdown", "Shutdown", "Terminated"})
 _OVER = frozenset({"Succeeded", "Failed"})
 _VOLCANO_ENDS = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
 _MOST = 300
+_OVERDUE_S = 60.0
+"""Clocks differ, and so do the ways of kubelets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,18 @@ def is_hopeless(pods: Iterable[Json]) -> bool:
     return any(why.partition(",")[0] in _HOPELESS for why in map(_waits, pods))
 
 
-def is_alive(pod: Json) -> bool:
-    """Whether it may still run something."""
-    return part(pod, "status").get("phase") not in _OVER
+def is_alive(pod: Json, now: float) -> bool:
+    """Whether it may still run something. One that should have ended long ago is on a node that nobody
+    hears of: it is listed until that node comes back."""
+    if part(pod, "status").get("phase") in _OVER:
+        return False
+    until = part(pod, "metadata").get("deletionTimestamp")
+    return not until or datetime.fromisoformat(str(until)).timestamp() + _OVERDUE_S > now
+
+
+def has_ended(pod: Json) -> bool:
+    """Whether its end was seen."""
+    return part(pod, "status").get("phase") in _OVER
 
 
 def is_running(pod: Json) -> bool:
@@ -95,6 +107,14 @@ def is_over(job: Json) -> bool:
         one.get("type") in ("Complete", "Failed") and one.get("status") == "True"
         for one in _conditions(status)
     )
+
+
+def end_of(job: Json) -> str:
+    """The cluster's word on a job that is over."""
+    status = part(job, "status")
+    told = [one for one in _conditions(status) if one.get("type") == "Failed"]
+    found = told[-1] if told else part(status, "state")
+    return _said(str(found.get("reason") or found.get("phase") or "Failed"), found.get("message"))
 
 
 def told_by(pods: Iterable[Json]) -> Ended | None:
@@ -130,6 +150,9 @@ def _told(pod: Json) -> Ended | None:
         ended = _disrupted(condition, host)
         if ended is not None:
             return ended
+    if "deletionTimestamp" in pod["metadata"] and status.get("phase") == "Running":
+        # Asked to end, and nobody has seen that it did.
+        return Ended(AttemptState.LOST, Cause.NODE_LOST, {"nodes": host})
     return _failed(status, name)
 
 
