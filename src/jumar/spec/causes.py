@@ -50,6 +50,7 @@ class Cause(StrEnum):
     INPUTS = "inputs"
     JOB_DIRECTORY = "job-directory"
     RANK_TABLE = "rank-table"
+    NETWORK = "network"
     # Somebody or something ended it.
     TIME_LIMIT = "time-limit"
     STOPPED = "stopped"
@@ -128,6 +129,7 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.INPUTS: (("error",),),
     Cause.JOB_DIRECTORY: (("error",),),
     Cause.RANK_TABLE: (("error",),),
+    Cause.NETWORK: (("error",),),
     Cause.TIME_LIMIT: ((),),
     # `by`: the administrator who did it, if it was not the owner. `why`: their own words.
     Cause.STOPPED: ((), ("by",), ("why",), ("by", "why")),

@@ -14,6 +14,7 @@ from jumar.launch.prepare import platform_files, staging
 from jumar.launch.prepare.platform_files import JobTable
 from jumar.launch.processes.container import Wrapping
 from jumar.launch.processes.namespace import View
+from jumar.launch.processes.network import Network
 from jumar.launch.ranks import frameworks
 from jumar.launch.ranks.environment import Environment, inherited
 from jumar.launch.ranks.frameworks import Devices
@@ -115,6 +116,7 @@ class Given(NamedTuple):
         table: JobTable,
         view: Optional[View] = None,
         wrapping: Optional[Wrapping] = None,
+        network: Optional[Network] = None,
     ) -> NodePlan:
         """The plan of this node, once everything is in its place."""
         job, cards = self.job, self.cards
@@ -140,6 +142,7 @@ class Given(NamedTuple):
             else cores_for(job.device_kind, cards, self.size, environment),
             local_rank=script.local_rank,
             view=view,
+            network=network,
             wrapping=wrapping,
             is_starter=self.is_starter,
         )

@@ -243,9 +243,17 @@ def _engine(
     mounts = Mounts(settings.mounts)
     if shared is not None and unix is not None:
         return SiteEngine(
-            shared, settings.home, cards, unix.account_of, stages=stages, mounts=mounts
+            shared,
+            settings.home,
+            cards,
+            unix.account_of,
+            stages=stages,
+            mounts=mounts,
+            network=settings.job_network,
         )
-    return LocalEngine(settings.home, cards, stages=stages, mounts=mounts)
+    return LocalEngine(
+        settings.home, cards, stages=stages, mounts=mounts, network=settings.job_network
+    )
 
 
 def _write_client(home: Path, accounts: Accounts, listener: Listener) -> None:
