@@ -115,6 +115,8 @@ class Settings:
     """The largest file, in KiB, that a push to a repository may have outside of LFS."""
     hub_quota_gb: int = 0
     """How much the repositories of one owner may take; 0 means no limit."""
+    job_network: str = "open"
+    """`closed`: jobs on this machine reach nobody over the network; ranks of one node reach each other."""
     mounts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Paths that jobs see, and the folders of this machine that they mean."""
     kubernetes: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -174,6 +176,8 @@ def _convert(value: object, field: "Field[Any]", place: str) -> object:
     if not isinstance(field.default, int):
         if field.name in ("sweep", "sweep_until"):
             second_of_day(str(value), place)
+        if field.name == "job_network" and value not in ("open", "closed"):
+            raise BadInput(f"{place}: {value!r} is neither open nor closed")
         return str(value)
     try:
         number = int(str(value))

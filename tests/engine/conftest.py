@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cluster_double.cluster import Double, running_double
 
 from jumar.engine.base import Attempt, Engine, Observation
 from jumar.engine.local.engine import LocalEngine
@@ -132,6 +133,20 @@ def pack(archive: Path, files: dict[str, str]) -> Path:
             path.write_text(text, "utf-8")
             tar.add(path, name)
     return archive
+
+
+@pytest.fixture(scope="module")
+def kubernetes_double() -> Generator[Double]:
+    """A cluster with Kubernetes' own Jobs."""
+    with running_double() as double:
+        yield double
+
+
+@pytest.fixture(scope="module")
+def volcano_double() -> Generator[Double]:
+    """One with Volcano."""
+    with running_double(volcano=True) as double:
+        yield double
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
-"""What every engine promises; each test runs on the local engine, a real Slurm and the in-memory fakes."""
+"""What every engine promises; each test runs on the local engine, a real Slurm, a double of Kubernetes that
+runs its pods, with and without Volcano, and the in-memory fakes."""
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.cluster_double.cluster import Double
 from tests.engine.conftest import CARDS, make_attempt, wait_final, wait_for
 from tests.slurm import Cluster
 
@@ -28,7 +30,7 @@ STOPS = {
 }
 
 
-@pytest.fixture(params=["local", "memory", "site", "slurm"])
+@pytest.fixture(params=["local", "memory", "site", "slurm", "kubernetes", "volcano"])
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[Engine, Finish]]:
     """An engine, and how to let an attempt of it end well."""
     if request.param in ("memory", "site"):
@@ -39,6 +41,9 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[Engi
     if request.param == "slurm":
         cluster: Cluster = request.getfixturevalue("slurm_cluster")
         engine = SlurmEngine(tmp_path, slurm=Slurm(cluster.environ), poll_s=0.1)
+    elif request.param in ("kubernetes", "volcano"):
+        double: Double = request.getfixturevalue(f"{request.param}_double")
+        engine = double.engine(tmp_path)
     yield engine, lambda attempt: (attempt.directory / "go").touch()
     engine.close()
 
@@ -183,6 +188,8 @@ def test_an_engine_with_a_queue_says_that_an_attempt_is_pending_and_why(
     if not isinstance(engine, HasQueue):
         pytest.skip("it has no queue")
     later = {**attempt.spec.dump(), "slurm": {"extra": ["--begin=now+1hour"]}}
+    if engine.name == "kubernetes":
+        later["device"] = "npu:64"
     attempt = replace(attempt, spec=JobSpec.model_validate(later))
     engine.start(attempt)
     seen = engine.observe([attempt])[0]

@@ -6,12 +6,14 @@ import signal
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.containers import make_image, podman, write_config
-from tests.engine.conftest import Workshop, log_of, wait_final, wait_for
+from tests.engine.conftest import CARDS, Workshop, log_of, wait_final, wait_for
 
 from jumar.engine.local.containers import Containers
+from jumar.engine.local.engine import LocalEngine
 from jumar.errors import SubmitRefused
 from jumar.launch.jobdir.claims import read_claim
 from jumar.launch.jobdir.files import JobDir
@@ -141,3 +143,18 @@ def test_a_container_gets_the_drivers_and_its_own_cards(tmp_path: Path, image: P
         *("--device=/dev/davinci3", "--device=/dev/davinci_manager"),
         "--volume=/usr/local/dcmi:/usr/local/dcmi:ro",
     ]
+
+
+def test_ranks_in_containers_share_a_closed_network(image: Path, tmp_path: Path) -> None:
+    closed = Workshop(tmp_path)
+    closed.engine.close()
+    closed.engine = LocalEngine(tmp_path, CARDS, stages=closed.stages, network="closed")
+    show = "tail -n +3 /proc/net/dev | cut -d: -f1; readlink /proc/self/ns/net"
+    two: dict[str, Any] = {"device": "cpu:2", "type": "distributed", "ranks": "device"}
+    made, seen = closed.run(show, image=NAME, cards=(0, 1), **two)
+    assert seen.state is AttemptState.SUCCEEDED
+    own, *rest = log_of(made, 0).split()
+    assert own == "lo"
+    assert log_of(made, 1).split() == [own, *rest]
+    assert rest != [os.readlink("/proc/self/ns/net")]
+    closed.engine.close()

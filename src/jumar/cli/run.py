@@ -117,8 +117,7 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 @click.option(
     "--engine",
     type=click.Choice(["local", "slurm", "modelarts", "kubernetes"]),
-    help="Where it runs; slurm needs no server, kubernetes only with --dry-run.  [default: as the "
-    "server has it]",
+    help="Where it runs; slurm needs no server.  [default: as the server has it]",
 )
 @click.option(
     "-F",
@@ -167,8 +166,8 @@ def command(
         values["resume"] = False
     if measure:
         values = measuring.prepared(values)
-    if engine == "kubernetes":
-        return _print_manifests(values, as_json, dry_run=dry_run)
+    if engine == "kubernetes" and dry_run:
+        return _print_manifests(values, as_json)
     with _faults_in_flags(flags):
         login = (values.get("slurm") or {}).get("ssh")
         server = connect(before_start=lambda: _check(values), engine=engine, login=login)
@@ -220,6 +219,11 @@ def _faults_in_flags(flags: Mapping[str, Any]) -> Generator[None]:
 
 
 def _completed(server: Connected, values: dict[str, Any]) -> dict[str, Any]:
+    if server.client.server().engine == "kubernetes":
+        # Neither the folder nor the Python of this shell means anything in a pod.
+        if values.get("code") is None and values.get("workdir") is None:
+            note("note: no code is sent, the job starts in an empty folder; send it with --code .")
+        return values
     if server.on_this_machine:
         return with_local_defaults(values, os.environ, Path.cwd())
     if values.get("code") is None and values.get("workdir") is None:
@@ -243,26 +247,21 @@ def _print_plan(server: Connected, values: dict[str, Any], as_json: bool) -> Non
     _tell_notes(plan.notes)
 
 
-def _print_manifests(values: dict[str, Any], as_json: bool, *, dry_run: bool) -> int:
+def _print_manifests(values: dict[str, Any], as_json: bool) -> int:
     """Needs neither a server nor a cluster."""
     import yaml
 
-    from jumar.engine.kubernetes.manifests import manifests
+    from jumar.engine.kubernetes.manifests import Origin, manifests
     from jumar.engine.kubernetes.options import cluster_options
-    from jumar.errors import BadInput
     from jumar.settings import load
     from jumar.spec.document import validate_spec
 
-    if not dry_run:
-        raise BadInput(
-            "jobs cannot be started on Kubernetes yet", hint="add --dry-run to see the manifests"
-        )
     settings = load()
     # The folder of the shell means nothing on a cluster; a file may name one that its nodes have.
     spec = validate_spec(values, source="job")
     options = cluster_options(settings.kubernetes)
-    directory = str(settings.home / "jobs" / "id")
-    made = manifests(spec, directory, "id", 1, options)
+    origin = Origin(settings.home, "program/jumar", "id", os.getuid(), os.getgid())
+    made = manifests(spec, "id", 1, options, origin)
     if as_json:
         print_json(made)
     else:

@@ -42,6 +42,10 @@ def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None
         from jumar.launch.slurm.far import main as far
 
         return far()
+    if arguments[:1] == ["--kubernetes-pod"]:
+        from jumar.launch.kubernetes.pod import main as pod
+
+        return pod(arguments[1], int(arguments[2]), int(arguments[3]))
     if arguments[:1] == ["--ray"]:
         from jumar.launch.ray import main as ray
 

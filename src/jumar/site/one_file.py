@@ -9,18 +9,6 @@ import zipfile
 from pathlib import Path
 
 _SOURCES = Path(__file__).parents[2]
-_MAIN = b"""\
-import sys
-
-if sys.version_info < (3, 7):
-    sys.stderr.write("error: Python 3.7 or later is needed, this is %d.%d\\n" % sys.version_info[:2])
-    sys.stderr.write("hint: name a newer one, such as: python3.9 jumar-launch.pyz\\n")
-    sys.exit(2)
-
-from jumar.launch.__main__ import main
-
-sys.exit(main())
-"""
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
@@ -32,7 +20,7 @@ def build_launcher(output: Path) -> None:
     with aside.open("wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            add_file(archive, "__main__.py", _MAIN)
+            add_file(archive, "__main__.py", (_SOURCES / "jumar/launch/as_file.py").read_bytes())
             for path in files:
                 name, source = str(path.relative_to(_SOURCES)), path.read_bytes()
                 add_file(archive, name, source)

@@ -50,6 +50,7 @@ class Cause(StrEnum):
     INPUTS = "inputs"
     JOB_DIRECTORY = "job-directory"
     RANK_TABLE = "rank-table"
+    NETWORK = "network"
     # Somebody or something ended it.
     TIME_LIMIT = "time-limit"
     STOPPED = "stopped"
@@ -68,6 +69,8 @@ class Cause(StrEnum):
     KILLED_BY_SERVER = "killed-by-server"
     MACHINE_RESTARTED = "machine-restarted"
     NODE_LOST = "node-lost"
+    EVICTED = "evicted"
+    POD_FAILED = "pod-failed"
     NODES_APART = "nodes-apart"
     NEVER_STARTED = "never-started"
     DIRECTORY_GONE = "directory-gone"
@@ -126,6 +129,7 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.INPUTS: (("error",),),
     Cause.JOB_DIRECTORY: (("error",),),
     Cause.RANK_TABLE: (("error",),),
+    Cause.NETWORK: (("error",),),
     Cause.TIME_LIMIT: ((),),
     # `by`: the administrator who did it, if it was not the owner. `why`: their own words.
     Cause.STOPPED: ((), ("by",), ("why",), ("by", "why")),
@@ -143,6 +147,8 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.KILLED_BY_SERVER: ((),),
     Cause.MACHINE_RESTARTED: ((),),
     Cause.NODE_LOST: (("nodes",),),
+    Cause.EVICTED: (("error",),),
+    Cause.POD_FAILED: (("error",),),
     Cause.NODES_APART: (("error",),),
     Cause.NEVER_STARTED: (("limit_s",),),
     Cause.DIRECTORY_GONE: (("folder",),),

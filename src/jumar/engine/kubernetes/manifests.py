@@ -4,7 +4,9 @@ jumar retries, never the cluster. Each pod runs the launcher over the job direct
 which node it is comes from the index that the cluster gives it."""
 
 import csv
+import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,31 @@ from jumar.spec.job import JobSpec
 _TABLE = Path(__file__).with_name("chips.tsv")
 _AFTER_GRACE_S = 30
 _KEEP_S = 86_400
+_SILENT_S = 60
 _DRIVER = ("/usr/local/Ascend/driver", "/usr/local/dcmi", "/etc/ascend_install.info")
 _PORT = 29400
-_START = (
-    'exec "$0" "$1/launch.pyz" "$1" --attempt "$2" --node "${VC_TASK_INDEX:-$JOB_COMPLETION_INDEX}"'
-)
+_START = 'exec "$0" "$1" --kubernetes-pod "$2" "$3" "${VC_TASK_INDEX:-$JOB_COMPLETION_INDEX}"'
+JOB, ATTEMPT, SERVER = "jumar.io/job", "jumar.io/attempt", "jumar.io/server"
+"""Labels by which objects are known again."""
 Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The server whose jobs they are. Paths are the same in pods."""
+
+    home: Path
+    program: str
+    """The launcher's folder, by its name below `home`."""
+    server: str
+    """A name that no other server of the cluster has."""
+    user: int
+    group: int
+    """Pods run as who wrote the job directory: it is nobody else's to read."""
+
+    def directory(self, job_id: str) -> str:
+        """Of a job."""
+        return str(self.home / "jobs" / job_id)
 
 
 class _Chip:
@@ -39,15 +60,8 @@ def name_of(job_id: str, number: int) -> str:
     return f"jumar-{job_id}-{number}"
 
 
-def addresses(job_id: str, number: int, nodes: int, *, volcano: bool) -> list[str]:
-    """What the pods reach each other by."""
-    name = name_of(job_id, number)
-    pod = f"{name}-worker" if volcano else name
-    return [f"{pod}-{index}.{name}" for index in range(nodes)]
-
-
 def manifests(
-    spec: JobSpec, directory: str, job_id: str, number: int, options: ClusterOptions
+    spec: JobSpec, job_id: str, number: int, options: ClusterOptions, origin: Origin
 ) -> list[Manifest]:
     """In the order in which they are created; raises SubmitRefused."""
     image = spec.image or options.image
@@ -63,16 +77,19 @@ def manifests(
             f"the workdir {spec.workdir} cannot be seen by the cluster's nodes",
             hint="send the code with code, or name the folder in mounts of [kubernetes]",
         )
-    pod = _pod(spec, directory, job_id, number, image, options)
-    labels = _labels(spec, job_id, number, options)
+    pod = _pod(spec, job_id, number, image, options, origin)
+    labels = _labels(spec, job_id, number, options, origin)
     name = name_of(job_id, number)
-    if options.volcano:
+    # Unknown without a cluster at hand; the engine has asked it.
+    if options.volcano is not False:
         return [_volcano(spec, name, labels, pod, options)]
     return [_indexed(spec, name, labels, pod, options), _service(name, labels, options)]
 
 
-def _labels(spec: JobSpec, job_id: str, number: int, options: ClusterOptions) -> dict[str, str]:
-    made = {"jumar.io/job": job_id, "jumar.io/attempt": str(number)}
+def _labels(
+    spec: JobSpec, job_id: str, number: int, options: ClusterOptions, origin: Origin
+) -> dict[str, str]:
+    made = {JOB: job_id, ATTEMPT: str(number), SERVER: origin.server}
     chip = _Chip(options.chip)
     if spec.device.kind is DeviceKind.NPU and chip.ring:
         made["ring-controller.atlas"] = chip.ring
@@ -142,6 +159,8 @@ def _indexed(
         "completions": spec.nodes,
         "parallelism": spec.nodes,
         "backoffLimit": 0,
+        # Else a pod that is being ended would have a second one beside it.
+        "podReplacementPolicy": "Failed",
         "ttlSecondsAfterFinished": _KEEP_S,
         "template": {"metadata": {"labels": labels}, "spec": {**pod, "subdomain": name}},
     }
@@ -165,61 +184,71 @@ def _service(name: str, labels: dict[str, str], options: ClusterOptions) -> Mani
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
-            "selector": {key: labels[key] for key in ("jumar.io/job", "jumar.io/attempt")},
+            "selector": {key: labels[key] for key in (JOB, ATTEMPT)},
             "ports": [{"name": "meeting", "port": _PORT}],
         },
     }
 
 
 def _pod(
-    spec: JobSpec, directory: str, job_id: str, number: int, image: str, options: ClusterOptions
+    spec: JobSpec,
+    job_id: str,
+    number: int,
+    image: str,
+    options: ClusterOptions,
+    origin: Origin,
 ) -> Manifest:
-    volumes = [*_volumes(spec, options)]
-    mounts: list[Manifest] = [
-        {"name": "home", "mountPath": directory, "subPath": f"jobs/{job_id}"},
-        {"name": "memory", "mountPath": "/dev/shm"},
-    ]
-    mounts += [_data_mount(at, place, folder) for place, (at, folder) in _folders(options)]
-    if spec.device.kind is DeviceKind.NPU:
-        mounts += [
-            {"name": f"driver-{place}", "mountPath": path, "readOnly": True}
-            for place, path in enumerate(_DRIVER)
-        ]
+    directory, program = origin.directory(job_id), str(origin.home / origin.program)
     container: Manifest = {
         # MindCluster's plug-ins look for this name.
         "name": "ascend",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["/bin/sh", "-c", _START, options.python, directory, str(number)],
+        "command": ["/bin/sh", "-c", _START, options.python, program, directory, str(number)],
+        "workingDir": "/",
         "env": [
-            {"name": "JUMAR_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-            {"name": "JUMAR_HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+            {"name": "HOME", "value": f"{directory}/home"},
+            _told("JUMAR_POD_IP", "status.podIP"),
+            _told("JUMAR_HOST_NAME", "spec.nodeName"),
         ],
         "resources": _resources(spec, options),
-        "volumeMounts": mounts,
+        "volumeMounts": _mounts(spec, job_id, options, origin),
         "securityContext": {"allowPrivilegeEscalation": False},
     }
     pod: Manifest = {
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": spec.grace + _AFTER_GRACE_S,
+        "terminationGracePeriodSeconds": math.ceil(spec.grace) + _AFTER_GRACE_S,
         "automountServiceAccountToken": False,
+        # Else a service called jumar would set variables that mean something to us.
+        "enableServiceLinks": False,
+        "securityContext": {"runAsUser": origin.user, "runAsGroup": origin.group},
         "containers": [container],
-        "volumes": volumes,
+        "volumes": [*_volumes(spec, options)],
     }
     if options.node_selector:
         pod["nodeSelector"] = dict(options.node_selector)
-    if options.tolerations:
-        pod["tolerations"] = [one.model_dump(exclude_none=True) for one in options.tolerations]
+    pod["tolerations"] = [one.model_dump(exclude_none=True) for one in options.tolerations]
+    # By default a pod stays for five minutes on a node that nobody hears of.
+    pod["tolerations"] += [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _SILENT_S}
+        for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    ]
     if options.pull_secret is not None:
         pod["imagePullSecrets"] = [{"name": options.pull_secret}]
     return pod
 
 
+def _told(name: str, field: str) -> Manifest:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}}
+
+
 def _resources(spec: JobSpec, options: ClusterOptions) -> Manifest:
     count, kind = spec.device.count, spec.device.kind
     wanted = {
-        "cpu": _times(options.cpus_per_device, count),
-        "memory": _times(options.memory_per_device, count),
+        "cpu": _times(options.cpus_per_device, count) if spec.cpus is None else str(spec.cpus),
+        "memory": _times(options.memory_per_device, count)
+        if spec.memory is None
+        else str(spec.memory),
     }
     cards: dict[str, str] = {}
     if kind is DeviceKind.NPU:
@@ -236,24 +265,53 @@ def _times(quantity: str, count: int) -> str:
 
 
 def _volumes(spec: JobSpec, options: ClusterOptions) -> Iterable[Manifest]:
-    yield {"name": "home", "persistentVolumeClaim": {"claimName": options.claim}}
+    yield {"name": "home", **_source(options.home_folder, options)}
     yield {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": options.shared_memory}}
     for place, (_, folder) in _folders(options):
-        if folder.nfs is not None:
-            yield {"name": place, "nfs": {"server": folder.nfs, "path": folder.path or "/"}}
-        else:
-            claim = folder.claim or options.claim
-            yield {"name": place, "persistentVolumeClaim": {"claimName": claim}}
+        yield {"name": place, **_source(folder, options)}
     if spec.device.kind is DeviceKind.NPU:
         for number, path in enumerate(_DRIVER):
             yield {"name": f"driver-{number}", "hostPath": {"path": path}}
 
 
-def _data_mount(at: str, place: str, folder: Folder) -> Manifest:
-    made: Manifest = {"name": place, "mountPath": at, "readOnly": folder.read_only}
-    if folder.nfs is None and folder.path.strip("/"):
-        made["subPath"] = folder.path.strip("/")
+def _source(folder: Folder, options: ClusterOptions) -> Manifest:
+    if folder.nfs is not None:
+        return {"nfs": {"server": folder.nfs, "path": folder.path or "/"}}
+    if folder.host:
+        return {"hostPath": {"path": folder.path}}
+    return {"persistentVolumeClaim": {"claimName": folder.claim or options.claim}}
+
+
+def _mounts(spec: JobSpec, job_id: str, options: ClusterOptions, origin: Origin) -> list[Manifest]:
+    """The job's own folder of the home and no other, the launcher, and what the site has for all."""
+    home = options.home_folder
+    made: list[Manifest] = [
+        {"name": "home", "mountPath": origin.directory(job_id), **_below(home, f"jobs/{job_id}")},
+        {
+            "name": "home",
+            "mountPath": str(origin.home / origin.program),
+            "readOnly": True,
+            **_below(home, origin.program),
+        },
+        {"name": "memory", "mountPath": "/dev/shm"},
+    ]
+    made += [
+        {"name": place, "mountPath": at, "readOnly": folder.read_only, **_below(folder)}
+        for place, (at, folder) in _folders(options)
+    ]
+    if spec.device.kind is DeviceKind.NPU:
+        made += [
+            {"name": f"driver-{place}", "mountPath": path, "readOnly": True}
+            for place, path in enumerate(_DRIVER)
+        ]
     return made
+
+
+def _below(folder: Folder, path: str = "") -> Manifest:
+    """Where in its volume; that of NFS and of a node is the folder itself."""
+    above = "" if folder.nfs is not None or folder.host else folder.path.strip("/")
+    whole = "/".join(filter(None, (above, path)))
+    return {"subPath": whole} if whole else {}
 
 
 def _folders(options: ClusterOptions) -> list[tuple[str, tuple[str, Folder]]]:

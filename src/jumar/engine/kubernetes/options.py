@@ -1,9 +1,9 @@
 """What a site says of its cluster: the table `[kubernetes]` of config.toml."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from jumar.errors import BadInput
 
@@ -26,24 +26,43 @@ class Toleration(_Table):
 
 
 class Folder(_Table):
-    """Where a path of jobs leads: into a claim, or to an NFS server."""
+    """Where a path of jobs leads: into a claim, to an NFS server, or to a folder that every node has."""
 
     claim: Name | None = None
-    path: str = ""
+    path: Annotated[str, Field(pattern=r"^[^\x00]*$")] = ""
     nfs: str | None = None
+    host: bool = False
+    """Whether `path` is one of the nodes themselves, such as a mount that all of them have."""
     read_only: bool = False
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        named = [self.claim is not None, self.nfs is not None, self.host]
+        if sum(named) > 1:
+            raise ValueError("one of claim, nfs and host, not several")
+        if ".." in self.path.split("/"):
+            raise ValueError("path must not lead upwards")
+        if self.host and not self.path.startswith("/"):
+            raise ValueError("host needs the path of a folder on the nodes")
+        return self
 
 
 class ClusterOptions(_Table):
     """One cluster."""
 
     namespace: Name = "default"
+    kubeconfig: str | None = None
+    """How the cluster is reached: a file of kubectl's; else the pod's own account, or kubectl's default."""
+    context: str | None = None
+    """Which one of that file."""
     claim: Name = "jumar"
     """The PersistentVolumeClaim that is the server's home; its folder `jobs` has the job directories."""
+    home: Folder | None = None
+    """The server's home where that is no claim, or not all of one."""
     image: str | None = None
     """For jobs that name none."""
-    volcano: bool = True
-    """Whether the cluster has Volcano; else Kubernetes' own Jobs are used."""
+    volcano: bool | None = None
+    """Whether jobs go to Volcano, or are Kubernetes' own Jobs; not said: to Volcano where it exists."""
     queue: Name | None = None
     """Volcano's queue."""
     kueue: Name | None = None
@@ -59,8 +78,13 @@ class ClusterOptions(_Table):
     shared_memory: Quantity = "16Gi"
     cpus_per_device: Quantity = "4"
     memory_per_device: Quantity = "16Gi"
-    python: str = "python3"
+    python: Annotated[str, Field(min_length=1)] = "python3"
     """In the images, 3.7 or later."""
+
+    @property
+    def home_folder(self) -> Folder:
+        """Where the server's home is."""
+        return self.home or Folder(claim=self.claim)
 
 
 def cluster_options(table: Mapping[str, Any]) -> ClusterOptions:

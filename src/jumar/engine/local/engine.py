@@ -50,8 +50,10 @@ class LocalEngine:
         idle_limit_s: float = IDLE_LIMIT_S,
         control: Path | None = None,
         mounts: Mounts = NO_MOUNTS,
+        network: str = "open",
     ) -> None:
-        """`control`: where the platform's own files of attempts are, if not in the job directories."""
+        """`control`: where the platform's own files of attempts are, if not in the job directories.
+        `network`: `closed` where jobs may reach nobody."""
         self._home = home
         self._cards = cards
         self._notify = notify or home / "notify.sock"
@@ -63,6 +65,7 @@ class LocalEngine:
         self._observer = Observer(self._roots, self._starter.start)
         self._idle_limit_s = idle_limit_s
         self._mounts = mounts
+        self._network = network
         self._containers = Containers()
 
     @property
@@ -123,6 +126,7 @@ class LocalEngine:
             idle_limit_s=self._idle_limit_s,
             mounts=self._mounts,
             container=self._containers.request(attempt.spec, attempt.card_ids),
+            network=self._network,
         )
         self._starter.start(directory)
 

@@ -67,6 +67,7 @@ def write_files(
     idle_limit_s: float = IDLE_LIMIT_S,
     mounts: Mounts = NO_MOUNTS,
     container: dict[str, Any] | None = None,
+    network: str = "open",
 ) -> None:
     """Both files, each whole or not at all."""
     try:
@@ -74,7 +75,7 @@ def write_files(
         # An attempt that has begun must be able to say how it ended; without room it does not begin.
         reserve_result(directory)
         # Anew for every attempt: an earlier one may have written them as it likes.
-        write_json(directory.job, job_values(attempt, env_cache, mounts))
+        write_json(directory.job, job_values(attempt, env_cache, mounts, network))
         prepare_stop(directory)
         request = request_values(attempt, notify, facts, staging, idle_limit_s)
         write_json(directory.request, {**request, "container": container})
@@ -99,7 +100,9 @@ def _explained(attempt: Attempt, error: OSError) -> EngineFailed | StorageFull:
     return EngineFailed(message)
 
 
-def job_values(attempt: Attempt, env_cache: Path, mounts: Mounts = NO_MOUNTS) -> dict[str, Any]:
+def job_values(
+    attempt: Attempt, env_cache: Path, mounts: Mounts = NO_MOUNTS, network: str = "open"
+) -> dict[str, Any]:
     """job.json."""
     spec = attempt.spec
     return {
@@ -130,6 +133,7 @@ def job_values(attempt: Attempt, env_cache: Path, mounts: Mounts = NO_MOUNTS) ->
         "hang_limit_s": spec.hang_limit,
         "env_cache": str(env_cache),
         "mounts": dict(mounts.table),
+        "network": network,
         # Not for the launcher: the list of jobs is made again from it when the database is lost.
         "spec": spec.dump(),
     }

@@ -56,10 +56,18 @@ class SiteEngine(LocalEngine):
         *,
         stages: Stages,
         mounts: Mounts = NO_MOUNTS,
+        network: str = "open",
     ) -> None:
         """`account_of` tells whom jobs of a user of the platform run as, or raises SubmitRefused."""
         self._state = Path(site.state)
-        super().__init__(home, cards, stages=stages, control=self._state / "control", mounts=mounts)
+        super().__init__(
+            home,
+            cards,
+            stages=stages,
+            control=self._state / "control",
+            mounts=mounts,
+            network=network,
+        )
         self._site = site
         self._account_of = account_of
         self._root = Root(Path(site.root_run))
@@ -149,7 +157,7 @@ class SiteEngine(LocalEngine):
         staged = self._stages.told(attempt, seen, home=folder, store_file=seen.store_file)
         request = request_values(attempt, None, facts, staged.programs, self._idle_limit_s)
         told = {
-            "job": job_values(attempt, folder / "envs", self._mounts),
+            "job": job_values(attempt, folder / "envs", self._mounts, self._network),
             "request": {**request, "archive": None},
             "store": staged.stores,
             "stage": staged.plan,

@@ -59,6 +59,8 @@ class Job(NamedTuple):
     """All ranks have hung when none has done anything for so long; 0: that is never said."""
     mounts: Tuple[Tuple[str, str], ...] = ()
     """Paths that the site has promised to jobs, and the folders of this machine that they mean."""
+    is_network_closed: bool = False
+    """Whether its ranks may reach each other only."""
 
 
 class Staging(NamedTuple):
@@ -115,6 +117,8 @@ class Request(NamedTuple):
     """How many cards the node has, where `cards` are places in their order."""
     container: Optional[Container] = None
     """What its ranks run in, if the job has an image."""
+    is_contained: bool = False
+    """Whether the launcher itself is in a container, which has no cards but the job's."""
 
     def asks_at(self) -> Optional[float]:
         """When the ranks are asked to end, on the monotonic clock."""
@@ -170,6 +174,7 @@ def read_job(directory: JobDir) -> Job:
             array_index=value.get("array_index"),
             launch=value.get("launch"),
             hang_limit_s=float(value.get("hang_limit_s", HANG_LIMIT_S)),
+            is_network_closed=value.get("network") == "closed",
             mounts=tuple(cast("Dict[str, str]", value.get("mounts") or {}).items()),
         )
 

@@ -18,9 +18,11 @@ from jumar.launch.prepare import image as images
 from jumar.launch.prepare.containing import wrapping_of
 from jumar.launch.prepare.platform_files import Part
 from jumar.launch.prepare.steps import Steps
+from jumar.launch.processes import network
 from jumar.launch.processes.container import Wrapping
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.processes.left_behind import Left, LeftBehind
+from jumar.launch.processes.network import Network
 from jumar.launch.processes.supervise import SCHEDULER, SENDER, Exit, Outcome, Rank
 from jumar.launch.processes.tree import Tree
 from jumar.launch.ranks.environment import inherited
@@ -152,11 +154,12 @@ class Attempt(NodeRun):
             directory, job, home, folder, troubles, is_contained=is_contained
         )
         self._warn(troubles)
+        closed = _closed_network() if job.is_network_closed else None
         if container is not None:
             paths = () if view is None else view.mounts
-            self._wrapping = wrapping_of(directory, job, container, folder, paths)
-            view = None
-        return self._given.plan(folder, environment, table, view, self._wrapping)
+            self._wrapping = wrapping_of(directory, job, container, folder, paths, closed)
+            view = closed = None
+        return self._given.plan(folder, environment, table, view, self._wrapping, closed)
 
     def _activate(self, folder: str, variables: Dict[str, str]) -> Dict[str, str]:
         """The variables once what the job wants is active, on this node."""
@@ -275,6 +278,16 @@ class Attempt(NodeRun):
             except OSError:
                 # A full disk: the signal says the same.
                 self._journal.disk_full = True
+
+
+def _closed_network() -> Network:
+    """Closed means closed: a job that cannot be kept from the network does not run."""
+    try:
+        return network.closed()
+    except OSError as error:
+        words = error.strerror or str(error)
+        reason = f"the network could not be closed for this job: {words}"
+        raise SetupFailed("network", reason, values={"error": words}) from error
 
 
 def _no_room(path: str) -> bool:

@@ -26,6 +26,7 @@ from jumar.launch.processes import frames, pair, process
 from jumar.launch.processes.container import entered
 from jumar.launch.processes.frames import BadFrame, json_frame
 from jumar.launch.processes.namespace import Mount, View
+from jumar.launch.processes.network import Network
 from jumar.launch.processes.spawn import Program
 from jumar.launch.processes.tree import Tree, cgroup_name, claimed_cgroup
 
@@ -44,6 +45,7 @@ def leave_for(directory: JobDir, program: Program) -> None:
         "folder": program.directory,
         "enter": program.enter,
         "view": None if view is None else {"mounts": view.mounts, "staging": view.staging},
+        "network": None if program.network is None else program.network._asdict(),
     }
     safefile.write_json(directory.beside, values)
 
@@ -173,7 +175,23 @@ def _program(directory: JobDir, asked: _Asked) -> Program:
         argv = entered(enter, asked.argv, terminal=asked.terminal is not None)
     else:
         argv = asked.argv or [_shell(variables), *(["-i"] if asked.terminal else [])]
-    return Program(argv, variables, safefile.text(values, "folder"), "", view=_view(view))
+    return Program(
+        argv,
+        variables,
+        safefile.text(values, "folder"),
+        "",
+        view=_view(view),
+        network=_network(values.get("network")),
+    )
+
+
+def _network(values: Any) -> Optional[Network]:
+    if values is None:
+        return None
+    try:
+        return Network(**values)
+    except TypeError as error:
+        raise Unusable("the network is damaged") from error
 
 
 def _view(values: Any) -> Optional[View]:

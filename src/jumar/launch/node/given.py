@@ -14,6 +14,7 @@ from jumar.launch.prepare import platform_files, staging
 from jumar.launch.prepare.platform_files import JobTable
 from jumar.launch.processes.container import Wrapping
 from jumar.launch.processes.namespace import View
+from jumar.launch.processes.network import Network
 from jumar.launch.ranks import frameworks
 from jumar.launch.ranks.environment import Environment, inherited
 from jumar.launch.ranks.frameworks import Devices
@@ -66,7 +67,8 @@ class Given(NamedTuple):
     def cards(self) -> List[CardFacts]:
         """What is known of this node's cards, in ascending order."""
         facts = self.request.card_facts
-        if self.request.container is not None and self.job.device_kind in ("npu", "gpu"):
+        is_contained = self.request.is_contained or self.request.container is not None
+        if is_contained and self.job.device_kind in ("npu", "gpu"):
             # A container has no other cards: the runtime counts from 0 there.
             facts = [card._replace(logical_id=number) for number, card in enumerate(facts)]
         return simulated(self.directory.node, facts) if self.job.device_kind == "sim" else facts
@@ -114,6 +116,7 @@ class Given(NamedTuple):
         table: JobTable,
         view: Optional[View] = None,
         wrapping: Optional[Wrapping] = None,
+        network: Optional[Network] = None,
     ) -> NodePlan:
         """The plan of this node, once everything is in its place."""
         job, cards = self.job, self.cards
@@ -139,6 +142,7 @@ class Given(NamedTuple):
             else cores_for(job.device_kind, cards, self.size, environment),
             local_rank=script.local_rank,
             view=view,
+            network=network,
             wrapping=wrapping,
             is_starter=self.is_starter,
         )

@@ -9,9 +9,10 @@ handler for, and a container ends with it: so it asks whom the launcher would as
 what a shell runs, and stays until they have ended."""
 
 import os
-from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from jumar.launch.processes.namespace import Mount
+from jumar.launch.processes.network import Network
 from jumar.launch.processes.spawn import Program
 
 _SHELL = "/bin/sh"
@@ -70,6 +71,7 @@ class Wrapping(NamedTuple):
     read_only: Tuple[Mount, ...]
     host: Mapping[str, str]
     """The launcher's own variables: the client's."""
+    network: Optional[Network] = None
 
     def name_of(self, rank: int) -> str:
         """What the container of a rank is called."""
@@ -84,7 +86,7 @@ class Wrapping(NamedTuple):
             for variable, value in sorted(program.environment.items())
         ]
         argv = [container.program, "run", "--rm", f"--name={name}", "--pull=never"]
-        argv += ["--network=host", "--ipc=host", "--pids-limit=-1", "--log-driver=none"]
+        argv += [self._network(), "--ipc=host", "--pids-limit=-1", "--log-driver=none"]
         argv += ["--security-opt=label=disable", f"--workdir={program.directory}"]
         argv += [*self._user(), *container.options, *self._mounts(), *shown]
         argv += [f"--entrypoint={_SHELL}", container.image, "-c", _INIT, "jumar", *program.argv]
@@ -92,6 +94,14 @@ class Wrapping(NamedTuple):
         variables.update((n, v) for n, v in self.host.items() if _is_clients(n))
         enter = (container.program, "exec", "--interactive", f"--workdir={program.directory}", name)
         return program._replace(argv=argv, environment=variables, directory="/", enter=enter)
+
+    def _network(self) -> str:
+        """Ranks of a node share one that is closed, where the client can join it."""
+        if self.network is None:
+            return "--network=host"
+        if self.container.is_podman and self.network.users is None:
+            return f"--network=ns:{self.network.net}"
+        return "--network=none"
 
     def _user(self) -> List[str]:
         words = [f"--user={os.getuid()}:{os.getgid()}"]

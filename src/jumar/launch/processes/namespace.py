@@ -85,7 +85,7 @@ def trial(view: View, limit_s: float = TRIAL_LIMIT_S) -> Optional[str]:
 
 def enter(view: View) -> None:
     """Give the calling process the view; raises OSError, and is then in no usable state."""
-    _unshare()
+    become_in_own_users(_CLONE_NEWNS)
     _mount(None, "/", None, _MS_REC | _MS_SLAVE)
     root = view.staging
     _layer("/", root)
@@ -115,12 +115,14 @@ def _try(view: View, said: int) -> None:
         os._exit(0)
 
 
-def _unshare() -> None:
+def become_in_own_users(kind: int) -> None:
+    """Put the calling process into a new namespace of a kind, and of users where only that allows it;
+    raises OSError."""
     if os.geteuid() == 0:
-        _check(_libc.unshare(_CLONE_NEWNS), "unshare")
+        checked(_libc.unshare(kind), "unshare")
         return
     uid, gid = os.geteuid(), os.getegid()
-    _check(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWUSER), "unshare")
+    checked(_libc.unshare(kind | _CLONE_NEWUSER), "unshare")
     for name, text in (
         ("setgroups", b"deny"),
         ("uid_map", b"%d %d 1" % (uid, uid)),
@@ -190,8 +192,8 @@ def _pivot(root: str) -> None:
         raise OSError(errno.ENOSYS, "pivot_root: not known for this machine")
     os.chdir(root)
     # The old root comes to lie over the new one, and is then let go.
-    _check(_libc.syscall(number, b".", b"."), "pivot_root")
-    _check(_libc.umount2(b".", _MNT_DETACH), "umount")
+    checked(_libc.syscall(number, b".", b"."), "pivot_root")
+    checked(_libc.umount2(b".", _MNT_DETACH), "umount")
     os.chdir("/")
 
 
@@ -204,10 +206,11 @@ def _mount(
 ) -> None:
     words = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
     code = _libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3])
-    _check(code, f"mount {target}")
+    checked(code, f"mount {target}")
 
 
-def _check(code: int, what: str) -> None:
+def checked(code: int, what: str) -> None:
+    """Raise OSError for what the C library said."""
     if code != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -10,8 +10,9 @@ import signal
 import termios
 from typing import Dict, List, NamedTuple, Optional, Sequence, Union
 
-from jumar.launch.processes import namespace, process
+from jumar.launch.processes import namespace, network, process
 from jumar.launch.processes.namespace import View
+from jumar.launch.processes.network import Network
 
 _IGNORED_HERE = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP)
 # All but those that libc keeps for itself. Python 3.8 and later call them valid_signals().
@@ -27,6 +28,8 @@ class Program(NamedTuple):
     log: str
     cpus: Optional[Sequence[int]] = None
     view: Optional[View] = None
+    network: Optional[Network] = None
+    """The one to be in, if not the machine's."""
     enter: Sequence[str] = ()
     """Where it runs in a container: the words before a command that runs in there too."""
 
@@ -119,6 +122,9 @@ def _become(program: Program, parent: int, streams: Streams, report: int) -> Non
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         if program.cpus:
             _bind(program.cpus)
+        if program.network is not None:
+            stage = "network"
+            network.enter(program.network)
         if program.view is not None:
             stage = "view"
             namespace.enter(program.view)

@@ -13,6 +13,7 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, U
 from jumar.launch.ascend.facts import CardFacts
 from jumar.launch.processes.container import Wrapping, shell_line
 from jumar.launch.processes.namespace import View
+from jumar.launch.processes.network import Network
 from jumar.launch.processes.spawn import Program
 from jumar.launch.processes.supervise import SCHEDULER, Rank
 from jumar.launch.ranks import frameworks
@@ -117,6 +118,7 @@ class NodePlan(NamedTuple):
     cores: Cores
     local_rank: Optional[LocalRankOption] = None
     view: Optional[View] = None
+    network: Optional[Network] = None
     virtual_local_rank: bool = False
     """Each rank sees its own card only, as number 0."""
     is_starter: bool = False
@@ -174,7 +176,7 @@ class NodePlan(NamedTuple):
 
     def _program(self, name: str, variables: Dict[str, str]) -> Program:
         log = os.path.join(self.logs, f"{name}.log")
-        return Program(self.argv, variables, self.folder, log, view=self.view)
+        return Program(self.argv, variables, self.folder, log, view=self.view, network=self.network)
 
 
 class Script(NamedTuple):

@@ -23,6 +23,8 @@ import uvicorn
 from jumar.database.access import open_database
 from jumar.devices.cards import inventory
 from jumar.engine.base import HasImages
+from jumar.engine.kubernetes.engine import KubernetesEngine
+from jumar.engine.kubernetes.options import cluster_options
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.modelarts.engine import ModelArtsEngine
 from jumar.engine.shared.files import Stages
@@ -215,7 +217,7 @@ def _sweep_plan(settings: Settings) -> SweepPlan | None:
 
 def _engine(
     settings: Settings, stores: UserStores, shared: RootSite | None, unix: UnixPeople | None
-) -> LocalEngine | SlurmEngine | ModelArtsEngine:
+) -> LocalEngine | SlurmEngine | KubernetesEngine | ModelArtsEngine:
     if not sys.platform.startswith("linux"):
         raise HomeUnusable(
             f"the server runs jobs on Linux only, not on {sys.platform}",
@@ -230,19 +232,29 @@ def _engine(
     )
     if settings.engine == "slurm" and shared is None:
         return SlurmEngine(settings.home, stages=stages)
+    if settings.engine == "kubernetes" and shared is None:
+        return KubernetesEngine(settings.home, cluster_options(settings.kubernetes), stages=stages)
     if settings.engine == "modelarts" and shared is None:
         return ModelArtsEngine(settings.home, partial(load_account, settings.home))
     if settings.engine != "local":
         raise HomeUnusable(
             f"the engine {settings.engine!r} is not offered here",
-            hint="engines: local; slurm and modelarts for a person's own server",
+            hint="engines: local; slurm, kubernetes and modelarts for a person's own server",
         )
     mounts = Mounts(settings.mounts)
     if shared is not None and unix is not None:
         return SiteEngine(
-            shared, settings.home, cards, unix.account_of, stages=stages, mounts=mounts
+            shared,
+            settings.home,
+            cards,
+            unix.account_of,
+            stages=stages,
+            mounts=mounts,
+            network=settings.job_network,
         )
-    return LocalEngine(settings.home, cards, stages=stages, mounts=mounts)
+    return LocalEngine(
+        settings.home, cards, stages=stages, mounts=mounts, network=settings.job_network
+    )
 
 
 def _write_client(home: Path, accounts: Accounts, listener: Listener) -> None:

@@ -1,0 +1,1 @@
+"""One node of an attempt as a pod of a Kubernetes cluster."""

@@ -1,0 +1,91 @@
+"""A machine whose jobs may reach nobody: ranks reach each other, and nothing else."""
+
+import socket
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.engine.conftest import CARDS, Workshop, log_of
+
+from jumar.engine.local.engine import LocalEngine
+from jumar.launch.processes import network
+from jumar.spec.states import AttemptState
+
+TRY = """
+import os, socket, sys
+door = socket.socket()
+door.settimeout(5)
+try:
+    door.connect(("127.0.0.1", int(sys.argv[1])))
+    print("reached", flush=True)
+except OSError as error:
+    print("closed", flush=True)
+names = [name for _, name in socket.if_nameindex()]
+print(*names, os.getuid(), flush=True)
+"""
+MEET = """
+import os, socket, time
+port = int(os.environ["MASTER_PORT"])
+if os.environ["RANK"] == "0":
+    door = socket.create_server(("127.0.0.1", port))
+    door.settimeout(60)
+    door.accept()[0].sendall(b"hello")
+else:
+    for _ in range(600):
+        try:
+            said = socket.create_connection(("127.0.0.1", port), 60).recv(5)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    print(said.decode(), flush=True)
+"""
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Generator[Workshop]:
+    made = Workshop(tmp_path)
+    made.engine.close()
+    made.engine = LocalEngine(tmp_path, CARDS, stages=made.stages, network="closed")
+    yield made
+    made.engine.close()
+
+
+@pytest.fixture
+def outside() -> Generator[int]:
+    """The port of a server that jobs must not reach."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        yield int(door.getsockname()[1])
+
+
+def test_a_job_reaches_nobody_and_its_ranks_reach_each_other(
+    closed: Workshop, workshop: Workshop, outside: int
+) -> None:
+    words = ["python3", "-c", TRY, str(outside)]
+    attempt, seen = closed.run(words)
+    assert seen.state is AttemptState.SUCCEEDED
+    assert log_of(attempt).splitlines()[0] == "closed"
+    assert log_of(attempt).splitlines()[1].split()[0] == "lo"
+    attempt, _ = workshop.run(words)
+    assert log_of(attempt).startswith("reached")
+    wide = {"device": "cpu:2", "type": "distributed", "ranks": "device", "cards": (0, 1)}
+    attempt, seen = closed.run(["python3", "-c", MEET], **wide)
+    assert seen.state is AttemptState.SUCCEEDED, seen
+    assert log_of(attempt, 1) == "hello\n"
+
+
+def test_where_it_cannot_be_closed_nothing_runs(
+    closed: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The launcher is forked by a helper that has it imported: only its variables can be changed.
+    refusal = "No space left on device"
+
+    def refuse() -> network.Network:
+        raise OSError(28, refusal)
+
+    monkeypatch.setattr(network, "closed", refuse)
+    from jumar.launch.node.attempt import _closed_network  # pyright: ignore[reportPrivateUsage]
+    from jumar.launch.verdict import SetupFailed
+
+    with pytest.raises(SetupFailed, match=f"could not be closed for this job: {refusal}") as told:
+        _closed_network()
+    assert told.value.cause == "network"
