@@ -80,7 +80,11 @@ STEPS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(steps=STEPS)
 def test_no_order_of_events_loses_an_object_that_is_referred_to(
     bench: Bench, steps: list[tuple[str, int]]

@@ -1,7 +1,6 @@
 """Repositories with the stock git."""
 
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 
 from tests.hub.conftest import Hubbed, client_environment
 
@@ -73,35 +72,6 @@ def test_a_pushed_repository_runs_nothing_and_hides_nothing_in_odd_names(hub: Hu
     answer = hub.running.ask("GET", "/hf/projects/ann/hostile/resolve/main/link")
     assert answer.body == b"/etc/passwd"
     assert not (hub.bare(repo) / "hooks").exists()
-
-
-def test_two_pushes_at_once_and_clones_meanwhile(hub: Hubbed) -> None:
-    repo = hub.repo("busy")
-    first = hub.clone(repo, "busy-start")
-    hub.commit(first, {"start": b"0"})
-    hub.git("push", "-q", "origin", "HEAD:main", cwd=first)
-    works = [hub.clone(repo, f"busy-{number}") for number in range(4)]
-
-    def push(number: int) -> int:
-        hub.commit(works[number], {f"file{number}": b"x" * 1000})
-        tries = 0
-        while hub.git("push", "-q", "origin", "HEAD:main", cwd=works[number], rc=None).returncode:
-            tries += 1
-            assert tries < 20
-            hub.git("pull", "-q", "--rebase", "origin", "main", cwd=works[number])
-        return tries
-
-    def clone(number: int) -> None:
-        hub.git("fsck", "--strict", cwd=hub.clone(repo, f"busy-clone-{number}"))
-
-    with ThreadPoolExecutor(8) as pool:
-        pushes = [pool.submit(push, number) for number in range(4)]
-        clones = [pool.submit(clone, number) for number in range(8)]
-        for future in (*pushes, *clones):
-            future.result(timeout=120)
-    last = hub.clone(repo, "busy-end")
-    assert {path.name for path in last.glob("file*")} == {f"file{number}" for number in range(4)}
-    hub.fsck(repo)
 
 
 def test_a_private_repository_does_not_exist_for_strangers(hub: Hubbed) -> None:

@@ -10,13 +10,13 @@ import secrets
 import shutil
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
-import lz4.frame
+import lz4.frame  # pyright: ignore[reportMissingTypeStubs]
 
 from jumar.errors import BadInput, TooLarge
 from jumar.hub.objects import Objects
@@ -194,7 +194,8 @@ def _unpacked(data: bytes, chunk: Chunk) -> bytes:
     if chunk.scheme != _PLAIN:
         try:
             unpacker = lz4.frame.LZ4FrameDecompressor()
-            data = unpacker.decompress(data, max_length=chunk.size + 1)
+            unpack = cast("Callable[..., bytes]", unpacker.decompress)  # pyright: ignore[reportUnknownMemberType]
+            data = unpack(data, max_length=chunk.size + 1)
         except RuntimeError:
             raise BadInput("a chunk cannot be unpacked", hint="upload again") from None
     if len(data) != chunk.size:

@@ -113,8 +113,8 @@ def origin_of(site: Site, record: JobRecord) -> Origin:
     """What is known of how a job came to its results."""
     spec = record.spec
     told = told_of(spec)
-    command = spec.get("command") or []
-    words = cast("list[str]", command) if isinstance(command, list) else [str(command)]
+    command = cast("list[str] | str", spec.get("command") or [])
+    words = [command] if isinstance(command, str) else command
     runs = [run for run in evaluate(site, [record]).runs if run.job == record.id]
     own = {name: value for run in runs for name, value in run.parameters.items()}
     inputs = cast("dict[str, str]", spec.get("inputs") or {})
