@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import datasets
@@ -84,8 +86,12 @@ for name, environment in (("ann/by-xet", {}), ("ann/by-lfs", {"HF_HUB_DISABLE_XE
 fetch = "from huggingface_hub import snapshot_download; snapshot_download('ann/by-xet')"
 cut = subprocess.Popen([sys.executable, "-c", fetch])
 blobs = Path(home) / "hub/models--ann--by-xet/blobs"
-while cut.poll() is None and sum(one.stat().st_size for one in blobs.glob("*")) < size // 10:
-    pass
+while cut.poll() is None:
+    # Names come and go while it works.
+    with suppress(FileNotFoundError):
+        if sum(one.stat().st_size for one in blobs.glob("*")) > size // 10:
+            break
+    time.sleep(0.02)
 cut.kill()
 cut.wait()
 place = Path(snapshot_download("ann/by-xet"))
