@@ -46,13 +46,19 @@ class Collector:
         self._checkouts = checkouts
 
     def collect(
-        self, *, unused_s: float = DAY_S, dead_for_s: float = _DEAD_FOR_S
+        self,
+        *,
+        unused_s: float = DAY_S,
+        dead_for_s: float = _DEAD_FOR_S,
+        ending: threading.Event | None = None,
     ) -> CollectedRecord:
         """Remove what has not been needed for `unused_s`; objects, once nobody has had them for
-        `dead_for_s`."""
+        `dead_for_s`. Set `ending` to have it leave the rest for another time."""
         cut = time.time() - unused_s
         forgotten = skipped = 0
         for repo in self._repositories.all():
+            if ending is not None and ending.is_set():
+                break
             try:
                 forgotten += self._forget(repo, cut)
                 self._tidy(repo)
@@ -171,7 +177,8 @@ class Nightly:
         at: TracebackType | None,
     ) -> None:
         self._ending.set()
-        self._thread.join(timeout=30)
+        # Not for long: what it does can be cut anywhere.
+        self._thread.join(timeout=5)
 
     def do_if_due(self) -> CollectedRecord | None:
         """What was removed; None while the last time is less than a day ago."""
@@ -179,7 +186,7 @@ class Nightly:
             return None
         # Before: one that fails is tried again tomorrow, not every ten minutes.
         os.utime(self._done)
-        found = self._collector.collect()
+        found = self._collector.collect(ending=self._ending)
         log.info("the hub was cleaned up: %s", found)
         return found
 

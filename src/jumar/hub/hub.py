@@ -61,7 +61,10 @@ class Hub:
         self.repositories.sweep()
 
     def job_variables(self, address: str, job: str) -> dict[str, str]:
-        """What has the Hugging Face libraries in a job ask this hub, with the rights of `job_of`."""
+        """What has the Hugging Face libraries in a job ask this hub, with the rights of `job_of`; nothing
+        while the hub has nothing for them: then they are better off with the one that they know."""
+        if not self.repositories.has_models_or_data():
+            return {}
         token = f"{_JOB_TOKEN}{job}_{self.proof('job', job)}"
         return {"HF_ENDPOINT": f"{address}/hf", "HF_TOKEN": token, **_QUIET}
 
