@@ -3,7 +3,7 @@
 set -eu
 # command to look for : package that brings it
 wanted="/usr/lib/postgresql/*/bin/initdb:postgresql /usr/bin/chromium:chromium /usr/bin/git:git /usr/sbin/ip:iproute2 /usr/bin/setpriv:util-linux /usr/sbin/sshd:openssh-server /usr/bin/systemd-analyze:systemd /usr/lib/*-linux-gnu/faketime/libfaketimeMT.so.1:libfaketime /usr/sbin/slurmctld:slurm-wlm /usr/sbin/munged:munge /usr/bin/git-lfs:git-lfs /usr/bin/openssl:openssl /usr/bin/podman:podman /usr/sbin/runc:runc /usr/bin/busybox:busybox-static"
-[ "${1:-}" = bench ] && wanted="$wanted /usr/bin/tsp:task-spooler /usr/bin/rsync:rsync"
+[ "${1:-}" = bench ] && wanted="$wanted /usr/bin/tsp:task-spooler /usr/bin/rsync:rsync /usr/sbin/nginx:nginx /usr/bin/curl:curl"
 missing=""
 for pair in $wanted; do
     ls ${pair%%:*} >/dev/null 2>&1 || missing="$missing ${pair##*:}"

@@ -2,6 +2,7 @@
 
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 import os
+from array import array
 from pathlib import Path
 
 from huggingface_hub import HfApi, hf_hub_download, snapshot_download
@@ -21,7 +22,9 @@ assert url == api.create_repo(ID, exist_ok=True)
 folder = Path("upload")
 (folder / "sub").mkdir(parents=True)
 (folder / "config.json").write_text('{"model_type": "bert", "hidden_size": 8}')
-(folder / "model.safetensors").write_bytes(os.urandom(300_000))
+# Xet packs the two halves in different ways.
+weights = array("f", (number / 7 for number in range(100_000))).tobytes()
+(folder / "model.safetensors").write_bytes(os.urandom(300_000) + weights + b"\0" * 100_001)
 (folder / "odd name [1].xyz").write_bytes(b"\0" * 2000)
 (folder / "README.md").write_text("---\ntags: [vision]\nlicense: mit\n---\n# Tiny\n")
 first = api.upload_folder(repo_id=ID, folder_path=folder)

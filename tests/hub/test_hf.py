@@ -16,7 +16,6 @@ def test_the_stock_client(hub: Hubbed, tmp_path: Path) -> None:
         tmp_path,
         HF_ENDPOINT=f"{hub.running.url}/hf",
         HF_TOKEN=hub.running.token("ann"),
-        HF_HUB_DISABLE_XET="1",
         HF_HUB_DISABLE_TELEMETRY="1",
         HF_HUB_DISABLE_PROGRESS_BARS="1",
     )

@@ -105,17 +105,3 @@ def test_a_pointer_without_its_object_is_refused_and_a_damaged_one_is_named(hub:
     # Sent again, it is whole again.
     send(hub, repo, content)
     assert hub.running.ask("GET", "/hf/ann/damaged/resolve/main/w.bin").body == content
-
-
-def test_collecting_takes_what_nothing_reaches_and_nothing_else(hub: Hubbed) -> None:
-    repo = hub.repo("collected", kind="model")
-    objects = hub.running.site.hub.objects
-    kept, lost = os.urandom(100), os.urandom(100)
-    send(hub, repo, kept)
-    send(hub, repo, lost)
-    reached = {repo.id: {hashlib.sha256(kept).hexdigest()}}
-    assert objects.collect(reached, cut=0.0) == (0, 0)
-    forgotten, buried = objects.collect(reached, cut=1e12)
-    assert (forgotten, buried) == (1, 0)
-    assert "actions" not in batch(hub, repo, kept)
-    assert "actions" in batch(hub, repo, lost)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from typing import cast
 
 import click
 
@@ -16,7 +17,18 @@ from jumar.track.evaluation import Range, order_of, range_of, varying
 _MOST_METRICS = 8
 
 
-@click.command()
+class _WithScript(click.Command):
+    """What comes after `--` is a command, whatever comes before."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            place = args.index("--")
+            ctx.obj = args[place + 1 :]
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_WithScript)
 @click.argument("jobs", metavar="[JOB]...", nargs=-1, shell_complete=completing.jobs)
 @click.option("--project", metavar="OWNER/NAME", help="The latest trainings of this project.")
 @click.option("--by", metavar="METRIC", help="The best by this metric first.")
@@ -27,19 +39,33 @@ _MOST_METRICS = 8
     metavar="NAME=LOW..HIGH",
     help="Only runs whose parameter is in this range; may be given several times.",
 )
+@click.option("--path", default="", help="With a script: a file or folder of the job.")
+@click.option("--device", default="", help="With a script: by default that of the job.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
 def command(
-    jobs: Sequence[str], project: str | None, by: str | None, wanted: Sequence[str], as_json: bool
+    context: click.Context,
+    jobs: Sequence[str],
+    project: str | None,
+    by: str | None,
+    wanted: Sequence[str],
+    path: str,
+    device: str,
+    as_json: bool,
 ) -> None:
-    """Show how good trainings became, and compare them.
+    """Show how good trainings became, and compare them; or evaluate one with a script.
 
     Metrics are found in the logs (LossMonitor and ValAccMonitor of MindSpore, transformers, Lightning, Keras
     and others), and in what a script tracks with Aim. Parameters are those of the command line and those
     that the script gives to Aim. One training is shown with its curves, several as a table.
 
+    A script after -- runs as a job of its own, with the code and the inputs of the training and what it has
+    made as --trained_url. Its metrics are shown beside the training's, as eval_....
+
     \b
     Examples:
       jumar eval lenet
+      jumar eval lenet -- python eval.py --batch_size 64
       jumar eval --project ann/lenet --by accuracy --where learning_rate=0.001..0.01
       jumar eval lenet lenet-2 --json
     """
@@ -47,6 +73,10 @@ def command(
         raise BadInput(
             "no job was given", hint="jumar eval JOB, or: jumar eval --project OWNER/NAME"
         )
+    script = cast("list[str] | None", context.obj)
+    if script is not None:
+        _run_script(jobs, script, path, device, as_json)
+        return
     ranges = [_range(text) for text in wanted]
     with connected() as client:
         found = client.evaluation(jobs, project=project or "")
@@ -57,6 +87,22 @@ def command(
             _print_one(runs[0], client.metrics(runs[0].job))
         else:
             _print_table(runs, by)
+
+
+def _run_script(
+    jobs: Sequence[str], script: list[str], path: str, device: str, as_json: bool
+) -> None:
+    if len(jobs) != 1 or not script:
+        raise BadInput(
+            "a script evaluates one job", hint="such as: jumar eval JOB -- python eval.py"
+        )
+    with connected() as client:
+        made = client.evaluate(jobs[0], script, path=path, device=device)
+    if as_json:
+        print_json(made)
+        return
+    print(made.id)
+    note(f"follow it with: jumar logs -f {made.id}; then: jumar eval {jobs[0]}")
 
 
 def _range(text: str) -> Range:

@@ -9,8 +9,10 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import click
 
+from jumar.cli import repo_files
 from jumar.cli.connect import connected
 from jumar.cli.output import ago, local, note, print_json, print_table, visible
+from jumar.cli.repo_options import AS_JSON, KIND, KINDS, named
 from jumar.client import Client
 from jumar.client.config import find
 from jumar.errors import BadInput
@@ -18,15 +20,12 @@ from jumar.settings import load
 from jumar.spec import wire
 from jumar.spec.records import RepoRecord
 
-_KINDS = ("project", "model", "dataset")
-_KIND = click.argument("kind", type=click.Choice(_KINDS))
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _TOKEN_S = 3600
 
 
 @click.group()
 def command() -> None:
-    """Create, list, clone and delete repositories of code, models and data sets.
+    """Create, fill, clone and delete repositories of code, models and data sets.
 
     A repository is used with git and git-lfs, and with the Hugging Face libraries when HF_ENDPOINT is
     the server's address followed by /hf. In job files, hub://model/OWNER/NAME@REVISION refers to it.
@@ -35,12 +34,17 @@ def command() -> None:
     Examples:
       jumar repo create project lenet
       jumar repo clone project lenet
+      jumar repo upload dataset mnist ./mnist
       jumar repo list --search mnist
     """
 
 
+for _one in (repo_files.upload, repo_files.import_, repo_files.publish, repo_files.gc):
+    command.add_command(_one)
+
+
 @command.command()
-@_KIND
+@KIND
 @click.argument("name")
 @click.option("--private", is_flag=True, help="Only you, or your group, can see it.")
 @click.option(
@@ -72,12 +76,12 @@ def create(kind: str, name: str, private: bool, as_json: bool) -> None:
 
 
 @command.command("list")
-@click.option("--kind", type=click.Choice(_KINDS), help="Only of this kind.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only of this kind.")
 @click.option(
     "--search", default="", metavar="WORDS", help="Only with these words in name or card."
 )
 @click.option("--owner", default="", help="Only of this user or group.")
-@_JSON
+@AS_JSON
 def list_(kind: str | None, search: str, owner: str, as_json: bool) -> None:
     """List repositories: yours, your group's and public ones of others.
 
@@ -105,9 +109,9 @@ def list_(kind: str | None, search: str, owner: str, as_json: bool) -> None:
 
 
 @command.command()
-@_KIND
+@KIND
 @click.argument("name")
-@_JSON
+@AS_JSON
 def show(kind: str, name: str, as_json: bool) -> None:
     """Show a repository.
 
@@ -116,7 +120,7 @@ def show(kind: str, name: str, as_json: bool) -> None:
       jumar repo show model ann/lenet
     """
     with connected() as client:
-        repo = _named(client, kind, name)
+        repo = named(client, kind, name)
     if as_json:
         print_json(repo)
         return
@@ -132,7 +136,7 @@ def show(kind: str, name: str, as_json: bool) -> None:
 
 
 @command.command()
-@_KIND
+@KIND
 @click.argument("name")
 @click.option("--private/--public", default=None, required=True, help="Who can see it.")
 def visibility(kind: str, name: str, private: bool) -> None:
@@ -143,12 +147,12 @@ def visibility(kind: str, name: str, private: bool) -> None:
       jumar repo visibility dataset mnist --public
     """
     with connected() as client:
-        repo = _named(client, kind, name)
+        repo = named(client, kind, name)
         client.set_repo_private(repo.kind, repo.owner, repo.name, private)
 
 
 @command.command()
-@_KIND
+@KIND
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(kind: str, name: str, yes: bool) -> None:
@@ -159,7 +163,7 @@ def delete(kind: str, name: str, yes: bool) -> None:
       jumar repo delete model ann/old-lenet --yes
     """
     with connected() as client:
-        repo = _named(client, kind, name)
+        repo = named(client, kind, name)
         if not yes and not sys.stdin.isatty():
             raise BadInput("deleting a repository cannot be undone", hint="say so with --yes")
         if not yes:
@@ -169,7 +173,7 @@ def delete(kind: str, name: str, yes: bool) -> None:
 
 
 @command.command()
-@_KIND
+@KIND
 @click.argument("name")
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 def clone(kind: str, name: str, folder: Path | None) -> None:
@@ -180,7 +184,7 @@ def clone(kind: str, name: str, folder: Path | None) -> None:
       jumar repo clone model ann/lenet
     """
     with connected() as client:
-        repo = _named(client, kind, name)
+        repo = named(client, kind, name)
         address = _reached_at(client, repo)
     program = Path(sys.argv[0]).absolute()
     helper = f"credential.{_origin(address)}.helper=!'{program}' repo credential"
@@ -211,11 +215,6 @@ def credential(action: str) -> None:
         # Over a socket or ssh there is none to hand on.
         token = token or client.create_token(f"git on {gethostname()}", expires_s=_TOKEN_S).token
         print(f"username={client.me().name}\npassword={token}")
-
-
-def _named(client: Client, kind: str, name: str) -> RepoRecord:
-    owner, _, short = name.rpartition("/")
-    return client.repo(kind, owner or client.me().name, short)
 
 
 def _reached_at(client: Client, repo: RepoRecord) -> str:

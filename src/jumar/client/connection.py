@@ -346,6 +346,8 @@ def job_call(
     query: Query | None = None,
     headers: Mapping[str, str] | None = None,
     repeatable: bool = False,
+    body: object = None,
+    answer_limit_s: float = ANSWER_LIMIT_S,
 ) -> Call:
     """A call about one job."""
     path, user = place_of(job)
@@ -355,6 +357,8 @@ def job_call(
         query={"user": user, **(query or {})},
         headers=headers,
         repeatable=repeatable,
+        body=body,
+        answer_limit_s=answer_limit_s,
     )
 
 

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from jumar.client.connection import Call, Connection, decode, job_call
 from jumar.spec.metrics import Evaluation, JobMetrics
+from jumar.spec.records import JobRecord
 
 Read = TypeVar("Read", JobMetrics, Evaluation)
 _MOST_ASKED = 1000
@@ -25,6 +26,15 @@ class MeasuringCalls:
         query = {"job": list(jobs), "project": project or None}
         call = Call(method="GET", path="/evaluation", query=query, repeatable=True)
         return self._read(Evaluation, call)
+
+    def evaluate(
+        self, job: str, command: Sequence[str], *, path: str = "", device: str = ""
+    ) -> JobRecord:
+        """Run a command on what a job has made, as a job of its own."""
+        body = {"command": list(command), "path": path, "device": device}
+        return decode(
+            JobRecord, self._connection.json(job_call("POST", job, "/evaluate", body=body))
+        )
 
     def _read(self, kind: type[Read], call: Call) -> Read:
         """Long logs are read over several questions; one that grows faster than that is left at some point."""

@@ -4,13 +4,18 @@ They are copies: a job that writes into its input must not change what others ge
 
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import tarfile
 import tempfile
+import threading
 from pathlib import Path
 from typing import IO
 
+from sqlalchemy import select
+
+from jumar.database.tables import job_templates, jobs
 from jumar.errors import NotFound
 from jumar.hub import reading
 from jumar.hub.address import Address
@@ -21,6 +26,7 @@ from jumar.hub.repositories import Repositories
 from jumar.spec.records import RepoRecord
 
 _LIMIT_S = 1800.0
+_TREE = re.compile(r"/hub/trees/[0-9a-f]+/([0-9a-f]{32})")
 
 
 class Checkouts:
@@ -30,12 +36,13 @@ class Checkouts:
         self._repositories = repositories
         self._objects = objects
         self._home = repositories.home
+        self._using = threading.Lock()
 
     def folder(self, repo: RepoRecord, commit: str, path: str) -> Path:
         """The folder, or the file, at `path` of a commit; all of it where there is no path."""
         name = hashlib.sha256(f"{commit}:{path}".encode()).hexdigest()[:32]
         made = self._home / "trees" / repo.id / name
-        if not made.is_dir():
+        if not self._in_use_again(made):
             made.parent.mkdir(parents=True, exist_ok=True)
             aside = made.with_name(f".{secrets.token_hex(8)}")
             try:
@@ -48,6 +55,39 @@ class Checkouts:
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
         return made / path if path else made
+
+    def _in_use_again(self, made: Path) -> bool:
+        """Whether it is there; then it stays for another day, until a job is known to name it."""
+        with self._using:
+            try:
+                os.utime(made)
+            except FileNotFoundError:
+                return False
+            return True
+
+    def collect(self, cut: float) -> int:
+        """Remove what no job names and none was given since `cut`; how many there were."""
+        named = self._named_by_jobs()
+        gone = 0
+        for made in (self._home / "trees").glob("*/*"):
+            aside = made.with_name(f".{secrets.token_hex(8)}")
+            with self._using:
+                # It may be that somebody else has just removed it.
+                if made.name in named or not made.exists() or made.stat().st_mtime >= cut:
+                    continue
+                made.rename(aside)
+            shutil.rmtree(aside, ignore_errors=True)
+            gone += 1
+        return gone
+
+    def _named_by_jobs(self) -> set[str]:
+        found: set[str] = set()
+        with self._repositories.database.read() as connection:
+            for table in (jobs, job_templates):
+                query = select(table.c.spec).where(table.c.spec.contains("/hub/trees/"))
+                for row in connection.execute(query):
+                    found.update(_TREE.findall(row.spec))
+        return found
 
     def archive(self, repo: RepoRecord, commit: str, path: str) -> IO[bytes]:
         """A tar file of the same, alike for the same commit."""

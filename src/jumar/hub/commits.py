@@ -163,7 +163,10 @@ class Commits:
         """Whether the branch was moved; False when somebody else was quicker."""
         limits = self._repositories.limits
         hooks = self._home / "hooks"
-        with judged(hooks, limits.plain_bytes, lambda w: self._objects.missing(repo, w)) as ruled:
+        judging = judged(
+            folder, hooks, limits.plain_bytes, lambda w: self._objects.missing(repo, w)
+        )
+        with judging as ruled:
             receive = words("receive-pack", config=ruled.config)
             options = ["-q", "--porcelain", "--receive-pack", _in_shell(receive)]
             options += [] if lease is None else [f"--force-with-lease={lease}"]
@@ -175,7 +178,7 @@ class Commits:
                     os.fspath(folder),
                     what,
                     env=ruled.env,
-                    descriptors=[ruled.descriptor],
+                    descriptors=ruled.descriptors,
                     limit_s=_IMPORT_LIMIT_S,
                 )
             except GitFailed as error:

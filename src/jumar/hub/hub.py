@@ -9,14 +9,26 @@ from pathlib import Path
 
 from jumar.database.access import Database
 from jumar.hub.checkouts import Checkouts
+from jumar.hub.collecting import Collector
 from jumar.hub.commits import Commits
+from jumar.hub.deposits import Deposits
 from jumar.hub.locks import Locks
 from jumar.hub.objects import Objects
+from jumar.hub.quota import Quota
 from jumar.hub.referee import write_hook
 from jumar.hub.repositories import Limits, Repositories
+from jumar.hub.xet import Parked
 from jumar.wholefile import whole_file
 
 LINK_S = 3600
+_JOB_TOKEN = "jmj_"
+# What the libraries would ask of other hosts, or send to them.
+_QUIET = {
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_UPDATE_CHECK": "1",
+    "HF_UPDATE_DOWNLOAD_COUNTS": "0",
+    "DISABLE_SAFETENSORS_CONVERSION": "1",
+}
 
 
 class Hub:
@@ -24,9 +36,12 @@ class Hub:
 
     def __init__(self, database: Database, home: Path, limits: Limits | None = None) -> None:
         self.repositories = Repositories(database, home, limits)
-        self.objects = Objects(database, home)
+        self.objects = Objects(database, home, Quota(self.repositories.limits.quota_bytes))
         self.commits = Commits(self.repositories, self.objects)
+        self.deposits = Deposits(self.repositories, self.objects, self.commits)
         self.checkouts = Checkouts(self.repositories, self.objects)
+        self.collector = Collector(self.repositories, self.objects, self.checkouts)
+        self.xet = Parked(self.repositories, self.objects)
         self.locks = Locks(database)
         self.hooks = home / "hub" / "hooks"
         self._secret_file = home / "hub" / "secret"
@@ -45,19 +60,35 @@ class Hub:
                 file.write(self._secret)
         self.repositories.sweep()
 
+    def job_variables(self, address: str, job: str) -> dict[str, str]:
+        """What has the Hugging Face libraries in a job ask this hub, with the rights of `job_of`; nothing
+        while the hub has nothing for them: then they are better off with the one that they know."""
+        if not self.repositories.has_models_or_data():
+            return {}
+        token = f"{_JOB_TOKEN}{job}_{self.proof('job', job)}"
+        return {"HF_ENDPOINT": f"{address}/hf", "HF_TOKEN": token, **_QUIET}
+
+    def job_of(self, token: str) -> str | None:
+        """The job that was given this token: it reads what its user may read, while it runs."""
+        job, _, proof = token.removeprefix(_JOB_TOKEN).partition("_")
+        made = self.proof("job", job).encode()
+        is_good = token.startswith(_JOB_TOKEN) and hmac.compare_digest(made, os.fsencode(proof))
+        return job if is_good else None
+
     def signed(self, *what: str) -> str:
         """A query that lets in who has no token, for these words and for an hour."""
         until = str(int(time.time()) + LINK_S)
-        return f"until={until}&proof={self._proof(until, *what)}"
+        return f"until={until}&proof={self.proof(until, *what)}"
 
     def is_signed(self, until: str, proof: str, *what: str) -> bool:
         """Whether a query was made here for the same words and is still good."""
         good = hmac.compare_digest(
-            self._proof(until, *what).encode(), proof.encode("utf-8", "replace")
+            self.proof(until, *what).encode(), proof.encode("utf-8", "replace")
         )
         return good and int(until) > time.time()
 
-    def _proof(self, *what: str) -> str:
+    def proof(self, *what: str) -> str:
+        """What only this hub can make of these words."""
         assert self._secret, "the hub was not prepared"
         text = os.fsencode("|".join(what))
         return hmac.new(self._secret, text, hashlib.sha256).hexdigest()

@@ -8,20 +8,21 @@ import os
 import secrets
 import time
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, exists, insert, select, update
 
 from jumar.database.access import Database
 from jumar.database.tables import group_members, hub_links, hub_objects, hub_repos
 from jumar.errors import BadInput, NotFound, TooLarge
+from jumar.hub.quota import Quota
+from jumar.hub.reading import Pointer
 from jumar.spec.records import RepoRecord, UserRecord
 
 _AT_ONCE = 500
-_DEAD_FOR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,9 @@ class ObjectMissing(NotFound):
 class Objects:
     """Thread-safe."""
 
-    def __init__(self, database: Database, home: Path) -> None:
+    def __init__(self, database: Database, home: Path, quota: Quota | None = None) -> None:
         self._database = database
+        self._quota = quota or Quota()
         self._home = home / "hub"
         self._stored = self._home / "lfs"
         self.spool = self._home / "spool"
@@ -88,8 +90,13 @@ class Objects:
         have = {oid for oid, one in self.linked(repo, wanted).items() if one.size == wanted[oid]}
         others = sorted(set(wanted) - have)
         readable = self._readable_elsewhere(user, others, wanted)
-        self._database.write(lambda c: _link(c, repo.id, sorted(have | readable)))
-        return have | readable
+
+        def change(connection: Connection) -> set[str]:
+            self._quota.check(connection, repo.owner, sum(wanted[oid] for oid in readable))
+            # What was collected meanwhile has to be sent after all.
+            return _link(connection, repo.id, sorted(have | readable))
+
+        return self._database.write(change)
 
     def _readable_elsewhere(
         self, user: UserRecord, oids: list[str], sizes: Mapping[str, int]
@@ -122,8 +129,9 @@ class Objects:
             self._database.write(lambda c: _link(c, repo.id, some))
 
     @contextmanager
-    def incoming(self, repo: RepoRecord, oid: str, size: int) -> Generator["Incoming"]:
-        """An upload under way; `keep` makes it count."""
+    def incoming(self, repo: RepoRecord, oid: str | None, size: int) -> Generator["Incoming"]:
+        """An upload under way; `keep` makes it count. Without `oid` it is whatever comes, of at most
+        `size` bytes."""
         self.spool.mkdir(parents=True, exist_ok=True)
         path = self.spool / secrets.token_hex(16)
         with path.open("xb") as file:
@@ -152,48 +160,103 @@ class Objects:
                 unneeded = str(found.stored)
                 changed = update(hub_objects).where(hub_objects.c.oid == oid)
                 connection.execute(changed.values(stored=stored, size=size))
+            if not _has(connection, repo.id, oid):
+                self._quota.check(connection, repo.owner, size)
             _link(connection, repo.id, [oid])
             return unneeded
 
-        unneeded = self._database.write(change)
+        try:
+            unneeded = self._database.write(change)
+        except TooLarge:
+            place.unlink(missing_ok=True)
+            raise
         if unneeded:
             (self._stored / unneeded).unlink(missing_ok=True)
 
-    def collect(self, reached: Mapping[str, set[str]], cut: float) -> tuple[int, int]:
-        """Forget links that nothing reaches, `reached` being what each repository's refs do, read after
-        `cut`; links touched since then stay. Objects that have been without a link for an hour go."""
+    def untouched(self, repo: RepoRecord, cut: float) -> set[str]:
+        """What the repository has and nobody has relied on since `cut`."""
+        query = select(hub_links.c.oid).where(
+            hub_links.c.repo == repo.id, hub_links.c.touched_at < cut
+        )
+        with self._database.read() as connection:
+            return {row[0] for row in connection.execute(query)}
+
+    def forget(self, repo: RepoRecord, oids: set[str], cut: float) -> int:
+        """Have the repository let go of those that are still untouched; objects that no repository has
+        are dead from now."""
+
+        def change(connection: Connection) -> int:
+            gone = 0
+            for some in _pieces(sorted(oids)):
+                which = hub_links.c.oid.in_(some), hub_links.c.touched_at < cut
+                unlink = delete(hub_links).where(hub_links.c.repo == repo.id, *which)
+                gone += connection.execute(unlink).rowcount
+            return gone
+
+        return self._database.write(change)
+
+    def dead(self, for_s: float) -> set[str]:
+        """The objects that no repository has, and has not had for this long."""
         now = time.time()
 
-        def unlink(connection: Connection) -> int:
-            old = connection.execute(
-                select(hub_links.c.repo, hub_links.c.oid).where(hub_links.c.touched_at < cut)
-            ).all()
-            gone = [row for row in old if row.oid not in reached.get(row.repo, {row.oid})]
-            for row in gone:
-                which = hub_links.c.repo == row.repo, hub_links.c.oid == row.oid
-                connection.execute(delete(hub_links).where(*which))
-            lonely = hub_objects.c.oid.not_in(select(hub_links.c.oid))
-            dying = update(hub_objects).where(lonely, hub_objects.c.dead_at.is_(None))
+        def change(connection: Connection) -> set[str]:
+            dying = update(hub_objects).where(_is_lonely(), hub_objects.c.dead_at.is_(None))
             connection.execute(dying.values(dead_at=now))
-            return len(gone)
+            query = select(hub_objects.c.oid).where(
+                _is_lonely(), hub_objects.c.dead_at <= now - for_s
+            )
+            return {row[0] for row in connection.execute(query)}
 
-        def bury(connection: Connection) -> list[str]:
-            lonely = hub_objects.c.oid.not_in(select(hub_links.c.oid))
-            dead = delete(hub_objects).where(lonely, hub_objects.c.dead_at < now - _DEAD_FOR_S)
-            return [row[0] for row in connection.execute(dead.returning(hub_objects.c.stored))]
+        return self._database.write(change)
 
-        forgotten = self._database.write(unlink)
-        buried = self._database.write(bury)
-        for stored in buried:
-            (self._stored / stored).unlink(missing_ok=True)
-        return forgotten, len(buried)
+    def without_row(self, cut: float) -> list[Stored]:
+        """Files that no row names, older than `cut`: of uploads amid which the server was killed."""
+        with self._database.read() as connection:
+            known = {row[0] for row in connection.execute(select(hub_objects.c.stored))}
+        found: list[Stored] = []
+        for place, _folders, names in os.walk(self._stored):
+            for path in (Path(place, name) for name in names):
+                with suppress(FileNotFoundError):
+                    status = path.stat()
+                    is_known = path.relative_to(self._stored).as_posix() in known
+                    # Renamed into place last of all, which only the second one tells.
+                    if not is_known and max(status.st_mtime, status.st_ctime) < cut:
+                        found.append(Stored(path.name.partition(".")[0], status.st_size, path))
+        return found
+
+    def bury(self, oids: set[str], files: list[Stored]) -> tuple[int, int]:
+        """Delete dead objects, unless they were revived meanwhile, and these files; how many objects, and
+        how many bytes."""
+
+        def change(connection: Connection) -> list[tuple[str, int]]:
+            gone: list[tuple[str, int]] = []
+            for some in _pieces(sorted(oids)):
+                which = hub_objects.c.oid.in_(some), _is_lonely()
+                bury = delete(hub_objects).where(*which, hub_objects.c.dead_at.is_not(None))
+                rows = connection.execute(
+                    bury.returning(hub_objects.c.stored, hub_objects.c.size)
+                ).all()
+                gone += [(row.stored, row.size) for row in rows]
+            return gone
+
+        buried = self._database.write(change)
+        places = [self._stored / stored for stored, _ in buried] + [one.path for one in files]
+        for place in places:
+            place.unlink(missing_ok=True)
+        return len(places), sum(size for _, size in buried) + sum(one.size for one in files)
 
 
 class Incoming:
     """Bytes of one object, counted and hashed as they come."""
 
     def __init__(
-        self, objects: Objects, repo: RepoRecord, oid: str, size: int, file: BinaryIO, path: Path
+        self,
+        objects: Objects,
+        repo: RepoRecord,
+        oid: str | None,
+        size: int,
+        file: BinaryIO,
+        path: Path,
     ) -> None:
         self._objects = objects
         self._repo = repo
@@ -209,26 +272,29 @@ class Incoming:
         self._received += len(block)
         if self._received > self._size:
             raise TooLarge(
-                f"LFS object {self._oid}: more than the {self._size} bytes announced came"
+                f"LFS object {self._oid or ''}: more than the {self._size} bytes announced came"
             )
         self._digest.update(block)
         self._file.write(block)
 
-    def keep(self) -> None:
+    def keep(self) -> Pointer:
         """It was the last byte: the object counts if it is the one that was announced."""
         found = self._digest.hexdigest()
-        if self._received != self._size or found != self._oid:
+        if self._oid is not None and (self._received != self._size or found != self._oid):
             raise BadInput(
                 f"LFS object {self._oid}: what came has {self._received} bytes and SHA-256 {found}",
                 hint="the file changed while it was sent, or was damaged on the way; push again",
             )
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._objects.keep(self._repo, self._oid, self._size, self._path)
+        self._objects.keep(self._repo, found, self._received, self._path)
+        return Pointer(found, self._received)
 
 
-def _link(connection: Connection, repo: str, oids: list[str]) -> None:
+def _link(connection: Connection, repo: str, oids: list[str]) -> set[str]:
+    """Have the repository rely on those of `oids` that are here; which those are."""
     now = time.time()
+    linked: set[str] = set()
     for some in _pieces(oids):
         which = hub_links.c.repo == repo, hub_links.c.oid.in_(some)
         known = {row[0] for row in connection.execute(select(hub_links.c.oid).where(*which))}
@@ -240,6 +306,17 @@ def _link(connection: Connection, repo: str, oids: list[str]) -> None:
             connection.execute(insert(hub_links), values)
         revived = update(hub_objects).where(hub_objects.c.oid.in_(some))
         connection.execute(revived.values(dead_at=None))
+        linked.update(known, new)
+    return linked
+
+
+def _has(connection: Connection, repo: str, oid: str) -> bool:
+    query = select(hub_links.c.oid).where(hub_links.c.repo == repo, hub_links.c.oid == oid)
+    return connection.execute(query).first() is not None
+
+
+def _is_lonely() -> ColumnElement[bool]:
+    return ~exists().where(hub_links.c.oid == hub_objects.c.oid)
 
 
 def _pieces(oids: list[str]) -> Iterable[list[str]]:

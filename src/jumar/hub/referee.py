@@ -18,6 +18,7 @@ from typing import cast
 from jumar.errors import JumarError
 from jumar.hub.gitting import LONGEST_S
 from jumar.hub.names import OID
+from jumar.hub.pushing import pushing
 from jumar.wholefile import whole_file
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ Missing = Callable[[Mapping[str, int]], list[str]]
 class Ruled:
     """What git has to be started with, so that a push is judged."""
 
-    descriptor: int
+    descriptors: tuple[int, ...]
     env: dict[str, str]
     config: dict[str, str]
 
@@ -46,18 +47,24 @@ def write_hook(folder: Path) -> None:
 
 
 @contextmanager
-def judged(hooks: Path, plain_limit: int, missing: Missing) -> Generator[Ruled]:
-    """While a push runs: one question is answered. The descriptor is inherited by git."""
+def judged(folder: Path, hooks: Path, plain_limit: int, missing: Missing) -> Generator[Ruled]:
+    """While a push into `folder` runs: one question is answered. The descriptors are inherited by git."""
+    with pushing(folder) as lock, _answering(missing) as theirs:
+        yield Ruled(
+            (theirs.fileno(), lock),
+            {"JUMAR_REFEREE": str(theirs.fileno()), "JUMAR_PLAIN_LIMIT": str(plain_limit)},
+            {"core.hooksPath": os.fspath(hooks)},
+        )
+
+
+@contextmanager
+def _answering(missing: Missing) -> Generator[socket.socket]:
     ours, theirs = socket.socketpair()
     thread = threading.Thread(target=_answer, args=(ours, missing), name="hub-referee", daemon=True)
     thread.start()
     try:
         with theirs:
-            yield Ruled(
-                theirs.fileno(),
-                {"JUMAR_REFEREE": str(theirs.fileno()), "JUMAR_PLAIN_LIMIT": str(plain_limit)},
-                {"core.hooksPath": os.fspath(hooks)},
-            )
+            yield theirs
     finally:
         # Wakes the thread up where nobody asked.
         ours.shutdown(socket.SHUT_RDWR)

@@ -22,14 +22,14 @@ from jumar.database.tables import (
     groups,
     hub_links,
     hub_locks,
-    hub_objects,
     hub_repos,
     users,
 )
-from jumar.errors import BadInput, NameTaken, NotAllowed, NotFound, NotSignedIn, TooLarge
+from jumar.errors import BadInput, NameTaken, NotAllowed, NotFound, NotSignedIn
 from jumar.hub import card as cards
 from jumar.hub.gitting import GitFailed, git
 from jumar.hub.names import Kind, check_repo_name, kind_of
+from jumar.hub.quota import Quota
 from jumar.hub.reading import head_of, text_at
 from jumar.spec.records import RepoRecord, UserRecord
 
@@ -98,6 +98,7 @@ class Repositories:
         self.database = database
         self.home = home / "hub"
         self.limits = limits or Limits()
+        self._quota = Quota(self.limits.quota_bytes)
         self._changing: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
@@ -240,25 +241,33 @@ class Repositories:
         change = update(hub_repos).where(hub_repos.c.id == repo.id).values(**values)
         self.database.write(lambda c: c.execute(change))
 
+    def measure(self, repo: RepoRecord) -> None:
+        """Write down how much room its git folder takes."""
+        size = _bytes_below(self.folder(repo))
+        change = update(hub_repos).where(hub_repos.c.id == repo.id).values(git_bytes=size)
+        self.database.write(lambda c: c.execute(change))
+
     def check_room(self, repo: RepoRecord, more: int) -> None:
         """TooLarge where `more` bytes would be over what its owner may store."""
         self._check_quota(repo.owner, more)
 
-    def used_bytes(self, owner: str) -> int:
-        """What the repositories of `owner` take; an object counts once for each of them."""
-        git_bytes = select(func.coalesce(func.sum(hub_repos.c.git_bytes), 0)).where(
-            hub_repos.c.owner == owner
-        )
-        objects = (
-            select(func.coalesce(func.sum(hub_objects.c.size), 0))
-            .join(hub_links, hub_links.c.oid == hub_objects.c.oid)
-            .join(hub_repos, hub_repos.c.id == hub_links.c.repo)
-            .where(hub_repos.c.owner == owner)
-        )
+    def pack_limit(self, repo: RepoRecord) -> int:
+        """The largest pack that may be pushed now; TooLarge where its owner has no room left."""
+        self._check_quota(repo.owner, 1)
         with self.database.read() as connection:
-            return int(connection.execute(git_bytes).scalar_one()) + int(
-                connection.execute(objects).scalar_one()
-            )
+            left = self._quota.left(connection, repo.owner)
+        return self.limits.push_bytes if left is None else min(self.limits.push_bytes, left)
+
+    def all(self) -> list[RepoRecord]:
+        """Every repository, whoever asks."""
+        with self.database.read() as connection:
+            return [_record(row) for row in connection.execute(select(hub_repos))]
+
+    def has_models_or_data(self) -> bool:
+        """Whether there is any repository that the Hugging Face libraries could ask for."""
+        query = select(hub_repos.c.id).where(hub_repos.c.kind != "project").limit(1)
+        with self.database.read() as connection:
+            return connection.execute(query).first() is not None
 
     def groups_of(self, user: str) -> list[str]:
         """The groups whose repositories are those of `user` too."""
@@ -284,12 +293,8 @@ class Repositories:
         return list(place.iterdir()) if place.is_dir() else []
 
     def _check_quota(self, owner: str, more: int) -> None:
-        quota = self.limits.quota_bytes
-        if quota and self.used_bytes(owner) + more > quota:
-            raise TooLarge(
-                f"the repositories of {owner} may take {quota} bytes, and {more} more do not fit",
-                hint="delete what is no longer needed, or ask an administrator for more",
-            )
+        with self.database.read() as connection:
+            self._quota.check(connection, owner, more)
 
     def _may_read(self, user: UserRecord | None, repo: RepoRecord) -> bool:
         return user is not None and self._may_write(user, repo.owner)

@@ -22,7 +22,9 @@ from jumar.server.api import (
     logs,
     metrics,
     prometheus,
+    publish,
     recovery,
+    repo_files,
     repos,
     s3,
     ssh_keys,
@@ -69,6 +71,8 @@ def create_app(site: Site) -> FastAPI:
         s3,
         recovery,
         repos,
+        repo_files,
+        publish,
     ):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     app.include_router(keys.router)

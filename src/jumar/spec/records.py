@@ -258,6 +258,40 @@ class RepoRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRecord:
+    """A file that was sent to a repository, not committed yet."""
+
+    oid: str
+    """Its SHA-256."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRecord:
+    """A commit that was made, or the one that has all of it already."""
+
+    commit: str
+    repo: RepoRecord | None = None
+    """Where it is, when that was not said by who asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedRecord:
+    """What cleaning up the hub removed."""
+
+    forgotten: int
+    """LFS files that a repository does not refer to any more."""
+    objects: int
+    """LFS objects that no repository referred to."""
+    bytes: int
+    """Their size."""
+    checkouts: int
+    """Folders of files that were made for jobs which have been removed."""
+    skipped: int
+    """Repositories that could not be read; they keep all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRecord:
     """A token as lists show it: never the secret."""
 

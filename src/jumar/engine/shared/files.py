@@ -4,7 +4,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -260,6 +260,8 @@ class Stages:
     cache_bytes: int = 100 * 10**9
     every_s: float = 180.0
     patience_s: float = 120.0
+    hub: Callable[[str], dict[str, str]] = lambda job: {}
+    """Variables by which a job finds the hub, a secret among them."""
 
     def check(self, spec: JobSpec, user: str, *, has_folder: bool = True) -> None:
         """Refuse addresses where nothing is, as far as that can be known without a network, and, unless
@@ -308,7 +310,7 @@ class Stages:
         plan = self._plan(attempt, directory)
         if home is not None:
             plan = replace(plan, home=str(home), store_file=store_file)
-        stores = self.stores.job_values(attempt.user)
+        stores = self.stores.job_values(attempt.user) | {"hub": self.hub(attempt.job_id)}
         if not plan.inputs and not plan.sent:
             return ToldStages(stores)
         programs = {

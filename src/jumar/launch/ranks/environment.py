@@ -14,6 +14,7 @@ import sys
 from typing import Dict, List, Mapping, NamedTuple, Optional
 
 from jumar.launch.interpreter import has_framework
+from jumar.launch.jobdir import safefile
 from jumar.launch.ranks import frameworks
 from jumar.launch.ranks.frameworks import Devices, Group
 
@@ -90,6 +91,7 @@ class Environment(NamedTuple):
             common.update(_private_packages(common, private))
             common.update(job_tools_path(common))
         if store_file is not None:
+            common.update(_hub(common, store_file))
             common.update(_moxing_path(common, store_file))
         common.update(platform or {})
         return cls(common, inherited, own or {})
@@ -209,6 +211,17 @@ def _start_path(environ: Mapping[str, str]) -> str:
     """PYTHONPATH with the folder whose `sitecustomize` acts before a script's first line."""
     others = [entry for entry in _python_path(environ) if entry != _START_PATH]
     return os.pathsep.join([_START_PATH, *others])
+
+
+def _hub(environ: Mapping[str, str], store_file: str) -> Dict[str, str]:
+    """What has the Hugging Face libraries ask the platform's hub, unless the job says whom to ask."""
+    if "HF_ENDPOINT" in environ or "HF_TOKEN" in environ:
+        return {}
+    try:
+        told = safefile.read_object(store_file).get("hub")
+    except (OSError, ValueError):
+        return {}
+    return {str(name): str(value) for name, value in (told or {}).items()}
 
 
 def _moxing_path(environ: Mapping[str, str], store_file: str) -> Dict[str, str]:

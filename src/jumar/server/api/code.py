@@ -1,6 +1,5 @@
 """Code archives over REST: ask whether one is there, upload one. Never whole in memory."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 from anyio import CapacityLimiter, to_thread
@@ -10,7 +9,7 @@ from starlette.responses import Response
 
 from jumar.server.edge.auth import Member
 from jumar.server.edge.exchange import answer, too_large
-from jumar.server.edge.requests import whole_number
+from jumar.server.edge.requests import in_blocks, whole_number
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.fields import ArchivedCode
 
@@ -67,19 +66,8 @@ async def _receive(request: Request, site: Site, user: str, digest: str | None) 
     async with site.uploads.place(user):
         incoming = await run_in_threadpool(site.service.archives.begin, digest)
         try:
-            async for block in _blocks(request.stream()):
+            async for block in in_blocks(request.stream(), _BLOCK_BYTES):
                 await run_in_threadpool(incoming.write, block)
             return await to_thread.run_sync(incoming.finish, limiter=_looking)
         finally:
             incoming.close()
-
-
-async def _blocks(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """`stream` in larger pieces: a thread is asked for once per block, and only to write it."""
-    block = bytearray()
-    async for chunk in stream:
-        block += chunk
-        if len(block) >= _BLOCK_BYTES:
-            yield bytes(block)
-            block.clear()
-    yield bytes(block)

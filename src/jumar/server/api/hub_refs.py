@@ -1,8 +1,9 @@
 """`hub://` in jobs: code and inputs become files of a commit that stays the same, whatever is pushed."""
 
+from collections.abc import Mapping
 from contextlib import closing
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 from jumar.errors import BadInput
 from jumar.hub.address import SCHEME, Address, parse
@@ -13,8 +14,8 @@ from jumar.spec.document import validate_spec
 from jumar.spec.job import JobSpec
 from jumar.spec.records import RepoRecord, UserRecord
 
-_VARIABLE = "JUMAR_HUB_"
-CODE_VARIABLE = f"{_VARIABLE}code"
+INPUT_VARIABLE = "JUMAR_HUB_"
+CODE_VARIABLE = f"{INPUT_VARIABLE}code"
 """Tells a job which project, at which commit, its code is of."""
 _BLOCK_BYTES = 1 << 20
 
@@ -41,9 +42,15 @@ def with_hub_files(site: Site, user: UserRecord, spec: JobSpec) -> JobSpec:
         address, repo = _found(site, user, url)
         folder = site.hub.checkouts.folder(repo, address.revision, address.path)
         values["inputs"][name] = str(folder)
-        told[f"{_VARIABLE}{name}"] = str(address)
+        told[f"{INPUT_VARIABLE}{name}"] = str(address)
     values["environment"] = {**values.get("environment", {}), **told}
     return validate_spec(values, source="job")
+
+
+def told_of(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Which repositories, at which commits, a submitted job is made of."""
+    variables = cast("dict[str, str]", spec.get("environment") or {})
+    return {name: url for name, url in variables.items() if name.startswith(INPUT_VARIABLE)}
 
 
 def _found(site: Site, user: UserRecord, text: str) -> tuple[Address, RepoRecord]:

@@ -9,10 +9,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.hub.names import Kind, plural
-from jumar.server.edge.auth import Member, peer_of
+from jumar.server.edge.auth import Admin, Member, peer_of
 from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
-from jumar.spec.records import RepoRecord, UserRecord
+from jumar.spec.records import CollectedRecord, RepoRecord, UserRecord
 
 router = APIRouter(tags=["hub"], prefix="/repos")
 PAGE = 100
@@ -76,6 +76,17 @@ async def create_repo(request: Request, site: SiteOf, user: Member, wanted: NewR
         )
 
     return answer(with_address(request, site, await run_in_threadpool(create)), 201)
+
+
+@router.post("/collect", response_model=CollectedRecord, summary="Remove what nothing refers to")
+async def collect(site: SiteOf, _admin: Admin) -> Response:
+    """LFS objects that no repository refers to, old git objects, files of jobs that were removed; for admins.
+    Done every night as well. What was uploaded in the last day stays."""
+
+    def work() -> CollectedRecord:
+        return site.hub.collector.collect(dead_for_s=0.0)
+
+    return answer(await run_in_threadpool(work))
 
 
 @router.get("/{kind}/{owner}/{name}", response_model=RepoRecord, summary="Show a repository")

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 # They count what they take themselves.
 _HUB = ("/git/", "/hf/")
-_LARGE = (f"{API}/code", f"{API}/restore", *_HUB)
+_LARGE = (f"{API}/code", f"{API}/restore", f"{API}/repo-objects/", *_HUB)
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "

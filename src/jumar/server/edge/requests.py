@@ -11,6 +11,7 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import SplitResult, parse_qsl, urlsplit
@@ -125,6 +126,18 @@ def _is_loopback(host: str) -> bool:
 
 
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+
+
+async def in_blocks(stream: AsyncIterable[bytes], size: int) -> AsyncIterator[bytes]:
+    """`stream` in larger pieces: a thread is asked for once per piece, and only to write it."""
+    block = bytearray()
+    async for chunk in stream:
+        block += chunk
+        if len(block) >= size:
+            yield bytes(block)
+            block.clear()
+    if block:
+        yield bytes(block)
 
 
 def whole_number(text: str, *, most: int) -> int | None:

@@ -12,10 +12,11 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from jumar.errors import BadInput, NotApproved, NotSignedIn
+from jumar.errors import BadInput, JobNotFound, NotAllowed, NotApproved, NotSignedIn
 from jumar.hub.hub import Hub
 from jumar.hub.names import PLURALS, Kind
 from jumar.server.edge.exchange import too_large
+from jumar.server.edge.requests import in_blocks
 from jumar.server.edge.site import Site
 from jumar.spec.records import RepoRecord, UserRecord
 from jumar.spec.text import flaws
@@ -48,6 +49,8 @@ class Call:
         self.parts = [unquote(part) for part in raw[2:]]
         self.query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         self.user: UserRecord | None = None
+        self.only_reads = False
+        """Whether it is a job that asks, in the name of its user."""
         self.answered = False
 
     @property
@@ -73,13 +76,36 @@ class Call:
         token, name = _token(self.headers.get("authorization", ""))
         if token is None:
             return
-        user = await in_thread(self.site.accounts.tokens.user_of, token)
+        user = await in_thread(self._user_of, token)
         if user is None or (name is not None and name != user.name):
             raise NotSignedIn(BAD_TOKEN, hint="use a token as the password: jumar tokens create")
         if user.role not in ("member", "admin"):
             raise NotApproved(f"{user.name} is waiting for an administrator's approval")
         self.user = user
         self.scope.setdefault("state", {})["user"] = user.name
+
+    def _user_of(self, token: str) -> UserRecord | None:
+        job = self.hub.job_of(token)
+        if job is None:
+            return self.site.accounts.tokens.user_of(token)
+        self.only_reads = True
+        try:
+            found = self.site.service.glance(job)
+        except JobNotFound:
+            return None
+        if found.state.is_final:
+            return None
+        return next((one for one in self.site.accounts.users() if one.name == found.user), None)
+
+    def writer(self) -> UserRecord:
+        """Who asks, if they may change anything at all."""
+        user = self.signed_in()
+        if self.only_reads:
+            raise NotAllowed(
+                "the token of a job only reads",
+                hint="to write, give the job a token of yours as HF_TOKEN, with HF_ENDPOINT",
+            )
+        return user
 
     def signed_in(self) -> UserRecord:
         """Who asks; NotSignedIn for a stranger."""
@@ -91,7 +117,11 @@ class Call:
         """The repository, if who asks may read it, or write to it."""
         repositories = self.hub.repositories
         find = repositories.writable if write else repositories.readable
-        return await in_thread(find, self.user, kind, owner, name)
+        found = await in_thread(find, self.user, kind, owner, name)
+        if write:
+            # Only now: what may not even be read does not exist.
+            self.writer()
+        return found
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it comes; ClientDisconnect when the client leaves amid it."""
@@ -104,16 +134,9 @@ class Call:
             if not message.get("more_body", False):
                 return
 
-    async def blocks(self) -> AsyncIterator[bytes]:
-        """The body in large pieces: a thread is asked for once per piece."""
-        block = bytearray()
-        async for chunk in self.chunks():
-            block += chunk
-            if len(block) >= BLOCK_BYTES:
-                yield bytes(block)
-                block.clear()
-        if block:
-            yield bytes(block)
+    def blocks(self) -> AsyncIterator[bytes]:
+        """The body in large pieces."""
+        return in_blocks(self.chunks(), BLOCK_BYTES)
 
     async def body(self, most: int = MOST_JSON_BYTES) -> bytes:
         """The body, whole."""

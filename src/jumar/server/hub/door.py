@@ -9,7 +9,7 @@ from jumar.errors import JumarError, PathNotFound, ServerFailed
 from jumar.hub.gitting import GitFailed
 from jumar.hub.names import Kind
 from jumar.server.edge.site import Site
-from jumar.server.hub import git_http, hf_api, lfs, resolve
+from jumar.server.hub import git_http, hf_api, lfs, resolve, xet
 from jumar.server.hub.call import Call, split_kind
 from jumar.server.hub.errors import refuse
 
@@ -46,6 +46,8 @@ async def _route(call: Call) -> None:
         case ["lfs", repo_id, oid, size, *rest]:
             # Their links are signed; no token comes with them.
             await lfs.transfer(call, repo_id, oid, size, rest)
+        case ["xet", repo_id, session, *rest]:
+            await xet.serve(call, repo_id, session, rest)
         case ["api", *rest]:
             await call.sign_in()
             await hf_api.serve(call, rest)

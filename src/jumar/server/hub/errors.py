@@ -20,6 +20,8 @@ async def refuse(call: Call, error: JumarError) -> None:
     # The client shows these words as they are, and knows them.
     is_bad_token = isinstance(error, NotSignedIn) and error.message == BAD_TOKEN
     text = error.message
+    if isinstance(error, RepoNotFound) and call.only_reads:
+        text = f"{text} on this server; for another hub set HF_ENDPOINT in the job"
     if error.hint and not is_bad_token:
         text = f"{text} ({error.hint})"
     headers = {"X_Error_Message": ascii_line(text)}

@@ -39,8 +39,6 @@ async def serve(call: Call, kind: Kind, owner: str, name: str, rest: list[str]) 
         service = _service(call, rest)
         writes = service == "git-receive-pack"
         repo = await call.repo(kind, owner, name.removesuffix(".git"), write=writes)
-        if writes:
-            await in_thread(call.hub.repositories.check_room, repo, 0)
         await _run(call, repo, rest, writes=writes)
     except JumarError as error:
         if call.answered:
@@ -74,18 +72,23 @@ def _service(call: Call, rest: list[str]) -> str:
 
 async def _run(call: Call, repo: RepoRecord, rest: list[str], *, writes: bool) -> None:
     hub = call.hub
-    limits = hub.repositories.limits
     async with AsyncExitStack() as opened:
         await opened.enter_async_context(_place())
         ruled: Ruled | None = None
-        config = {"receive.maxInputSize": str(limits.push_bytes)}
+        config: dict[str, str] = {}
+        if writes:
+            largest = await in_thread(hub.repositories.pack_limit, repo)
+            config["receive.maxInputSize"] = str(largest)
         if writes and rest != ["info", "refs"]:
             judging = judged(
-                hub.hooks, limits.plain_bytes, lambda wanted: hub.objects.missing(repo, wanted)
+                hub.repositories.folder(repo),
+                hub.hooks,
+                hub.repositories.limits.plain_bytes,
+                lambda wanted: hub.objects.missing(repo, wanted),
             )
-            # Its end waits for a thread that may still ask the database.
+            # Both may wait: for a collector, and for a thread that still asks the database.
+            ruled = await in_thread(judging.__enter__)
             opened.push_async_callback(in_thread, judging.__exit__, None, None, None)
-            ruled = judging.__enter__()
             config |= ruled.config
         process = await _start(call, repo, rest, ruled, config)
         try:
@@ -142,7 +145,7 @@ async def _start(
             stderr=asyncio.subprocess.DEVNULL,
             limit=1 << 18,
             start_new_session=True,
-            pass_fds=() if ruled is None else (ruled.descriptor,),
+            pass_fds=() if ruled is None else ruled.descriptors,
         )
     except FileNotFoundError as error:
         raise no_git() from error

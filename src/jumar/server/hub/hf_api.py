@@ -6,7 +6,7 @@ from jumar.errors import BadInput, NameTaken, NotAllowed, PathNotFound
 from jumar.hub.names import PLURALS, Kind, plural
 from jumar.hub.reading import iso
 from jumar.server.edge.requests import whole_number
-from jumar.server.hub import hf_read, hf_write
+from jumar.server.hub import hf_read, hf_write, xet
 from jumar.server.hub.call import Call, in_thread
 from jumar.server.hub.hf_info import info, light_info
 from jumar.spec.records import RepoRecord
@@ -44,6 +44,9 @@ async def _of_repo(call: Call, kind: Kind, owner: str, name: str, rest: list[str
             await call.answer(200, await in_thread(info, call.hub, repo, revision, _blobs(call)))
         case ("GET", ["tree" | "refs" | "commits", *_]) | ("POST", ["paths-info", _]):
             await hf_read.serve(call, await call.repo(kind, owner, name), rest)
+        case ("GET", ["xet-write-token", _]):
+            call.signed_in()
+            await xet.give_token(call, await call.repo(kind, owner, name, write=True))
         case ("POST" | "PUT" | "DELETE", [_, *_]):
             call.signed_in()
             await hf_write.serve(call, await call.repo(kind, owner, name, write=True), rest)
@@ -58,7 +61,8 @@ def _blobs(call: Call) -> bool:
 async def _whoami(call: Call) -> None:
     user = call.signed_in()
     groups = await in_thread(call.hub.repositories.groups_of, user.name)
-    token = {"displayName": "jumar", "role": "write", "createdAt": iso(user.created_at)}
+    role = "read" if call.only_reads else "write"
+    token = {"displayName": "jumar", "role": role, "createdAt": iso(user.created_at)}
     await call.answer(
         200,
         {
@@ -81,7 +85,7 @@ async def _whoami(call: Call) -> None:
 
 
 async def _create(call: Call) -> None:
-    user = call.signed_in()
+    user = call.writer()
     values = await call.json()
     kind, owner, name = _meant(values, user.name)
     private = values.get("visibility") == "private" or values.get("private") is True

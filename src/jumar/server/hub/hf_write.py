@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, cast
 from jumar.errors import BadInput, NameTaken, PathNotFound
 from jumar.hub import reading
 from jumar.hub.names import check_path, is_ref_name, plural
+from jumar.hub.plain import is_plain
 from jumar.hub.reading import Entry, RevisionNotFound
 from jumar.server.edge.exchange import too_large
 from jumar.server.hub.call import Call, in_thread
@@ -16,32 +17,6 @@ from jumar.spec.records import RepoRecord
 
 _MOST_COMMIT_BYTES = 512 << 20
 _MOST_FILES = 1000
-# What is text by its name may lie in git itself; all else goes through LFS.
-_TEXT = [
-    ".md",
-    ".txt",
-    ".json",
-    ".yaml",
-    ".yml",
-    ".py",
-    ".csv",
-    ".tsv",
-    ".jsonl",
-    ".gitattributes",
-    ".gitignore",
-    ".toml",
-    ".cfg",
-    ".ini",
-    ".sh",
-    ".jinja",
-    ".html",
-    ".js",
-    ".css",
-    ".xml",
-    ".rst",
-    ".ipynb",
-    ".model_card",
-]
 
 
 async def serve(call: Call, repo: RepoRecord, rest: list[str]) -> None:
@@ -86,7 +61,7 @@ async def _preupload(call: Call, repo: RepoRecord, revision: str) -> None:
     shown = [
         {
             "path": path,
-            "uploadMode": "regular" if size <= limit and _is_text(path, sample) else "lfs",
+            "uploadMode": "regular" if is_plain(path, size, sample, limit) else "lfs",
             "shouldIgnore": False,
             "oid": have[path].etag if path in have else None,
         }
@@ -104,10 +79,6 @@ def _asked_file(one: object) -> tuple[str, int, bytes]:
         return check_path(path), size, base64.b64decode(sample)
     except binascii.Error:
         raise BadInput(f"{path[:100]}: the sample is not base64") from None
-
-
-def _is_text(path: str, sample: bytes) -> bool:
-    return path.lower().endswith(tuple(_TEXT)) and b"\0" not in sample
 
 
 async def _commit(call: Call, repo: RepoRecord, branch: str) -> None:

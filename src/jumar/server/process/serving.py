@@ -32,6 +32,7 @@ from jumar.engine.shared.mounts import Mounts
 from jumar.engine.site.engine import SiteEngine
 from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import HomeUnusable
+from jumar.hub.collecting import Nightly
 from jumar.hub.hub import Hub
 from jumar.hub.repositories import Limits as HubLimits
 from jumar.jobs.limits import Limits, TimeLimits
@@ -79,6 +80,7 @@ GRACEFUL_S = 3
 _TICKS_PER_SWEEP = 10
 VERSION = importlib.metadata.version("jumar")
 Ready = Callable[[ServerInfo], None]
+HubVariables = Callable[[str], dict[str, str]]
 
 
 def serve_until_told(settings: Settings, on_ready: Ready = lambda info: None) -> None:
@@ -133,16 +135,16 @@ def _site(
             lambda: _mapped(settings),
             fences=shared.fences,
         )
-    engine = _engine(settings, stores, shared, unix)
-    accounts = Accounts(database)
-    sender = Sender()
-    notices = Notices(
-        Webhooks(settings.home), sender, partial(_admins, accounts), listener.url.rstrip("/")
-    )
     hub = Hub(
         database,
         settings.home,
         HubLimits(settings.hub_plain_kb << 10, quota_bytes=settings.hub_quota_gb * 10**9),
+    )
+    engine = _engine(settings, stores, shared, unix, _hub_of_jobs(settings, listener, hub))
+    accounts = Accounts(database)
+    sender = Sender()
+    notices = Notices(
+        Webhooks(settings.home), sender, partial(_admins, accounts), listener.url.rstrip("/")
     )
     service = JobService(
         database=database,
@@ -196,11 +198,21 @@ def _site(
             )
             if unix is not None:
                 unix.on_new = partial(admit_users, site)
-            with Chores(site):
+            with Chores(site), Nightly(hub.collector, settings.home):
                 yield site
     finally:
         service.close()
         sender.close()
+
+
+def _hub_of_jobs(settings: Settings, listener: Listener, hub: Hub) -> HubVariables:
+    """What jobs are told of the hub: nothing where they would not trust its certificate, or may run on
+    machines from which it cannot be reached."""
+    if settings.public_url:
+        return partial(hub.job_variables, settings.public_url.rstrip("/"))
+    if listener.certificate is not None or settings.engine != "local":
+        return lambda job: {}
+    return partial(hub.job_variables, listener.url.rstrip("/"))
 
 
 def _admins(accounts: Accounts) -> set[str]:
@@ -216,7 +228,11 @@ def _sweep_plan(settings: Settings) -> SweepPlan | None:
 
 
 def _engine(
-    settings: Settings, stores: UserStores, shared: RootSite | None, unix: UnixPeople | None
+    settings: Settings,
+    stores: UserStores,
+    shared: RootSite | None,
+    unix: UnixPeople | None,
+    hub: HubVariables,
 ) -> LocalEngine | SlurmEngine | KubernetesEngine | ModelArtsEngine:
     if not sys.platform.startswith("linux"):
         raise HomeUnusable(
@@ -229,6 +245,7 @@ def _engine(
         cache_bytes=settings.input_cache_gb * 10**9,
         every_s=max(1, settings.send_every_s),
         patience_s=settings.send_patience_s,
+        hub=hub,
     )
     if settings.engine == "slurm" and shared is None:
         return SlurmEngine(settings.home, stages=stages)

@@ -15,6 +15,7 @@ from jumar.server.web import (
     job_pages,
     overview,
     people,
+    publishing,
     repo_pages,
     ssh_keys,
     submit,
@@ -46,6 +47,7 @@ def mount_pages(app: FastAPI) -> None:
         job_pages,
         people,
         training_form,
+        publishing,
         repo_pages,
         visit,
     ):

@@ -9,22 +9,26 @@ from fastapi import APIRouter, Form, Query, Request
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
 
 from jumar.errors import JumarError
 from jumar.hub import card, reading
 from jumar.hub.names import KINDS, Kind, check_path, kind_of
+from jumar.hub.previews import Preview, preview
 from jumar.hub.reading import Commit, Entry
+from jumar.hub.zipped import zipped
 from jumar.server.api.repos import search_repos, with_address
 from jumar.server.edge.auth import Member
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import render
-from jumar.spec.records import RepoRecord
+from jumar.spec.records import RepoRecord, UserRecord
 
 router = APIRouter(prefix="/repos")
 _README_BYTES = 256 << 10
 _SHOWN_BYTES = 128 << 10
 _MOST_ENTRIES = 1000
+# A browser must not take what anybody pushed for a page of ours.
+_SANDBOXED = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 # HTML in a README is shown as text; links to scripts are left out by the library.
 _markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
 
@@ -38,6 +42,7 @@ class Look:
     files: tuple[Entry, ...] = ()
     readme: str = ""
     text: str | None = None
+    preview: Preview | None = None
     history: tuple[Commit, ...] = ()
     branches: tuple[str, ...] = ()
 
@@ -111,6 +116,8 @@ async def repo_page(
         "parent": path.rpartition("/")[0],
         "base": base,
         "raw": base.replace("?", "/file?", 1),
+        "zip": base.replace("?", "/folder?", 1),
+        "may_write": await run_in_threadpool(_may_write, site, user, repo),
         "quote": quote,
         "hub_url": f"hub://{repo.kind}/{repo.owner}/{repo.name}@{revision}",
         "hf_endpoint": f"{request.url.scheme}://{request.url.netloc}/hf",
@@ -135,10 +142,7 @@ async def download(
         folder = site.hub.repositories.folder(repo)
         entry = reading.entry_at(folder, reading.commit_of(folder, revision), path)
         shown = quote(path.rpartition("/")[2], safe="")
-        headers = {
-            "Content-Disposition": f"attachment; filename*=UTF-8''{shown}",
-            "Content-Security-Policy": "default-src 'none'; sandbox",
-        }
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{shown}", **_SANDBOXED}
         if entry.pointer is None:
             content = reading.content(folder, entry.oid)
             return Response(content, media_type="application/octet-stream", headers=headers)
@@ -146,6 +150,32 @@ async def download(
         with site.hub.objects.open(repo, entry.pointer.oid, path) as file:
             stored = file.name
         return FileResponse(stored, media_type="application/octet-stream", headers=headers)
+
+    return await run_in_threadpool(find)
+
+
+@router.get("/{kind}/{owner}/{name}/folder")
+async def download_folder(
+    site: SiteOf,
+    user: Member,
+    kind: Kind,
+    owner: str,
+    name: str,
+    path: Annotated[str, Query(max_length=4096)] = "",
+    revision: Annotated[str, Query(max_length=200)] = reading.MAIN,
+) -> Response:
+    """A folder, or all of the repository, as one zip file."""
+
+    def find() -> Response:
+        repo = site.hub.repositories.readable(user, kind, owner, name)
+        folder = site.hub.repositories.folder(repo)
+        if path:
+            check_path(path)
+        commit = reading.commit_of(folder, revision)
+        blocks = zipped(folder, site.hub.objects, repo, commit, path)
+        shown = quote(f"{path.rpartition('/')[2] or repo.name}.zip", safe="")
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{shown}", **_SANDBOXED}
+        return StreamingResponse(blocks, media_type="application/zip", headers=headers)
 
     return await run_in_threadpool(find)
 
@@ -162,8 +192,10 @@ def _look(site: Site, repo: RepoRecord, revision: str, path: str) -> Look | None
     history = tuple(reading.history(folder, commit, most=10, path=path))
     found = reading.entries(folder, commit, path, recursive=False)
     if path and not found:
-        text = _text(folder, commit, path)
-        return Look(commit, text=text, history=history, branches=branches)
+        entry = reading.entry_at(folder, commit, path)
+        shown = preview(folder, site.hub.objects, repo, entry)
+        text = "" if shown is not None else _text(folder, entry)
+        return Look(commit, text=text, preview=shown, history=history, branches=branches)
     inside = f"{path}/README.md" if path else "README.md"
     readme = reading.text_at(folder, commit, inside, _README_BYTES)
     return Look(
@@ -176,14 +208,21 @@ def _look(site: Site, repo: RepoRecord, revision: str, path: str) -> Look | None
     )
 
 
+def _may_write(site: Site, user: UserRecord, repo: RepoRecord) -> bool:
+    try:
+        site.hub.repositories.writable(user, repo.kind, repo.owner, repo.name)
+    except JumarError:
+        return False
+    return True
+
+
 def rendered(readme: str) -> Markup:
     """A README as a piece of a page: nothing in it is taken for markup."""
     return Markup(_markdown.render(card.body_of(readme)))
 
 
-def _text(folder: Path, commit: str, path: str) -> str:
-    """A file as text, or nothing where it is none or too large; EntryNotFound where there is none."""
-    entry = reading.entry_at(folder, commit, path)
+def _text(folder: Path, entry: Entry) -> str:
+    """A file as text, or nothing where it is none or too large."""
     if entry.pointer is not None or entry.stored > _SHOWN_BYTES:
         return ""
     content = reading.content(folder, entry.oid)

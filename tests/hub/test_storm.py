@@ -1,0 +1,111 @@
+"""Clones and pushes at once, and a server that is killed amid them: nobody loses what was acknowledged."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.hub.conftest import client_environment
+from tests.ports import free_port
+from tests.store.served import run_jumar
+
+LIMIT_S = 300
+
+
+class Storm:
+    """A server of its own, and people with git."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.folder = folder
+        self.port = str(free_port())
+
+    def up(self) -> None:
+        run_jumar(self.home, "up", "--detach", "--port", self.port)
+
+    def git(self, *words: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            ["git", *words], cwd=cwd or self.folder, env=client_environment(self.folder),
+            capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+
+    def well(self, *words: str, cwd: Path | None = None) -> str:
+        done = self.git(*words, cwd=cwd)
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout.strip()
+
+    def push(self, work: Path, name: str, *, may_fail: bool) -> str:
+        """The commit that was acknowledged; whoever is not first, or not answered, tries again."""
+        (work / name).write_bytes(os.urandom(5000))
+        self.well("add", "-A", cwd=work)
+        self.well("commit", "-q", "-m", name, cwd=work)
+        said = ""
+        for _try in range(60):
+            done = self.git("push", "-q", "origin", "HEAD:main", cwd=work)
+            if done.returncode == 0:
+                return self.well("rev-parse", "HEAD", cwd=work)
+            said = done.stderr
+            assert may_fail or "rejected" in said or "failed to update ref" in said, said
+            self.git("pull", "-q", "--rebase", "origin", "main", cwd=work)
+        raise AssertionError(f"{name} never came through: {said}")
+
+    def kill(self) -> None:
+        os.kill(int((self.home / "server.pid").read_text()), signal.SIGKILL)
+        self.up()
+
+
+@pytest.mark.parametrize(
+    ("clones", "pushers", "pushes", "kills"),
+    [
+        pytest.param(4, 2, 1, 1, id="small"),
+        pytest.param(50, 4, 12, 8, id="full", marks=pytest.mark.full),
+    ],
+)
+def test_clones_and_pushes_at_once_and_a_server_that_is_killed(
+    tmp_path: Path, clones: int, pushers: int, pushes: int, kills: int
+) -> None:
+    storm = Storm(tmp_path)
+    storm.up()
+    try:
+        made = run_jumar(storm.home, "repo", "create", "project", "storm", "--json").stdout
+        repo = json.loads(made)
+        address = repo["clone_url_with_token"]
+        storm.well("clone", "-q", address, "start")
+        storm.push(tmp_path / "start", "start", may_fail=False)
+        works = [tmp_path / f"work{number}" for number in range(pushers)]
+        for work in works:
+            storm.well("clone", "-q", address, str(work))
+
+        def push_all(number: int, phase: str, *, may_fail: bool) -> list[str]:
+            names = [f"{phase}-{number}-{each}" for each in range(pushes)]
+            return [storm.push(works[number], name, may_fail=may_fail) for name in names]
+
+        def clone(number: int) -> None:
+            storm.well("clone", "-q", address, f"clone{number}")
+            storm.well("fsck", "--strict", cwd=tmp_path / f"clone{number}")
+
+        with ThreadPoolExecutor(pushers + clones) as pool:
+            pushing = [pool.submit(push_all, n, "calm", may_fail=False) for n in range(pushers)]
+            cloning = [pool.submit(clone, number) for number in range(clones)]
+            landed = [one for future in pushing for one in future.result(LIMIT_S)]
+            for future in cloning:
+                future.result(LIMIT_S)
+        with ThreadPoolExecutor(pushers) as pool:
+            pushing = [pool.submit(push_all, n, "storm", may_fail=True) for n in range(pushers)]
+            for _kill in range(kills):
+                threading.Event().wait(random.uniform(0.0, 0.5))
+                storm.kill()
+            landed += [one for future in pushing for one in future.result(LIMIT_S)]
+        storm.well("clone", "-q", address, "end")
+        history = storm.well("rev-list", "HEAD", cwd=tmp_path / "end").split()
+        assert set(landed) <= set(history)
+        bare = storm.home / "hub/repos" / f"{repo['id']}.git"
+        storm.well("fsck", "--strict", cwd=bare)
+        assert not list(bare.rglob("*.lock"))
+    finally:
+        run_jumar(storm.home, "down")
