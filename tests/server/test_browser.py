@@ -225,7 +225,7 @@ def test_signing_in_waiting_and_being_approved(running: Running, browser: Browse
         [{"name": "jumar_session", "value": running.token("root"), "url": running.url}]
     )
     users = admin.new_page()
-    users.goto(f"{running.url}/users")
+    users.goto(f"{running.url}/admin/users")
     users.get_by_role("row", name="mia").get_by_role("button", name="Approve").click()
     expect(users.get_by_role("row", name="mia").get_by_label("Role")).to_have_value("member")
     visitor.reload()

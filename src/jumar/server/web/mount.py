@@ -9,10 +9,14 @@ from starlette.types import Scope
 
 from jumar.server.web import (
     account,
+    admin,
     compare,
     endpoints,
     evaluation,
+    job_files,
     job_pages,
+    links,
+    oidc,
     overview,
     people,
     repo_pages,
@@ -37,16 +41,20 @@ def mount_pages(app: FastAPI) -> None:
     """Add all pages."""
     for module in (
         overview,
+        admin,
+        links,
         account,
         submit,
         compare,
         evaluation,
         ssh_keys,
         endpoints,
+        job_files,
         job_pages,
         people,
         training_form,
         repo_pages,
+        oidc,
         visit,
     ):
         app.include_router(module.router, include_in_schema=False)
