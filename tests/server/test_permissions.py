@@ -312,7 +312,7 @@ def test_every_page_and_form_is_in_the_tables(shared: Running) -> None:
         (method, route.path)
         for route in create_app(shared.site).routes
         if isinstance(route, APIRoute) and route.endpoint.__module__.startswith("jumar.server.web")
-        for method in route.methods
+        for method in route.methods or ()
     }
     tried = {("GET", path.partition("?")[0]) for path, _ in PAGES}
     tried |= {("POST", path) for path, _, _ in FORMS}

@@ -122,6 +122,9 @@ jobs = Table(
     Index("ix_jobs_user_state", "user", "state"),
     Index("ix_jobs_array", "array_id"),
     Index("ix_jobs_finished", "finished_at"),
+    # For searching and sorting without reading the rows themselves, which are large.
+    Index("ix_jobs_search", "name", "id", "array_id", "state", "user"),
+    Index("ix_jobs_took", "started_at", "finished_at"),
 )
 
 attempts = Table(

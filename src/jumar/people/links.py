@@ -27,12 +27,14 @@ class Links:
     def new(self, user: str, job_ids: tuple[str, ...], lasts_s: float | None) -> NewLink:
         """A link of `user` to these jobs; its secret is given out here only."""
         secret, now = secrets.token_urlsafe(24), time.time()
-        row = {
-            "id": secrets.token_hex(8),
-            "user": user,
-            "created_at": now,
-            "expires_at": None if lasts_s is None else now + lasts_s,
-        }
+        made = NewLink(
+            id=secrets.token_hex(8),
+            user=user,
+            jobs=job_ids,
+            created_at=now,
+            expires_at=None if lasts_s is None else now + lasts_s,
+            secret=secret,
+        )
 
         def change(connection: Connection) -> None:
             is_over = share_links.c.expires_at <= now
@@ -40,11 +42,18 @@ class Links:
             count = select(func.count()).where(share_links.c.user == user)
             if connection.execute(count).scalar_one() >= MOST_PER_USER:
                 raise Conflict(f"{user} already has {MOST_PER_USER} links", hint="revoke some")
-            kept = {**row, "jobs": json.dumps(job_ids), "digest": digest(secret)}
-            connection.execute(insert(share_links).values(**kept))
+            row = insert(share_links).values(
+                digest=digest(secret),
+                id=made.id,
+                user=user,
+                jobs=json.dumps(job_ids),
+                created_at=now,
+                expires_at=made.expires_at,
+            )
+            connection.execute(row)
 
         self._database.write(change)
-        return NewLink(**row, jobs=job_ids, secret=secret)
+        return made
 
     def of(self, user: str | None) -> tuple[LinkRecord, ...]:
         """The links of one user, or of all, newest first."""

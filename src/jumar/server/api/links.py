@@ -1,5 +1,6 @@
 """Read-only links to jobs over REST: made, listed, taken back."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -34,11 +35,7 @@ def make_link(
     """A link to jobs that `user` may open; waits for the database."""
     ids = tuple(dict.fromkeys(find_job(site, job, user).id for job in jobs))
     made = site.accounts.links.new(user.name, ids, days * _DAY_S or None)
-    return NewLink(
-        **{name: getattr(made, name) for name in LinkRecord.__dataclass_fields__},
-        secret=made.secret,
-        url=f"{pages_at(site, request)}/shared/{made.secret}",
-    )
+    return replace(made, url=f"{pages_at(site, request)}/shared/{made.secret}")
 
 
 def links_of(site: Site, user: UserRecord, *, everybody: bool = False) -> tuple[LinkRecord, ...]:

@@ -43,16 +43,19 @@ async def drain(
     requeue: Annotated[bool, Form()] = False,
 ) -> Response:
     """Start no more jobs for a while, or until somebody says so."""
-    try:
-        seconds = parse_duration(hours.strip()) if hours.strip() else None
-    except ValueError as error:
-        raise BadInput(str(error), hint="such as 30m, 2h or 1d") from error
-    until = None if seconds is None else time.time() + seconds
+    until = None if not hours.strip() else time.time() + _seconds(hours)
     begin = site.service.draining.begin
     await run_in_threadpool(
         lambda: begin(by=admin.name, why=why.strip(), until=until, requeue=requeue)
     )
     return RedirectResponse("/admin/cards", status_code=303)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(str(parse_duration(text.strip())))
+    except ValueError as error:
+        raise BadInput(str(error), hint="such as 30m, 2h or 1d") from error
 
 
 @router.post("/drain/end")

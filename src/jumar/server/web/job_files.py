@@ -4,6 +4,7 @@ What a job wrote is never a page of ours: only images are sent as what they are,
 inside a page, or to be saved."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -55,11 +56,9 @@ async def files_page(
         "crumbs": _crumbs(folder.path),
         "file": None,
         "look": None,
-        "address": lambda **query: f"/jobs/{opened.id}/files?{urlencode(query)}",
-        "raw": lambda place: f"/jobs/{opened.id}/files/raw?{urlencode({'path': place})}",
-        "download": lambda place: (
-            f"/api/v1/jobs/{opened.id}/files/content?{urlencode({'path': place})}"
-        ),
+        "address": partial(_address, f"/jobs/{opened.id}/files"),
+        "raw": partial(_address, f"/jobs/{opened.id}/files/raw"),
+        "download": partial(_address, f"/api/v1/jobs/{opened.id}/files/content"),
     }
     if len(folder.entries) == 1 and folder.entries[0].path == folder.path:
         values["file"] = folder.entries[0]
@@ -83,6 +82,10 @@ async def image(opened: OpenedJob, site: SiteOf, path: JobPath) -> Response:
     return Response(data, media_type=kind, headers={"Content-Security-Policy": _SANDBOX})
 
 
+def _address(place: str, **query: str) -> str:
+    return f"{place}?{urlencode(query)}" if query else place
+
+
 def _look(site: Site, job: JobSummary, path: str) -> Preview:
     file = site.service.open_file(job.id, path)
     log = OpenLog(file)
@@ -100,7 +103,11 @@ def _folder(site: Site, job_id: str, path: str, after: str) -> Folder:
         page = site.service.job_files(job_id, path, after=after, limit=_PAGE_ROWS)
         place = page.path
         prefix = f"{place}/" if place else ""
-        here = [file for file in page.files if "/" not in file.path.removeprefix(prefix)]
+        here = [
+            file
+            for file in page.files
+            if file.path == place or "/" not in file.path.removeprefix(prefix)
+        ]
         found += here
         if page.next_after is None or len(found) >= _ROWS:
             after = "" if page.next_after is None else here[-1].path if here else page.next_after

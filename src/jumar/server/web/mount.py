@@ -3,6 +3,7 @@
 import os
 
 from fastapi import FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -58,4 +59,6 @@ def mount_pages(app: FastAPI) -> None:
         visit,
     ):
         app.include_router(module.router, include_in_schema=False)
-    app.mount("/static", _Kept(directory=os.fspath(STATIC)), name="static")
+    kept = _Kept(directory=os.fspath(STATIC))
+    # Only these: a page holds both secrets and what others wrote, and its compressed size would tell.
+    app.mount("/static", GZipMiddleware(kept, minimum_size=1000, compresslevel=6), name="static")

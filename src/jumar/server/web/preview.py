@@ -115,16 +115,15 @@ def _tensors(size: int, read: Read) -> Preview | None:
     if not isinstance(found, dict):
         return None
     header = cast("dict[str, Any]", found)
-    said = header.pop("__metadata__", {})
+    said: Any = header.pop("__metadata__", {})
+    notes = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
     rows = [_tensor(name, value) for name, value in header.items()]
     return Preview(
         kind="tensors",
         rows=tuple((name, dtype, " × ".join(map(str, shape))) for name, dtype, shape in rows)[
             :_MOST_TENSORS
         ],
-        notes=tuple((str(k), str(v)[:_LONGEST_CELL]) for k, v in said.items())
-        if isinstance(said, dict)
-        else (),
+        notes=tuple((name, str(value)[:_LONGEST_CELL]) for name, value in notes.items()),
         parameters=sum(math.prod(shape) for _, _, shape in rows),
         is_cut=len(rows) > _MOST_TENSORS,
     )

@@ -21,10 +21,10 @@ Text = Annotated[str, Form(max_length=1024)]
 async def login_page(request: Request, site: SiteOf, code: str = "", next: str = "/") -> Response:
     """The login form; a login link signs in at once."""
     if not code:
-        return _form(request, next=next)
+        return login_form(request, next=next)
     # Another site may hold a link to somebody else's account: then the visitor has to agree.
     if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-        return _form(request, next=next, code=code)
+        return login_form(request, next=next, code=code)
     return await _redeem(request, site, code, next)
 
 
@@ -43,9 +43,9 @@ async def log_in(
     try:
         token = await sign_in(request, site, name, password, "browser")
     except NotSignedIn:
-        return _form(request, next=next, name=name, problem="login.wrong", status=401)
+        return login_form(request, next=next, name=name, problem="login.wrong", status=401)
     except TooManyAttempts:
-        return _form(request, next=next, name=name, problem="login.too_many", status=429)
+        return login_form(request, next=next, name=name, problem="login.too_many", status=429)
     return signed_in(request, token, next)
 
 
@@ -98,7 +98,7 @@ async def _redeem(request: Request, site: SiteOf, code: str, next: str) -> Respo
     try:
         token = await run_in_threadpool(site.accounts.redeem_login_code, code)
     except NotSignedIn:
-        return _form(request, next=next, problem="login.code_wrong", status=401)
+        return login_form(request, next=next, problem="login.code_wrong", status=401)
     return signed_in(request, token, next)
 
 
@@ -116,15 +116,16 @@ def own_address(address: str) -> str:
     return address if own else "/"
 
 
-def _form(
+def login_form(
     request: Request,
     *,
-    next: str,
+    next: str = "/",
     name: str = "",
     code: str = "",
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
+    """The page to sign in at, with what went wrong."""
     oidc = site_of(request).oidc
     values = {
         "next": next,

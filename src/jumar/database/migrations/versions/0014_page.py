@@ -10,7 +10,9 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the four tables."""
+    """Add the four tables, and two indexes for the list of jobs."""
+    op.create_index("ix_jobs_search", "jobs", ["name", "id", "array_id", "state", "user"])
+    op.create_index("ix_jobs_took", "jobs", ["started_at", "finished_at"])
     op.create_table(
         "job_tags",
         sa.Column("job_id", sa.String(16), primary_key=True),
