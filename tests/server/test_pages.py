@@ -52,7 +52,7 @@ def test_every_word_that_pages_ask_for_is_there_and_none_is_left_over() -> None:
     composed = {key for key in known if key.split(".")[0] in COMPOSED}
     composed |= {f"admin.{tab}" for tab in ("users", "cards", "audit")}
     composed |= {f"repos.{kind}" for kind in ("project", "model", "dataset")}
-    composed |= {f"job.{name}" for name in ("stop", "rerun", "upload")}
+    composed |= {f"job.{name}" for name in ("stop", "rerun", "upload", "port")}
     composed |= {f"log.{name}" for name in ("live", "waiting", "ended", "broken", "refused")}
     from_spec = (
         "workdir",
