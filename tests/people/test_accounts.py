@@ -1,5 +1,7 @@
+import hashlib
+
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import Connection, select, update
 
 from jumar.database.access import Database
 from jumar.database.tables import login_codes, tokens, users
@@ -118,3 +120,26 @@ def test_no_secret_can_be_read_from_the_database(accounts: Accounts, database: D
     with database.read() as connection:
         stored = repr([connection.execute(select(t)).all() for t in (users, tokens, login_codes)])
     assert not any(secret in stored for secret in (token, "correct horse", code))
+
+
+def test_a_password_of_an_older_jumar_lets_in_and_is_stored_as_argon2_from_then_on(
+    accounts: Accounts, database: Database
+) -> None:
+    accounts.register("ann", "correct horse")
+    salt = bytes(16)
+    key = hashlib.scrypt(b"correct horse", salt=salt, n=2**14, r=8, p=1)
+
+    def age(connection: Connection) -> None:
+        old = f"{salt.hex()}${key.hex()}"
+        connection.execute(update(users).where(users.c.name == "ann").values(password=old))
+
+    database.write(age)
+    with pytest.raises(NotSignedIn):
+        accounts.sign_in("ann", "wrong horse")
+    accounts.sign_in("ann", "correct horse")
+    with database.read() as connection:
+        stored = connection.execute(select(users.c.password)).scalar_one()
+    assert stored.startswith("$argon2id$")
+    accounts.sign_in("ann", "correct horse")
+    with pytest.raises(NotSignedIn):
+        accounts.sign_in("ann", "wrong horse")

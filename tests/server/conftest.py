@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.store.conftest import moto_credential as moto_credential
 
-from jumar.database.access import open_database
+from jumar.database.access import Database, open_database
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import CODES
 from jumar.hub.hub import Hub
@@ -25,6 +25,7 @@ from jumar.notify.notices import Notices
 from jumar.notify.sending import Sender
 from jumar.notify.webhooks import Webhooks
 from jumar.people.accounts import Accounts
+from jumar.people.oidc import Oidc, OidcOptions
 from jumar.server.edge.site import Site
 from jumar.server.process.listen import listen
 from jumar.server.process.serving import SiteServer
@@ -36,6 +37,7 @@ from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord, ServerInfo
 from jumar.spec.states import AttemptState, JobState
 from jumar.store.users import UserStores
+from jumar.tls import client_context
 
 LIMIT_S = 180.0
 
@@ -211,6 +213,7 @@ def serving(
     tls_cert: str = "",
     endpoints: Endpoints | None = None,
     has_ssh: bool = False,
+    oidc_issuer: str = "",
 ) -> Generator[Running]:
     """A server whose jobs, unless obedient, take no notice of being stopped."""
     home = folder / "home"
@@ -241,6 +244,7 @@ def serving(
         notices=notices,
         hub=hub,
         loopback_only=listener.loopback_only,
+        oidc=_oidc(oidc_issuer, accounts, database),
         endpoints=endpoints or Endpoints(),
         info=ServerInfo(
             name="test",
@@ -265,6 +269,15 @@ def serving(
         service.close()
         notices.sender.close()
         assert not thread.is_alive()
+
+
+def _oidc(issuer: str, accounts: Accounts, database: Database) -> Oidc | None:
+    if not issuer:
+        return None
+    options = OidcOptions(
+        issuer=issuer, client_id="jumar", client_secret="a secret", label="Lab login"
+    )
+    return Oidc(options, database, accounts.tokens, client_context(""))
 
 
 def _people(accounts: Accounts) -> dict[str, str]:

@@ -148,11 +148,65 @@ def test_the_rank_is_chosen_and_the_log_is_searched(running: Running, page: Page
     expect(page.locator("#log-text")).to_contain_text("needle")
     page.keyboard.press("/")
     page.keyboard.type("needle")
+    expect(page.locator("[data-found]")).to_have_text("2 lines")
+    expect(page.locator("[data-results] li")).to_have_count(2)
+    page.keyboard.press("Enter")
     expect(page.locator("[data-found]")).to_have_text("1 of 2")
     page.keyboard.press("Enter")
     expect(page.locator("[data-found]")).to_have_text("2 of 2")
     page.get_by_label("Search log").fill("nowhere")
     expect(page.locator("[data-found]")).to_contain_text("No match")
+
+
+def test_a_hit_far_up_is_shown_in_its_place_and_the_end_is_one_key_away(
+    running: Running, page: Page
+) -> None:
+    job = running.running_job()
+    with running.log_path(job.id).open("w") as file:
+        file.writelines(f"line {number}\n" for number in range(60_000))
+    page.goto(f"{running.url}/jobs/{job.id}")
+    text, lines = page.locator("#log-text"), page.locator("[data-lines]")
+    expect(text).to_contain_text("line 59999")
+    page.get_by_label("Search log").fill("line 12345")
+    expect(page.locator("[data-results] li")).to_contain_text("12,346")
+    expect(page.locator("[data-results] li small").nth(1)).to_have_text("line 12344")
+    page.locator("[data-results] li button").click()
+    expect(text).to_contain_text("line 12345\nline 12346")
+    assert "line 59999" not in text.inner_text()
+    marked = "[...CSS.highlights.get('current')].map((range) => range.toString()).join()"
+    wait_for(lambda: page.evaluate(marked) == "line 12345")
+    # Scrolling down brings what comes next, without a gap.
+    last = text.inner_text().rstrip().rsplit("\n", 1)[-1]
+    lines.evaluate("e => { e.scrollTop = e.scrollHeight }")
+    expect(text).to_contain_text(f"line {int(last.split()[1]) + 1}\n")
+    numbers = [int(line.split()[1]) for line in text.inner_text().split("\n") if line.strip()]
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    page.locator("button[data-end]").click()
+    expect(text).to_contain_text("line 59999")
+    with running.log_path(job.id).open("a") as file:
+        file.write("and it goes on\n")
+    expect(text).to_contain_text("and it goes on")
+    wait_for(lambda: is_at_its_end(lines))
+
+
+def test_colours_are_shown_and_a_job_that_waits_is_not_called_live(
+    running: Running, page: Page
+) -> None:
+    holder = running.running_job(device="sim:8")
+    job = running.submit(device="sim:1")
+    page.goto(f"{running.url}/jobs/{job.id}")
+    expect(page.locator("[data-status]")).to_have_text("Waiting to start")
+    running.finish(holder.id)
+    running.wait(job.id, JobState.RUNNING)
+    expect(page.locator("[data-status]")).to_have_text("Live")
+    evil = "\x1b[38;5;196m<b>hot</b>\x1b[0m"
+    running.log_path(job.id).write_text(f"\x1b[1;31mred\nstill red\x1b[0m plain {evil}\n")
+    expect(page.locator("#log-text")).to_contain_text("still red plain <b>hot</b>")
+    expect(page.locator("#log-text .ansi-1.ansi-bold")).to_have_text("red\nstill red")
+    expect(page.locator("#log-text .ansi-9")).to_have_text("<b>hot</b>")
+    # Colours that were there before the page was opened, too.
+    page.reload()
+    expect(page.locator("#log-text .ansi-1.ansi-bold")).to_have_text("red\nstill red")
 
 
 def test_a_job_is_found_opened_and_stopped_by_keyboard(running: Running, page: Page) -> None:
@@ -225,7 +279,7 @@ def test_signing_in_waiting_and_being_approved(running: Running, browser: Browse
         [{"name": "jumar_session", "value": running.token("root"), "url": running.url}]
     )
     users = admin.new_page()
-    users.goto(f"{running.url}/users")
+    users.goto(f"{running.url}/admin/users")
     users.get_by_role("row", name="mia").get_by_role("button", name="Approve").click()
     expect(users.get_by_role("row", name="mia").get_by_label("Role")).to_have_value("member")
     visitor.reload()

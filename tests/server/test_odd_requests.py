@@ -229,8 +229,8 @@ PAGES = [
     ("POST", "/login", "code={}"),
     ("POST", "/login", "name=ann&password=x&next={}"),
     ("POST", "/register", "name={}&password=long%20enough&repeat=long%20enough"),
-    ("POST", "/users/{}/role", "role=member"),
-    ("POST", "/users/ann/role", "role={}"),
+    ("POST", "/admin/users/{}/role", "role=member"),
+    ("POST", "/admin/users/ann/role", "role={}"),
     ("POST", "/jobs/{}/stop", ""),
 ]
 

@@ -122,6 +122,9 @@ jobs = Table(
     Index("ix_jobs_user_state", "user", "state"),
     Index("ix_jobs_array", "array_id"),
     Index("ix_jobs_finished", "finished_at"),
+    # For searching and sorting without reading the rows themselves, which are large.
+    Index("ix_jobs_search", "name", "id", "array_id", "state", "user"),
+    Index("ix_jobs_took", "started_at", "finished_at"),
 )
 
 attempts = Table(
@@ -274,4 +277,50 @@ job_templates = Table(
     Column("created_at", Float, nullable=False),
     Column("spec", Text, nullable=False),
     UniqueConstraint("user", "name", name="uq_job_templates_user_name"),
+)
+
+# What people call their jobs by, besides names.
+job_tags = Table(
+    "job_tags",
+    metadata,
+    Column("job_id", String(16), primary_key=True),
+    Column("tag", String(32), primary_key=True),
+    Index("ix_job_tags_tag", "tag", "job_id"),
+)
+
+# Who holds the secret may look at these jobs, and change nothing.
+share_links = Table(
+    "share_links",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("id", String(16), nullable=False),
+    Column("user", String(64), ForeignKey("users.name"), nullable=False),
+    # JSON: ids.
+    Column("jobs", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("expires_at", Float),
+    Index("ix_share_links_id", "id", unique=True),
+    Index("ix_share_links_user", "user"),
+)
+
+# Every call that changed something: who, when, and which.
+audit = Table(
+    "audit",
+    metadata,
+    Column("seq", _Sequence, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("user", String(64), nullable=False),
+    Column("method", String(8), nullable=False),
+    Column("path", String(512), nullable=False),
+    Column("status", Integer, nullable=False),
+    Index("ix_audit_user_seq", "user", "seq"),
+)
+
+# Whom a sign-in provider's subject is here.
+oidc_identities = Table(
+    "oidc_identities",
+    metadata,
+    Column("issuer", String(512), primary_key=True),
+    Column("subject", String(255), primary_key=True),
+    Column("user", String(64), ForeignKey("users.name"), nullable=False),
 )

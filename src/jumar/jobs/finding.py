@@ -5,18 +5,20 @@ One's own jobs come first. Those of others are found by their id; by its beginni
 of their user, only for who may see all jobs."""
 
 import re
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sqlalchemy import Column, ColumnElement, Connection, func, select
 from sqlalchemy.sql import Select
 
-from jumar.database.tables import jobs
+from jumar.database.tables import job_tags, jobs
 from jumar.errors import BadInput, JobNotFound
 from jumar.jobs.ledger import ID_LENGTH
 from jumar.jobs.rows import job_summary
+from jumar.jobs.tags import tags_of
 from jumar.spec.records import JobSummary
-from jumar.spec.states import JobState
+from jumar.spec.states import JobSort, JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,29 +28,59 @@ class PageQuery:
     states: frozenset[JobState] = frozenset()
     user: str | None = None
     text: str | None = None
+    tag: str | None = None
+    sort: JobSort = JobSort.NEWEST
     before: int | None = None
+    """Of the newest first: the number of the row before. In another order: how many rows to skip."""
     limit: int = 50
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether jobs may be left out that are in any of its states."""
+        return self.user is not None or bool(self.text) or self.tag is not None
 
 
 def page(connection: Connection, query: PageQuery) -> list[tuple[int, JobSummary]]:
-    """Up to `limit` rows, newest first, each with its number in the table."""
-    rows = connection.execute(
-        _filtered(select(*_columns()), query).order_by(jobs.c.seq.desc()).limit(query.limit)
-    )
-    return [(row.seq, job_summary(row)) for row in rows]
+    """Up to `limit` rows in their order, each with what is `before` for the row after it.
+
+    Rows are large and indexes are not: which rows is asked of those, and only the rows of the page are read."""
+    wanted = _filtered(cast("Any", select(jobs.c.seq)), query).limit(query.limit)
+    skipped = query.before or 0
+    if query.sort is JobSort.NEWEST:
+        wanted = wanted.order_by(jobs.c.seq.desc())
+        if query.before is not None:
+            wanted = wanted.where(jobs.c.seq < query.before)
+    else:
+        wanted = wanted.order_by(*_order(query.sort)).offset(skipped)
+    numbers = list(connection.execute(wanted).scalars())
+    found = connection.execute(select(*_columns()).where(jobs.c.seq.in_(numbers)))
+    rows = {row.seq: row for row in found}
+    known = tags_of(connection, [row.id for row in rows.values()])
+    return [
+        (
+            seq if query.sort is JobSort.NEWEST else skipped + number,
+            job_summary(rows[seq], known.get(rows[seq].id, ())),
+        )
+        for number, seq in enumerate(numbers, 1)
+        if seq in rows
+    ]
 
 
-def count(connection: Connection, query: PageQuery) -> int:
-    """How many rows there are in all, whatever page is asked for."""
-    unpaged = PageQuery(states=query.states, user=query.user, text=query.text)
-    return connection.execute(
-        _filtered(select(func.count()).select_from(jobs), unpaged)
-    ).scalar_one()
+def _order(sort: JobSort) -> tuple[ColumnElement[Any], ...]:
+    """Each ends with the number, so that a page goes on where the one before ended."""
+    took = func.coalesce(jobs.c.finished_at, time.time()) - jobs.c.started_at
+    return {
+        JobSort.OLDEST: (jobs.c.seq.asc(),),
+        JobSort.NAME: (jobs.c.name.asc(), jobs.c.seq.desc()),
+        JobSort.USER: (jobs.c.user.asc(), jobs.c.seq.desc()),
+        JobSort.LONGEST: (took.desc().nulls_last(), jobs.c.seq.desc()),
+        JobSort.FINISHED: (jobs.c.finished_at.desc().nulls_last(), jobs.c.seq.desc()),
+    }[sort]
 
 
 def counts_by_state(connection: Connection, query: PageQuery | None = None) -> dict[str, int]:
     """How many jobs are in each state, of those that `query` asks for in any state."""
-    wanted = PageQuery() if query is None else PageQuery(user=query.user, text=query.text)
+    wanted = PageQuery() if query is None else replace(query, states=frozenset())
     every: Select[Any] = cast("Any", select(jobs.c.state, func.count().label("number")))
     counted = _filtered(every, wanted).group_by(jobs.c.state)
     return {row.state: row.number for row in connection.execute(counted)}
@@ -71,11 +103,17 @@ def _filtered(query: Select[Any], wanted: PageQuery) -> Select[Any]:
     if wanted.user is not None:
         query = query.where(jobs.c.user == wanted.user)
     if wanted.text:
-        query = query.where(
-            jobs.c.name.icontains(wanted.text, autoescape=True) | (jobs.c.id == wanted.text)
+        # A question of its own, which the index `ix_jobs_search` answers alone.
+        other = jobs.alias()
+        says_so = (
+            other.c.name.icontains(wanted.text, autoescape=True)
+            | (other.c.id == wanted.text)
+            | (other.c.array_id == wanted.text)
         )
-    if wanted.before is not None:
-        query = query.where(jobs.c.seq < wanted.before)
+        query = query.where(jobs.c.seq.in_(select(other.c.seq).where(says_so)))
+    if wanted.tag is not None:
+        tagged = select(job_tags.c.job_id).where(job_tags.c.tag == wanted.tag)
+        query = query.where(jobs.c.id.in_(tagged))
     return query
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select, update
 
 from jumar.database.access import Database
-from jumar.database.tables import attempts, card_use, jobs
+from jumar.database.tables import attempts, card_use, job_tags, jobs
 from jumar.errors import JobEnded, JobNotFound, KeyReused, TooManyJobs
 from jumar.jobs.lifecycle import check_step
 from jumar.jobs.rows import JobRow, Standing, attempt_record, because, cards_json, job_row
@@ -211,6 +211,7 @@ def delete_job(connection: Connection, job_id: str) -> None:
     """Forget a job and its attempts."""
     seq = select(jobs.c.seq).where(jobs.c.id == job_id).scalar_subquery()
     connection.execute(delete(attempts).where(attempts.c.job_seq == seq))
+    connection.execute(delete(job_tags).where(job_tags.c.job_id == job_id))
     connection.execute(delete(jobs).where(jobs.c.id == job_id))
 
 

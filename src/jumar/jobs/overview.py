@@ -1,8 +1,10 @@
 """What people see of all jobs together: the list, the cards, whose turn it is, why a job waits."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
+
+from sqlalchemy import Connection
 
 from jumar.database.access import Database
 from jumar.engine.base import Engine, HasCards
@@ -17,10 +19,11 @@ from jumar.jobs.scheduling.forecast import beside_others, drained, explain
 from jumar.jobs.scheduling.records import Pool, QueuedJob
 from jumar.jobs.scheduling.use import day_of
 from jumar.jobs.share import report, used_by
+from jumar.jobs.tags import checked, popular, set_tags
 from jumar.spec.job import JobSpec
 from jumar.spec.records import CardUse, JobPage, JobSummary, Waiting
 from jumar.spec.shares import ShareReport
-from jumar.spec.states import JobState
+from jumar.spec.states import JobSort, JobState
 from jumar.spec.usage import UsedBy
 
 MOST_ROWS = 1000
@@ -57,32 +60,58 @@ class Overview:
         states: Collection[JobState] = (),
         user: str | None = None,
         text: str | None = None,
+        tag: str | None = None,
+        sort: JobSort = JobSort.NEWEST,
         before: int | None = None,
         limit: int = 50,
     ) -> JobPage:
-        """Rows of the list, newest first."""
+        """Rows of the list, in the order of `sort`."""
         if not 1 <= limit <= MOST_ROWS:
             raise BadInput(f"limit must be 1 to {MOST_ROWS}, not {limit}")
         query = PageQuery(
-            states=frozenset(states), user=user, text=text, before=before, limit=limit + 1
+            states=frozenset(states),
+            user=user,
+            text=text,
+            tag=tag,
+            sort=sort,
+            before=before,
+            limit=limit + 1,
         )
-        version = self._roster.version
         with self._database.read() as connection:
             rows = finding.page(connection, query)
-            if self._counts[0] != version:
-                self._counts = (version, finding.counts_by_state(connection))
-            counts = self._counts[1]
-            if user is not None or text:
-                counts = finding.counts_by_state(connection, query)
-            narrowed = states or user is not None or text
-            total = finding.count(connection, query) if narrowed else sum(counts.values())
+            counts = self._counted(connection, query)
         more = len(rows) > limit
         return JobPage(
             jobs=tuple(summary for _, summary in rows[:limit]),
-            total=total,
+            total=sum(number for state, number in counts.items() if not states or state in states),
             counts=counts,
             next_before=rows[limit - 1][0] if more else None,
         )
+
+    def _counted(self, connection: Connection, query: PageQuery) -> dict[str, int]:
+        """Jobs by state; those of all jobs are counted once for each change."""
+        if query.is_narrow:
+            return finding.counts_by_state(connection, query)
+        version = self._roster.version
+        if self._counts[0] != version:
+            self._counts = (version, finding.counts_by_state(connection))
+        return self._counts[1]
+
+    def tag(self, job_id: str, tags: Iterable[str]) -> tuple[str, ...]:
+        """Give a job these tags, in place of those that it had."""
+        wanted = checked(tags)
+
+        def change(connection: Connection) -> None:
+            ledger.find_job(connection, job_id)
+            set_tags(connection, job_id, wanted)
+
+        self._database.write(change, then=lambda _: self._roster.forget())
+        return wanted
+
+    def tags(self, user: str | None, limit: int) -> tuple[str, ...]:
+        """The tags that are used most, by one user or by all."""
+        with self._database.read() as connection:
+            return popular(connection, user, limit)
 
     def share(self) -> ShareReport:
         """Who has used what, who is next, and why."""

@@ -54,6 +54,8 @@ class JobRow:
     """The job that it makes room for: asked to end while it runs, and not started before that one."""
     preemptions: int = 0
     """How often it made room."""
+    tags: tuple[str, ...] = ()
+    """Not in the row: `jobs.tags` has them."""
 
     @property
     def is_held(self) -> bool:
@@ -113,12 +115,14 @@ def job_row(row: Row[Any]) -> JobRow:
     """A row of the table; ValueError when its spec or its state is none."""
     spec, notes = JobSpec.model_validate_json(row.spec), tuple(json.loads(row.notes))
     avoids = cards_of(row.avoids) if row.avoids else ()
-    return _record(JobRow, row, state=JobState(row.state), spec=spec, notes=notes, avoids=avoids)
+    made = {"state": JobState(row.state), "spec": spec, "notes": notes, "avoids": avoids}
+    return _record(JobRow, row, tags=(), **made)
 
 
-def job_summary(row: Row[Any]) -> JobSummary:
+def job_summary(row: Row[Any], tags: tuple[str, ...] = ()) -> JobSummary:
     """A job as lists show it, without its spec."""
-    return _record(JobSummary, row, state=JobState(row.state), device=f"{row.kind}:{row.count}")
+    device = f"{row.kind}:{row.count}"
+    return _record(JobSummary, row, state=JobState(row.state), device=device, tags=tags)
 
 
 def attempt_record(row: Row[Any]) -> AttemptRecord:

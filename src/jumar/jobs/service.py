@@ -41,6 +41,7 @@ from jumar.jobs.sampling import Sampler
 from jumar.jobs.scheduling.use import DAY_S
 from jumar.jobs.submitting import Submissions
 from jumar.jobs.sweep import OnWarning, Sweep, SweepPlan
+from jumar.jobs.tags import tags_of
 from jumar.jobs.templates import Templates
 from jumar.spec.causes import Cause
 from jumar.spec.draining import DrainReport
@@ -119,6 +120,7 @@ class JobService:
         seen = self._overview
         self.page, self.share, self.cards = seen.page, seen.share, seen.cards
         self.ended, self.used, self.preview = seen.ended, seen.used, seen.preview
+        self.tag, self.tags = seen.tag, seen.tags
         self.groups = Groups(database, roster.share_out)
         self.sampler = Sampler(engine, roster, home / "usage")
         self._removals = Removals(database, self._files, roster, self.sampler.forget)
@@ -303,6 +305,7 @@ class JobService:
             row = ledger.find_job(connection, job)
             attempts = ledger.attempts_of(connection, row.seq)
             waiting = dependencies.explain(connection, row) if row.is_held else None
+            row = replace(row, tags=tags_of(connection, [row.id]).get(row.id, ()))
         if waiting is None and row.state is JobState.QUEUED:
             waiting = self._overview.why_it_waits(row)
         return self._record(row, attempts=attempts, waiting=waiting)

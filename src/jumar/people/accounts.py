@@ -8,7 +8,15 @@ from typing import Literal, get_args
 from sqlalchemy import Connection, delete, insert, select, update
 
 from jumar.database.access import Database
-from jumar.database.tables import login_codes, tokens, users
+from jumar.database.tables import (
+    jobs,
+    login_codes,
+    oidc_identities,
+    share_links,
+    ssh_keys,
+    tokens,
+    users,
+)
 from jumar.errors import (
     BadInput,
     Conflict,
@@ -18,7 +26,9 @@ from jumar.errors import (
     UserNotFound,
     WrongPassword,
 )
-from jumar.people.passwords import check_password, matches, scramble
+from jumar.people.audit import Audit
+from jumar.people.links import Links
+from jumar.people.passwords import check_password, is_dated, matches, scramble
 from jumar.people.ssh_keys import SshKeys
 from jumar.people.tokens import SESSION_S, Proof, Tokens, digest
 from jumar.spec.names import USER_NAME_RULE, is_user_name
@@ -48,6 +58,8 @@ class Accounts:
         self._database = database
         self.tokens = Tokens(database)
         self.ssh_keys = SshKeys(database)
+        self.links = Links(database)
+        self.audit = Audit(database)
 
     def bootstrap(self, name: str) -> str:
         """Make `name`, who owns the platform's home, an administrator; a fresh token for them."""
@@ -84,10 +96,21 @@ class Accounts:
         # An unknown name takes as long as a wrong password.
         if not matches(password, stored.password if stored.is_good else None):
             raise WrongPassword("wrong name or password")
+        if stored.password is not None and is_dated(stored.password):
+            stored = self._renew(name, stored, password)
         made = self.tokens.new(
             name, label, kind="session", lasts_s=SESSION_S, proof=_unchanged(name, stored)
         )
         return made.token
+
+    def _renew(self, name: str, stored: "_Stored", password: str) -> "_Stored":
+        """Store a password as passwords are stored now; one that was changed meanwhile stays."""
+        renewed = scramble(password)
+        same = (users.c.name == name) & (users.c.password == stored.password)
+        self._database.write(
+            lambda c: c.execute(update(users).where(same).values(password=renewed))
+        )
+        return self._stored(name)
 
     def change_password(self, name: str, old: str, new: str, *, keep: str) -> None:
         """Another password for a user who knows the old one, or has none yet; all sessions but that
@@ -163,6 +186,25 @@ class Accounts:
         self._database.write(change)
         self.tokens.forget()
         return self._user(name)
+
+    def reject(self, name: str) -> None:
+        """Forget somebody who waits for approval; Conflict for who was let in before."""
+
+        def change(connection: Connection) -> None:
+            role = connection.execute(select(users.c.role).where(users.c.name == name)).scalar()
+            if role is None:
+                raise _nobody(name)
+            known = connection.execute(select(jobs.c.seq).where(jobs.c.user == name).limit(1))
+            if role != "pending" or known.first() is not None:
+                raise Conflict(
+                    f"{name} was approved before", hint="to suspend them, make them pending"
+                )
+            for table in (tokens, login_codes, ssh_keys, share_links, oidc_identities):
+                connection.execute(delete(table).where(table.c.user == name))
+            connection.execute(delete(users).where(users.c.name == name))
+
+        self._database.write(change)
+        self.tokens.forget()
 
     def new_token(self, user: str, label: str) -> str:
         """A secret that stands for `user` until it is taken back."""

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from jumar.errors import JumarError, RangeUnsatisfiable
 from jumar.server.api import (
+    audit,
     beside,
     cards,
     code,
@@ -19,6 +20,7 @@ from jumar.server.api import (
     groups,
     images,
     jobs,
+    links,
     logs,
     metrics,
     prometheus,
@@ -73,6 +75,8 @@ def create_app(site: Site) -> FastAPI:
         repos,
         repo_files,
         publish,
+        links,
+        audit,
     ):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     app.include_router(keys.router)

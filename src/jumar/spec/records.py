@@ -138,6 +138,7 @@ class JobSummary:
     array_index: int | None = None
     segment: int = 1
     """Which of its time limits it is in."""
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +314,37 @@ class NewToken(TokenRecord):
     """A token that was just made, with its secret; shown once."""
 
     token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRecord:
+    """A read-only link to jobs, as lists show it: never the secret."""
+
+    id: str
+    user: str
+    jobs: tuple[str, ...]
+    created_at: float
+    expires_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewLink(LinkRecord):
+    """A link that was just made, with its secret; shown once."""
+
+    secret: str = field(repr=False)
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRecord:
+    """A call that changed something, or tried to."""
+
+    seq: int
+    at: float
+    user: str
+    method: str
+    path: str
+    status: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

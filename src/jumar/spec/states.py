@@ -59,3 +59,14 @@ ENDED = frozenset(AttemptState) - {
     AttemptState.RUNNING,
     AttemptState.STOPPING,
 }
+
+
+class JobSort(StrEnum):
+    """Orders of the list of jobs."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    NAME = "name"
+    USER = "user"
+    LONGEST = "longest"
+    FINISHED = "finished"

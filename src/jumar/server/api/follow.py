@@ -69,6 +69,14 @@ class OpenLog:
             position -= count
         return first if first == 0 else self._character_start(first)
 
+    def line_end(self, offset: int, end: int) -> int:
+        """The end of the last whole line before `offset`, if there is one near; else `offset`."""
+        if offset >= end:
+            return end
+        block = self.read(max(0, offset - _BLOCK), min(_BLOCK, offset))
+        cut = block.rfind(b"\n") + 1
+        return offset - len(block) + cut if cut else offset
+
     def _character_start(self, offset: int) -> int:
         """The first place from `offset` on that is not inside a UTF-8 character."""
         block = self.read(offset, _LONGEST_CHARACTER)

@@ -3,16 +3,17 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.jobs.finding import is_whole_array
 from jumar.server.api.hub_refs import with_hub_files
 from jumar.server.edge.auth import Member, OpenedJob
-from jumar.server.edge.exchange import answer, read_spec
+from jumar.server.edge.exchange import Body, answer, read_spec
 from jumar.server.edge.site import SiteOf
 from jumar.spec.records import JobPage, JobRecord, Plan
-from jumar.spec.states import JobState
+from jumar.spec.states import JobSort, JobState
 
 router = APIRouter(tags=["jobs"])
 MOST_ROWS = 500
@@ -64,6 +65,8 @@ async def list_jobs(
     text: Annotated[
         str | None, Query(max_length=200, description="part of the name or of the id")
     ] = None,
+    tag: Annotated[str | None, Query(max_length=32, description="only jobs with this tag")] = None,
+    sort: JobSort = JobSort.NEWEST,
     before: Annotated[
         int | None, Query(ge=0, le=MOST_NUMBER, description="next_before of the page before")
     ] = None,
@@ -75,6 +78,8 @@ async def list_jobs(
         states=tuple(state),
         user=user or None,
         text=text or None,
+        tag=tag or None,
+        sort=sort,
         before=before,
         limit=limit,
     )
@@ -86,6 +91,19 @@ async def show(opened: OpenedJob, site: SiteOf) -> Response:
     """A job by its id, by the start of its id, or by its name (then the newest); your own come first.
 
     `?user=ann` asks for the one that ann calls so."""
+    return answer(await run_in_threadpool(site.service.get, opened.id))
+
+
+class Tags(Body):
+    """All tags of a job."""
+
+    tags: Annotated[list[str], Field(max_length=64)]
+
+
+@router.put("/jobs/{job}/tags", response_model=JobRecord, summary="Tag a job")
+async def tag_job(opened: OpenedJob, site: SiteOf, wanted: Tags) -> Response:
+    """Give a job these tags, in place of those that it had."""
+    await run_in_threadpool(site.service.tag, opened.id, wanted.tags)
     return answer(await run_in_threadpool(site.service.get, opened.id))
 
 

@@ -1,15 +1,20 @@
 """Logs over REST: by byte range, by their last lines, and live."""
 
+import re
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from jumar.errors import BadInput, LogNotFound
 from jumar.server.api.follow import Follower, OpenLog, Start, blocks
-from jumar.server.edge.auth import OpenedJob, check_still_allowed, right_of
+from jumar.server.api.log_search import MOST_HITS, Hits, offset_of_line, search
+from jumar.server.edge.auth import SeenJob, check_still_seen
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.requests import Part, parse_range, whole_number
 from jumar.server.edge.site import Site, SiteOf
@@ -19,15 +24,81 @@ router = APIRouter(tags=["logs"], prefix="/jobs/{job}/logs")
 MOST_LINES = 1_000_000
 MOST_OFFSET = 1 << 62
 _MOST_NAMED = 8
+_RANK_LOG = re.compile(r"logs/node([0-9]{1,6})/rank([0-9]{1,7})\.log")
+# A search takes a core for as long as it lasts.
+_searching = CapacityLimiter(2)
 Node = Annotated[int, Path(ge=0, le=100_000)]
 Rank = Annotated[int, Path(ge=0, le=1_000_000)]
 Tail = Annotated[int | None, Query(ge=0, le=MOST_LINES, description="only the last lines")]
 
 
 @router.get("", response_model=list[LogFile], summary="The logs of a job")
-async def list_logs(opened: OpenedJob, site: SiteOf) -> Response:
+async def list_logs(opened: SeenJob, site: SiteOf) -> Response:
     """One log per rank, with its size in bytes."""
     return answer(await run_in_threadpool(site.service.log_files, opened.id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstError:
+    """The line that tells of the first fault of a job."""
+
+    file: str
+    """Below the job's folder."""
+    line: int
+    """Counted from 1."""
+    text: str
+    node: int | None = None
+    """Whose log it is; null for a file that is not the log of a rank."""
+    rank: int | None = None
+    offset: int | None = None
+    """The byte of that log where the line begins."""
+
+
+@router.get("/first-error", response_model=FirstError, summary="Where the first error is")
+async def first_error(opened: SeenJob, site: SiteOf) -> Response:
+    """The line by which `jumar why` judges; 404 where no log tells of an error."""
+    return answer(await to_thread.run_sync(find_first_error, site, opened.id, limiter=_searching))
+
+
+def find_first_error(site: Site, job_id: str) -> FirstError:
+    """LogNotFound where there is none; reads all logs of the job."""
+    evidence = site.service.why(job_id).evidence
+    if not evidence:
+        raise LogNotFound("no line of the job's logs tells of an error")
+    first = evidence[0]
+    found = FirstError(file=first.file, line=first.line, text=first.text)
+    named = _RANK_LOG.fullmatch(first.file)
+    if named is None:
+        return found
+    node, rank = int(named[1]), int(named[2])
+    with closing(_open(site, job_id, node, rank)) as log:
+        offset = offset_of_line(log, first.line)
+    return replace(found, node=node, rank=rank, offset=offset)
+
+
+@router.get("/{node}/{rank}/search", response_model=Hits, summary="Search a log")
+async def search_log(
+    opened: SeenJob,
+    site: SiteOf,
+    node: Node,
+    rank: Rank,
+    text: Annotated[str, Query(min_length=1, max_length=200)],
+    offset: Annotated[int, Query(ge=0, le=MOST_OFFSET, description="where to begin")] = 0,
+    line: Annotated[
+        int, Query(ge=1, le=MOST_OFFSET, description="the number of the line there")
+    ] = 1,
+    limit: Annotated[int, Query(ge=1, le=MOST_HITS)] = 100,
+) -> Response:
+    """Lines of the whole log that hold a text, in order, with the lines around them.
+
+    Ask again with `next_offset` and `next_line` for more; a long log is searched piece by piece, and an
+    answer may hold no line although there are some further on."""
+
+    def look() -> Hits:
+        with closing(_open(site, opened.id, node, rank)) as log:
+            return search(log, text, start=offset, line=line, limit=limit)
+
+    return answer(await to_thread.run_sync(look, limiter=_searching))
 
 
 @router.get(
@@ -47,7 +118,7 @@ async def list_logs(opened: OpenedJob, site: SiteOf) -> Response:
     },
 )
 async def read_log(
-    request: Request, opened: OpenedJob, site: SiteOf, node: Node, rank: Rank, tail: Tail = None
+    request: Request, opened: SeenJob, site: SiteOf, node: Node, rank: Rank, tail: Tail = None
 ) -> Response:
     """The whole log, a byte range of it, or its last lines."""
     log = await run_in_threadpool(_open, site, opened.id, node, rank)
@@ -82,7 +153,7 @@ async def read_log(
 )
 async def follow_log(
     request: Request,
-    opened: OpenedJob,
+    opened: SeenJob,
     site: SiteOf,
     node: Node,
     rank: Rank,
@@ -101,7 +172,7 @@ async def follow_log(
         if place is None:
             raise BadInput("Last-Event-ID is not an offset")
         start = Start(offset=place)
-    check = partial(check_still_allowed, site, right_of(request), opened.user)
+    check = partial(check_still_seen, site, request, opened)
     follower = Follower(site, opened.id, node, rank, start, check_rights=check)
     return StreamingResponse(
         follower.events(),

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from jumar.errors import NotFound
 from jumar.server.api.jobs import MOST_NUMBER
-from jumar.server.edge.auth import OpenedJob
+from jumar.server.edge.auth import SeenJob
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.metrics import Curve, JobMetrics, OwnRun
@@ -87,7 +87,7 @@ _readers = MetricReaders()
 
 @router.get("/jobs/{job}/metrics", response_model=JobMetrics, summary="What a training tells")
 async def metrics(
-    opened: OpenedJob,
+    opened: SeenJob,
     site: SiteOf,
     seen: Annotated[
         int | None, Query(ge=0, le=MOST_NUMBER, description="`revision` of the answer before")

@@ -7,7 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.server.api.jobs import MOST_NUMBER
-from jumar.server.edge.auth import Member, OpenedJob
+from jumar.server.edge.auth import Member, SeenJob
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import SiteOf
 from jumar.spec.usage import JobUsage, UsedBy
@@ -18,7 +18,7 @@ MOST_DAYS = 366
 
 @router.get("/jobs/{job}/usage", response_model=JobUsage, summary="What a job uses")
 async def job_usage(
-    opened: OpenedJob,
+    opened: SeenJob,
     site: SiteOf,
     seen: Annotated[
         int | None, Query(ge=0, le=MOST_NUMBER, description="`revision` of the answer before")

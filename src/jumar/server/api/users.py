@@ -129,6 +129,13 @@ async def change_role(site: SiteOf, _admin: Admin, name: str, change: RoleChange
     return answer(await run_in_threadpool(set_role, site, name, change.role))
 
 
+@router.delete("/users/{name}", status_code=204, summary="Reject a user")
+async def reject(site: SiteOf, _admin: Admin, name: str) -> Response:
+    """Forget a user who was never approved."""
+    await run_in_threadpool(site.accounts.reject, name)
+    return Response(status_code=204)
+
+
 @router.post("/users/{name}/reset", response_model=GivenPassword, summary="Give out a new password")
 async def reset(site: SiteOf, _admin: Admin, name: str) -> Response:
     """A password for a user who has lost theirs, good for a day. All sessions, tokens, login links

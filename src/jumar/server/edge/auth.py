@@ -7,7 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from jumar.errors import NotAllowed, NotApproved, NotSignedIn
+from jumar.errors import NotAllowed, NotApproved, NotFound, NotSignedIn
 from jumar.people.rights import Right
 from jumar.people.tokens import SESSION_S, Proof, digest, still_held
 from jumar.people.unix import Peer
@@ -15,6 +15,8 @@ from jumar.server.edge.site import Site, SiteOf, site_of
 from jumar.spec.records import JobSummary, UserRecord
 
 COOKIE = "jumar_session"
+LINK_COOKIE = "jumar_links"
+MOST_LINKS = 8
 
 
 async def user_or_none(connection: HTTPConnection) -> UserRecord | None:
@@ -95,6 +97,12 @@ def right_of(connection: HTTPConnection) -> Right:
     return Right(peer=peer) if not token and peer is not None else Right(digest(token))
 
 
+def check_still_seen(site: Site, request: HTTPConnection, job: JobSummary) -> None:
+    """NotSignedIn or NotAllowed once who asked may no longer look at a job."""
+    if not holds_link(site, request, job.id):
+        check_still_allowed(site, right_of(request), job.user)
+
+
 def check_still_allowed(site: Site, right: Right, owner: str) -> None:
     """NotSignedIn or NotAllowed once who asked may no longer open a job of `owner`."""
     if right.peer is not None and site.unix is not None:
@@ -125,6 +133,82 @@ async def job_of_path(
 
 
 OpenedJob = Annotated[JobSummary, Depends(job_of_path)]
+
+
+def link_secrets(connection: HTTPConnection) -> list[str]:
+    """The secrets of the read-only links that a browser was led here by, the latest first."""
+    kept = connection.cookies.get(LINK_COOKIE, "")
+    return [secret for secret in kept.split(".") if secret][:MOST_LINKS]
+
+
+def holds_link(site: Site, connection: HTTPConnection, job_id: str) -> bool:
+    """Whether a link lets who asks look at a job; waits for the database."""
+    opens = site.accounts.links.opens
+    return any(opens(secret, job_id) for secret in link_secrets(connection))
+
+
+async def member_or_none(connection: HTTPConnection) -> UserRecord | None:
+    """The user who asks; None for who holds a read-only link and is nobody we know."""
+    user = await user_or_none(connection)
+    if link_secrets(connection) and (user is None or user.role == "pending"):
+        return None
+    return await member(await signed_in(connection))
+
+
+def see_job(
+    site: Site,
+    connection: HTTPConnection,
+    user: UserRecord | None,
+    job: str,
+    owner: str | None = None,
+) -> JobSummary:
+    """The job, if its user, an administrator or the holder of a link asks; waits for the database."""
+    try:
+        if user is not None:
+            return find_job(site, job, user, owner)
+    except (NotAllowed, NotFound):
+        if not _is_linked(site, connection, job):
+            raise
+    if not _is_linked(site, connection, job):
+        raise NotSignedIn(
+            "not signed in, or the link was revoked or has expired", hint=_sign_in_hint(site)
+        )
+    return site.service.glance(job)
+
+
+def _is_linked(site: Site, connection: HTTPConnection, job: str) -> bool:
+    return job.isascii() and job.isalnum() and holds_link(site, connection, job)
+
+
+async def seen_job_of_path(
+    connection: HTTPConnection,
+    job: str,
+    site: SiteOf,
+    user: Annotated[UserRecord | None, Depends(member_or_none)],
+    owner: Annotated[
+        str | None,
+        Query(alias="user", max_length=64, description="whose job it is, when it is not yours"),
+    ] = None,
+) -> JobSummary:
+    """The job named in the path, to be looked at only."""
+    return await run_in_threadpool(see_job, site, connection, user, job, owner)
+
+
+SeenJob = Annotated[JobSummary, Depends(seen_job_of_path)]
+Visitor = Annotated[UserRecord | None, Depends(member_or_none)]
+"""None: the holder of a read-only link. What they may see has to be asked for each job."""
+
+
+def set_link_cookie(response: Response, secrets: list[str], *, secure: bool) -> None:
+    """Let a browser look at what these links lead to."""
+    response.set_cookie(
+        LINK_COOKIE,
+        ".".join(secrets[:MOST_LINKS]),
+        max_age=SESSION_S,
+        httponly=True,
+        samesite="lax",
+        secure=secure,
+    )
 
 
 def set_cookie(response: Response, token: str, *, secure: bool) -> None:

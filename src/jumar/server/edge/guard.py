@@ -6,9 +6,11 @@ A small body is whole before any route is asked, so no route waits for a slow cl
 for users who are signed in and approved, whatever its route is. What is neither is refused."""
 
 import logging
+import re
 from collections.abc import MutableMapping
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,7 +19,7 @@ from jumar.errors import JumarError, ServerFailed
 from jumar.server.edge.auth import member, signed_in
 from jumar.server.edge.exchange import error_answer, is_modelarts
 from jumar.server.edge.requests import check_body, check_head, paced, whole
-from jumar.server.edge.site import API
+from jumar.server.edge.site import API, site_of
 from jumar.server.edge.sockets import Bounded, Sockets
 
 log = logging.getLogger(__name__)
@@ -25,6 +27,11 @@ log = logging.getLogger(__name__)
 # They count what they take themselves.
 _HUB = ("/git/", "/hf/")
 _LARGE = (f"{API}/code", f"{API}/restore", f"{API}/repo-objects/", *_HUB)
+# Questions that are asked with a body, and code, which a submit names.
+_CHANGES_NOTHING = ("/submit/check", f"{API}/plans", f"{API}/code", *_HUB)
+# What is typed into a shell is its user's own.
+_TYPED = re.compile(rf"^{API}/jobs/[^/]+/exec/")
+_BAD_REQUEST = 400
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -76,6 +83,7 @@ class Guard:
                 if body:
                     check_body(body, headers)
             await self._app(scope, receive, answer.send)
+            await _note(scope, answer.status)
         except ClientDisconnect:
             # Nobody is left to be answered.
             return
@@ -103,6 +111,18 @@ class Guard:
             await wire.close()
 
 
+async def _note(scope: Scope, status: int) -> None:
+    """Write down who changed what, where somebody who is known did."""
+    user = scope.get("state", {}).get("user")
+    path: str = scope["path"]
+    if scope["method"] in _SAFE_METHODS or not user or path.startswith(_CHANGES_NOTHING):
+        return
+    if status >= _BAD_REQUEST or _TYPED.search(path):
+        return
+    audit = site_of(HTTPConnection(scope)).accounts.audit
+    await run_in_threadpool(audit.note, user=user, method=scope["method"], path=path, status=status)
+
+
 class _Answer:
     """Adds headers to an answer on its way out."""
 
@@ -114,10 +134,12 @@ class _Answer:
         )
         self._send = send
         self.started = False
+        self.status = 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
+            self.status = message["status"]
             headers = MutableHeaders(scope=_with_headers(message))
             headers.setdefault("Content-Security-Policy", self._policy)
             for name, value in _HEADERS.items():

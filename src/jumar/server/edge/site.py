@@ -12,6 +12,7 @@ from jumar.hub.hub import Hub
 from jumar.jobs.service import JobService
 from jumar.notify.notices import Notices
 from jumar.people.accounts import Accounts
+from jumar.people.oidc import Oidc
 from jumar.people.unix import UnixPeople
 from jumar.server.edge.patience import Patience
 from jumar.server.edge.sessions import Sessions
@@ -46,6 +47,8 @@ class Site:
     """What `GET /images` gives."""
     sessions: Sessions = field(default_factory=Sessions)
     endpoints: Endpoints = field(default_factory=Endpoints)
+    oidc: Oidc | None = None
+    """Where people may sign in besides here."""
     public_url: str = ""
     """Where people reach the pages, where that is not where the server listens."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)

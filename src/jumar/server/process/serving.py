@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
-from jumar.database.access import open_database
+from jumar.database.access import Database, open_database
 from jumar.devices.cards import inventory
 from jumar.engine.base import HasImages
 from jumar.engine.kubernetes.engine import KubernetesEngine
@@ -44,6 +44,7 @@ from jumar.notify.notices import Notices
 from jumar.notify.sending import Sender
 from jumar.notify.webhooks import Webhooks
 from jumar.people.accounts import Accounts
+from jumar.people.oidc import Oidc, OidcOptions
 from jumar.people.unix import UnixPeople
 from jumar.root.program import Refused, read_site
 from jumar.root.program import Site as RootSite
@@ -68,7 +69,7 @@ from jumar.server.proxy.endpoints import Endpoints
 from jumar.settings import Settings, second_of_day
 from jumar.spec.records import ServerInfo
 from jumar.store.users import UserStores
-from jumar.tls import fingerprint, server_context
+from jumar.tls import client_context, fingerprint, server_context
 
 if TYPE_CHECKING:
     from jumar.server.ssh.port import SshDoor
@@ -118,6 +119,20 @@ def _mapped(settings: Settings) -> dict[str, str]:
     """Whom web accounts are on this machine, as root's file says now."""
     found = _read_site(settings)
     return {} if found is None else found.map
+
+
+def _oidc(settings: Settings, accounts: Accounts, database: Database) -> Oidc | None:
+    if not settings.oidc_issuer:
+        return None
+    options = OidcOptions(
+        issuer=settings.oidc_issuer,
+        client_id=settings.oidc_client_id,
+        client_secret=settings.oidc_client_secret,
+        label=settings.oidc_label,
+        claim=settings.oidc_claim,
+        role=settings.oidc_role,
+    )
+    return Oidc(options, database, accounts.tokens, client_context(settings.trust))
 
 
 @contextlib.contextmanager
@@ -182,6 +197,7 @@ def _site(
                 loopback_only=listener.loopback_only,
                 endpoints=Endpoints(place_of_endpoints(settings, listener)),
                 public_url=settings.public_url,
+                oidc=_oidc(settings, accounts, database),
                 info=ServerInfo(
                     name=socket.gethostname(),
                     version=VERSION,

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Sequence
 from typing import Annotated, cast
 
 from anyio import to_thread
@@ -10,22 +11,24 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from jumar.server.api.evaluation import Jobs, chosen
+from jumar.errors import NotAllowed, NotFound, NotSignedIn
+from jumar.server.api.evaluation import MOST_JOBS, Jobs, chosen
 from jumar.server.api.metrics import job_metrics
-from jumar.server.edge.auth import Member
+from jumar.server.edge.auth import Visitor, link_secrets, see_job
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import render
-from jumar.spec.records import JobRecord
+from jumar.spec.records import JobRecord, JobSummary, UserRecord
 
 router = APIRouter(prefix="/compare")
 _OFFERED = 50
+_OWN = frozenset({"environment", "inputs", "outputs"})
 
 
 @router.get("")
 async def compare_page(
     request: Request,
     site: SiteOf,
-    user: Member,
+    user: Visitor,
     job: Jobs = [],  # noqa: B006  FastAPI copies it
     add: Annotated[str, Query(max_length=160)] = "",
     without: Annotated[str, Query(max_length=160)] = "",
@@ -35,26 +38,52 @@ async def compare_page(
         wanted = [one for one in dict.fromkeys([*job, add]) if one and one != without]
         query = "&".join(f"job={one}" for one in wanted if one.isalnum())
         return RedirectResponse(f"/compare?{query}", status_code=303)
-    records = await run_in_threadpool(chosen, site, user, job, "")
-    mine = None if user.role == "admin" else user.name
-    recent = await run_in_threadpool(site.service.page, user=mine, limit=_OFFERED)
+    records = await run_in_threadpool(_seen, request, site, user, job)
     chosen_ids = {record.id for record in records}
+    rows = _differing(records)
+    if user is None:
+        # Who was given a link sees what ran, not what else its user has told the jobs.
+        rows = [row for row in rows if row[0].partition(".")[0] not in _OWN]
     values = {
         "jobs": records,
-        "rows": _differing(records),
-        "offered": [one for one in recent.jobs if one.id not in chosen_ids],
+        "rows": rows,
+        "offered": [one for one in await _recent(site, user) if one.id not in chosen_ids],
         "query": "&".join(f"job={record.id}" for record in records),
     }
     return render(request, "compare.html", values, user=user)
 
 
 @router.get("/metrics.csv")
-async def metrics_csv(site: SiteOf, user: Member, job: Jobs) -> Response:
+async def metrics_csv(request: Request, site: SiteOf, user: Visitor, job: Jobs) -> Response:
     """All points of the chosen jobs."""
-    records = await run_in_threadpool(chosen, site, user, job, "")
+    records = await run_in_threadpool(_seen, request, site, user, job)
     text = await to_thread.run_sync(_csv, site, records)
     headers = {"Content-Disposition": 'attachment; filename="metrics.csv"'}
     return Response(text, headers=headers, media_type="text/csv; charset=utf-8")
+
+
+def _seen(
+    request: Request, site: Site, user: UserRecord | None, jobs: Sequence[str]
+) -> list[JobRecord]:
+    """The jobs as far as their user, or the link that somebody holds, lets them be seen."""
+    try:
+        if user is not None:
+            return chosen(site, user, jobs, "")
+    except (NotAllowed, NotFound):
+        if not link_secrets(request):
+            raise
+    seen = dict.fromkeys(see_job(site, request, user, job).id for job in jobs[:MOST_JOBS])
+    if not seen:
+        raise NotSignedIn("not signed in")
+    return [site.service.get(job) for job in seen]
+
+
+async def _recent(site: Site, user: UserRecord | None) -> tuple[JobSummary, ...]:
+    """What may be added."""
+    if user is None:
+        return ()
+    mine = None if user.role == "admin" else user.name
+    return (await run_in_threadpool(site.service.page, user=mine, limit=_OFFERED)).jobs
 
 
 def _csv(site: Site, records: list[JobRecord]) -> str:

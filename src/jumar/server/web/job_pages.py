@@ -1,6 +1,7 @@
 """The list of jobs and the page of one job. Both ask for news of themselves every second."""
 
-from contextlib import suppress
+import time
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
@@ -13,21 +14,37 @@ from starlette.responses import RedirectResponse, Response
 from jumar.errors import JobEnded, NotFound
 from jumar.server.api.follow import Decoder, OpenLog
 from jumar.server.api.jobs import MOST_NUMBER
-from jumar.server.edge.auth import Member, OpenedJob, SignedIn, find_job
+from jumar.server.api.logs import MOST_OFFSET, find_first_error
+from jumar.server.api.plain import plain
+from jumar.server.edge.auth import (
+    Member,
+    OpenedJob,
+    SeenJob,
+    SignedIn,
+    Visitor,
+    find_job,
+    may_open,
+)
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.endpoints import endpoint_values
 from jumar.server.web.render import is_fragment, render
 from jumar.server.web.spec_view import spec_rows
-from jumar.server.web.terminal import plain
+from jumar.server.web.timeline import timeline
+from jumar.spec.devices import DeviceKind
+from jumar.spec.document import validate_spec
 from jumar.spec.duration import parse_duration
-from jumar.spec.records import JobPage, JobRecord, StagingRecord
+from jumar.spec.records import JobPage, JobRecord, LogFile, StagingRecord
 from jumar.spec.staging import data_rows
-from jumar.spec.states import ACTIVE, JobState
+from jumar.spec.states import ACTIVE, JobSort, JobState
 
 router = APIRouter()
 ROWS = 50
 SHOWN_LINES = 500
-SHOWN_BYTES = 64 * 1024
+SHOWN_BYTES = 48 * 1024
+LINES_BEFORE = 20
+_NO_CUDA = "no-cuda"
+"""The fault of `why` that a port may mend."""
+_OWN_ROWS = frozenset({"job.environment", "job.inputs", "job.outputs"})
 _NO_CONTENT = 204
 
 
@@ -38,18 +55,22 @@ class Filter:
     state: JobState | None
     user: str
     text: str
+    tag: str
+    sort: JobSort
     before: int | None
 
     def link(self, **changes: object) -> str:
         """The address of the list with some of it changed; always from the newest job on."""
-        values = {"state": self.state, "user": self.user, "text": self.text, **changes}
+        sort = "" if self.sort is JobSort.NEWEST else self.sort
+        same = {"state": self.state, "user": self.user, "text": self.text, "tag": self.tag}
+        values = {**same, "sort": sort, **changes}
         query = urlencode({name: value for name, value in values.items() if value})
         return f"/jobs?{query}" if query else "/jobs"
 
     @property
     def is_narrow(self) -> bool:
         """Whether jobs may be left out."""
-        return bool(self.state or self.user or self.text)
+        return bool(self.state or self.user or self.text or self.tag)
 
 
 @router.get("/jobs")
@@ -60,6 +81,8 @@ async def jobs_page(
     state: str = "",
     owner: Annotated[str, Query(alias="user", max_length=64)] = "",
     text: Annotated[str, Query(max_length=200)] = "",
+    tag: Annotated[str, Query(max_length=32)] = "",
+    sort: str = "",
     before: Annotated[int | None, Query(ge=0, le=MOST_NUMBER)] = None,
     seen: int | None = None,
 ) -> Response:
@@ -73,10 +96,18 @@ async def jobs_page(
         state=JobState(state) if state in set(JobState) else None,
         user=owner.strip(),
         text=text.strip(),
+        tag=tag.strip(),
+        sort=JobSort(sort) if sort in set(JobSort) else JobSort.NEWEST,
         before=before,
     )
     page = await run_in_threadpool(_page, site, chosen)
-    values = {"filter": chosen, "page": page, "version": version, "states": list(JobState)}
+    values = {
+        "filter": chosen,
+        "page": page,
+        "version": version,
+        "states": list(JobState),
+        "sorts": list(JobSort),
+    }
     template = "_jobs.html" if is_fragment(request) else "jobs.html"
     return render(request, template, values, user=user)
 
@@ -84,11 +115,17 @@ async def jobs_page(
 def _page(site: Site, chosen: Filter) -> JobPage:
     """One page of the list; jobs that run never fall off the first."""
     asked = partial(
-        site.service.page, user=chosen.user or None, text=chosen.text or None, limit=ROWS
+        site.service.page,
+        user=chosen.user or None,
+        text=chosen.text or None,
+        tag=chosen.tag or None,
+        sort=chosen.sort,
+        limit=ROWS,
     )
     page = asked(states=() if chosen.state is None else (chosen.state,), before=chosen.before)
     if chosen.state is not None or chosen.before is not None or page.next_before is None:
         return page
+    # Where more run than a page has, those come in the same order.
     running = asked(states=ACTIVE).jobs
     shown = {job.id for job in running}
     rest = tuple(job for job in page.jobs if job.id not in shown)
@@ -113,14 +150,16 @@ async def stop_several(
 @router.get("/jobs/{job}")
 async def job_page(
     request: Request,
-    opened: OpenedJob,
+    opened: SeenJob,
     site: SiteOf,
-    user: Member,
-    log: Annotated[str, Query(pattern=r"^\d{1,6}-\d{1,7}$")] = "0-0",
+    user: Visitor,
+    log: Annotated[str, Query(pattern=r"^(\d{1,6}-\d{1,7})?$")] = "",
+    at: Annotated[int | None, Query(ge=0, le=MOST_OFFSET)] = None,
     seen: int | None = None,
     carried: str = "",
 ) -> Response:
-    """One job with the end of its log; with `seen`, only its state, and only if it changed.
+    """One job with the end of its log, or what is around byte `at` of it; with `seen`, only its state, and
+    only if it changed.
 
     `carried` is when the visitor last saw how far the job's data is."""
     # Whatever happens while the page is put together is news to the next question.
@@ -134,7 +173,9 @@ async def job_page(
         "job": record,
         "version": version,
         "grace_s": parse_duration(record.spec.get("grace", 30)),
+        "can_change": user is not None and may_open(user, record.user),
         "can_stop": not record.state.is_final,
+        "timeline": timeline(record, time.time()),
         "failed": record.state.is_final and record.state is not JobState.SUCCEEDED,
         "last_attempt": record.attempts[-1] if record.attempts else None,
         "is_active": record.state in ACTIVE,
@@ -145,14 +186,58 @@ async def job_page(
     if values["failed"]:
         verdict = await run_in_threadpool(site.service.diagnoses.quick, record)
     values["verdict"] = verdict
+    asks_for_cuda = verdict is not None and verdict.cause == _NO_CUDA
+    values["can_port"] = asks_for_cuda and not record.spec.get("auto_port")
+    logs = await run_in_threadpool(site.service.log_files, record.id)
+    values |= {"logs": logs, "tail": _tail(record, logs)}
     if is_fragment(request):
         return render(request, "_job_news.html", values, user=user)
-    node, rank = (int(part) for part in log.split("-"))
-    values["logs"] = await run_in_threadpool(site.service.log_files, record.id)
-    values["shown"] = await run_in_threadpool(_shown_log, site, record, node, rank)
-    values["spec_rows"] = spec_rows(record)
-    values |= await endpoint_values(request, site, opened)
+    node, rank = (int(part) for part in log.split("-")) if log else _told_by(record, logs)
+    values["shown"] = await run_in_threadpool(_shown_log, site, record, node, rank, at)
+    rows = spec_rows(record)
+    if values["can_change"]:
+        values |= {"spec_rows": rows, **await endpoint_values(request, site, opened)}
+    else:
+        # Who was given a link sees what ran, not what else its user has told the job.
+        shared = [row for row in rows if row.label not in _OWN_ROWS]
+        values |= {"spec_rows": shared, "endpoints": [], "ssh_host": ""}
     return render(request, "job.html", values, user=user)
+
+
+def _told_by(record: JobRecord, logs: tuple[LogFile, ...]) -> tuple[int, int]:
+    """The log to begin with: of the rank that failed, else the first."""
+    failed = record.attempts[-1].values.get("rank") if record.attempts else None
+    places = [(file.node, file.rank) for file in logs]
+    return next((place for place in places if place[1] == failed), min(places, default=(0, 0)))
+
+
+def _tail(record: JobRecord, logs: tuple[LogFile, ...]) -> str | None:
+    """The last lines of what failed, where they are not the end of a log that is on the page."""
+    if not record.attempts:
+        return None
+    last = record.attempts[-1]
+    is_logged = any(file.rank == last.values.get("rank", 0) for file in logs)
+    return None if is_logged else last.tail
+
+
+@router.post("/jobs/{job}/tags")
+async def tag(
+    opened: OpenedJob, site: SiteOf, tags: Annotated[str, Form(max_length=1024)] = ""
+) -> Response:
+    """Give the job these tags and show it."""
+    await run_in_threadpool(site.service.tag, opened.id, tags.replace(",", " ").split())
+    return RedirectResponse(f"/jobs/{opened.id}", status_code=303)
+
+
+@router.get("/jobs/{job}/error")
+async def first_error_page(opened: SeenJob, site: SiteOf) -> Response:
+    """Leads to the first error in the job's logs, or says that there is none."""
+    found = await run_in_threadpool(find_first_error, site, opened.id)
+    if found.offset is None:
+        query = urlencode({"path": found.file})
+        return RedirectResponse(f"/jobs/{opened.id}/files?{query}", status_code=303)
+    query = urlencode({"log": f"{found.node}-{found.rank}", "at": found.offset})
+    return RedirectResponse(f"/jobs/{opened.id}?{query}#log", status_code=303)
 
 
 def _told_at(record: StagingRecord | None) -> str:
@@ -190,6 +275,24 @@ async def rerun(opened: OpenedJob, site: SiteOf, user: Member) -> Response:
     return RedirectResponse(f"/jobs/{again.id}", status_code=303)
 
 
+@router.post("/jobs/{job}/port")
+async def port(opened: OpenedJob, site: SiteOf, user: Member) -> Response:
+    """Submit a job that asked for CUDA again, ported as it runs: on NPUs, or simulated ones where there are
+    none, which shows what of it is not supported. The new job is shown."""
+
+    def again() -> str:
+        spec = site.service.spec_of(opened.id)
+        kinds = {card.kind for card in site.service.cards()}
+        kind = DeviceKind.NPU if DeviceKind.NPU in kinds else DeviceKind.SIM
+        device = f"{kind}:{max(1, spec.device.count)}"
+        # Checked as a job file is: what cannot be ported is said.
+        ported = validate_spec({**spec.dump(), "auto_port": True, "device": device}, source="job")
+        ranked = user.role == "admin"
+        return site.service.submit(ported, user=user.name, ranked=ranked).id
+
+    return RedirectResponse(f"/jobs/{await run_in_threadpool(again)}", status_code=303)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownLog:
     """The part of a log that is in the page from the start."""
@@ -197,23 +300,37 @@ class ShownLog:
     node: int
     rank: int
     text: str = ""
+    raw: str | None = None
+    """The same with its colours, where it has some."""
     start: int = 0
     end: int = 0
     """The byte that a follower goes on from."""
-    exists: bool = True
+    line: int | None = None
+    """Which line of the text was asked for; None where the end was."""
 
 
-def _shown_log(site: Site, record: JobRecord, node: int, rank: int) -> ShownLog:
+def _shown_log(site: Site, record: JobRecord, node: int, rank: int, at: int | None) -> ShownLog:
     try:
         log = OpenLog(site.service.open_log(record.id, node, rank))
     except NotFound:
-        return ShownLog(node=node, rank=rank, exists=False)
-    try:
-        size = log.size()
-        decoder = Decoder(log.tail_offset(SHOWN_LINES, size, SHOWN_BYTES))
-        start = decoder.offset
+        return ShownLog(node=node, rank=rank)
+    with closing(log):
+        end = size = log.size()
+        begin = log.tail_offset(SHOWN_LINES, size, SHOWN_BYTES)
+        if at is not None and at < begin:
+            begin = log.tail_offset(LINES_BEFORE, at, SHOWN_BYTES // 4)
+            end = log.line_end(min(size, begin + SHOWN_BYTES), size)
+        decoder = Decoder(begin)
+        data = log.read(begin, end - begin)
         # A character that is still being written is left to the follower.
-        text = decoder.feed(log.read(start, size - start))
-    finally:
-        log.close()
-    return ShownLog(node=node, rank=rank, text=plain(text), start=start, end=decoder.offset)
+        text = decoder.feed(data)
+    shown = plain(text)
+    return ShownLog(
+        node=node,
+        rank=rank,
+        text=shown,
+        raw=text if "\x1b" in text else None,
+        start=begin,
+        end=decoder.offset,
+        line=None if at is None else data[: max(0, at - begin)].count(b"\n"),
+    )

@@ -3,16 +3,21 @@
 import os
 
 from fastapi import FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from jumar.server.web import (
     account,
+    admin,
     compare,
     endpoints,
     evaluation,
+    job_files,
     job_pages,
+    links,
+    oidc,
     overview,
     people,
     publishing,
@@ -38,18 +43,24 @@ def mount_pages(app: FastAPI) -> None:
     """Add all pages."""
     for module in (
         overview,
+        admin,
+        links,
         account,
         submit,
         compare,
         evaluation,
         ssh_keys,
         endpoints,
+        job_files,
         job_pages,
         people,
         training_form,
         publishing,
         repo_pages,
+        oidc,
         visit,
     ):
         app.include_router(module.router, include_in_schema=False)
-    app.mount("/static", _Kept(directory=os.fspath(STATIC)), name="static")
+    kept = _Kept(directory=os.fspath(STATIC))
+    # Only these: a page holds both secrets and what others wrote, and its compressed size would tell.
+    app.mount("/static", GZipMiddleware(kept, minimum_size=1000, compresslevel=6), name="static")

@@ -12,16 +12,16 @@ from jumar.server.edge.site import SiteOf
 from jumar.server.web.render import render
 from jumar.spec.records import GivenPassword
 
-router = APIRouter()
+router = APIRouter(prefix="/admin/users")
 
 
-@router.get("/users")
+@router.get("")
 async def users_page(request: Request, site: SiteOf, user: Admin) -> Response:
     """Who waits for approval, and everyone else."""
     return await _page(request, site, user)
 
 
-@router.post("/users/{name}/reset")
+@router.post("/{name}/reset")
 async def reset(request: Request, site: SiteOf, user: Admin, name: str) -> Response:
     """Give out a password, which is shown in this answer and never again."""
     return await _page(request, site, user, given=await reset_password(site, name))
@@ -39,10 +39,17 @@ async def _page(
     return render(request, "users.html", values, user=user)
 
 
-@router.post("/users/{name}/role")
+@router.post("/{name}/reject")
+async def reject(site: SiteOf, _admin: Admin, name: str) -> Response:
+    """Forget somebody who was never let in."""
+    await run_in_threadpool(site.accounts.reject, name)
+    return RedirectResponse("/admin/users", status_code=303)
+
+
+@router.post("/{name}/role")
 async def change_role(
     site: SiteOf, _admin: Admin, name: str, role: Annotated[str, Form(max_length=64)]
 ) -> Response:
     """Approve somebody, or change what they may do."""
     await run_in_threadpool(set_role, site, name, role)
-    return RedirectResponse("/users", status_code=303)
+    return RedirectResponse("/admin/users", status_code=303)

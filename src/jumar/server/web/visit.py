@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from jumar.errors import BadInput, Conflict, NotSignedIn, TooManyAttempts
 from jumar.server.api.users import register, sign_in
 from jumar.server.edge.auth import COOKIE, came_over_tls, set_cookie, token_of, user_or_none
-from jumar.server.edge.site import SiteOf
+from jumar.server.edge.site import SiteOf, site_of
 from jumar.server.web.render import render
 
 router = APIRouter()
@@ -21,10 +21,10 @@ Text = Annotated[str, Form(max_length=1024)]
 async def login_page(request: Request, site: SiteOf, code: str = "", next: str = "/") -> Response:
     """The login form; a login link signs in at once."""
     if not code:
-        return _form(request, next=next)
+        return login_form(request, next=next)
     # Another site may hold a link to somebody else's account: then the visitor has to agree.
     if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-        return _form(request, next=next, code=code)
+        return login_form(request, next=next, code=code)
     return await _redeem(request, site, code, next)
 
 
@@ -43,10 +43,10 @@ async def log_in(
     try:
         token = await sign_in(request, site, name, password, "browser")
     except NotSignedIn:
-        return _form(request, next=next, name=name, problem="login.wrong", status=401)
+        return login_form(request, next=next, name=name, problem="login.wrong", status=401)
     except TooManyAttempts:
-        return _form(request, next=next, name=name, problem="login.too_many", status=429)
-    return _signed_in(request, token, next)
+        return login_form(request, next=next, name=name, problem="login.too_many", status=429)
+    return signed_in(request, token, next)
 
 
 @router.post("/logout")
@@ -80,7 +80,7 @@ async def create_user(
         return _registration(request, name=name, problem="register.taken", status=409)
     except BadInput:
         return _registration(request, name=name, problem="register.name_rules", status=422)
-    return _signed_in(request, token, "/waiting")
+    return signed_in(request, token, "/waiting")
 
 
 @router.get("/waiting")
@@ -98,33 +98,42 @@ async def _redeem(request: Request, site: SiteOf, code: str, next: str) -> Respo
     try:
         token = await run_in_threadpool(site.accounts.redeem_login_code, code)
     except NotSignedIn:
-        return _form(request, next=next, problem="login.code_wrong", status=401)
-    return _signed_in(request, token, next)
+        return login_form(request, next=next, problem="login.code_wrong", status=401)
+    return signed_in(request, token, next)
 
 
-def _signed_in(request: Request, token: str, next: str) -> Response:
-    response = RedirectResponse(_own_address(next), status_code=303)
+def signed_in(request: Request, token: str, next: str) -> Response:
+    """Sign a browser in and lead it to a page of ours."""
+    response = RedirectResponse(own_address(next), status_code=303)
     set_cookie(response, token, secure=came_over_tls(request))
     return response
 
 
-def _own_address(address: str) -> str:
+def own_address(address: str) -> str:
     """`address` if it is a page of this server; a link must not lead elsewhere after the login."""
     # Browsers take a backslash for a slash, and leave control characters out.
     own = re.fullmatch(r"/(?![/\\])[^\\\x00-\x20]*", address)
     return address if own else "/"
 
 
-def _form(
+def login_form(
     request: Request,
     *,
-    next: str,
+    next: str = "/",
     name: str = "",
     code: str = "",
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
-    values = {"next": next, "name": name, "code": code, "problem": problem}
+    """The page to sign in at, with what went wrong."""
+    oidc = site_of(request).oidc
+    values = {
+        "next": next,
+        "name": name,
+        "code": code,
+        "problem": problem,
+        "provider": None if oidc is None else oidc.options.label,
+    }
     return render(request, "login.html", values, status=status)
 
 

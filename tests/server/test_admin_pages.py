@@ -1,0 +1,99 @@
+"""What administrators see and do in a browser, and how jobs are tagged, sorted and ported from their pages."""
+
+import re
+
+from tests.server.conftest import Running, wait_for
+
+from jumar.spec.states import AttemptState
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def post(running: Running, path: str, body: str = "", user: str = "ann") -> int:
+    return running.ask("POST", path, user=user, body=body.encode(), headers=FORM).status
+
+
+def test_every_change_is_in_the_audit_log_and_no_question_or_secret(shared: Running) -> None:
+    job = shared.submit(device="sim:8")
+    assert post(shared, f"/jobs/{job.id}/stop") == 303
+    assert shared.api("POST", "/tokens", body={"label": "ci"}).status == 201
+    assert shared.api("POST", "/jobs", body={"name": "x"}).status == 422
+    assert post(shared, "/submit/check", "name=x") == 200
+    assert post(shared, "/admin/users/bob/role", "role=member", user="root") == 303
+
+    def told() -> list[tuple[str, str, str]]:
+        found = shared.api("GET", "/audit", user="root").json
+        return [(one["user"], one["method"], one["path"]) for one in found]
+
+    wanted = [
+        ("root", "POST", "/admin/users/bob/role"),
+        ("ann", "POST", "/api/v1/tokens"),
+        ("ann", "POST", f"/jobs/{job.id}/stop"),
+    ]
+    # An answer is sent before it is written down.
+    wait_for(lambda: told()[:3] == wanted)
+    assert shared.api("GET", "/audit?user=root&limit=1", user="root").json[0]["user"] == "root"
+    page = shared.ask("GET", "/admin/audit?user=ann", user="root").text
+    assert f"/jobs/{job.id}/stop" in page
+    assert "bob/role" not in page
+
+
+def test_a_drain_is_begun_and_ended_on_the_page(shared: Running) -> None:
+    assert post(shared, "/admin/drain", "why=%3Cb%3Enew+cards&hours=2h", user="root") == 303
+    page = shared.ask("GET", "/admin/cards", user="root").text
+    assert "&lt;b&gt;new cards" in page
+    assert shared.site.service.draining.now() is not None
+    assert post(shared, "/admin/drain", "hours=soon", user="root") == 422
+    assert post(shared, "/admin/drain/end", user="root") == 303
+    assert shared.site.service.draining.now() is None
+
+
+def test_who_was_never_approved_is_rejected_for_good(running: Running) -> None:
+    assert post(running, "/admin/users/eve/reject", user="root") == 303
+    assert running.api("GET", "/me", user="eve").status == 401
+    assert running.api("DELETE", "/users/eve", user="root").status == 404
+    assert running.api("DELETE", "/users/bob", user="root").status == 409
+
+
+def test_jobs_are_tagged_and_sorted_and_those_that_run_stay_on_the_first_page(
+    running: Running,
+) -> None:
+    first = running.running_job(name="bbb", device="sim:8")
+    others = [running.submit(name=name, device="sim:8").id for name in ("ccc", "aaa", "ddd")]
+    assert post(running, f"/jobs/{others[0]}/tags", "tags=night,+best night") == 303
+    tagged = running.api("GET", "/jobs?tag=night").json
+    assert [(job["id"], job["tags"]) for job in tagged["jobs"]] == [(others[0], ["best", "night"])]
+    assert tagged["counts"] == {"queued": 1}
+    assert running.api("PUT", f"/jobs/{first.id}/tags", body={"tags": ["<b>"]}).status == 422
+    assert running.api("PUT", f"/jobs/{first.id}/tags", body={"tags": ["x"] * 65}).status == 422
+
+    def names(query: str) -> list[str]:
+        return [job["name"] for job in running.api("GET", f"/jobs?{query}").json["jobs"]]
+
+    assert names("sort=name") == ["aaa", "bbb", "ccc", "ddd"]
+    assert names("sort=oldest") == ["bbb", "ccc", "aaa", "ddd"]
+    assert names("sort=longest")[0] == "bbb"
+    cursor = running.api("GET", "/jobs?sort=name&limit=3").json["next_before"]
+    assert names(f"sort=name&limit=3&before={cursor}") == ["ddd"]
+    assert running.api("GET", "/jobs?sort=upwards").status == 422
+    page = running.ask("GET", "/jobs?sort=name&tag=night").text
+    assert re.findall(r'data-job="(\w+)"', page) == [others[0]]
+    assert running.ask("GET", "/jobs?sort=nonsense").status == 200
+    running.site.service.stop(others[0])
+    running.site.service.remove(others[0])
+    assert running.api("GET", "/jobs?tag=night").json["total"] == 0
+
+
+def test_a_failed_cuda_job_is_ported_and_run_again_with_one_button(running: Running) -> None:
+    job = running.running_job(device="cpu:1")
+    error = "RuntimeError: Found no NVIDIA driver on your system."
+    trace = f'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\n{error}\n'
+    running.log_path(job.id).write_text(trace)
+    running.finish(job.id, AttemptState.FAILED, exit_code=1, reason="rank 0 exited with code 1")
+    page = running.ask("GET", f"/jobs/{job.id}").text
+    assert f'action="/jobs/{job.id}/port"' in page
+    # The end of the log is on the page once.
+    assert page.count("File &#34;t.py&#34;") == 1
+    made = running.ask("POST", f"/jobs/{job.id}/port", body=b"", headers=FORM)
+    spec = running.site.service.spec_of(made.headers["Location"].rpartition("/")[2])
+    assert (spec.auto_port, str(spec.device)) == (True, "sim:1")

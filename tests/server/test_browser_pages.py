@@ -1,0 +1,101 @@
+"""Every page in a real browser: in both languages, light and dark, on a phone, usable by everybody, and small."""
+
+from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore
+from playwright.sync_api import BrowserContext, Page, expect
+from tests.server.conftest import Running
+from tests.server.test_browser import browser as browser
+from tests.server.test_browser import context as context
+from tests.server.test_browser import page as page
+
+from jumar.spec.states import AttemptState
+
+MOST_BYTES = 150_000
+SERIOUS = ("serious", "critical")
+
+
+def pages_of(running: Running) -> list[str]:
+    """All that there are, with something on each."""
+    job = running.running_job("root", name="wide-" + "x" * 100, device="sim:2")
+    running.log_path(job.id).write_text("step 1 loss 0.5\n\x1b[31mstep 2\x1b[0m loss 0.4\n")
+    running.site.service.tag(job.id, ["baseline", "night"])
+    failed = running.running_job("root", name="breaks")
+    log = running.log_path(failed.id)
+    log.write_text('Traceback (most recent call last):\n  File "t.py", line 1\nValueError: no\n')
+    (log.parents[2] / "loss.csv").write_text("step,loss\n1,0.5\n")
+    running.finish(failed.id, AttemptState.FAILED, exit_code=1, reason="rank 0 exited with code 1")
+    waits = running.submit("root", name="waits", device="sim:8")
+    running.site.accounts.links.new("root", (job.id,), None)
+    return [
+        *("/", "/jobs", "/jobs?state=lost", "/submit", "/compare", f"/compare?job={job.id}"),
+        *(f"/jobs/{job.id}", f"/jobs/{failed.id}", f"/jobs/{waits.id}", f"/submit?from={job.id}"),
+        *(f"/jobs/{failed.id}/files", f"/jobs/{failed.id}/files?path=loss.csv"),
+        *("/account", "/links", "/repos", f"/evaluation?job={job.id}"),
+        *("/admin/users", "/admin/cards", "/admin/audit", "/login", "/register"),
+    ]
+
+
+def test_every_page_fits_has_no_error_and_is_usable_by_everybody(
+    running: Running, context: BrowserContext, page: Page
+) -> None:
+    context.clear_cookies()
+    context.add_cookies(
+        [{"name": "jumar_session", "value": running.token("root"), "url": running.url}]
+    )
+    paths = pages_of(running)
+    found: dict[str, object] = {}
+    for language, scheme in (("en", "light"), ("zh", "dark")):
+        page.emulate_media(color_scheme=scheme)  # pyright: ignore[reportArgumentType]
+        for path in paths:
+            page.set_viewport_size({"width": 390, "height": 800})
+            page.goto(f"{running.url}{path}{'&' if '?' in path else '?'}lang={language}")
+            expect(page.locator("h1").first).to_be_visible()
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            page.set_viewport_size({"width": 1280, "height": 800})
+            page.evaluate(str(AXE_SCRIPT))
+            violations = page.evaluate("axe.run().then((results) => results.violations)")
+            bad = [
+                (one["id"], [node["html"][:160] for node in one["nodes"]][:4])
+                for one in violations
+                if one["impact"] in SERIOUS
+            ]
+            if bad or wide > 390:
+                found[f"{path} {language} {scheme}"] = (wide, bad)
+    assert found == {}
+
+
+def test_the_first_view_is_small(running: Running, context: BrowserContext, page: Page) -> None:
+    job = running.running_job(name="small")
+    running.log_path(job.id).write_text("step 1 loss 0.5\n" * 100)
+    for path in ("/", "/jobs", f"/jobs/{job.id}", "/submit", "/login"):
+        sizes: list[int] = []
+        page.on("response", lambda answer: sizes.append(answer.request.sizes()["responseBodySize"]))  # noqa: B023
+        page.goto(f"{running.url}{path}", wait_until="load")
+        assert sum(sizes) < MOST_BYTES, path
+
+
+def test_files_are_opened_and_a_job_is_shared_from_its_page(
+    running: Running, context: BrowserContext, page: Page
+) -> None:
+    job = running.running_job(name="gives")
+    folder = running.log_path(job.id).parents[2]
+    (folder / "out").mkdir()
+    (folder / "out" / "note.txt").write_text("<img src=x onerror=alert(1)>")
+    page.goto(f"{running.url}/jobs/{job.id}")
+    page.get_by_role("link", name="Files").click()
+    page.get_by_role("link", name="out/").click()
+    page.get_by_role("link", name="note.txt").click()
+    expect(page.locator(".preview pre")).to_have_text("<img src=x onerror=alert(1)>")
+    page.get_by_role("link", name="gives").click()
+    page.get_by_label("Tags").fill("night baseline")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("link", name="baseline").click()
+    expect(page.locator(f"#row-{job.id}")).to_be_visible()
+    page.goto(f"{running.url}/jobs/{job.id}")
+    page.get_by_role("button", name="Share").click()
+    address = page.locator(".secret code").inner_text()
+    context.clear_cookies()
+    page.goto(address)
+    expect(page.locator("#summary .state")).to_have_text("Running")
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    running.log_path(job.id).write_text("told to the guest\n")
+    expect(page.locator("#log-text")).to_contain_text("told to the guest")
