@@ -4,6 +4,7 @@ Most lines of a log have one of a few shapes. A line's shape is what is left of 
 of a shape is read by the general rules, and the shape gets a pattern of its own, or is known to say
 nothing. A line that its shape's pattern does not fit is read by the general rules again."""
 
+import math
 import re
 from abc import ABC, abstractmethod
 
@@ -57,17 +58,30 @@ def _literal(text: bytes) -> bytes:
     return _SPACES.sub(rb"\\s+", re.escape(text))
 
 
-class LineReader(ABC):
+class FileReader(ABC):
     """The curves of one file; `feed` it what the file grows by."""
 
     def __init__(self) -> None:
         self.curves = Curves()
         self.offset = 0
-        """How many bytes were read."""
+        """Where it goes on to read."""
+        self.now = math.nan
+        """When what is fed was written, where that is known."""
+
+    @abstractmethod
+    def feed(self, block: bytes) -> None:
+        """Bytes of the file from `offset` on."""
+
+
+class LineReader(FileReader):
+    """The curves of a file of lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._rest = b""
 
     def feed(self, block: bytes) -> None:
-        """The next bytes of the file."""
+        """All is read; the beginning of a line is kept."""
         self.offset += len(block)
         lines = (self._rest + block).replace(b"\r", b"\n").split(b"\n")
         # A line without an end is not kept for ever.
@@ -100,7 +114,7 @@ class LogReader(LineReader):
             return
         if reading.step is None and self._bar is not None:
             reading = Reading(reading.values, self._bar, None)
-        self.curves.add(reading)
+        self.curves.add(reading, self.now)
 
     def _by_the_rules(self, line: bytes, shape: bytes) -> Reading | None:
         if len(line) > MOST_LENGTH:

@@ -46,6 +46,7 @@ from jumar.root.program import Refused, read_site
 from jumar.root.program import Site as RootSite
 from jumar.server.api.s3 import admit_users, door_of_site
 from jumar.server.app import create_app
+from jumar.server.api.watching import Watch
 from jumar.server.edge.site import Site
 from jumar.server.home import (
     locked,
@@ -193,7 +194,7 @@ def _site(
             )
             if unix is not None:
                 unix.on_new = partial(admit_users, site)
-            with Chores(site):
+            with Chores(site), Watch(site):
                 yield site
     finally:
         service.close()
