@@ -29,7 +29,10 @@ def quietly(note: Callable[..., None]) -> Callable[..., None]:
 
 def follow(owner: Any, method: str, note: Callable[..., None]) -> None:
     """Have `note` called after a method, with what that was called with. What it refuses is not noted."""
-    own, then = getattr(owner, method), quietly(note)
+    own, then = getattr(owner, method, None), quietly(note)
+    if own is None:
+        # Not in this version.
+        return
 
     @functools.wraps(own)
     def followed(*args: Any, **named: Any) -> Any:

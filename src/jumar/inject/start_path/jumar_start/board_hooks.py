@@ -6,7 +6,7 @@ import time
 from types import ModuleType
 from typing import Any, Dict
 
-from jumar_start.beside import follow
+from jumar_start.beside import follow, quietly
 from jumar_start.run_notes import RunNotes
 
 _FLUSH_S = 1.0
@@ -14,6 +14,7 @@ _notes: Dict[str, RunNotes] = {}
 _flushed: Dict[int, float] = {}
 
 
+@quietly
 def install(module: ModuleType) -> None:
     """`module`: the one that has `SummaryWriter`."""
     follow(module.SummaryWriter, "add_scalar", _note_scalar)

@@ -19,19 +19,19 @@ class _Current:
 
     notes: Optional[RunNotes] = None
     step = -1
+    config: Optional[type] = None
+    """The class of its configuration, once that is followed; what the module offers may be a proxy."""
 
 
+@quietly
 def install(module: ModuleType) -> None:
     """`module`: swanlab."""
+    if "STANDS_IN" in vars(module):
+        return
     library: Any = module
     run = library.Run
     # Asynchronous logging does not come through `log`.
     follow(run, "_log_impl" if hasattr(run, "_log_impl") else "log", _note_log)
-    config = type(library.config)
-    follow(config, "__setitem__", _note_parameter)
-    for method in ("update", "set"):
-        if hasattr(config, method):
-            follow(config, method, _note_parameters)
     library.init = _begun(library.init)
     library.login = _logged_in(library.login)
     library.get_run = _or_none(library.get_run)
@@ -48,13 +48,15 @@ def _note_log(run: Any, data: Any, step: Any = None, **_: Any) -> None:
 
 
 def _note_parameter(_config: Any, name: Any, value: Any) -> None:
-    if _Current.notes is not None:
+    if _Current.notes is not None and not str(name).startswith("_"):
         _Current.notes.parameter(name, value)
 
 
-def _note_parameters(config: Any, *_: Any, **__: Any) -> None:
+def _note_parameters(_config: Any, values: Any = None, **named: Any) -> None:
     if _Current.notes is not None:
-        _Current.notes.parameters(dict(config))
+        # What was given: in some versions the object that was told keeps nothing itself.
+        _Current.notes.parameters({} if values is None else values)
+        _Current.notes.parameters(named)
 
 
 def _begin(run: Any, options: Dict[str, Any]) -> None:
@@ -67,6 +69,11 @@ def _begin(run: Any, options: Dict[str, Any]) -> None:
     _Current.notes = RunNotes(f"swanlab-{own_id or os.getpid()}", str(name or own_id or ""))
     _Current.step = -1
     _Current.notes.parameters(dict(run.config))
+    if _Current.config is not type(run.config):
+        _Current.config = type(run.config)
+        for method in ("__setitem__", "set"):
+            follow(_Current.config, method, _note_parameter)
+        follow(_Current.config, "update", _note_parameters)
 
 
 def _begun(init: Any) -> Any:

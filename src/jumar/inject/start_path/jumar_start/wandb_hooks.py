@@ -29,8 +29,11 @@ class _Noted:
         _configured[id(self.config)] = self
 
 
+@quietly
 def install(module: ModuleType) -> None:
     """`module`: wandb."""
+    if "STANDS_IN" in vars(module):
+        return
     library: Any = module
     follow(library.Run, "log", _note_log)
     follow(library.Run, "define_metric", _note_axis)

@@ -11,6 +11,7 @@ from jumar_start.beside import quietly, say
 from jumar_start.run_notes import RunNotes
 
 __version__ = "0.7.0"
+STANDS_IN = True
 
 
 class Run:

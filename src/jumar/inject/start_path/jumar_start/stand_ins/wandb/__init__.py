@@ -12,6 +12,7 @@ from jumar_start.beside import quietly, say
 from jumar_start.run_notes import RunNotes
 
 __version__ = "0.19.0"
+STANDS_IN = True
 
 
 class Error(Exception):
