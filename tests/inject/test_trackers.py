@@ -138,8 +138,8 @@ def login(key=None, **_):
     raise Error("no tty")
 """
 TAPPED = """\
-import wandb
-assert wandb.login() is True
+import os, wandb
+assert wandb.login() is ("WANDB_API_KEY" not in os.environ)
 assert wandb.login(key="x") is False
 run = wandb.init(name="n", mode="online", config={"lr": 0.1, "api_key": "SECRET"})
 assert run.options["mode"] == "offline", run.options

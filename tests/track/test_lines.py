@@ -161,6 +161,7 @@ def test_how_a_log_is_cut_changes_nothing_and_shapes_read_as_the_rules_do(
     for line in log.split(b"\n"):
         # A reader that knows no shapes.
         one_by_one._shapes.clear()  # pyright: ignore[reportPrivateUsage]
+        one_by_one._silent.clear()  # pyright: ignore[reportPrivateUsage]
         one_by_one.feed(line + b"\n")
     assert repr(curves(one_by_one)) == repr(whole)
 
@@ -181,6 +182,17 @@ def test_a_training_that_goes_on_from_a_checkpoint_overwrites_what_it_repeats() 
     again = b"".join(b"step %d loss %d\n" % (step, 10 * step) for step in (3, 4, 5))
     loss = read(log + again).curves.series["loss"]
     assert (list(loss.x), list(loss.y)) == ([1, 2, 3, 4, 5], [1, 2, 30, 40, 50])
+
+
+def test_an_epoch_on_a_line_of_its_own_is_that_of_the_steps_below() -> None:
+    log = "".join(
+        f"Epoch {e}/3\n" + "".join(f" {s}/2 [==>...] - loss: {e}.{s}\n" for s in (1, 2)) for e in (1, 2, 3)
+    )
+    loss = read(log.encode()).curves.series["loss"]
+    assert (list(loss.x), list(loss.y)) == ([1, 2, 3, 4, 5, 6], [1.1, 1.2, 2.1, 2.2, 3.1, 3.2])
+    # Steps that are counted over all epochs stay as they are.
+    log = "".join(f"Epoch {e}\n" + "".join(f"step {3 * e + s} loss 1\n" for s in range(3)) for e in (0, 1))
+    assert list(read(log.encode()).curves.series["loss"].x) == list(range(6))
 
 
 def test_the_bar_above_a_dict_tells_its_step() -> None:

@@ -43,6 +43,30 @@ class _Pending:
     x: list[float] = field(default_factory=list[float])
     y: list[float] = field(default_factory=list[float])
     times: list[float] = field(default_factory=list[float])
+    records: list[bytes] = field(default_factory=list[bytes])
+    """Whose step is in `x`; number and time are taken from all of them at once."""
+
+    def settle(self) -> None:
+        """Take them."""
+        if self.records:
+            kind = f"<{len(self.records)}"
+            self.y += struct.unpack(f"{kind}f", b"".join([one[-8:-4] for one in self.records]))
+            self.times += struct.unpack(f"{kind}d", b"".join([one[1:9] for one in self.records]))
+            self.records = []
+
+    def add(self, step: int, value: float, time: float) -> None:
+        """One more."""
+        self.settle()
+        self.x.append(float(step))
+        self.y.append(value)
+        self.times.append(time)
+
+    def flush(self) -> None:
+        """All to the curve."""
+        self.settle()
+        if self.x:
+            self.series.extend(self.x, self.y, self.times)
+            self.x, self.y, self.times = [], [], []
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +96,12 @@ class EventReader(FileReader):
         self._skip = 0
         self._lengths: dict[bytes, int] = {}
         self._pending: dict[str, _Pending] = {}
+        self._plain: dict[bytes, _Pending] = {}
+        """Curves whose number is a float at the end of the message, by all that is between step and number."""
         self._shapes: dict[bytes, _Shape] = {}
-        self._ends: list[int] = [_FLOAT32.size]
-        """How far from the end of a message numbers begin."""
+        """The others."""
+        self._ends: list[int] = []
+        """How far from the end of a message their numbers begin."""
 
     def feed(self, block: bytes) -> None:
         """Bytes from `offset` on; goes on behind the last whole record."""
@@ -99,12 +126,9 @@ class EventReader(FileReader):
                 records.append(block[start:end])
                 place = end
         self.offset += place
-        for record in sound(records):
-            self._take(record)
+        self._take(sound(records))
         for pending in self._pending.values():
-            if pending.x:
-                pending.series.extend(pending.x, pending.y, pending.times)
-                pending.x, pending.y, pending.times = [], [], []
+            pending.flush()
 
     def _length(self, head: bytes) -> int | None:
         """Of the record that begins so; None where it is torn, or none."""
@@ -117,46 +141,59 @@ class EventReader(FileReader):
             self._lengths[head] = length
         return length
 
-    def _take(self, record: bytes) -> None:
+    def _take(self, records: list[bytes]) -> None:
+        plain = self._plain.get
+        for record in records:
+            # Time, then step, as everybody writes them.
+            if len(record) < 24 or record[0] != 0x09 or record[9] != 0x10:
+                self._parse(record, 0)
+                continue
+            step, begin = record[10], 11
+            if step > 127:
+                step, begin = step - 128 + (record[11] << 7), 12
+                if step > 0x3FFF:
+                    step, begin = _short_varint(record, 10)
+            pending = plain(record[begin:-8])
+            if pending is not None:
+                pending.x.append(step)
+                pending.records.append(record)
+            elif not self._is_known(record, begin, step):
+                self._parse(record, begin)
+
+    def _is_known(self, record: bytes, begin: int, step: int) -> bool:
         size = len(record) - MARK
-        # Time, then step, as everybody writes them.
-        if size < 16 or record[0] != 0x09 or record[9] != 0x10:
-            self._parse(record, size, 0)
-            return
-        step, begin = record[10], 11
-        if step > 127:
-            # A step of the largest kind is parsed below.
-            step, begin = _short_varint(record, 10)
         for end in self._ends:
             place = size - end
             shape = self._shapes.get(record[begin:place])
             if shape is not None and record[place + shape.kind.size : size] == shape.after:
-                pending = shape.pending
-                pending.x.append(float(step))
-                pending.y.append(shape.kind.unpack_from(record, place)[0])
-                pending.times.append(_FLOAT64.unpack_from(record, 1)[0])
-                return
-        self._parse(record, size, begin)
+                value = shape.kind.unpack_from(record, place)[0]
+                shape.pending.add(step, value, _FLOAT64.unpack_from(record, 1)[0])
+                return True
+        return False
 
-    def _parse(self, record: bytes, size: int, begin: int) -> None:
+    def _parse(self, record: bytes, begin: int) -> None:
         """Any message. `begin`: where its time and step end, if those come first."""
+        size = len(record) - MARK
         try:
             time, step, scalars = _event(record, size)
         except (_NotThere, IndexError, struct.error):
             return
         for scalar in scalars:
             pending = self._pending_of(scalar.name)
-            if pending is None:
-                continue
-            value = float(scalar.kind.unpack_from(record, scalar.place)[0])
-            pending.x.append(float(step))
-            pending.y.append(value)
-            pending.times.append(time)
-            if begin and len(scalars) == 1 and len(self._shapes) < _MOST_KNOWN:
-                after = record[scalar.place + scalar.kind.size : size]
-                self._shapes[record[begin : scalar.place]] = _Shape(pending, scalar.kind, after)
-                if size - scalar.place not in self._ends and len(self._ends) < 8:
-                    self._ends.append(size - scalar.place)
+            if pending is not None:
+                pending.add(step, scalar.kind.unpack_from(record, scalar.place)[0], time)
+                if begin and len(scalars) == 1:
+                    self._learn(record[begin : scalar.place], record[scalar.place : size], scalar, pending)
+
+    def _learn(self, before: bytes, rest: bytes, scalar: _Scalar, pending: _Pending) -> None:
+        """`before` and `rest`: what is before the number, and what is from it on."""
+        if len(self._shapes) + len(self._plain) >= _MOST_KNOWN:
+            return
+        if scalar.kind is _FLOAT32 and len(rest) == _FLOAT32.size:
+            self._plain[before] = pending
+        elif len(rest) in self._ends or len(self._ends) < 8:
+            self._shapes[before] = _Shape(pending, scalar.kind, rest[scalar.kind.size :])
+            self._ends = sorted({*self._ends, len(rest)})
 
     def _pending_of(self, name: str) -> _Pending | None:
         pending = self._pending.get(name)

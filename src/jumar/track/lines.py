@@ -108,7 +108,7 @@ def read_line(line: str) -> Reading | None:
     roles = roles_of(pairs, line)
     if roles is None:
         return None
-    return told(roles, {role: pairs[index].value for role, index in roles.items()}, pairs)
+    return _told(roles, {role: pairs[index].value for role, index in roles.items()}, pairs)
 
 
 def pairs_of(line: str) -> list[Pair]:
@@ -208,7 +208,7 @@ def _counts(pair: Pair) -> bool:
     return pair.name in WORDS.steps or pair.name in WORDS.epochs
 
 
-def told(roles: Roles, numbers: dict[str, float], pairs: list[Pair]) -> Reading:
+def _told(roles: Roles, numbers: dict[str, float], pairs: list[Pair]) -> Reading:
     """What the numbers in those roles say; `9823/10000` of a metric is a part."""
     values: dict[str, float] = {}
     for name, value in numbers.items():

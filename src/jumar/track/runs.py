@@ -22,6 +22,10 @@ class RunReader(LineReader):
         self.experiment = ""
         self.parameters: Parameters = {}
 
+    def _lines(self, text: bytes) -> None:
+        for line in text.split(b"\n"):
+            self._line(line)
+
     def _line(self, line: bytes) -> None:
         if len(line) > MOST_LENGTH:
             return

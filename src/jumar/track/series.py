@@ -3,8 +3,9 @@ pair, the lowest and the highest stay, so a spike is never lost and old parts ar
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from operator import lt
 
 from jumar.track.lines import Reading
@@ -55,17 +56,27 @@ class Series:
             self._gather()
 
     def extend(self, x: Numbers, y: Numbers, times: Numbers) -> None:
-        """Several values; those that only go on are taken at once."""
-        in_order = all(map(lt, x, x[1:])) and not (self.x and self.x[-1] >= x[0])
-        if not in_order or not math.isfinite(sum(y)):
-            for one in zip(x, y, times, strict=True):
-                self.add(*one)
+        """Several values at once."""
+        if all(map(lt, x, x[1:])):
+            self._append(x, y, times)
             return
+        edges = [0, *(place for place in range(1, len(x)) if x[place] <= x[place - 1]), len(x)]
+        for start, end in pairwise(edges):
+            self._append(x[start:end], y[start:end], times[start:end])
+
+    def _append(self, x: Numbers, y: Numbers, times: Numbers) -> None:
+        """Values whose steps grow."""
         self.count += len(x)
         self.last = y[-1]
+        if self.x and self.x[-1] >= x[0]:
+            self._cut(x[0])
         self.x.extend(x)
         self.y.extend(y)
         self.times.extend(times)
+        if not math.isfinite(sum(y)):
+            for place, value in zip(x, y, strict=True):
+                if not math.isfinite(value):
+                    self._note_not_finite(place)
         self._gather()
 
     def _note_not_finite(self, x: float) -> None:
@@ -81,6 +92,8 @@ class Series:
         for numbers in (self.x, self.y, self.times):
             del numbers[kept:]
         self._thin = min(self._thin, kept)
+        if not kept:
+            self._width = 2
 
     def _gather(self) -> None:
         """Make pairs of what came; where those are too many, of two pairs one."""
@@ -124,7 +137,7 @@ def thinned(y: Numbers, most: int) -> Sequence[int]:
     pairs = max(1, most // 2)
     edges = [length * number // pairs for number in range(pairs + 1)]
     found: list[int] = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         found += extremes(y, start, end)
     return found
 
@@ -138,8 +151,8 @@ class _Counter:
     offset: float = 0.0
     begins: dict[float, float] = field(default_factory=dict[float, float])
 
-    def whole(self, step: float, epoch: float | None) -> float:
-        if epoch is not None and epoch != self.epoch:
+    def whole(self, step: float, epoch: float) -> float:
+        if epoch != self.epoch:
             if self.epoch is not None and epoch > self.epoch and step <= self.raw:
                 self.offset += self.raw
             elif epoch in self.begins:
@@ -163,7 +176,9 @@ class Curves:
 
     def add(self, reading: Reading, time: float = math.nan) -> None:
         """What one line says."""
-        step = None if reading.step is None else self._counter.whole(reading.step, reading.epoch)
+        step = reading.step
+        if step is not None and reading.epoch is not None:
+            step = self._counter.whole(step, reading.epoch)
         for name, value in reading.values.items():
             axis = "step" if step is not None else "epoch" if reading.epoch is not None else "count"
             series = self.of(name, axis)
@@ -173,6 +188,27 @@ class Curves:
             where = x[series.axis]
             if where is not None:
                 series.add(where, value, time)
+
+    def add_many(
+        self,
+        values: Mapping[str, list[float]],
+        steps: list[float] | None,
+        epochs: list[float] | None,
+        time: float,
+    ) -> None:
+        """What many lines of one shape say: a column per metric."""
+        if steps is not None and epochs is not None:
+            whole = self._counter.whole
+            steps = [whole(step, epoch) for step, epoch in zip(steps, epochs, strict=True)]
+        axis = "step" if steps is not None else "epoch" if epochs is not None else "count"
+        for name, column in values.items():
+            series = self.of(name, axis)
+            if series is None:
+                continue
+            counted = [float(series.count + 1 + place) for place in range(len(column))]
+            x = {"step": steps, "epoch": epochs, "count": counted}[series.axis]
+            if x is not None:
+                series.extend(x, column, [time] * len(column))
 
     def of(self, name: str, axis: str) -> Series | None:
         """The curve of this name, a new one if need be; None where there are too many."""

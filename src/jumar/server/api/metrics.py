@@ -286,6 +286,8 @@ def _thin(curve: Curve, points: int) -> Curve:
 
 def _over_time(curve: Curve, begin: float) -> Curve:
     known = [place for place, at in enumerate(curve.times) if at is not None]
+    # Clocks of machines differ.
+    known.sort(key=lambda place: curve.times[place] or 0.0)
     x = tuple((curve.times[place] or 0.0) - begin for place in known)
     return replace(curve, axis="time", x=x, y=_at(curve.y, known), times=_at(curve.times, known))
 
