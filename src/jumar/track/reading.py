@@ -8,6 +8,8 @@ pattern, they are read by the general rules."""
 import math
 import re
 from abc import ABC, abstractmethod
+from itertools import compress, repeat
+from operator import eq
 
 from jumar.track.lines import (
     EPOCH,
@@ -32,6 +34,10 @@ _BAR = re.compile(rb"(?<![\w.])(\d{1,12})/\d{1,12} \[")
 _HEADER = re.compile(rb"\W*epoch\W{0,3}(\d{1,9})(?:\s*/\s*\d{1,9})?\W*", re.I)
 _SPACES = re.compile(rb"(?:\\ |\\\t|\s)+")
 _MOST_SHAPES = 4096
+_FEW_SHAPES = 8
+
+
+Columns = dict[str, list[float]]
 
 
 class _Shape:
@@ -54,10 +60,10 @@ class _Shape:
         self.waiting: list[int] = []
         """Which lines of this shape are still to be read."""
 
-    def columns(self, lines: list[bytes]) -> dict[str, list[float]] | None:
-        """The numbers of all waiting lines by their roles; None where one of them is otherwise."""
-        found = self._pattern.findall(b"\n".join([lines[place] for place in self.waiting]))
-        if len(found) != len(self.waiting):
+    def columns(self, lines: list[bytes]) -> Columns | None:
+        """The numbers of lines of this shape by their roles; None where one of them is otherwise."""
+        found = self._pattern.findall(b"\n".join(lines))
+        if len(found) != len(lines):
             return None
         rows = zip(*found, strict=True) if len(self._names) > 1 else (found,)
         try:
@@ -131,12 +137,37 @@ class LogReader(LineReader):
 
     def _lines(self, text: bytes) -> None:
         lines = text.split(b"\n")
+        shapes = text.translate(None, _WITHOUT).split(b"\n")
+        if not self._at_once(lines, shapes):
+            self._one_by_one(lines, shapes)
+
+    def _at_once(self, lines: list[bytes], shapes: list[bytes]) -> bool:
+        """Read a block whose lines are all of known shapes that have nothing to do with each other; False,
+        and nothing is read, where it is none."""
+        telling = set(shapes) - self._silent
+        if len(telling) > _FEW_SHAPES or not telling <= self._shapes.keys():
+            return False
+        known = {shape: self._shapes[shape] for shape in telling}
+        if sum(one.has_epoch for one in known.values()) > 1 or any(
+            one.is_shared or not (one.has_step or self._bar is None) for one in known.values()
+        ):
+            return False
+        found: list[Columns] = []
+        for shape, one in known.items():
+            columns = one.columns(list(compress(lines, map(eq, shapes, repeat(shape)))))
+            if columns is None:
+                return False
+            found.append(columns)
+        for columns in found:
+            self._add(columns)
+        return True
+
+    def _one_by_one(self, lines: list[bytes], shapes: list[bytes]) -> None:
         waiting: list[_Shape] = []
-        silent, shapes = self._silent, self._shapes
-        for place, shape in enumerate(text.translate(None, _WITHOUT).split(b"\n")):
-            if shape in silent:
+        for place, shape in enumerate(shapes):
+            if shape in self._silent:
                 continue
-            found = shapes.get(shape)
+            found = self._shapes.get(shape)
             if found is not None and (found.has_step or self._bar is None):
                 if not found.waiting:
                     waiting.append(found)
@@ -156,7 +187,7 @@ class LogReader(LineReader):
         counting = sum(shape.has_epoch for shape in shapes)
         in_order: list[tuple[int, Reading]] = []
         for shape in shapes:
-            columns = shape.columns(lines)
+            columns = shape.columns([lines[place] for place in shape.waiting])
             if columns is None:
                 for place in shape.waiting:
                     reading = read_line(lines[place].decode("utf-8", "replace"))
@@ -164,13 +195,16 @@ class LogReader(LineReader):
             elif shape.is_shared or (shape.has_epoch and counting > 1):
                 in_order += zip(shape.waiting, _readings(columns), strict=True)
             else:
-                steps, epochs = columns.pop(STEP, None), columns.pop(EPOCH, None)
-                if epochs is None and steps is not None and self._epoch is not None:
-                    epochs = [self._epoch] * len(steps)
-                self.curves.add_many(columns, steps, epochs, self.now)
+                self._add(columns)
             shape.waiting = []
         for _, reading in sorted(in_order, key=lambda one: one[0]):
             self.curves.add(self._placed(reading), self.now)
+
+    def _add(self, columns: Columns) -> None:
+        steps, epochs = columns.pop(STEP, None), columns.pop(EPOCH, None)
+        if epochs is None and steps is not None and self._epoch is not None:
+            epochs = [self._epoch] * len(steps)
+        self.curves.add_many(columns, steps, epochs, self.now)
 
     def _placed(self, reading: Reading) -> Reading:
         """With what lines before it said of where the training is."""
@@ -216,7 +250,7 @@ class LogReader(LineReader):
                 other.is_shared = made.is_shared = True
 
 
-def _readings(columns: dict[str, list[float]]) -> list[Reading]:
+def _readings(columns: Columns) -> list[Reading]:
     names = [name for name in columns if name not in (STEP, EPOCH)]
     nothing = [None] * len(columns[names[0]])
     rows = zip(*(columns[name] for name in names), strict=True)

@@ -166,6 +166,13 @@ class _Counter:
         self.raw = step
         return self.offset + step
 
+    def whole_of(self, steps: list[float], epochs: list[float]) -> list[float]:
+        """Of many, in their order."""
+        if epochs.count(self.epoch or 0.0) == len(epochs) and self.epoch is not None:
+            self.raw = steps[-1]
+            return [step + self.offset for step in steps] if self.offset else steps
+        return [self.whole(step, epoch) for step, epoch in zip(steps, epochs, strict=True)]
+
 
 class Curves:
     """All curves of one file."""
@@ -198,17 +205,19 @@ class Curves:
     ) -> None:
         """What many lines of one shape say: a column per metric."""
         if steps is not None and epochs is not None:
-            whole = self._counter.whole
-            steps = [whole(step, epoch) for step, epoch in zip(steps, epochs, strict=True)]
+            steps = self._counter.whole_of(steps, epochs)
         axis = "step" if steps is not None else "epoch" if epochs is not None else "count"
+        times = [time] * len(next(iter(values.values())))
         for name, column in values.items():
             series = self.of(name, axis)
             if series is None:
                 continue
-            counted = [float(series.count + 1 + place) for place in range(len(column))]
-            x = {"step": steps, "epoch": epochs, "count": counted}[series.axis]
+            if series.axis == "count":
+                x = list(map(float, range(series.count + 1, series.count + 1 + len(column))))
+            else:
+                x = steps if series.axis == "step" else epochs
             if x is not None:
-                series.extend(x, column, [time] * len(column))
+                series.extend(x, column, times)
 
     def of(self, name: str, axis: str) -> Series | None:
         """The curve of this name, a new one if need be; None where there are too many."""
