@@ -13,7 +13,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from jumar.track.crc32c import masked
 from jumar.track.events import EventReader
@@ -82,7 +84,9 @@ def write_log(path: Path, size: int) -> None:
     number = 0
     with path.open("w", encoding="utf-8") as file:
         while file.tell() < size:
-            file.writelines(_line(place, source.random()) for place in range(number, number + 40_000))
+            file.writelines(
+                _line(place, source.random()) for place in range(number, number + 40_000)
+            )
             number += 40_000
 
 
@@ -112,9 +116,8 @@ def ours(path: Path, reader: FileReader) -> int:
 
 def accumulated(path: Path) -> int:
     """As TensorBoard reads it."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    found = EventAccumulator(str(path.parent), size_guidance={"scalars": 0, "tensors": 0})
+    module: Any = import_module("tensorboard.backend.event_processing.event_accumulator")
+    found = module.EventAccumulator(str(path.parent), size_guidance={"scalars": 0, "tensors": 0})
     found.Reload()
     tags = found.Tags()
     return sum(len(found.Scalars(tag)) for tag in tags["scalars"]) + sum(

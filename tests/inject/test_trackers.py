@@ -12,7 +12,15 @@ import pytest
 from jumar.inject.starting import START_PATH, first_on_path
 from jumar.track.runs import RunReader
 
-HERE = {"JUMAR_TRACK", "WANDB_MODE", "WANDB_API_KEY", "SWANLAB_MODE", "SWANLAB_API_KEY", "RANK", "RANK_ID"}
+HERE = {
+    "JUMAR_TRACK",
+    "WANDB_MODE",
+    "WANDB_API_KEY",
+    "SWANLAB_MODE",
+    "SWANLAB_API_KEY",
+    "RANK",
+    "RANK_ID",
+}
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
@@ -139,7 +147,7 @@ def login(key=None, **_):
 """
 TAPPED = """\
 import os, wandb
-assert wandb.login() is ("WANDB_API_KEY" not in os.environ)
+assert wandb.login() is (not os.environ.get("WANDB_API_KEY"))
 assert wandb.login(key="x") is False
 run = wandb.init(name="n", mode="online", config={"lr": 0.1, "api_key": "SECRET"})
 assert run.options["mode"] == "offline", run.options
@@ -159,8 +167,8 @@ def test_the_tap_changes_no_answer_and_raises_nothing(tmp_path: Path) -> None:
     site = tmp_path / "site" / "wandb.py"
     site.parent.mkdir()
     site.write_text(REAL_WANDB)
-    for more in ({}, {"WANDB_API_KEY": "k" * 40}):
-        reader = noted(tmp_path, TAPPED, PYTHONPATH=str(site.parent), **more)["n"]
+    for key in ("", "k" * 40):
+        reader = noted(tmp_path, TAPPED, PYTHONPATH=str(site.parent), WANDB_API_KEY=key)["n"]
         (tmp_path / "job/runs/wandb-r1.jsonl").unlink()
         assert curve(reader, "loss") == ([0, 2], [1, 3])
         assert curve(reader, "metric-149-of-those-with-long-names") == ([2], [149])
@@ -169,7 +177,10 @@ def test_the_tap_changes_no_answer_and_raises_nothing(tmp_path: Path) -> None:
     # No room for notes, and none for a job: the training goes on.
     (tmp_path / "full").mkdir()
     (tmp_path / "full/job").write_text("")
-    environ = {**environment(tmp_path, PYTHONPATH=str(site.parent)), "JUMAR_JOB_DIR": str(tmp_path / "full/job")}
+    environ = {
+        **environment(tmp_path, PYTHONPATH=str(site.parent)),
+        "JUMAR_JOB_DIR": str(tmp_path / "full/job"),
+    }
     assert run([sys.executable, "-c", TAPPED], env=environ, timeout=60).returncode == 0
 
 
@@ -185,7 +196,11 @@ print("logged", flush=True)
 sys.stdin.read()
 """
     with Popen(
-        [sys.executable, "-c", script], env=environment(tmp_path), cwd=tmp_path, stdin=PIPE, stdout=PIPE
+        [sys.executable, "-c", script],
+        env=environment(tmp_path),
+        cwd=tmp_path,
+        stdin=PIPE,
+        stdout=PIPE,
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == b"logged\n"
@@ -220,19 +235,16 @@ for step in range(3):
 
 
 def test_hostile_notes_are_left_out() -> None:
+    lines: list[dict[str, object]] = [
+        {"metrics": [1], "step": 1},
+        {"metrics": {"a": "x", "b": None, "c": 10**400, "loss": 1}, "step": "x", "time": "y"},
+        {"metrics": {"loss": 2}, "step": float("inf"), "time": float("nan")},
+        {"metrics": {"train/global_step": 5}, "step": 5},
+        {"metrics": {}},
+    ]
     reader = RunReader()
     reader.feed(
-        b"\n".join(
-            json.dumps(line).encode()
-            for line in (
-                {"metrics": [1], "step": 1},
-                {"metrics": {"a": "x", "b": None, "c": 10**400, "loss": 1}, "step": "x", "time": "y"},
-                {"metrics": {"loss": 2}, "step": float("inf"), "time": float("nan")},
-                {"metrics": {"train/global_step": 5}, "step": 5},
-                {"metrics": {}},
-            )
-        )
-        + b'\n{"metrics": {"loss": 3'
+        b"\n".join(json.dumps(line).encode() for line in lines) + b'\n{"metrics": {"loss": 3'
     )
     assert list(reader.curves.series) == ["loss"]
     assert list(reader.curves.series["loss"].y) == [1, 2]

@@ -132,7 +132,12 @@ def test_event_files_anywhere_below_the_job_are_curves_as_they_grow(running: Run
     assert running.api("GET", f"{address}?points=1").status == 422
     # Found by itself after a while, wherever it is.
     written(root / "out/board/events.out.tfevents.3.x", version(), *scalar)
-    wait_for(lambda: {one["run"] for one in running.api("GET", address).json["curves"]} == {"runs/exp", "board"})
+    wait_for(
+        lambda: (
+            {one["run"] for one in running.api("GET", address).json["curves"]}
+            == {"runs/exp", "board"}
+        )
+    )
 
 
 def test_what_a_script_tells_is_before_its_log_and_no_secret_is_shown(running: Running) -> None:

@@ -34,7 +34,9 @@ def tensor(tag: str, value: float, kind: str = "f") -> bytes:
     """A scalar as TensorFlow 2 writes it."""
     number = {"f": 1, "d": 2}[kind]
     content = bytes([8, number]) + inside(2, b"") + inside(4, struct.pack(f"<{kind}", value))
-    return inside(1, tag.encode()) + inside(8, content) + inside(9, inside(1, inside(1, b"scalars")))
+    return (
+        inside(1, tag.encode()) + inside(8, content) + inside(9, inside(1, inside(1, b"scalars")))
+    )
 
 
 def event(time: float, step: int, *values: bytes) -> bytes:

@@ -2,8 +2,10 @@
 
 import random
 import struct
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as some
@@ -92,7 +94,9 @@ def test_damage_costs_one_record_and_a_lost_frame_the_rest() -> None:
 @given(some.binary(max_size=60), some.binary(max_size=200))
 def test_whatever_a_record_holds_is_no_error(message: bytes, rest: bytes) -> None:
     long = b"\x10" + b"\xff" * 12
-    data = record(message) + record(b"\x09" + bytes(8) + message) + record(b"\x09" + bytes(8) + long)
+    data = (
+        record(message) + record(b"\x09" + bytes(8) + message) + record(b"\x09" + bytes(8) + long)
+    )
     reader = read(data + record(event(1.0, 7, simple("loss", 1.0))) + rest)
     assert 7.0 in reader.curves.series["loss"].x
 
@@ -112,14 +116,16 @@ def test_many_checksums_at_once_are_those_of_each() -> None:
 
 
 def test_what_tensorboards_own_writer_writes_is_read(tmp_path: Path) -> None:
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
-    writer = EventFileWriter(str(tmp_path))
+    event_class: Any = import_module("tensorboard.compat.proto.event_pb2").Event
+    summary: Any = import_module("tensorboard.compat.proto.summary_pb2").Summary
+    module: Any = import_module("tensorboard.summary.writer.event_file_writer")
+    writer = module.EventFileWriter(str(tmp_path))
     for step in (0, 1, 300):
-        value = Summary.Value(tag="训练/loss", simple_value=step / 2)
-        writer.add_event(Event(wall_time=5.0 + step, step=step, summary=Summary(value=[value])))
+        value = summary.Value(tag="训练/loss", simple_value=step / 2)
+        told = summary(value=[value])
+        writer.add_event(event_class(wall_time=5.0 + step, step=step, summary=told))
     writer.close()
     (file,) = tmp_path.iterdir()
-    assert curves(read(file.read_bytes())) == {"训练/loss": ([0, 1, 300], [0, 0.5, 150], [5, 6, 305])}
+    assert curves(read(file.read_bytes())) == {
+        "训练/loss": ([0, 1, 300], [0, 0.5, 150], [5, 6, 305])
+    }

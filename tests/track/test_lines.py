@@ -186,12 +186,15 @@ def test_a_training_that_goes_on_from_a_checkpoint_overwrites_what_it_repeats() 
 
 def test_an_epoch_on_a_line_of_its_own_is_that_of_the_steps_below() -> None:
     log = "".join(
-        f"Epoch {e}/3\n" + "".join(f" {s}/2 [==>...] - loss: {e}.{s}\n" for s in (1, 2)) for e in (1, 2, 3)
+        f"Epoch {e}/3\n" + "".join(f" {s}/2 [==>...] - loss: {e}.{s}\n" for s in (1, 2))
+        for e in (1, 2, 3)
     )
     loss = read(log.encode()).curves.series["loss"]
     assert (list(loss.x), list(loss.y)) == ([1, 2, 3, 4, 5, 6], [1.1, 1.2, 2.1, 2.2, 3.1, 3.2])
     # Steps that are counted over all epochs stay as they are.
-    log = "".join(f"Epoch {e}\n" + "".join(f"step {3 * e + s} loss 1\n" for s in range(3)) for e in (0, 1))
+    log = "".join(
+        f"Epoch {e}\n" + "".join(f"step {3 * e + s} loss 1\n" for s in range(3)) for e in (0, 1)
+    )
     assert list(read(log.encode()).curves.series["loss"].x) == list(range(6))
 
 

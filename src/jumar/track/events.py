@@ -183,7 +183,9 @@ class EventReader(FileReader):
             if pending is not None:
                 pending.add(step, scalar.kind.unpack_from(record, scalar.place)[0], time)
                 if begin and len(scalars) == 1:
-                    self._learn(record[begin : scalar.place], record[scalar.place : size], scalar, pending)
+                    self._learn(
+                        record[begin : scalar.place], record[scalar.place : size], scalar, pending
+                    )
 
     def _learn(self, before: bytes, rest: bytes, scalar: _Scalar, pending: _Pending) -> None:
         """`before` and `rest`: what is before the number, and what is from it on."""

@@ -238,7 +238,9 @@ def _json(line: str) -> Reading | None:
     except (ValueError, RecursionError):
         return None
     told = cast("dict[str, object]", document).items()
-    numbers = {name.lower(): number for name, value in told if (number := _number(value)) is not None}
+    numbers = {
+        name.lower(): number for name, value in told if (number := _number(value)) is not None
+    }
     step = next((numbers.pop(name) for name in sorted(WORDS.steps) if name in numbers), None)
     epoch = next((numbers.pop(name) for name in sorted(WORDS.epochs) if name in numbers), None)
     known = step is not None or epoch is not None or any(map(WORDS.is_metric, numbers))

@@ -50,7 +50,10 @@ class RunReader(LineReader):
         values = note["metrics"]
         if isinstance(values, dict):
             self._add(
-                {name[:_MOST_TEXT]: value for name, value in cast("dict[str, object]", values).items()},
+                {
+                    name[:_MOST_TEXT]: value
+                    for name, value in cast("dict[str, object]", values).items()
+                },
                 note,
             )
 

@@ -222,7 +222,7 @@ def _run_of(source: Source, reader: FileReader) -> OwnRun | None:
         return None
     name = PurePosixPath(source.name).stem
     is_jobs_own = name == "track-rank0"
-    told = {
+    told: dict[str, float | str] = {
         name: value
         for name, value in reader.parameters.items()
         if not (isinstance(value, str) and is_secret(name))

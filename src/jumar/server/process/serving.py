@@ -45,8 +45,8 @@ from jumar.people.unix import UnixPeople
 from jumar.root.program import Refused, read_site
 from jumar.root.program import Site as RootSite
 from jumar.server.api.s3 import admit_users, door_of_site
-from jumar.server.app import create_app
 from jumar.server.api.watching import Watch
+from jumar.server.app import create_app
 from jumar.server.edge.site import Site
 from jumar.server.home import (
     locked,

@@ -21,7 +21,9 @@ class Axes:
         if axis:
             self._rules[str(name)] = str(axis)
 
-    def placed(self, values: Mapping[str, Any], step: Optional[int], commit: Optional[bool]) -> Placed:
+    def placed(
+        self, values: Mapping[str, Any], step: Optional[int], commit: Optional[bool]
+    ) -> Placed:
         """The numbers by their step. What goes back before a step that is over is not kept, as there."""
         if step is not None:
             if step < self._step:

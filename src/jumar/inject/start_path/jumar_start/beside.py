@@ -22,7 +22,9 @@ def quietly(note: Callable[..., None]) -> Callable[..., None]:
         try:
             note(*args, **named)
         except Exception as error:
-            say(f"something is not on the page of the job: {type(error).__name__} in {note.__name__}")
+            say(
+                f"something is not on the page of the job: {type(error).__name__} in {note.__name__}"
+            )
 
     return noted
 

@@ -28,11 +28,10 @@ class RunNotes:
         """What the run was given."""
         self._write({"parameter": str(name)[:200], "value": value})
 
-    def parameters(self, values: object) -> None:
+    def parameters(self, values: Any) -> None:
         """A dictionary of them, or an object that has them as attributes."""
-        if not isinstance(values, Mapping):
-            values = getattr(values, "__dict__", {})
-        for name, value in dict(values).items():
+        found = values if isinstance(values, Mapping) else getattr(values, "__dict__", {})
+        for name, value in dict(found).items():
             self.parameter(name, value)
 
     def log(self, values: Mapping[str, Any], step: Any = None, epoch: Any = None) -> None:

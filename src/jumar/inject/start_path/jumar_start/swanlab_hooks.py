@@ -84,7 +84,9 @@ def _begun(init: Any) -> Any:
         if mode in _ONLINE and not os.environ.get("SWANLAB_API_KEY"):
             options = {name: one for name, one in options.items() if name not in _WITH_ACCOUNT}
             options["mode"] = "offline"
-            say("swanlab works offline: the job has no account (SWANLAB_API_KEY); its curves are on the page of the job")
+            say(
+                "swanlab works offline: the job has no account (SWANLAB_API_KEY); its curves are on the page of the job"
+            )
         run = init(*args, **options)
         quietly(_begin)(run, given)
         return run

@@ -57,8 +57,9 @@ def _noted(run: Any) -> Optional[_Noted]:
 
 def _note_log(run: Any, data: Any, step: Any = None, commit: Any = None, sync: Any = None) -> None:
     noted = _noted(run)
-    for at, values in noted.axes.placed(data, step, commit) if noted else ():
-        noted.notes.log(values, at)
+    if noted is not None:
+        for at, values in noted.axes.placed(data, step, commit):
+            noted.notes.log(values, at)
 
 
 def _note_axis(run: Any, name: Any, step_metric: Any = None, *_: Any, **__: Any) -> None:
@@ -85,13 +86,17 @@ def _begun(library: Any, init: Any) -> Any:
     def init_here(*args: Any, **options: Any) -> Any:
         if _wants_online(options) and not has_account():
             options["mode"] = "offline"
-            say("wandb works offline: the job has no account (WANDB_API_KEY); its curves are on the page of the job")
+            say(
+                "wandb works offline: the job has no account (WANDB_API_KEY); its curves are on the page of the job"
+            )
         try:
             run = init(*args, **options)
         except library.Error as error:
             if not _wants_online(options):
                 raise
-            say(f"wandb works offline: {type(error).__name__}; its curves are on the page of the job")
+            say(
+                f"wandb works offline: {type(error).__name__}; its curves are on the page of the job"
+            )
             run = init(*args, **{**options, "mode": "offline"})
         quietly(_begin)(run)
         return run
