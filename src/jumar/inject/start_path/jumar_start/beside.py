@@ -21,7 +21,7 @@ def quietly(note: Callable[..., None]) -> Callable[..., None]:
     def noted(*args: Any, **named: Any) -> None:
         try:
             note(*args, **named)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # objects of any library may raise anything
             say(
                 f"something is not on the page of the job: {type(error).__name__} in {note.__name__}"
             )
