@@ -118,6 +118,16 @@ PARTS = (
         ((sys.executable, "bench/why.py"),),
     ),
     Part(
+        "metrics",
+        "a TensorBoard run of 200 MB and a log of 1 GB to curves, 10 and 3 times as quick as others",
+        ((sys.executable, "bench/metrics.py"),),
+    ),
+    Part(
+        "trackers",
+        "transformers with the real wandb and swanlab, no account and no network: the curves are there",
+        ((sys.executable, "tools/full_trackers.py"),),
+    ),
+    Part(
         "objects",
         "100,000 objects pushed, listed, counted, synced, pulled, compared, deleted",
         ((sys.executable, "tools/full_objects.py", "--count", "100000"),),

@@ -1,8 +1,17 @@
 """Metrics over REST: found in logs as they grow, whoever writes them."""
 
 import json
+import os
+import time
+from pathlib import Path
 
-from tests.server.conftest import Running
+from tests.server.conftest import Running, wait_for
+from tests.server.test_webhooks import Chat
+from tests.server.test_webhooks import chat as chat  # a fixture
+from tests.track.events_file import event, record, simple, version
+
+from jumar.server.api.alerts import kept_alerts
+from jumar.server.api.watching import Watch
 
 
 def names(answer: object) -> dict[str, list[float | None]]:
@@ -79,3 +88,108 @@ def test_runs_are_evaluated_in_ranges_and_shown_safely(running: Running) -> None
         assert running.ask("GET", f"/evaluation?job={job.id}&{wrong}").status == 422
     assert running.api("GET", "/evaluation?job=no-such").status == 404
     assert running.api("GET", "/evaluation?" + "job=x&" * 20).status == 422
+
+
+def job_folder(running: Running, job: str) -> Path:
+    return running.log_path(job).parents[2]
+
+
+def written(path: Path, *records: bytes, at: float = 0.0) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.write(b"".join(records))
+    if at:
+        os.utime(path, (at, at))
+
+
+def test_event_files_anywhere_below_the_job_are_curves_as_they_grow(running: Running) -> None:
+    job = running.running_job()
+    root, address = job_folder(running, job.id), f"/jobs/{job.id}/metrics"
+    begin = time.time()
+    scalar = [record(event(begin + step, step, simple("loss", step))) for step in range(1, 9)]
+    # Two files of one run, the second of which goes on from a checkpoint, in the midst of a data set.
+    run = root / "code/runs/exp"
+    written(run / "events.out.tfevents.1.host.7.0", version(), *scalar[:5])
+    other = record(event(begin + 20, 4, simple("loss", 40)))
+    written(run / "events.out.tfevents.2.host.8.0", version(), other)
+    for number in range(1200):
+        written(root / f"code/data/{number:04}.jpg", b"x")
+    (root / "code/events.out.tfevents.link").symlink_to("/etc/passwd")
+    found = running.api("GET", address).json
+    (curve,) = found["curves"]
+    assert (curve["x"], curve["y"]) == ([1, 2, 3, 4], [1, 2, 3, 40])
+    assert (curve["run"], found["is_complete"]) == ("runs/exp", True)
+    # A record that is half there is no reason to ask again at once.
+    last = run / "events.out.tfevents.2.host.8.0"
+    written(last, scalar[4], scalar[5][:30])
+    grown = running.api("GET", f"{address}?seen={found['revision']}").json
+    assert (grown["curves"][0]["x"], grown["is_complete"]) == ([1, 2, 3, 4, 5], True)
+    written(last, scalar[5][30:])
+    timed = running.api("GET", f"{address}?axis=time&points=4").json["curves"][0]
+    assert timed["axis"] == "time"
+    assert len(timed["x"]) == 4
+    assert timed["x"] == sorted(timed["x"])
+    assert running.api("GET", f"{address}?points=1").status == 422
+    # Found by itself after a while, wherever it is.
+    written(root / "out/board/events.out.tfevents.3.x", version(), *scalar)
+    wait_for(
+        lambda: (
+            {one["run"] for one in running.api("GET", address).json["curves"]}
+            == {"runs/exp", "board"}
+        )
+    )
+
+
+def test_what_a_script_tells_is_before_its_log_and_no_secret_is_shown(running: Running) -> None:
+    job = running.running_job(command=["python", "train.py", "--lr=0.1"])
+    running.log_path(job.id).write_text("step 1 loss 0.5\nstep 1 acc 0.9\n")
+    runs = job_folder(running, job.id) / "runs"
+    runs.mkdir()
+    (runs / "track-rank0.jsonl").write_text(
+        '{"parameter": "batch", "value": 8}\n{"metrics": {"loss": 7}, "step": 1, "time": 1.0}\n'
+    )
+    (runs / "wandb-x.jsonl").write_text(
+        '{"experiment": "exp"}\n{"parameter": "api_key", "value": "SECRET"}\n'
+        '{"parameter": "max_tokens", "value": 5}\n{"metrics": {"train/loss": 3}, "step": 1}\n'
+    )
+    answer = running.api("GET", f"/jobs/{job.id}/metrics")
+    told = {(one["name"], one["run"]): one["last"] for one in answer.json["curves"]}
+    assert told == {("loss", ""): 7, ("acc", ""): 0.9, ("train/loss", "exp"): 3}
+    assert "SECRET" not in answer.text
+    found = running.api("GET", f"/evaluation?job={job.id}").json["runs"]
+    assert [(one["run"], one["parameters"]) for one in found] == [
+        ("", {"lr": 0.1, "batch": 8}),
+        ("exp", {"lr": 0.1, "batch": 8, "max_tokens": 5}),
+    ]
+
+
+def test_what_is_wrong_with_a_training_is_shown_and_told_once(running: Running, chat: Chat) -> None:
+    hook = {"kind": "dingtalk", "url": chat.url, "language": "en", "events": ["alert"]}
+    assert running.api("POST", "/webhooks", body=hook, user="root").status == 201
+    job, well = running.running_job("root", name="bad"), running.running_job("root", name="well")
+    running.log_path(job.id).write_text("step 1 loss 0.5\nstep 7 loss nan\n")
+    running.log_path(well.id).write_text("step 1 loss 0.5\nstep 7 loss 0.4 grad_norm inf\n")
+    usage = running.site.service.sampler.alerts_path(job.id).with_name(f"{job.id}.jsonl")
+    usage.parent.mkdir(exist_ok=True)
+    rows = [[1000.0 + 2 * n, 0.0] for n in range(400)]
+    columns = {"columns": [["use_pct", "3"]]}
+    usage.write_text("\n".join(json.dumps(line) for line in (columns, *rows)) + "\n")
+    for _ in range(2):
+        Watch(running.site).look()
+    wait_for(lambda: sum(text.count("/jobs/") for text in chat.texts()) >= 2)
+    told = "\n".join(chat.texts())
+    assert f"bad ({job.id}): loss is NaN or infinite from step 7 on" in told
+    assert "card 3 has had nothing to do for 10 minutes" in told
+    assert told.count("/jobs/") == 2
+    alerts = running.api("GET", f"/jobs/{job.id}/metrics", user="root").json["alerts"]
+    assert {one["kind"] for one in alerts} == {"not-finite", "idle-card"}
+    assert all(one["since"] for one in alerts)
+    assert running.api("GET", f"/jobs/{well.id}/metrics", user="root").json["alerts"] == []
+    # A file that somebody has spoilt is no alerts; that of a job that is removed goes with it.
+    path = running.site.service.sampler.alerts_path(job.id)
+    for spoilt in (b"\xff", b"[1]", b"{}", b'[{"kind": 1, "x": 2}]'):
+        path.with_name("x").write_bytes(spoilt)
+        assert kept_alerts(path.with_name("x")) == ()
+    running.finish(job.id)
+    assert running.api("DELETE", f"/jobs/{job.id}", user="root").status == 204
+    wait_for(lambda: not path.exists())

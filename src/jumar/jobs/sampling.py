@@ -75,6 +75,11 @@ class Sampler:
         """The job is removed."""
         with suppress(OSError):
             self._path(job).unlink(missing_ok=True)
+            self.alerts_path(job).unlink(missing_ok=True)
+
+    def alerts_path(self, job: str) -> Path:
+        """Where what was found wrong with a job is kept."""
+        return self._folder / f"{job}.alerts.json"
 
     def _path(self, job: str) -> Path:
         return self._folder / f"{job}.jsonl"

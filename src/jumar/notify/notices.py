@@ -1,4 +1,4 @@
-"""What is worth telling: a job is done, has failed or was preempted; a sweep is ahead."""
+"""What is worth telling: a job is done, has failed, was preempted or is not well; a sweep is ahead."""
 
 import time
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from jumar.notify.sending import Sender
 from jumar.notify.webhooks import Webhook, Webhooks
 from jumar.spec.causes import ENDED
 from jumar.spec.devices import CardProcess
+from jumar.spec.metrics import Alert
 from jumar.spec.records import JobSummary
 from jumar.spec.states import AttemptState, JobState
 from jumar.words.catalogue import phrase
@@ -44,6 +45,14 @@ class Notices:
         )
         return f"{said}{f': {why}' if why else ''} {self.url}/jobs/{job.id}"
 
+    def alert(self, job: JobSummary, alert: Alert) -> None:
+        """Something is wrong with a training."""
+        for hook in self.webhooks.of(job.user):
+            if "alert" in hook.events:
+                what = phrase(hook.language, "alert", alert.kind, name=alert.name, **shown(alert))
+                said = phrase(hook.language, "notice", "alert", name=job.name, id=job.id, what=what)
+                self.sender.add(hook, f"{said} {self.url}/jobs/{job.id}")
+
     def sweep_ahead(self, process: CardProcess, card: str, ends_at: float) -> None:
         """A process that uses a card and belongs to no job is ended then."""
         told = {*self.admins(), process.user}
@@ -57,6 +66,14 @@ class Notices:
     def try_out(self, hook: Webhook) -> str | None:
         """Send a message now: why it did not arrive; None if it did."""
         return self.sender.send_now(hook, phrase(hook.language, "notice", "test", url=self.url))
+
+
+def shown(alert: Alert) -> dict[str, str]:
+    """The values of an alert as they are said."""
+    return {
+        name: value if isinstance(value, str) else f"{value:.4g}"
+        for name, value in alert.values.items()
+    }
 
 
 def event_of(job: JobSummary) -> str | None:

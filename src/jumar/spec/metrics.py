@@ -1,6 +1,6 @@
 """What a training tells of itself, and what it uses, as the API gives it. Times are unix seconds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -9,12 +9,15 @@ class Curve:
 
     name: str
     axis: str
-    """What `x` is: `step`, `epoch`, or `count` where the log tells neither."""
+    """What `x` is: `step`, `epoch`, or `count` where nobody tells them; `time` in seconds, if asked for."""
     log: str
-    """The log that tells it: node and rank, `0-0`; of a run that the script tracks itself, its file."""
+    """What tells it: a log by node and rank, `0-0`; of a run that the script tracks itself, its file, or
+    the folder of its TensorBoard files."""
     x: tuple[float, ...]
     y: tuple[float | None, ...]
     """None: NaN or infinite."""
+    times: tuple[float | None, ...] = ()
+    """When the points were written, unix seconds; not over the API."""
     count: int
     """How many values there were; long curves are thinned."""
     last: float | None
@@ -26,7 +29,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRun:
-    """A run that a script tracks itself, with Aim."""
+    """A run that a script tracks itself."""
 
     run: str
     file: str
@@ -34,8 +37,22 @@ class OwnRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """Something that is wrong with a training."""
+
+    kind: str
+    """not-finite, plateau, slow-steps, idle-card, hot-card."""
+    name: str
+    """The metric, or the card."""
+    since: float | None = None
+    """When it was noticed; None where nobody watched."""
+    values: dict[str, float | str] = field(default_factory=dict[str, float | str])
+    """What the sentence of this kind needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobMetrics:
-    """The metrics that were found in a job's logs, and those that it tracks itself."""
+    """The metrics that were found in a job's files, and those that it tracks itself."""
 
     curves: tuple[Curve, ...]
     is_complete: bool
@@ -44,6 +61,7 @@ class JobMetrics:
     """Changes when there is more."""
     runs: tuple[OwnRun, ...] = ()
     """Those that it tracks itself."""
+    alerts: tuple[Alert, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-EVENTS = ("done", "failed", "preempted", "sweep")
+EVENTS = ("done", "failed", "preempted", "sweep", "alert")
 KINDS = ("feishu", "dingtalk", "wecom", "slack", "plain")
 
 

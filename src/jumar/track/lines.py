@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import cast
 
-MOST_LENGTH = 4096
+MOST_LENGTH = 16_384
 """Longer lines are no lines of metrics."""
 _NUMBER = r"[-+]?(?:\d{1,15}(?:\.\d{0,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,3})?|[-+]?(?:nan|inf)"
 NUMBER = re.compile(
-    rf"(?<![\w.])(?P<value>{_NUMBER})(?P<percent>\s*%)?(?:\s*/\s*(?P<of>\d{{1,15}}))?(?!\.?\w)",
+    rf"(?<![\w.@])(?<![A-Za-z]-)(?P<value>{_NUMBER})(?P<percent>\s*%)?(?:\s*/\s*(?P<of>\d{{1,15}}))?(?!\.?\w)",
     re.I,
 )
 _BREAK = re.compile(r"[|,;:{}\[\]<>=\"'\t]|\s-\s")
@@ -24,7 +24,11 @@ _BREAK = re.compile(r"[|,;:{}\[\]<>=\"'\t]|\s-\s")
 _WIDE = str.maketrans("【】（）：，；＝", "  ():,;=")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _NAME = re.compile(r"[^\W\d][\w/.@-]{0,79}")
-_MOST_PAIRS = 64
+# `trainer.py:88` is where a line comes from, `Epoch(train) [1]` a counter, `04/20 10:10:10` a date.
+_FILE = re.compile(r"\.(?:py|cc|cpp|cu|c|h|go|rs|java)$")
+_PHASE = re.compile(r"\((?:train|val|test)\)$")
+_CLOCK = re.compile(r"\s+\d{1,2}:\d\d")
+_MOST_PAIRS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class Vocabulary:
     metrics: frozenset[str]
     qualifiers: frozenset[str]
     fillers: frozenset[str]
+    settings: frozenset[str]
     higher: frozenset[str]
     lower: frozenset[str]
 
@@ -59,7 +64,7 @@ class Vocabulary:
 
 def _ends_in(name: str, known: frozenset[str]) -> bool:
     """Whether a name is one of those, on its own or with words before it."""
-    return bool({name, name.rpartition("/")[2], re.split(r"[/_ .]", name)[-1]} & known)
+    return bool({name, name.rpartition("/")[2], re.split(r"[/_ .-]", name)[-1]} & known)
 
 
 def _vocabulary() -> Vocabulary:
@@ -103,7 +108,7 @@ def read_line(line: str) -> Reading | None:
     roles = roles_of(pairs, line)
     if roles is None:
         return None
-    return told(roles, {role: pairs[index].value for role, index in roles.items()}, pairs)
+    return _told(roles, {role: pairs[index].value for role, index in roles.items()}, pairs)
 
 
 def pairs_of(line: str) -> list[Pair]:
@@ -134,11 +139,12 @@ def _name_in(chunk: str) -> tuple[str, bool, bool]:
     """The name at the end of a text, whether `:` or `=` follows it, and whether it stands alone."""
     bare = chunk.rstrip(" \t:=\"'[(")
     ending = chunk[len(bare) :]
+    bare = _PHASE.sub("", bare)
     pieces = _BREAK.split(bare)
     words = pieces[-1].lower().split()
     while words and words[-1] in WORDS.fillers:
         words.pop()
-    if not words or not _NAME.fullmatch(words[-1]):
+    if not words or not _NAME.fullmatch(words[-1]) or _FILE.search(words[-1]):
         return "", False, False
     is_named = ":" in ending or "=" in ending
     return _known(words), is_named, is_named and len(words) == 1
@@ -151,9 +157,9 @@ def _known(words: list[str]) -> str:
         if word not in WORDS.qualifiers or len(name) == 4:
             break
         name.insert(0, word)
-    # `epoch 3 step 100`: a counter has no words before it.
+    # `epoch 3 step 100`: a counter has no words before it but this one.
     if name[-1] in WORDS.steps | WORDS.epochs:
-        return name[-1]
+        return f"global_{name[-1]}" if words[-2:-1] == ["global"] else name[-1]
     return "_".join(name)
 
 
@@ -169,16 +175,17 @@ def roles_of(pairs: list[Pair], line: str) -> Roles | None:
     bar = None
     for index, pair in enumerate(pairs):
         if pair.name in WORDS.steps:
-            roles.setdefault(STEP, index)
-        elif pair.name in WORDS.epochs:
+            is_whole = "global" in pair.name and "global" not in pairs[roles.get(STEP, index)].name
+            roles[STEP] = index if is_whole else roles.get(STEP, index)
+        elif pair.name in WORDS.epochs and (pair.name != "epochs" or pair.total is not None):
+            # `epochs=10` is what was asked for.
             roles.setdefault(EPOCH, index)
-        elif pair.total is not None and not pair.name and bar is None:
+        elif pair.total is not None and not pair.name and bar is None and not _is_date(pair, line):
             bar = index
     is_list = STEP in roles or (EPOCH in roles and "'epoch'" in line)
     metrics: Roles = {}
     for index, pair in enumerate(pairs):
-        # In prose, `a loss of 3` tells nothing.
-        is_said = bool(roles) or pair.is_named
+        is_said = bool(roles) or _says_itself(pair)
         is_listed = is_list and pair.is_strict and _plain(pair, line)
         if (is_said and WORDS.is_metric(pair.name)) or (is_listed and not _counts(pair)):
             metrics.setdefault(pair.name, index)
@@ -187,11 +194,21 @@ def roles_of(pairs: list[Pair], line: str) -> Roles | None:
     return {**roles, **metrics} if metrics else None
 
 
+def _says_itself(pair: Pair) -> bool:
+    """Whether a number is a metric's also where nothing counts: in prose, `a loss of 3` tells nothing."""
+    return "@" in pair.name or (pair.is_named and pair.name not in WORDS.settings)
+
+
+def _is_date(pair: Pair, line: str) -> bool:
+    after = line.find("/", pair.end)
+    return _CLOCK.match(line, after + 1 + len(str(int(pair.total or 0)))) is not None
+
+
 def _counts(pair: Pair) -> bool:
     return pair.name in WORDS.steps or pair.name in WORDS.epochs
 
 
-def told(roles: Roles, numbers: dict[str, float], pairs: list[Pair]) -> Reading:
+def _told(roles: Roles, numbers: dict[str, float], pairs: list[Pair]) -> Reading:
     """What the numbers in those roles say; `9823/10000` of a metric is a part."""
     values: dict[str, float] = {}
     for name, value in numbers.items():
@@ -212,18 +229,18 @@ def _finite(value: float | None) -> float | None:
 
 
 def _json(line: str) -> Reading | None:
-    text = line.strip()
-    if not (text.startswith('{"') and text.endswith("}")):
+    start, end = line.find('{"'), line.rfind("}")
+    # Some loggers put a date before it.
+    if start < 0 or line[end + 1 :].strip() or "}" in line[:start]:
         return None
     try:
-        document = json.loads(text)
+        document = json.loads(line[start : end + 1])
     except (ValueError, RecursionError):
         return None
+    told = cast("dict[str, object]", document).items()
     numbers = {
-        str(name).lower(): float(value)
-        for name, value in cast("dict[str, object]", document).items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
-    } | _not_finite(cast("dict[str, object]", document))
+        name.lower(): number for name, value in told if (number := _number(value)) is not None
+    }
     step = next((numbers.pop(name) for name in sorted(WORDS.steps) if name in numbers), None)
     epoch = next((numbers.pop(name) for name in sorted(WORDS.epochs) if name in numbers), None)
     known = step is not None or epoch is not None or any(map(WORDS.is_metric, numbers))
@@ -231,9 +248,11 @@ def _json(line: str) -> Reading | None:
     return Reading(values, _finite(step), _finite(epoch)) if values and known else None
 
 
-def _not_finite(document: dict[str, object]) -> dict[str, float]:
-    return {
-        name.lower(): value
-        for name, value in document.items()
-        if isinstance(value, float) and not math.isfinite(value)
-    }
+def _number(value: object) -> float | None:
+    """Also one that is written as a text, as fairseq does."""
+    if isinstance(value, str) and NUMBER.fullmatch(value):
+        return float(value) if value[-1:] not in "%/" and "/" not in value else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # An integer may have any length.
+    return None if isinstance(value, int) and abs(value) > 1e300 else float(value)

@@ -1,4 +1,4 @@
-"""Runs that a script tracks itself, with Aim: the notes of one (`jumar_start/run_notes.py`) to curves.
+"""Runs that a script tracks itself: the notes of one (`jumar_start/run_notes.py`) to curves.
 
 A job can write anything into its notes: lines that are none are left out."""
 
@@ -6,11 +6,11 @@ import json
 import math
 from typing import cast
 
-from jumar.track.lines import MOST_LENGTH, Reading
+from jumar.track.lines import MOST_LENGTH, WORDS, Reading
 from jumar.track.reading import LineReader
 
 Parameters = dict[str, float | str]
-MOST_PARAMETERS = 100
+MOST_PARAMETERS = 500
 _MOST_TEXT = 200
 
 
@@ -22,6 +22,10 @@ class RunReader(LineReader):
         self.experiment = ""
         self.parameters: Parameters = {}
 
+    def _lines(self, text: bytes) -> None:
+        for line in text.split(b"\n"):
+            self._line(line)
+
     def _line(self, line: bytes) -> None:
         if len(line) > MOST_LENGTH:
             return
@@ -32,20 +36,38 @@ class RunReader(LineReader):
         if not isinstance(said, dict):
             return
         note = cast("dict[str, object]", said)
-        if "metric" in note:
-            self._metric(note)
+        if "metrics" in note:
+            self._metrics(note)
+        elif "metric" in note:
+            name = curve_name(str(note["metric"]), note.get("context"))
+            self._add({name: note.get("value")}, note)
         elif "parameter" in note:
             self._parameter(str(note["parameter"]), note.get("value"))
         elif "experiment" in note:
             self.experiment = str(note["experiment"])[:_MOST_TEXT]
 
-    def _metric(self, note: dict[str, object]) -> None:
-        value = _number(note.get("value"))
-        if value is None:
-            return
+    def _metrics(self, note: dict[str, object]) -> None:
+        values = note["metrics"]
+        if isinstance(values, dict):
+            self._add(
+                {
+                    name[:_MOST_TEXT]: value
+                    for name, value in cast("dict[str, object]", values).items()
+                },
+                note,
+            )
+
+    def _add(self, values: dict[str, object], note: dict[str, object]) -> None:
+        found = {
+            name: number
+            for name, value in values.items()
+            # Steps are what the others stand over.
+            if name.rpartition("/")[2] not in WORDS.steps and (number := _number(value)) is not None
+        }
         step, epoch = _place(note.get("step")), _place(note.get("epoch"))
-        name = curve_name(str(note["metric"]), note.get("context"))
-        self.curves.add(Reading({name: value}, step, epoch if step is None else None))
+        time = _place(note.get("time"))
+        reading = Reading(found, step, epoch if step is None else None)
+        self.curves.add(reading, math.nan if time is None else time)
 
     def _parameter(self, name: str, value: object, depth: int = 0) -> None:
         if isinstance(value, dict) and depth < 4:

@@ -1,7 +1,7 @@
 """Python runs this at startup while the folder is on PYTHONPATH, before a script's first line.
 
 JUMAR_PRIVATE_PYTHON keeps what a job installs in the job. JUMAR_CKPT_DIR is where a training is resumed
-from, unless JUMAR_RESUME is off. JUMAR_JOB_DIR is where what Aim tracks is noted. JUMAR_DETERMINISTIC makes runs repeatable. JUMAR_AUTO_PORT makes cuda mean npu, JUMAR_PROOF records losses and
+from, unless JUMAR_RESUME is off. JUMAR_JOB_DIR is where what a script tracks is noted, unless JUMAR_TRACK is off. JUMAR_DETERMINISTIC makes runs repeatable. JUMAR_AUTO_PORT makes cuda mean npu, JUMAR_PROOF records losses and
 parameters; these wait for the import of a library, and a process that never imports it is not changed. A sitecustomize further down the path still runs."""
 
 import os
@@ -34,7 +34,7 @@ def _start() -> None:
         from jumar_start import resuming
 
         resuming.install()
-    if "JUMAR_JOB_DIR" in os.environ:
+    if "JUMAR_JOB_DIR" in os.environ and os.environ.get("JUMAR_TRACK") != "off":
         from jumar_start import tracking
 
         tracking.install()

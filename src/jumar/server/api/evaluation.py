@@ -132,10 +132,13 @@ def evaluate(site: Site, records: Sequence[JobRecord]) -> Evaluation:
         found = job_metrics(site, record.id, BUDGET_BYTES // len(records))
         is_complete = is_complete and found.is_complete
         given = parameters_of(_command(record))
-        told = _with_evaluations(site, record, [one for one in found.curves if not one.run])
-        if told or not found.runs:
-            runs.append(_run(record, "", given, told))
         for one in found.runs:
+            given |= one.parameters if not one.run else {}
+        told = _with_evaluations(site, record, [one for one in found.curves if not one.run])
+        own = [one for one in found.runs if one.run]
+        if told or not own:
+            runs.append(_run(record, "", given, told))
+        for one in own:
             curves = [curve for curve in found.curves if curve.log == one.file]
             runs.append(_run(record, one.run, {**given, **one.parameters}, curves))
     return Evaluation(runs=tuple(runs), is_complete=is_complete)

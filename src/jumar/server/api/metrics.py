@@ -1,51 +1,61 @@
-"""Metrics of a job over REST: read from its logs, and from what it tracks itself, when somebody asks, and from where the last one stopped.
+"""Metrics of a job over REST: read from its files when somebody asks, and from where the last one stopped.
 
 Reading takes a core: each question reads some megabytes at most, and says when there are more."""
 
 import math
 import threading
+import time
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from io import FileIO
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Literal, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from jumar.errors import NotFound
+from jumar.launch.ranks.environment import is_secret
+from jumar.server.api.alerts import kept_alerts, not_finite
 from jumar.server.api.jobs import MOST_NUMBER
+from jumar.server.api.metric_files import Source, sources
 from jumar.server.edge.auth import SeenJob
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import Site, SiteOf
-from jumar.spec.metrics import Curve, JobMetrics, OwnRun
-from jumar.track.reading import LineReader, LogReader
+from jumar.spec.metrics import Alert, Curve, JobMetrics, OwnRun
+from jumar.track.reading import FileReader
 from jumar.track.runs import RunReader
-from jumar.track.series import Series
+from jumar.track.series import MOST_POINTS, Series, thinned
 
 router = APIRouter(tags=["jobs"])
-MOST_LOGS = 16
-MOST_RUNS = 64
-RUNS_FOLDER = "runs"
-"""Where `jumar_start/run_notes.py` writes."""
 MOST_READERS = 256
 _BLOCK_BYTES = 1 << 20
 BUDGET_BYTES = 8 << 20
 """Read for one question."""
+_MOST_KEPT_POINTS = 4_000_000
+"""Of all files together: a hundred megabytes."""
+_LIVE_S = 15.0
+"""What came since a look that long ago, or less, came now."""
 # Reading holds the interpreter: one at a time, so that others are answered in between.
 READING = CapacityLimiter(1)
+Axis = Literal["step", "time"]
+Value = TypeVar("Value")
 
 
 @dataclass(slots=True)
 class _Kept:
     """What is known of one file."""
 
-    make: type[LineReader]
-    reader: LineReader = field(init=False)
+    make: type[FileReader]
+    reader: FileReader = field(init=False)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    unread: int = 0
+    """Bytes that are left to be read."""
+    _whole_at: float = -math.inf
+    """When it was last read to its end."""
 
     def __post_init__(self) -> None:
         self.reader = self.make()
@@ -55,14 +65,27 @@ class _Kept:
         with self.lock:
             size = file.seek(0, 2)
             if size < self.reader.offset:
-                # Somebody emptied the log.
+                # Somebody emptied it.
                 self.reader = self.make()
-            file.seek(self.reader.offset)
-            done = 0
-            while done < budget and (block := file.read(min(_BLOCK_BYTES, size - file.tell()))):
-                self.reader.feed(block)
+            now = time.time()
+            self.reader.now = now if now - self._whole_at < _LIVE_S else math.nan
+            done, reader = 0, self.reader
+            self.unread = size - reader.offset
+            while done < budget and self.unread > 0:
+                before = file.seek(reader.offset)
+                block = file.read(_BLOCK_BYTES)
+                reader.feed(block)
                 done += len(block)
+                # What cannot be read yet is no reason to ask again at once.
+                self.unread = size - reader.offset if reader.offset > before else 0
+            if self.unread <= 0:
+                self._whole_at = now
             return done
+
+    @property
+    def points(self) -> int:
+        """How many it holds."""
+        return sum(len(series.x) for series in tuple(self.reader.curves.series.values()))
 
 
 class MetricReaders:
@@ -72,14 +95,21 @@ class MetricReaders:
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, job: str, name: str, make: type[LineReader]) -> _Kept:
-        """What is known of a file; the one that nobody asked for the longest is forgotten."""
+    def of(self, job: str, source: Source) -> _Kept:
+        """What is known of a file."""
         with self._lock:
-            kept = self._kept.setdefault((job, name), _Kept(make))
-            self._kept.move_to_end((job, name))
-            while len(self._kept) > MOST_READERS:
-                self._kept.popitem(last=False)
+            kept = self._kept.setdefault((job, source.name), _Kept(source.make))
+            self._kept.move_to_end((job, source.name))
             return kept
+
+    def trim(self) -> None:
+        """Forget those that nobody asked for the longest, where there are too many."""
+        with self._lock:
+            points = sum(kept.points for kept in self._kept.values())
+            while len(self._kept) > MOST_READERS or (
+                points > _MOST_KEPT_POINTS and len(self._kept) > 1
+            ):
+                points -= self._kept.popitem(last=False)[1].points
 
 
 _readers = MetricReaders()
@@ -92,84 +122,178 @@ async def metrics(
     seen: Annotated[
         int | None, Query(ge=0, le=MOST_NUMBER, description="`revision` of the answer before")
     ] = None,
+    points: Annotated[
+        int, Query(ge=2, le=MOST_POINTS, description="of each curve at most; extremes stay")
+    ] = MOST_POINTS,
+    axis: Annotated[
+        Axis, Query(description="time: seconds since the job began, where they are known")
+    ] = "step",
 ) -> Response:
-    """Losses, accuracy and the like, found in the job's logs, or tracked by the job with Aim. With `seen`, 204 when nothing is new."""
+    """Losses, accuracy and the like: found in the job's logs and TensorBoard files, or told by its script
+    through jumar_track, Aim, Weights & Biases or SwanLab. With `seen`, 204 when nothing is new."""
     found = await to_thread.run_sync(job_metrics, site, opened.id, limiter=READING)
     if seen == found.revision and found.is_complete:
         return Response(status_code=204)
-    return answer(found)
+    begin = opened.started_at or opened.created_at
+    return answer(await to_thread.run_sync(shown, found, points, begin if axis == "time" else None))
+
+
+def shown(found: JobMetrics, points: int, begin: float | None) -> JobMetrics:
+    """With fewer points; with `begin`, over the seconds since then."""
+    curves = found.curves
+    if begin is not None:
+        curves = tuple(made for curve in curves if (made := _over_time(curve, begin)).x)
+    return replace(found, curves=tuple(_thin(curve, points) for curve in curves))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A file of a job, as far as it was read."""
+
+    source: Source
+    reader: FileReader
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """Its curves."""
+        return tuple(self.reader.curves.series.values())
+
+
+def read_files(site: Site, job: str, budget: int) -> tuple[list[ReadFile], int]:
+    """The files of a job, after at most so many bytes more, and how many are left to be read."""
+    files: list[ReadFile] = []
+    unread = 0
+    for source in sources(site, job):
+        kept = _readers.of(job, source)
+        try:
+            with source.open() as file:
+                budget -= kept.advance(file, budget)
+        except NotFound:
+            continue
+        unread += max(0, kept.unread)
+        files.append(ReadFile(source, kept.reader))
+    _readers.trim()
+    return files, unread
 
 
 def job_metrics(site: Site, job: str, budget: int = BUDGET_BYTES) -> JobMetrics:
-    """What the logs of a job tell and what it tracks itself, as far as they were read. A metric that
-    several ranks tell is taken from the first of them. `budget`: bytes to read at most."""
+    """What the files of a job tell, as far as they were read. A metric that several ranks tell is taken
+    from the first of them. `budget`: bytes to read at most."""
     curves: dict[tuple[str, str], Curve] = {}
-    runs: list[OwnRun] = []
-    unread = revision = 0
-    for name, make, opened in (*_logs(site, job), *_own_runs(site, job)):
-        kept = _readers.of(job, name, make)
-        try:
-            with opened() as file:
-                budget -= kept.advance(file, budget)
-                unread += max(0, file.seek(0, 2) - kept.reader.offset)
-        except NotFound:
-            continue
-        reader, run, key = kept.reader, "", ""
-        if isinstance(reader, RunReader):
-            run, key = _run_name(reader, name), name
-            runs.append(OwnRun(run=run, file=name, parameters=dict(reader.parameters)))
-            revision += len(reader.parameters)
-        revision += sum(series.count for series in reader.curves.series.values())
-        for series in tuple(reader.curves.series.values()):
-            curves.setdefault((series.name, key), _curve(series, name, run))
+    runs: dict[str, OwnRun] = {}
+    revision = 0
+    files, unread = read_files(site, job, budget)
+    for one in files:
+        run = _run_of(one.source, one.reader)
+        if run is not None:
+            runs[run.file] = run
+            revision += len(run.parameters)
+        name, label = (one.source.name, "") if run is None else (run.file, run.run)
+        for series in one.series:
+            revision += series.count
+            made = _curve(series, name, label)
+            # What has no run of its own is the job's.
+            key = (series.name, name if label else "")
+            if key not in curves:
+                curves[key] = made
+            elif one.source.folder:
+                curves[key] = _joined(curves[key], made)
+    alerts = _alerts(site, job, files)
     return JobMetrics(
-        curves=tuple(curves.values()), is_complete=not unread, revision=revision, runs=tuple(runs)
+        curves=tuple(curves.values()),
+        is_complete=not unread,
+        revision=revision + len(alerts),
+        runs=tuple(runs.values()),
+        alerts=alerts,
     )
 
 
-_Opened = Callable[[], FileIO]
+def _alerts(site: Site, job: str, files: list[ReadFile]) -> tuple[Alert, ...]:
+    """Those that were noticed while it ran; and, also where nobody watched, those that its curves show."""
+    kept = kept_alerts(site.service.sampler.alerts_path(job))
+    found = {(one.kind, one.name): one for one in not_finite(s for f in files for s in f.series)}
+    return tuple((found | {(one.kind, one.name): one for one in kept}).values())
 
 
-def _logs(site: Site, job: str) -> Iterator[tuple[str, type[LineReader], _Opened]]:
-    files = site.service.log_files(job)
-    if len(files) > MOST_LOGS:
-        # Some print with the last rank only.
-        files = (*files[: MOST_LOGS - 1], files[-1])
-    for known in files:
-        opened = partial(site.service.open_log, job, known.node, known.rank)
-        yield f"{known.node}-{known.rank}", LogReader, opened
+def _run_of(source: Source, reader: FileReader) -> OwnRun | None:
+    if source.folder:
+        return OwnRun(run=_folder_name(source.folder), file=source.folder, parameters={})
+    if not isinstance(reader, RunReader):
+        return None
+    name = PurePosixPath(source.name).stem
+    is_jobs_own = name == "track-rank0"
+    told: dict[str, float | str] = {
+        name: value
+        for name, value in reader.parameters.items()
+        if not (isinstance(value, str) and is_secret(name))
+    }
+    run = "" if is_jobs_own else reader.experiment or name
+    return OwnRun(run=run, file=source.name, parameters=told)
 
 
-def _own_runs(site: Site, job: str) -> Iterator[tuple[str, type[LineReader], _Opened]]:
-    try:
-        page = site.service.job_files(job, RUNS_FOLDER, after="", limit=MOST_RUNS)
-    except NotFound:
-        return
-    # Names of runs say nothing; the order in which they were last written does.
-    for known in sorted(page.files, key=lambda file: file.modified_at):
-        if known.kind == "file" and known.path.endswith(".jsonl"):
-            yield known.path, RunReader, partial(site.service.open_file, job, known.path)
-
-
-def _run_name(reader: RunReader, file: str) -> str:
-    return reader.experiment or PurePosixPath(file).stem
+def _folder_name(folder: str) -> str:
+    """As people call it: where in the job it is does not matter to them."""
+    parts = PurePosixPath(folder).parts
+    short = parts[1:] if parts[0] in ("code", "tensorboard", "out") else parts
+    return "/".join(short) or folder
 
 
 def _curve(series: Series, log: str, run: str) -> Curve:
     # The reader of another question may be adding to it.
-    x, y = tuple(series.x), tuple(series.y)
-    length = min(len(x), len(y))
+    x, y, times = tuple(series.x), tuple(series.y), tuple(series.times)
+    length = min(len(x), len(y), len(times))
     return Curve(
         name=series.name,
         axis=series.axis,
         log=log,
         x=x[:length],
         y=tuple(_finite(value) for value in y[:length]),
+        times=tuple(_finite(value) for value in times[:length]),
         count=series.count,
         last=_finite(series.last),
         not_finite_from=series.first_not_finite,
         run=run,
     )
+
+
+def _joined(first: Curve, then: Curve) -> Curve:
+    """Two files of one run: what the later one repeats is overwritten."""
+    if not then.x:
+        return first
+    kept = bisect_left(first.x, then.x[0])
+    begins = [at for at in (first.not_finite_from, then.not_finite_from) if at is not None]
+    return replace(
+        then,
+        x=first.x[:kept] + then.x,
+        y=first.y[:kept] + then.y,
+        times=first.times[:kept] + then.times,
+        count=first.count + then.count,
+        not_finite_from=begins[0] if begins else None,
+    )
+
+
+def _thin(curve: Curve, points: int) -> Curve:
+    numbers = [math.nan if value is None else value for value in curve.y]
+    places = thinned(numbers, points)
+    return replace(
+        curve,
+        x=_at(curve.x, places),
+        y=_at(curve.y, places),
+        # Only asked for as an axis: a third of the answer.
+        times=(),
+    )
+
+
+def _over_time(curve: Curve, begin: float) -> Curve:
+    known = [place for place, at in enumerate(curve.times) if at is not None]
+    # Clocks of machines differ.
+    known.sort(key=lambda place: curve.times[place] or 0.0)
+    x = tuple((curve.times[place] or 0.0) - begin for place in known)
+    return replace(curve, axis="time", x=x, y=_at(curve.y, known), times=_at(curve.times, known))
+
+
+def _at(values: Sequence[Value], places: Sequence[int]) -> tuple[Value, ...]:
+    return tuple([values[place] for place in places])
 
 
 def _finite(value: float) -> float | None:

@@ -49,6 +49,7 @@ from jumar.people.unix import UnixPeople
 from jumar.root.program import Refused, read_site
 from jumar.root.program import Site as RootSite
 from jumar.server.api.s3 import admit_users, door_of_site
+from jumar.server.api.watching import Watch
 from jumar.server.app import create_app
 from jumar.server.edge.auth import check_still_allowed
 from jumar.server.edge.site import Site
@@ -214,7 +215,7 @@ def _site(
             )
             if unix is not None:
                 unix.on_new = partial(admit_users, site)
-            with Chores(site), Nightly(hub.collector, settings.home):
+            with Chores(site), Nightly(hub.collector, settings.home), Watch(site):
                 yield site
     finally:
         service.close()

@@ -61,6 +61,7 @@ def render(
             reason=partial(reason, language=t.language),
             recovered=partial(recovery_sentence, language=t.language),
             whose=texts(t.language)["whose"],
+            alert_words=catalogue(t.language)["alert"],
             waiting_sentence=partial(waiting_sentence, language=t.language),
             state_name=partial(_state_name, language=t.language),
             card_names=card_names,

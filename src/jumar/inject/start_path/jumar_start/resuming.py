@@ -17,20 +17,27 @@ class _Waiting:
 
     def __init__(self, hooks: "dict[str, str]") -> None:
         self._hooks = dict(hooks)
+        self._looking: set[str] = set()
 
     def find_spec(self, fullname, path, target=None):  # type: ignore[no-untyped-def]
-        """The module's own spec, with the hook behind it, where there is one."""
-        hook = self._hooks.pop(fullname, None)
-        if hook is None:
+        """The module's own spec, with the hook behind it, where there is one. Libraries ask whether others
+        are there without importing them: the hook waits until one is executed."""
+        if fullname not in self._hooks or fullname in self._looking:
             return None
         import importlib
 
         from jumar_start.after_import import followed
 
         def then() -> None:
-            importlib.import_module("jumar_start." + hook).install(sys.modules[fullname])
+            hook = self._hooks.pop(fullname, None)
+            if hook is not None:
+                importlib.import_module("jumar_start." + hook).install(sys.modules[fullname])
 
-        return followed(fullname, then)
+        self._looking.add(fullname)
+        try:
+            return followed(fullname, then)
+        finally:
+            self._looking.discard(fullname)
 
 
 def wait_for(hooks: "dict[str, str]") -> None:

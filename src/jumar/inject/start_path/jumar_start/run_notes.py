@@ -1,4 +1,4 @@
-"""What one run of Aim tracks, as lines of JSON in the job directory: `runs/RUN.jsonl`.
+"""What one run of a training tracks, as lines of JSON in the job directory: `runs/RUN.jsonl`.
 
 The server reads them (`jumar/track/runs.py`). A training never fails because of its notes."""
 
@@ -6,12 +6,14 @@ import hashlib
 import json
 import os
 import re
-from typing import Any, Dict, Mapping, Optional
+import time
+from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
 FOLDER = "runs"
 _MOST_BYTES = 4000
 """The server reads no longer lines."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MOST_DEPTH = 4
 
 
 class RunNotes:
@@ -25,6 +27,23 @@ class RunNotes:
     def parameter(self, name: object, value: object) -> None:
         """What the run was given."""
         self._write({"parameter": str(name)[:200], "value": value})
+
+    def parameters(self, values: Any) -> None:
+        """A dictionary of them, or an object that has them as attributes."""
+        found = values if isinstance(values, Mapping) else getattr(values, "__dict__", {})
+        for name, value in dict(found).items():
+            self.parameter(name, value)
+
+    def log(self, values: Mapping[str, Any], step: Any = None, epoch: Any = None) -> None:
+        """Several metrics at one step. What is no number is not noted."""
+        self._log(dict(numbers_in(values)), _number(step), _number(epoch))
+
+    def _log(self, found: Dict[str, float], step: Optional[float], epoch: Optional[float]) -> None:
+        line = {"metrics": found, "step": step, "epoch": epoch, "time": round(time.time(), 3)}
+        if found and not self._write(line) and len(found) > 1:
+            names = list(found)
+            for half in (names[: len(names) // 2], names[len(names) // 2 :]):
+                self._log({name: found[name] for name in half}, step, epoch)
 
     def track(
         self,
@@ -49,20 +68,23 @@ class RunNotes:
                 "step": _number(step),
                 "epoch": _number(epoch),
                 "context": {str(key): str(what)[:200] for key, what in (context or {}).items()},
+                "time": round(time.time(), 3),
             }
         )
 
-    def _write(self, line: Dict[str, object]) -> None:
+    def _write(self, line: Dict[str, Any]) -> bool:
+        """False: it is too long."""
         if self._file is None:
-            return
+            return True
         data = json.dumps(line, default=str, skipkeys=True).encode() + b"\n"
         if len(data) > _MOST_BYTES:
-            return
+            return False
         try:
             # One call: lines of two processes do not mix.
             os.write(self._file, data)
         except OSError:
             self._file = None
+        return True
 
 
 def _opened(run: str) -> Optional[int]:
@@ -78,6 +100,19 @@ def _opened(run: str) -> Optional[int]:
         return os.open(os.path.join(folder, run + ".jsonl"), flags, 0o644)
     except OSError:
         return None
+
+
+def numbers_in(
+    values: Mapping[Any, Any], before: str = "", depth: int = 0
+) -> Iterator[Tuple[str, float]]:
+    """The numbers of a dictionary, of those inside of it as `outer.inner`."""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and depth < _MOST_DEPTH:
+            yield from numbers_in(value, f"{before}{name}.", depth + 1)
+            continue
+        number = _number(value)
+        if number is not None:
+            yield f"{before}{name}"[:200], number
 
 
 def _number(value: Any) -> Optional[float]:

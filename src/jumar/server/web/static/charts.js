@@ -2,6 +2,8 @@
 "use strict";
 
 const Charts = (() => {
+  // More than a chart has pixels.
+  const MOST_POINTS = 800;
   const COLOURS = ["#0f8a7f", "#d9822b", "#5b6ee1", "#c2437a", "#7a8c1d", "#8a56c9", "#3a9bd1", "#b0532f"];
   const style = () => getComputedStyle(document.documentElement);
   const colour = (name) => style().getPropertyValue(name).trim();
@@ -114,29 +116,58 @@ const Charts = (() => {
     }
   }
 
-  // Ask again and again, while somebody looks and there may be more.
-  function follow(address, onNews, { period = 2000, isOver = () => false } = {}) {
-    let seen = "";
+  // What a person has chosen above charts; `show` draws again what is here, `changed` asks for something else.
+  function controls(section, show) {
+    const smoothing = section.querySelector("[data-smoothing]");
+    const log = section.querySelector("[data-log]");
+    const axis = section.querySelector("[data-axis]");
+    const changed = new Set();
+    smoothing.addEventListener("input", show);
+    log.addEventListener("change", show);
+    axis.addEventListener("change", () => changed.forEach((ask) => ask()));
+    return {
+      changed,
+      isOverTime: () => axis.value === "time",
+      query: () => `points=${MOST_POINTS}&axis=${axis.value}`,
+      settings: () => ({ smoothing: Number(smoothing.value), log: log.checked }),
+    };
+  }
+
+  // Ask again and again, while somebody looks and there may be more. `again`: where to be found by those
+  // who have changed the address.
+  function follow(address, onNews, { period = 2000, isOver = () => false, again = new Set() } = {}) {
+    let seen = null;
+    let timer = null;
     async function ask() {
       let wait = period;
+      const asked = address();
       if (!document.hidden) {
         try {
-          const answer = await fetch(`${address}${seen}`, { headers: { Accept: "application/json" } });
+          const answer = await fetch(seen === null ? asked : `${asked}${asked.includes("?") ? "&" : "?"}seen=${seen}`, { headers: { Accept: "application/json" } });
+          if (asked !== address()) return later(0);
           if (answer.status === 200) {
             const news = await answer.json();
-            seen = `?seen=${encodeURIComponent(news.revision)}`;
+            seen = news.revision;
             onNews(news);
             if (news.is_complete === false) wait = 50;
-            else if (isOver()) return;
-          } else if (answer.status >= 400 || (answer.status === 204 && isOver())) return;
+            else if (isOver()) wait = null;
+          } else if (answer.status >= 400 || (answer.status === 204 && isOver())) wait = null;
         } catch {
           wait = 3 * period;
         }
       }
-      setTimeout(ask, wait);
+      later(wait);
     }
+    function later(wait) {
+      clearTimeout(timer);
+      timer = wait === null ? null : setTimeout(ask, wait);
+    }
+    again.add(() => {
+      seen = null;
+      later(0);
+    });
     ask();
   }
 
-  return { Grid, follow, short };
+  return { Grid, controls, follow, short };
 })();

@@ -5,8 +5,7 @@
   const section = document.getElementById("compare");
   if (!section) return;
   const grid = new Charts.Grid(section.querySelector("[data-grid]"));
-  const smoothing = section.querySelector("[data-smoothing]");
-  const log = section.querySelector("[data-log]");
+  const chosen = Charts.controls(section, show);
   const jobs = [...section.querySelectorAll("[data-job]")].map((element, index) => ({ id: element.dataset.job, name: element.dataset.name, index, curves: [] }));
 
   function show() {
@@ -18,14 +17,12 @@
       }
     }
     section.querySelector("[data-nothing]").hidden = groups.size > 0;
-    grid.show(groups, { smoothing: Number(smoothing.value), log: log.checked });
+    grid.show(groups, chosen.settings());
   }
-  smoothing.addEventListener("input", show);
-  log.addEventListener("change", show);
   for (const job of jobs) {
-    Charts.follow(`/api/v1/jobs/${job.id}/metrics`, (news) => {
+    Charts.follow(() => `/api/v1/jobs/${job.id}/metrics?${chosen.query()}`, (news) => {
       job.curves = news.curves;
       show();
-    }, { period: 5000 });
+    }, { period: 5000, again: chosen.changed });
   }
 })();

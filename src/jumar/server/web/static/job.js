@@ -8,8 +8,7 @@
   const curves = new Charts.Grid(metrics.querySelector("[data-grid]"));
   const said = JSON.parse(metrics.dataset.words);
   let latest = [];
-  const smoothing = metrics.querySelector("[data-smoothing]");
-  const log = metrics.querySelector("[data-log]");
+  const chosen = Charts.controls(metrics, show);
 
   function show() {
     const groups = new Map();
@@ -17,25 +16,31 @@
       if (!groups.has(curve.name)) groups.set(curve.name, []);
       groups.get(curve.name).push({ ...curve, label: curve.run || curve.name });
     }
-    curves.show(groups, { smoothing: Number(smoothing.value), log: log.checked });
-    const broken = latest.filter((curve) => curve.not_finite_from !== null);
-    const alert = metrics.querySelector("[data-alert]");
-    alert.hidden = !broken.length;
-    alert.textContent = broken.map((curve) => fill(said.not_finite, { name: curve.name, axis: curve.axis, step: curve.not_finite_from })).join(" ");
+    curves.show(groups, chosen.settings());
   }
-  smoothing.addEventListener("input", show);
-  log.addEventListener("change", show);
 
-  Charts.follow(metrics.dataset.api, (news) => {
+  function warn(alerts) {
+    const list = metrics.querySelector("[data-alerts]");
+    list.hidden = !alerts.length;
+    list.replaceChildren(...alerts.map((alert) => {
+      const values = Object.fromEntries(Object.entries(alert.values).map(([name, value]) => [name, typeof value === "number" ? Charts.short(value) : value]));
+      const item = document.createElement("li");
+      item.textContent = fill(said[alert.kind], { name: alert.name, ...values });
+      return item;
+    }));
+  }
+
+  Charts.follow(() => `${metrics.dataset.api}?${chosen.query()}`, (news) => {
     latest = news.curves;
-    metrics.hidden = !latest.length;
+    metrics.hidden = !latest.length && !news.alerts.length && !chosen.isOverTime();
+    warn(news.alerts);
     show();
-  }, { isOver });
+  }, { period: 1000, isOver, again: chosen.changed });
 
   const usage = document.getElementById("usage");
   const used = new Charts.Grid(usage.querySelector("[data-grid]"));
   const titles = JSON.parse(usage.dataset.words);
-  Charts.follow(usage.dataset.api, (news) => {
+  Charts.follow(() => usage.dataset.api, (news) => {
     const groups = new Map();
     for (const curve of news.curves) {
       // What the source does not tell is no empty chart.

@@ -1,0 +1,1 @@
+"""As far as scripts import it."""

@@ -1,0 +1,5 @@
+"""The error that transformers catches."""
+
+
+class ConfigError(Exception):
+    """Never raised here."""

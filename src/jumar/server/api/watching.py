@@ -1,0 +1,79 @@
+"""Looks at the running trainings, whether or not somebody has their page open: what is wrong is told once."""
+
+import logging
+import threading
+import time
+from dataclasses import replace
+from types import TracebackType
+
+from jumar.errors import JumarError
+from jumar.server.api.alerts import keep_alerts, kept_alerts, of_series, of_usage
+from jumar.server.api.metrics import read_files
+from jumar.server.edge.site import Site
+from jumar.spec.metrics import Alert
+from jumar.spec.records import JobSummary
+from jumar.spec.states import JobState
+
+log = logging.getLogger(__name__)
+PERIOD_S = 5.0
+_BUDGET_BYTES = 2 << 20
+_MOST_JOBS = 500
+
+
+class Watch:
+    """One thread, from `with` to its end."""
+
+    def __init__(self, site: Site, *, period_s: float = PERIOD_S) -> None:
+        self._site = site
+        self._period_s = period_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watching", daemon=True)
+
+    def __enter__(self) -> "Watch":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._period_s):
+            try:
+                self.look()
+            except (OSError, JumarError) as error:
+                # A full disk, or a database that is away: the next look may find it otherwise.
+                log.warning("trainings were not looked at: %s", error)
+
+    def look(self) -> None:
+        """At every running job."""
+        for job in self._site.service.page(states=(JobState.RUNNING,), limit=_MOST_JOBS).jobs:
+            if self._over.is_set():
+                return
+            try:
+                self._look_at(job)
+            except (OSError, JumarError) as error:
+                log.debug("%s was not looked at: %s", job.id, error)
+
+    def _look_at(self, job: JobSummary) -> None:
+        sampler = self._site.service.sampler
+        files, _ = read_files(self._site, job.id, _BUDGET_BYTES)
+        series = [one for file in files for one in file.series]
+        found = [*of_series(series), *of_usage(sampler.of(job.id))]
+        path = sampler.alerts_path(job.id)
+        known = kept_alerts(path) if found else ()
+        told = {(one.kind, one.name) for one in known}
+        fresh: dict[tuple[str, str], Alert] = {}
+        for one in found:
+            if (one.kind, one.name) not in told:
+                fresh.setdefault((one.kind, one.name), replace(one, since=time.time()))
+        if fresh:
+            # First written down: who is told twice stops listening.
+            keep_alerts(path, [*known, *fresh.values()])
+        for one in fresh.values():
+            self._site.notices.alert(job, one)
