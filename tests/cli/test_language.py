@@ -4,8 +4,10 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 from click.testing import CliRunner
@@ -13,8 +15,11 @@ from tests.cli.test_reasons import connected_to, failed
 from tests.words.samples import latin_left
 
 import jumar.cli
-from jumar.cli import jobs, output, show, staging_text
+from jumar.cli import jobs, measure, output, show, staging_text
+from jumar.client import Client
 from jumar.spec.job import JobSpec
+from jumar.spec.records import JobRecord
+from jumar.spec.states import JobState
 from jumar.words.catalogue import catalogue
 
 CHINESE = catalogue("zh")["terminal"]
@@ -79,3 +84,24 @@ def test_a_list_and_a_job_have_chinese_headings_in_a_chinese_terminal(
     columns = {output.clip(line, 12).rstrip("…") for line in said["jumar.cli.show C.UTF-8"]}
     assert len(columns) == len(labels)
     assert re.search(r"\d+d.* 前  ", said["jumar.cli.jobs zh_CN.UTF-8"][1])
+
+
+class Measured:
+    """A client whose job did three of nine epochs in its time."""
+
+    def wait(self, _job: str) -> JobRecord:
+        timed_out = {"state": JobState.TIMED_OUT, "started_at": 1.0, "finished_at": 61.0}
+        return replace(failed("time-limit", {}), **timed_out, spec={"command": ["python", "a.py"]})
+
+    def logs(self, _job: str) -> list[bytes]:
+        return [b"".join(b"epoch %d/9\n" % number for number in (1, 2, 3))]
+
+
+def test_what_fits_into_a_segment_is_told_in_chinese(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert measure.measure(cast("Client", Measured()), "digits", as_json=False) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("一段时限内能跑 3 轮\n全部 9 轮需要 3 段\n现在开始，预计 ")
+    assert said.endswith("结束: jumar run --segments 3 …\n")

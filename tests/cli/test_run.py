@@ -177,6 +177,11 @@ def test_dry_run_prints_the_plan_and_queues_nothing(jumar: Jumar) -> None:
     assert jumar("jobs", "--all", "--json").stdout.count('"id"') == before
 
 
+def test_no_resume_is_a_field_of_the_job(jumar: Jumar) -> None:
+    job = json.loads(jumar("run", "--no-resume", "--json", "--", "true").stdout)
+    assert job["spec"]["resume"] is False
+
+
 def test_follow_says_why_a_job_waits(jumar: Jumar, follow: Follow) -> None:
     holder = jumar("run", "--device", "cpu:4", "--", "sleep", "600").stdout.strip()
     wait_for(jumar, holder, "running")
