@@ -164,8 +164,8 @@ def test_endpoints_outlive_a_killed_server_but_not_their_jobs(
     ids = running(client, tmp_path, jobs)
     names = {job: client.get(job).spec["endpoints"][0] for job in ids}
     with ThreadPoolExecutor(4) as crew:
-        labs = list(crew.map(lambda job: opened(client, job, "jupyter"), ids))
-        webs = list(crew.map(lambda job: opened(client, job, names[job]), ids))
+        labs = list(crew.map(opened, [client] * jobs, ids, ["jupyter"] * jobs))
+        webs = list(crew.map(opened, [client] * jobs, names, names.values()))
         before = list(crew.map(Opened.said, labs))
         assert len(set(before)) == jobs
         for _ in range(kills):
