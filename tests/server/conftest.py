@@ -211,6 +211,7 @@ def serving(
     tls_cert: str = "",
     endpoints: Endpoints | None = None,
     has_ssh: bool = False,
+    public_url: str = "",
 ) -> Generator[Running]:
     """A server whose jobs, unless obedient, take no notice of being stopped."""
     home = folder / "home"
@@ -242,6 +243,7 @@ def serving(
         hub=hub,
         loopback_only=listener.loopback_only,
         endpoints=endpoints or Endpoints(),
+        public_url=public_url,
         info=ServerInfo(
             name="test",
             version="0",
