@@ -242,7 +242,7 @@ def test_links_lead_where_the_browser_came_from(shared: Running, job: Job) -> No
     mine = shared.running_job("ann").id
     path = f"/jobs/{mine}/endpoints/jupyter"
     forwarded = {"X-Forwarded-Host": "pages.example.org:8443", "X-Forwarded-Proto": "https"}
-    url = shared.api("POST", path, headers=forwarded).json["url"]
+    url: str = shared.api("POST", path, headers=forwarded).json["url"]
     place = urlsplit(url)
     assert (place.hostname, place.scheme) == ("pages.example.org", "http")
     here = f"http://127.0.0.1:{place.port}"
@@ -251,8 +251,9 @@ def test_links_lead_where_the_browser_came_from(shared: Running, job: Job) -> No
     assert ask(here, f"{place.path}?{place.query}", Host=place.netloc).status == 303
     bad = ("user@evil.example", "evil.example/x", "[", "[:::::]", "x:99999", "a b", "")
     for said, wanted in {**dict.fromkeys(bad, "127.0.0.1"), "a.org, b.org": "a.org"}.items():
-        answer = shared.api("POST", path, headers={**forwarded, "X-Forwarded-Host": said})
-        assert urlsplit(answer.json["url"]).hostname == wanted
+        headers = {**forwarded, "X-Forwarded-Host": said}
+        link: str = shared.api("POST", path, headers=headers).json["url"]
+        assert urlsplit(link).hostname == wanted
 
 
 def test_other_origins_and_other_names_are_refused(shared: Running, job: Job) -> None:
