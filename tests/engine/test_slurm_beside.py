@@ -14,6 +14,7 @@ from tests.ports import free_port
 from tests.slurm import Cluster
 
 from jumar.engine.base import Attempt
+from jumar.engine.local.starter import Starter
 from jumar.engine.slurm.asking import Slurm
 from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import Conflict
@@ -138,3 +139,16 @@ def _said(host: Host) -> tuple[bytes, Any]:
         said += content if kind == frames.OUTPUT else b""
         if kind == frames.EXIT:
             return said, json.loads(content)
+
+
+def test_a_way_that_leads_nowhere_is_said(tmp_path: Path) -> None:
+    starter = Starter(tmp_path / "launch.log", tmp_path / "notify.sock")
+    for program, said in (
+        (["sh", "-c", "echo no such node >&2; exit 1"], "no such node"),
+        (["/nonexistent"], "No such file"),
+    ):
+        with starter.start_with_stream(["jumar.launch.node.far", "near", *program]) as stream:
+            kind, content, _ = Host(stream).next()
+            assert (kind, said in content.decode()) == (frames.REFUSED, True)
+            assert stream.recv(10) == b""
+    wait_for(lambda: (starter.reap(), not starter._children)[1], "nothing is left")  # pyright: ignore[reportPrivateUsage]

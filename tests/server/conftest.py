@@ -214,6 +214,7 @@ def serving(
     endpoints: Endpoints | None = None,
     has_ssh: bool = False,
     oidc_issuer: str = "",
+    public_url: str = "",
 ) -> Generator[Running]:
     """A server whose jobs, unless obedient, take no notice of being stopped."""
     home = folder / "home"
@@ -246,6 +247,7 @@ def serving(
         loopback_only=listener.loopback_only,
         oidc=_oidc(oidc_issuer, accounts, database),
         endpoints=endpoints or Endpoints(),
+        public_url=public_url,
         info=ServerInfo(
             name="test",
             version="0",

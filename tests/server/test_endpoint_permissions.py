@@ -2,8 +2,9 @@
 docs/howto/open-a-job.md."""
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncssh
@@ -16,6 +17,8 @@ PAGE = Path(__file__).parents[2] / "docs/howto/open-a-job.md"
 STRANGER, PENDING, OWNER, OTHER, ADMIN = "", "eve", "ann", "bob", "root"
 EVERYBODY = (OWNER, ADMIN, OTHER, PENDING, STRANGER)
 YES, NO = "yes", "no"
+Line = Any
+"""A connection of asyncssh, whose types are incomplete."""
 
 
 class Try:
@@ -74,7 +77,7 @@ class Try:
     def _origin(self) -> str:
         return opened(self.server, self.target).partition("/_jumar")[0]
 
-    def ssh(self, ask: "Callable[[asyncssh.SSHClientConnection], object]") -> bool:
+    def ssh(self, ask: Callable[[Line], Awaitable[None]]) -> bool:
         async def attempt() -> bool:
             door = self.server.site.info.ssh_port
             async with asyncio.timeout(LIMIT_S):
@@ -87,7 +90,7 @@ class Try:
                     config=None,
                     agent_path=None,
                 ) as line:
-                    await ask(line)  # pyright: ignore[reportGeneralTypeIssues]
+                    await ask(line)
             return True
 
         try:
@@ -96,34 +99,34 @@ class Try:
             return False
 
 
-async def shell(line: asyncssh.SSHClientConnection) -> None:
+async def shell(line: Line) -> None:
     assert (await line.run(None, input="", term_type="xterm")).exit_status == 0
 
 
-async def command(line: asyncssh.SSHClientConnection) -> None:
+async def command(line: Line) -> None:
     assert (await line.run("echo x")).stdout == "ran"
 
 
-async def sftp(line: asyncssh.SSHClientConnection) -> None:
+async def sftp(line: Line) -> None:
     process = await line.create_process(subsystem="sftp")
     assert (await process.wait()).stdout == "ran"
 
 
-async def forward(line: asyncssh.SSHClientConnection) -> None:
+async def forward(line: Line) -> None:
     reader, writer = await line.open_connection("localhost", 6006)
     writer.write(b"GET / HTTP/1.0\r\n\r\n")
     assert (await reader.read()).endswith(b"hello")
 
 
-async def elsewhere(line: asyncssh.SSHClientConnection) -> None:
+async def elsewhere(line: Line) -> None:
     await line.open_connection("example.org", 80)
 
 
-async def unix_socket(line: asyncssh.SSHClientConnection) -> None:
+async def unix_socket(line: Line) -> None:
     await line.open_unix_connection("/run/x")
 
 
-async def backwards(line: asyncssh.SSHClientConnection) -> None:
+async def backwards(line: Line) -> None:
     try:
         await line.forward_remote_port("", 0, "localhost", 1)
     except asyncssh.ChannelListenError as error:
@@ -168,7 +171,7 @@ def test_everybody_gets_in_where_the_page_says_and_nowhere_else(
     for user in filter(None, EVERYBODY):
         line = keys[user].export_public_key().decode()
         server.site.accounts.ssh_keys.add(user, line)
-    rows = []
+    rows: list[str] = []
     for name, attempt, wanted in TABLE:
         job.serve = hello
         tries = [Try(server, job, target, user, keys[user]) for user in EVERYBODY]

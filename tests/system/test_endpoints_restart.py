@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.ports import free_port
+from tests.slurm import Cluster
 
 from jumar.client import Client
 from jumar.spec.states import JobState
@@ -163,8 +164,8 @@ def test_endpoints_outlive_a_killed_server_but_not_their_jobs(
     ids = running(client, tmp_path, jobs)
     names = {job: client.get(job).spec["endpoints"][0] for job in ids}
     with ThreadPoolExecutor(4) as crew:
-        labs = list(crew.map(lambda job: opened(client, job, "jupyter"), ids))
-        webs = list(crew.map(lambda job: opened(client, job, names[job]), ids))
+        labs = list(crew.map(opened, [client] * jobs, ids, ["jupyter"] * jobs))
+        webs = list(crew.map(opened, [client] * jobs, names, names.values()))
         before = list(crew.map(Opened.said, labs))
         assert len(set(before)) == jobs
         for _ in range(kills):
@@ -210,4 +211,26 @@ def test_a_host_waits_for_a_server_only_as_long_as_it_would_idle(
     assert opened(client, job, "jupyter").said()
     platform.kill()
     platform.start(JUMAR_ENDPOINT_IDLE_S="1")
+    wait_for(lambda: not platform.hosts())
+
+
+@pytest.mark.full
+def test_they_do_so_on_a_node_of_slurm(
+    platform: Platform, slurm_cluster: Cluster, tmp_path: Path
+) -> None:
+    settings = {"JUMAR_ENGINE": "slurm", "SLURM_CONF": slurm_cluster.environ["SLURM_CONF"]}
+    client = platform.start(**settings)
+    (job,) = running(client, tmp_path, 1)
+    lab, web = (
+        opened(client, job, "jupyter"),
+        opened(client, job, client.get(job).spec["endpoints"][0]),
+    )
+    before = lab.said()
+    assert b"jupyterlab.py" in web.said()
+    platform.kill()
+    client = platform.start(**settings)
+    assert lab.said() == before
+    assert b"jupyterlab.py" in web.said()
+    client.stop(job)
+    wait_for(lambda: client.get(job).state.is_final)
     wait_for(lambda: not platform.hosts())

@@ -44,6 +44,8 @@ class _Stream:
         self.socket = connection
         self.to_write: Deque[Tuple[bytes, Optional[socket.socket]]] = deque()
         """With the descriptor that goes along."""
+        self.waiting = 0
+        """Bytes that are still to be written."""
         self.on_its_way = 0
         """Sent and not taken yet on the other side."""
         self.has_ended = False
@@ -164,6 +166,7 @@ class Carrier:
             given.close()
         if data[sent:]:
             stream.to_write.appendleft((data[sent:], None))
+        stream.waiting -= sent
         self._send(_TAKEN, number, _NUMBER.pack(sent))
         self._shut_if_all_is_said(stream)
 
@@ -180,7 +183,7 @@ class Carrier:
             # It has ended here in the same moment.
             return
         if kind == _DATA:
-            stream.to_write.append((content, None))
+            self._take(stream, content, None)
         elif kind == _TAKEN:
             stream.on_its_way -= _NUMBER.unpack(content)[0]
         elif kind == _ENDS:
@@ -197,7 +200,14 @@ class Carrier:
         if main is None:
             theirs.close()
         else:
-            main.to_write.append((content, theirs))
+            self._take(main, content, theirs)
+
+    @staticmethod
+    def _take(stream: _Stream, content: bytes, given: Optional[socket.socket]) -> None:
+        stream.to_write.append((content, given))
+        stream.waiting += len(content)
+        if stream.waiting > WINDOW + _BLOCK:
+            raise BadFrame("more than may be on its way")
 
     @staticmethod
     def _shut_if_all_is_said(stream: _Stream) -> None:

@@ -1,11 +1,14 @@
 """By which address whoever asks reaches the pages: links in answers have to lead there."""
 
+import re
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
 from jumar.server.edge.auth import peer_of
 from jumar.server.edge.site import Site
+
+_HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 
 
 def pages_at(site: Site, connection: HTTPConnection) -> str:
@@ -14,10 +17,10 @@ def pages_at(site: Site, connection: HTTPConnection) -> str:
     if site.public_url:
         return site.public_url.rstrip("/")
     headers = connection.headers
-    host = headers.get("x-forwarded-host") or headers.get("host", "")
+    host = _first(headers.get("x-forwarded-host")) or headers.get("host", "")
     if peer_of(connection) is not None or not _names_a_host(host):
         return site.info.url
-    scheme = headers.get("x-forwarded-proto") or connection.url.scheme
+    scheme = _first(headers.get("x-forwarded-proto")) or connection.url.scheme
     return f"{'https' if scheme == 'https' else 'http'}://{host}"
 
 
@@ -26,9 +29,14 @@ def host_of(address: str) -> str:
     return urlsplit(address).hostname or ""
 
 
+def _first(value: str | None) -> str:
+    """What the outermost of several proxies has said."""
+    return (value or "").partition(",")[0].strip()
+
+
 def _names_a_host(host: str) -> bool:
     try:
-        parts = urlsplit(f"//{host}")
-        return bool(parts.hostname) and parts.netloc == host and "@" not in host
+        # Its port is looked at when it is asked for.
+        return _HOST.fullmatch(host) is not None and urlsplit(f"//{host}").port != 0
     except ValueError:
         return False

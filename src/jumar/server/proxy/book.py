@@ -26,6 +26,7 @@ class Book:
         self._writing = asyncio.Lock()
         self._written = ""
         self._is_failing = False
+        self._is_closed = False
 
     def read(self) -> list[Values]:
         """What the last server has written; nothing where that cannot be used."""
@@ -36,11 +37,18 @@ class Book:
         listed = cast("list[object]", found)
         return [cast("Values", one) for one in listed if isinstance(one, dict)]
 
+    async def close(self) -> None:
+        """Write it for the last time: what ends with the server is not closed."""
+        await self.write()
+        self._is_closed = True
+
     async def write(self) -> None:
         """Write down what there is now. Where that is not possible, all goes on until the server ends."""
         if self._path is None:
             return
         async with self._writing:
+            if self._is_closed:
+                return
             values: Values = {"format": _FORMAT, "endpoints": self._now()}
             text = json.dumps(values)
             if text == self._written:

@@ -156,9 +156,8 @@ class Endpoints:
 
     async def close_all(self) -> None:
         """The server ends; hosts wait for the next one."""
-        await self._book.write()
+        await self._book.close()
         known = list(self._open.values())
-        # Nothing that is closed from now on is written down as closed.
         self._open.clear()
         for endpoint in known:
             if endpoint.link is not None:
