@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.cluster_double.api import Fault, shipped_rules
 from tests.cluster_double.cluster import Double
-from tests.cluster_double.machines import BAD_IMAGE, JOBS, MISSING_IMAGE
+from tests.cluster_double.machines import BAD_IMAGE, EVENTS, JOBS, MISSING_IMAGE
 from tests.engine.conftest import log_of, make_attempt, wait_final, wait_for
 
 from jumar.engine.base import Attempt, Observation
@@ -169,6 +169,22 @@ def test_why_it_waits_is_one_sentence_in_both_languages(
     assert "无法拉取镜像" in chinese
 
 
+def test_what_only_events_tell_is_told_too(
+    double: Double, engine: KubernetesEngine, tmp_path: Path
+) -> None:
+    double.machines.is_held = True
+    attempt = make_attempt(tmp_path, "true", cards=())
+    about = {"kind": "Job", "name": f"jumar-{attempt.job_id}-1"}
+    event = {"reason": "FailedCreate", "message": "exceeded quota: cards", "involvedObject": about}
+    double.store.create(EVENTS, {"metadata": {"name": attempt.job_id}, "type": "Warning", **event})
+    engine.start(attempt)
+    english, chinese = pending(engine, attempt, "FailedCreate")
+    assert english.endswith("its pods cannot be created, exceeded quota: cards")
+    assert "无法创建 Pod" in chinese
+    engine.stop(attempt, AttemptState.STOPPED)
+    assert wait_final(engine, attempt).state is AttemptState.STOPPED
+
+
 def test_an_image_that_can_never_be_had_fails_at_once_and_any_other_after_a_while(
     double: Double, engine: KubernetesEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,7 +294,7 @@ def test_what_the_cluster_refuses_is_refused_and_what_is_not_ours_is_left_alone(
     with pytest.raises(SubmitRefused, match="not found"):
         nowhere.start(make_attempt(tmp_path, "true", cards=()))
     nowhere.close()
-    urls = {"inputs": {"data_url": "s3://bucket/data"}}
+    urls: dict[str, Any] = {"inputs": {"data_url": "s3://bucket/data"}}
     with pytest.raises(SubmitRefused, match="stores"):
         engine.plan(make_attempt(tmp_path, "true", cards=(), **urls).spec, user="ann")
 

@@ -1,6 +1,10 @@
 """A machine whose jobs may reach nobody: ranks reach each other, and nothing else."""
 
+import os
+import shutil
 import socket
+import subprocess
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -8,7 +12,9 @@ import pytest
 from tests.engine.conftest import CARDS, Workshop, log_of
 
 from jumar.engine.local.engine import LocalEngine
+from jumar.launch.node.attempt import closed_network
 from jumar.launch.processes import network
+from jumar.launch.verdict import SetupFailed
 from jumar.spec.states import AttemptState
 
 TRY = """
@@ -73,19 +79,49 @@ def test_a_job_reaches_nobody_and_its_ranks_reach_each_other(
     assert log_of(attempt, 1) == "hello\n"
 
 
-def test_where_it_cannot_be_closed_nothing_runs(
-    closed: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The launcher is forked by a helper that has it imported: only its variables can be changed.
+def test_where_it_cannot_be_closed_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = "No space left on device"
 
     def refuse() -> network.Network:
         raise OSError(28, refusal)
 
     monkeypatch.setattr(network, "closed", refuse)
-    from jumar.launch.node.attempt import _closed_network  # pyright: ignore[reportPrivateUsage]
-    from jumar.launch.verdict import SetupFailed
-
     with pytest.raises(SetupFailed, match=f"could not be closed for this job: {refusal}") as told:
-        _closed_network()
+        closed_network()
     assert told.value.cause == "network"
+
+
+AS_NOBODY = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from jumar.launch.processes import network, spawn
+
+show = ["sh", "-c", "id -u; tail -n +3 /proc/net/dev | cut -d: -f1"]
+log = os.path.join(sys.argv[2], "log")
+pid = spawn.spawn(spawn.Program(show, dict(os.environ), "/", log, network=network.closed()))
+assert os.waitpid(pid, 0)[1] == 0
+print(open(log).read().split())
+"""
+
+
+def test_a_user_without_rights_can_close_it_too() -> None:
+    """In a user namespace, in which they are who they were."""
+    if os.geteuid() != 0 or not os.path.exists("/usr/bin/python3"):
+        pytest.skip("needs root to become somebody else, and a Python of theirs")
+    nobody = ("--reuid=65534", "--regid=65534", "--clear-groups")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        package = Path(folder) / "jumar"
+        shutil.copytree(Path(network.__file__).parents[2], package, ignore=_not_launch)
+        done = subprocess.run(
+            ["setpriv", *nobody, "/usr/bin/python3", "-c", AS_NOBODY, folder, folder],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.stdout.strip() == "['65534', 'lo']", done.stderr
+
+
+def _not_launch(folder: str, names: list[str]) -> list[str]:
+    top = Path(network.__file__).parents[2]
+    return [one for one in names if Path(folder) == top and one not in ("__init__.py", "launch")]

@@ -1,1 +1,1 @@
-"""Jobs on a Kubernetes cluster: so far what would be given to it."""
+"""Jobs as pods of a Kubernetes cluster."""

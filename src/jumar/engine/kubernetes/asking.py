@@ -263,15 +263,14 @@ def _client(options: ClusterOptions) -> Any:
         ) from error
     # The client writes requests and answers, keys included, where somebody logs everything.
     logging.getLogger("kubernetes").setLevel(logging.WARNING)
+    untyped: Any = config
     settings = client.Configuration()
     try:
         if options.kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-            load: Any = config.load_incluster_config  # pyright: ignore[reportUnknownMemberType]
-            load(client_configuration=settings)
+            untyped.load_incluster_config(client_configuration=settings)
         else:
             file = options.kubeconfig and os.path.expanduser(options.kubeconfig)
-            load = config.load_kube_config  # pyright: ignore[reportUnknownMemberType]
-            load(file, options.context, client_configuration=settings)
+            untyped.load_kube_config(file, options.context, client_configuration=settings)
     except (ConfigException, OSError, ValueError) as error:
         raise EngineFailed(
             f"the cluster is not known: {_words(error)}",

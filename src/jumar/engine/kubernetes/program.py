@@ -26,12 +26,11 @@ class Program:
     def ready(self) -> Path:
         """Where it is; made if it is missing. EngineFailed: it cannot be written."""
         with _lock:
-            files = None if self._name else _files()
-            self._name = self._name or name_of(files or [])
+            self._name = self._name or name_of(_files())
             target = self._folder / self._name
             if not target.is_dir():
                 try:
-                    _copy(files or _files(), target)
+                    _copy(_files(), target)
                 except OSError as error:
                     raise EngineFailed(f"cannot write {target}: {error.strerror}") from error
             return target

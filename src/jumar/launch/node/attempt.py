@@ -154,7 +154,7 @@ class Attempt(NodeRun):
             directory, job, home, folder, troubles, is_contained=is_contained
         )
         self._warn(troubles)
-        closed = _closed_network() if job.is_network_closed else None
+        closed = closed_network() if job.is_network_closed else None
         if container is not None:
             paths = () if view is None else view.mounts
             self._wrapping = wrapping_of(directory, job, container, folder, paths, closed)
@@ -280,7 +280,7 @@ class Attempt(NodeRun):
                 self._journal.disk_full = True
 
 
-def _closed_network() -> Network:
+def closed_network() -> Network:
     """Closed means closed: a job that cannot be kept from the network does not run."""
     try:
         return network.closed()

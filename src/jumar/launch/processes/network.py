@@ -52,11 +52,11 @@ def closed() -> Network:
 
 def enter(network: Network) -> None:
     """Move the calling process there; raises OSError."""
-    for path in (network.users, network.net):
-        if path is not None:
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            checked(_libc.setns(handle, 0), "setns")
-            os.close(handle)
+    # Both first: from among other users the launcher's files can no longer be opened.
+    paths = [path for path in (network.users, network.net) if path is not None]
+    for handle in [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in paths]:
+        checked(_libc.setns(handle, 0), "setns")
+        os.close(handle)
 
 
 def _make(said: int, wait: int, go: int) -> None:
