@@ -44,10 +44,10 @@ def mount_pages(app: FastAPI) -> None:
         evaluation,
         ssh_keys,
         endpoints,
+        publishing,
         job_pages,
         people,
         training_form,
-        publishing,
         repo_pages,
         visit,
     ):
