@@ -51,7 +51,7 @@ info = api.model_info(ID, files_metadata=True)
 assert info.tags is not None
 assert info.tags[:1] == ["vision"]
 sizes = {one.rfilename: one.size for one in info.siblings or ()}
-assert sizes["model.safetensors"] == 300_000
+assert sizes["model.safetensors"] == 800_001
 assert [one.id for one in api.list_models(author="ann", search="tiny")] == [ID]
 assert next(iter(api.list_repo_commits(ID))).title.startswith("Delete")
 

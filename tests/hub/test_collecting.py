@@ -195,6 +195,19 @@ def test_files_of_jobs_go_when_no_job_names_them(bench: Bench) -> None:
     assert not folder.exists()
 
 
+def test_single_objects_become_packs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jumar.hub.collecting._MOST_LOOSE", 0)
+    repo = bench.repo()
+    bench.commit(repo, "main", {"a.txt": bench.send(repo, b"1")})
+    commit = bench.commit(repo, "main", {"a.txt": bench.send(repo, b"2")})
+    folder = bench.hub.repositories.folder(repo)
+    assert not git(folder, "count-objects").startswith(b"0 ")
+    bench.hub.collector.collect()
+    assert git(folder, "count-objects").startswith(b"0 ")
+    assert git(folder, "rev-parse", "main").decode().strip() == commit
+    git(folder, "fsck", "--strict")
+
+
 def test_once_a_day_whatever_restarts(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
     for _start in range(2):

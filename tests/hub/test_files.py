@@ -1,5 +1,6 @@
 """Files in and out without git: by commands, from the browser, as a zip file; what pages show of them."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 import io
 import json
 import struct

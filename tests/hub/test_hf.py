@@ -97,4 +97,6 @@ def test_what_a_hostile_client_sends_is_refused_in_words(hub: Hubbed) -> None:
     assert hub.running.ask("POST", address, body=lines(file("README.md", bomb))).status == 200
     assert "cardData" not in hub.running.ask("GET", "/hf/api/models/ann/refused").json
     hub.fsck(repo)
-    assert not list((hub.running.home / "hub/spool").iterdir())
+    left = (hub.running.home / "hub/spool").iterdir()
+    # What a client has sent by Xet is kept for some minutes: it may refer to it again.
+    assert all(one.name.startswith("xet-") for one in left)

@@ -98,3 +98,40 @@ def test_the_training_form_makes_a_job_of_three_repositories(hub: Hubbed) -> Non
         assert wrong.status in (404, 422)
         assert "lenet5-mnist" in wrong.text
         assert 'role="alert"' in wrong.text
+
+
+def test_results_are_published_with_one_click_and_an_own_readme_stays(hub: Hubbed) -> None:
+    job = hub.running.running_job("ann", name="trained")
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    address = f"/jobs/{job.id}/publish"
+
+    def click(body: bytes, user: str = "ann") -> Answer:
+        return hub.running.ask("POST", address, user=user, body=body, headers=form)
+
+    early = click(b"name=clicked")
+    assert (early.status, "has not ended yet" in early.text) == (409, True)
+    hub.running.finish(job.id)
+    nothing = click(b"name=clicked")
+    assert (nothing.status, "has left no files" in nothing.text) == (404, True)
+    assert page(hub, "/repos/model/ann/clicked").status == 404
+    output = Path(hub.running.site.service.get(job.id).directory, "code/output")
+    (output / "sub").mkdir(parents=True)
+    (output / "sub/w.bin").write_bytes(b"weights")
+    (output / "escape").symlink_to("/etc/passwd")
+    assert f'href="{address}"' in page(hub, f"/jobs/{job.id}").text
+    assert 'value="trained"' in page(hub, address).text
+    assert click(b"name=clicked").headers["Location"] == "/repos/model/ann/clicked"
+    shown = page(hub, "/repos/model/ann/clicked").text
+    assert job.id in shown
+    assert "escape" not in shown
+    raw = page(hub, "/repos/model/ann/clicked/file?path=sub/w.bin")
+    assert raw.body == b"weights"
+    # Into what is not hers, or as what is no name, or of a job that is not hers.
+    hub.repo("theirs", kind="model", user="bob")
+    for body, status in ((b"name=bob/theirs", 403), (b"name=..", 422), (b"name=carol/x", 403)):
+        assert click(body).status == status, body
+    assert click(b"name=clicked", "bob").status == 403
+    (output / "README.md").write_text("# Mine")
+    click(b"name=clicked")
+    assert "<h1>Mine</h1>" in page(hub, "/repos/model/ann/clicked").text
+    assert job.id in page(hub, "/repos/model/ann/clicked?path=TRAINING.md").text

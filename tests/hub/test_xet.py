@@ -41,7 +41,8 @@ class Upload:
         told = hub.running.ask("GET", path, user=user)
         self.status = told.status
         if told.status == 200:
-            self.place, self.token = urlsplit(told.json["casUrl"]).path, told.json["accessToken"]
+            self.place: str = urlsplit(str(told.json["casUrl"])).path
+            self.token = str(told.json["accessToken"])
 
     def post(self, rest: str, body: bytes, *, place: str = "", token: str | None = None) -> int:
         headers = {"Authorization": f"Bearer {self.token if token is None else token}"}

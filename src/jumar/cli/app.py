@@ -44,7 +44,9 @@ COMMANDS: dict[str, Entry] = {
     "logs": Entry("jumar.cli.logs", "Print a job's log, or follow it.", JOBS),
     "why": Entry("jumar.cli.why", "Say why a job failed, by its logs.", JOBS),
     "eval": Entry(
-        "jumar.cli.evaluating", "Show how good trainings became, and compare them.", JOBS
+        "jumar.cli.evaluating",
+        "Show how good trainings became, and compare them; or evaluate one with a script.",
+        JOBS,
     ),
     "files": Entry("jumar.cli.files", "List a job's files.", JOBS),
     "get": Entry("jumar.cli.get", "Copy a job's files to this machine.", JOBS),
@@ -66,7 +68,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "repo": Entry(
         "jumar.cli.repo",
-        "Create, list, clone and delete repositories of code, models and data sets.",
+        "Create, fill, clone and delete repositories of code, models and data sets.",
         DATA,
     ),
     "up": Entry("jumar.cli.up", "Start the server.", SERVER),

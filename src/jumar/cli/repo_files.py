@@ -6,7 +6,7 @@ import click
 
 from jumar.cli import completing
 from jumar.cli.connect import connected
-from jumar.cli.output import note, print_json, readable_line
+from jumar.cli.output import local, note, print_json, readable_line
 from jumar.cli.repo_options import AS_JSON, KIND, KINDS, named
 from jumar.client import Client, downloaded
 from jumar.errors import BadInput, NotFound
@@ -116,10 +116,12 @@ def gc(as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    print(f"{found.objects} LFS objects deleted, {found.bytes} bytes")
-    print(f"{found.checkouts} folders of removed jobs deleted")
-    if found.skipped:
-        note(f"{found.skipped} repositories cannot be read; see server.log")
+    for word, value in (
+        ("deleted large files", f"{found.objects} ({found.bytes} bytes)"),
+        ("deleted folders of removed jobs", found.checkouts),
+        ("repositories that cannot be read", found.skipped),
+    ):
+        print(f"{local(word)}: {value}")
 
 
 def _made(client: Client, kind: str, name: str, private: bool) -> RepoRecord:

@@ -218,10 +218,10 @@ def _hub(environ: Mapping[str, str], store_file: str) -> Dict[str, str]:
     if "HF_ENDPOINT" in environ or "HF_TOKEN" in environ:
         return {}
     try:
-        told = safefile.read_object(store_file).get("hub")
+        told: Dict[str, str] = safefile.read_object(store_file).get("hub") or {}
     except (OSError, ValueError):
         return {}
-    return {str(name): str(value) for name, value in (told or {}).items()}
+    return dict(told)
 
 
 def _moxing_path(environ: Mapping[str, str], store_file: str) -> Dict[str, str]:
