@@ -30,7 +30,7 @@ def command() -> None:
     "--events",
     default=",".join(EVENTS),
     metavar="LIST",
-    help="done, failed, preempted, sweep (what the nightly sweep will end).  [default: all]",
+    help="done, failed, preempted, sweep (what the nightly sweep will end), alert (what is wrong with a training).  [default: all]",
 )
 @click.option("--language", type=click.Choice(("en", "zh")), help="Language of the messages.")
 @click.option("--secret", "signed", is_flag=True, help="Messages are signed: ask for the secret.")

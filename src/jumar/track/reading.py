@@ -88,7 +88,7 @@ class FileReader(ABC):
 
     def __init__(self) -> None:
         self.curves = Curves()
-        self.offset = 0
+        self.offset: int = 0
         """Where it goes on to read."""
         self.now = math.nan
         """When what is fed was written, where that is known."""

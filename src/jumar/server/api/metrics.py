@@ -15,6 +15,7 @@ from typing import Annotated, Literal, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query
+from pydantic_core import to_json
 from starlette.responses import Response
 
 from jumar.errors import NotFound
@@ -23,7 +24,6 @@ from jumar.server.api.alerts import kept_alerts, not_finite
 from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.api.metric_files import Source, sources
 from jumar.server.edge.auth import SeenJob
-from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.metrics import Alert, Curve, JobMetrics, OwnRun
 from jumar.track.reading import FileReader
@@ -39,6 +39,7 @@ _MOST_KEPT_POINTS = 4_000_000
 """Of all files together: a hundred megabytes."""
 _LIVE_S = 15.0
 """What came since a look that long ago, or less, came now."""
+_MOST_ANSWERS = 64
 # Reading holds the interpreter: one at a time, so that others are answered in between.
 READING = CapacityLimiter(1)
 Axis = Literal["step", "time"]
@@ -131,11 +132,48 @@ async def metrics(
 ) -> Response:
     """Losses, accuracy and the like: found in the job's logs and TensorBoard files, or told by its script
     through jumar_track, Aim, Weights & Biases or SwanLab. With `seen`, 204 when nothing is new."""
-    found = await to_thread.run_sync(job_metrics, site, opened.id, limiter=READING)
-    if seen == found.revision and found.is_complete:
+    begin = (opened.started_at or opened.created_at) if axis == "time" else None
+    asked = _Asked(opened.id, points, begin)
+    body = await to_thread.run_sync(_answers.of, site, asked, seen, limiter=READING)
+    if body is None:
         return Response(status_code=204)
-    begin = opened.started_at or opened.created_at
-    return answer(await to_thread.run_sync(shown, found, points, begin if axis == "time" else None))
+    return Response(body, media_type="application/json")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What somebody wants to see."""
+
+    job: str
+    points: int
+    begin: float | None
+
+
+class _Answers:
+    """The last answers: many people look at the same page."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[_Asked, tuple[int, bytes]] = OrderedDict()
+
+    def of(self, site: Site, asked: _Asked, seen: int | None) -> bytes | None:
+        """None where nothing is new. Not by two threads at once."""
+        told = read_files(site, asked.job, BUDGET_BYTES)
+        revision = _revision(told)
+        if seen == revision and not told.unread:
+            return None
+        before = self._kept.get(asked)
+        if before is not None and before[0] == revision and not told.unread:
+            return before[1]
+        body = to_json(shown(_metrics(told), asked.points, asked.begin))
+        if not told.unread:
+            self._kept[asked] = (revision, body)
+            self._kept.move_to_end(asked)
+            while len(self._kept) > _MOST_ANSWERS:
+                self._kept.popitem(last=False)
+        return body
+
+
+_answers = _Answers()
 
 
 def shown(found: JobMetrics, points: int, begin: float | None) -> JobMetrics:
@@ -159,8 +197,23 @@ class ReadFile:
         return tuple(self.reader.curves.series.values())
 
 
-def read_files(site: Site, job: str, budget: int) -> tuple[list[ReadFile], int]:
-    """The files of a job, after at most so many bytes more, and how many are left to be read."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is known of a job."""
+
+    files: list[ReadFile]
+    alerts: tuple[Alert, ...]
+    unread: int
+    """Bytes that are left to be read."""
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """All curves."""
+        return tuple(series for file in self.files for series in file.series)
+
+
+def read_files(site: Site, job: str, budget: int) -> Told:
+    """What the files of a job tell after at most so many bytes more."""
     files: list[ReadFile] = []
     unread = 0
     for source in sources(site, job):
@@ -173,24 +226,37 @@ def read_files(site: Site, job: str, budget: int) -> tuple[list[ReadFile], int]:
         unread += max(0, kept.unread)
         files.append(ReadFile(source, kept.reader))
     _readers.trim()
-    return files, unread
+    # Also where nobody watched: what the curves show by themselves.
+    kept_ones = kept_alerts(site.service.sampler.alerts_path(job))
+    found = not_finite(series for file in files for series in file.series)
+    alerts = {(one.kind, one.name): one for one in (*found, *kept_ones)}
+    return Told(files, tuple(alerts.values()), unread)
 
 
 def job_metrics(site: Site, job: str, budget: int = BUDGET_BYTES) -> JobMetrics:
     """What the files of a job tell, as far as they were read. A metric that several ranks tell is taken
     from the first of them. `budget`: bytes to read at most."""
+    return _metrics(read_files(site, job, budget))
+
+
+def _revision(told: Told) -> int:
+    """Grows with every value."""
+    parameters = sum(
+        len(file.reader.parameters) for file in told.files if isinstance(file.reader, RunReader)
+    )
+    return sum(series.count for series in told.series) + parameters + len(told.alerts)
+
+
+def _metrics(told: Told) -> JobMetrics:
     curves: dict[tuple[str, str], Curve] = {}
     runs: dict[str, OwnRun] = {}
-    revision = 0
-    files, unread = read_files(site, job, budget)
-    for one in files:
+    revision = _revision(told)
+    for one in told.files:
         run = _run_of(one.source, one.reader)
         if run is not None:
             runs[run.file] = run
-            revision += len(run.parameters)
         name, label = (one.source.name, "") if run is None else (run.file, run.run)
         for series in one.series:
-            revision += series.count
             made = _curve(series, name, label)
             # What has no run of its own is the job's.
             key = (series.name, name if label else "")
@@ -198,21 +264,13 @@ def job_metrics(site: Site, job: str, budget: int = BUDGET_BYTES) -> JobMetrics:
                 curves[key] = made
             elif one.source.folder:
                 curves[key] = _joined(curves[key], made)
-    alerts = _alerts(site, job, files)
     return JobMetrics(
         curves=tuple(curves.values()),
-        is_complete=not unread,
-        revision=revision + len(alerts),
+        is_complete=not told.unread,
+        revision=revision,
         runs=tuple(runs.values()),
-        alerts=alerts,
+        alerts=told.alerts,
     )
-
-
-def _alerts(site: Site, job: str, files: list[ReadFile]) -> tuple[Alert, ...]:
-    """Those that were noticed while it ran; and, also where nobody watched, those that its curves show."""
-    kept = kept_alerts(site.service.sampler.alerts_path(job))
-    found = {(one.kind, one.name): one for one in not_finite(s for f in files for s in f.series)}
-    return tuple((found | {(one.kind, one.name): one for one in kept}).values())
 
 
 def _run_of(source: Source, reader: FileReader) -> OwnRun | None:

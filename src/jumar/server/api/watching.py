@@ -62,15 +62,14 @@ class Watch:
 
     def _look_at(self, job: JobSummary) -> None:
         sampler = self._site.service.sampler
-        files, _ = read_files(self._site, job.id, _BUDGET_BYTES)
-        series = [one for file in files for one in file.series]
-        found = [*of_series(series), *of_usage(sampler.of(job.id))]
+        told = read_files(self._site, job.id, _BUDGET_BYTES)
+        found = [*of_series(told.series), *of_usage(sampler.of(job.id))]
         path = sampler.alerts_path(job.id)
         known = kept_alerts(path) if found else ()
-        told = {(one.kind, one.name) for one in known}
+        before = {(one.kind, one.name) for one in known}
         fresh: dict[tuple[str, str], Alert] = {}
         for one in found:
-            if (one.kind, one.name) not in told:
+            if (one.kind, one.name) not in before:
                 fresh.setdefault((one.kind, one.name), replace(one, since=time.time()))
         if fresh:
             # First written down: who is told twice stops listening.

@@ -17,7 +17,7 @@ class _Waiting:
 
     def __init__(self, hooks: "dict[str, str]") -> None:
         self._hooks = dict(hooks)
-        self._looking: set[str] = set()
+        self._looking = set("")
 
     def find_spec(self, fullname, path, target=None):  # type: ignore[no-untyped-def]
         """The module's own spec, with the hook behind it, where there is one. Libraries ask whether others
