@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import BrowserContext, CDPSession, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page, sync_playwright
 from sqlalchemy import Connection, insert
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -117,7 +117,8 @@ def first_views(context: BrowserContext, running: Running) -> None:
         found: list[float] = []
         for _ in range(3):
             page = context.new_page()
-            page.context.new_cdp_session(page).send("Network.clearBrowserCache")
+            fresh: Any = context.new_cdp_session(page)
+            fresh.send("Network.clearBrowserCache")
             page.goto(f"{running.url}{path}")
             found.append(
                 page.evaluate(
@@ -142,7 +143,7 @@ def chart_frames(context: BrowserContext, running: Running, job: str, charts: in
     while page.locator("#metrics .chart").count() < charts:
         assert time.monotonic() < until, "not all charts were drawn"
     page.wait_for_timeout(4000)
-    session = context.new_cdp_session(page)
+    session: Any = context.new_cdp_session(page)
     session.send("Performance.enable")
     found: list[float] = []
     for value in (0.2, 0.4, 0.6, 0.8, 0.9):
@@ -166,10 +167,10 @@ def redraw(page: Page, smoothing: float) -> None:
     )
 
 
-def script_s(session: CDPSession) -> float:
+def script_s(session: Any) -> float:
     """Seconds that scripts have taken so far."""
     told = session.send("Performance.getMetrics")["metrics"]
-    return next(one["value"] for one in told if one["name"] == "ScriptDuration")
+    return float(next(one["value"] for one in told if one["name"] == "ScriptDuration"))
 
 
 if __name__ == "__main__":
