@@ -84,7 +84,7 @@ def test_an_open_session_does_not_let_one_guess_the_password(site: Running) -> N
 
 def test_a_reset_gives_a_password_once_and_ends_everything(site: Running) -> None:
     site.site.accounts.new_token("zoe", "ci")
-    given = site.api("POST", "/admin/users/zoe/reset", user="root")
+    given = site.api("POST", "/users/zoe/reset", user="root")
     assert given.status == 200
     assert site.api("GET", "/me", user="zoe").status == 401
     assert site.api("GET", "/tokens?user=zoe", user="root").json == []
@@ -145,10 +145,10 @@ def test_the_page_changes_the_password(site: Running) -> None:
 
 
 def test_the_page_of_users_gives_out_a_password_once(site: Running) -> None:
-    assert 'action="/admin/users/zoe/reset"' in site.ask("GET", "/users", user="root").text
+    assert 'action="/admin/users/zoe/reset"' in site.ask("GET", "/admin/users", user="root").text
     answer = post(site, "/admin/users/zoe/reset", user="root")
     found = re.search(r"<pre><code>(\S+)</code></pre>", answer.text)
     assert found is not None
     assert "Temporary password for zoe" in answer.text
-    assert found[1] not in site.ask("GET", "/users", user="root").text
+    assert found[1] not in site.ask("GET", "/admin/users", user="root").text
     assert sign_in(site, found[1]).status == 200
