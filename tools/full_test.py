@@ -133,6 +133,17 @@ PARTS = (
         ((sys.executable, "-m", "tests.launch.elastic", "--changes", "50"),),
     ),
     Part(
+        "slurm",
+        "a real Slurm of four nodes: 300 jobs watched, Ray, segments with torch; the cost beside plain sbatch",
+        (
+            (
+                *(sys.executable, "-m", "pytest", "-q", "-m", "full", "-p", "no:xdist"),
+                *("tests/engine/test_slurm_faults.py", "tests/direct", "tests/site/test_hosts.py"),
+            ),
+            (sys.executable, "bench/engines.py"),
+        ),
+    ),
+    Part(
         "site",
         "600 jobs of 12 users on a site, server and root's program killed 20 times",
         (

@@ -62,6 +62,9 @@ class Settings:
     engine: str = "local"
     """Where the server runs jobs: on its own machine (`local`), on a cluster (`slurm`) or on ModelArts
     (`modelarts`)."""
+    slurm_ssh: str = ""
+    """A login node, as ssh knows it, over which jobs go to Slurm with no server; empty means that this
+    machine is one."""
     cpu_slots: int = 0
     """How many `cpu` devices all jobs together may hold; 0 means one per core, at least 4."""
     sim_cards: int = 8

@@ -4,7 +4,7 @@ import os
 import pwd
 import subprocess
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +39,8 @@ class Sshd:
 
 
 @contextmanager
-def running_sshd(folder: Path) -> Generator[Sshd]:
-    """Ends with the block."""
+def running_sshd(folder: Path, variables: Mapping[str, str] | None = None) -> Generator[Sshd]:
+    """Ends with the block. `variables`: set for whoever logs in."""
     if not SSHD.exists():
         if os.environ.get("CI"):
             pytest.fail("sshd is not installed; make test installs it when root")
@@ -50,7 +50,9 @@ def running_sshd(folder: Path) -> Generator[Sshd]:
         words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
         subprocess.run(words, check=True, timeout=LIMIT_S)
     port = free_port()
-    (folder / "config").write_text(CONFIG.format(port=port, folder=folder))
+    given = " ".join(f'"{name}={value}"' for name, value in (variables or {}).items())
+    lines = CONFIG.format(port=port, folder=folder) + (f"SetEnv {given}\n" if given else "")
+    (folder / "config").write_text(lines)
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
     # A person has this in ~/.ssh.

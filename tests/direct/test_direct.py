@@ -5,8 +5,10 @@ import os
 import pwd
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pydantic
 import pytest
@@ -46,7 +48,7 @@ class Person:
         assert done.returncode == rc, (done.stdout, done.stderr)
         return done.stdout if rc == 0 else done.stderr
 
-    def wait(self, job: str, *states: str) -> dict[str, object]:
+    def wait(self, job: str, *states: str) -> dict[str, Any]:
         give_up_at = time.monotonic() + LIMIT_S
         while True:
             shown = json.loads(self("show", job, "--json"))
@@ -97,6 +99,94 @@ def test_segments_go_on_by_themselves(person: Person) -> None:
     shown = person.wait(job, "succeeded")
     assert shown["segment"] == 3
     assert person("logs", job) == "trained 3 in segment 3\n"
+
+
+def test_a_node_that_goes_down_costs_an_attempt_and_not_the_job(
+    person: Person, slurm_cluster: Cluster
+) -> None:
+    wait = "[ $JUMAR_ATTEMPT = 2 ] || sleep 300"
+    spec = {"name": "down", "command": wait, "grace": 1, "slurm": {"extra": ["--exclude=node[1-2]"]}}
+    (person.home / "job.yaml").write_text(json.dumps(spec))
+    job = person("run", "--engine", "slurm", "-f", "job.yaml").strip()
+    person.wait(job, "running")
+    begun = person.home / ".jumar/slurm/jobs" / job / "attempts/1/slurm.json"
+    number = json.loads(begun.read_text())["job"]
+    node = slurm_cluster.call("squeue", "-h", "-j", number, "-o", "%N").strip()
+    try:
+        slurm_cluster.call("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+        shown = person.wait(job, "succeeded")
+    finally:
+        slurm_cluster.call("scontrol", "update", f"nodename={node}", "state=resume", check=False)
+    first, second = shown["attempts"]
+    assert (first["state"], first["cause"]) == ("lost", "node-lost")
+    assert second["state"] == "succeeded"
+
+
+TRAINS = """
+import hashlib, os, pathlib, signal, sys, time
+import torch
+
+END = 12
+
+
+class Training:
+    def __init__(self):
+        torch.manual_seed(7)
+        self.model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 1))
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+        self.step = 0
+
+    def train(self):
+        loss = self.model(torch.randn(16, 8)).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.step += 1
+
+    def save(self, path):
+        state = self.model.state_dict(), self.optimizer.state_dict(), self.step, torch.get_rng_state()
+        torch.save(state, path + ".new")
+        os.replace(path + ".new", path)
+
+    def load(self, path):
+        model, optimizer, self.step, random = torch.load(path, weights_only=True)
+        self.model.load_state_dict(model)
+        self.optimizer.load_state_dict(optimizer)
+        torch.set_rng_state(random)
+
+    def digest(self):
+        return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in self.model.parameters())).hexdigest()
+
+
+path = os.path.join(os.environ["JUMAR_CKPT_DIR"], "state.pt")
+training, began = Training(), 0
+if os.path.exists(path):
+    training.load(path)
+    began = training.step
+while training.step < END:
+    training.train()
+    training.save(path)
+    if training.step == began + 4 and training.step < END:
+        # The time limit comes in the middle.
+        time.sleep(600)
+whole = Training()
+while whole.step < END:
+    whole.train()
+print("segment", os.environ["JUMAR_SEGMENT"], "began at", began)
+print("weights", training.digest() == whole.digest())
+"""
+
+
+@pytest.mark.full
+def test_segments_end_with_the_weights_of_a_run_that_nobody_cut(person: Person) -> None:
+    """Real torch, cut by the time limit twice."""
+    (person.home / "train.py").write_text(TRAINS)
+    python = sys.executable
+    job = person("run", "--engine", "slurm", "--time-limit", "25s", "--grace", "2s", "--segments",
+                 "auto", "--", python, "train.py").strip()  # fmt: skip
+    shown = person.wait(job, "succeeded")
+    assert shown["segment"] == 3
+    assert person("logs", job) == "segment 3 began at 8\nweights True\n"
 
 
 def test_the_plan_is_printed_with_no_cluster_at_hand(

@@ -87,8 +87,11 @@ def test_a_node_that_goes_down_is_told_and_the_next_attempt_runs(
     on: dict[str, Any] = {"slurm": {"extra": ["--nodelist=node4"]}}
     attempt = make_attempt(tmp_path, WAIT, cards=(), **on)
     started(engine, attempt)
+    over = attempt.directory / "attempts/1/slurm.over.json"
     try:
         slurm_cluster.call("scontrol", "update", "nodename=node4", "state=down", "reason=test")
+        # Its own word, and not what squeue tells of it meanwhile.
+        wait_for(over.exists, "its batch step has ended")
         seen = ended(engine, attempt)
     finally:
         # Its slurmd may have brought it back by itself.
@@ -102,12 +105,18 @@ def test_a_node_that_goes_down_is_told_and_the_next_attempt_runs(
 def test_who_makes_room_is_preempted_and_who_is_cancelled_was_stopped(
     engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
 ) -> None:
-    whole: dict[str, Any] = {"device": "npu:8", "nodes": 4, "type": "distributed", "grace": 2}
-    attempt = make_attempt(tmp_path, WAIT, cards=(), **whole)
-    started(engine, attempt, nodes=4)
-    urgent = make_attempt(tmp_path, WAIT, cards=(), **whole, slurm={"partition": "urgent"})
+    """One of two nodes, whose steps Slurm signals, and one of one node, which has none."""
+    whole: dict[str, Any] = {"device": "npu:8", "grace": 2}
+    wide: dict[str, Any] = {**whole, "nodes": 2, "type": "distributed"}
+    on = [{"slurm": {"extra": [f"--nodelist={nodes}"]}} for nodes in ("node1,node2", "node3")]
+    two = make_attempt(tmp_path, WAIT, cards=(), **wide, **on[0])
+    one = make_attempt(tmp_path, WAIT, cards=(), **whole, **on[1])
+    started(engine, two, nodes=2)
+    started(engine, one)
+    all_three = {"partition": "urgent", "extra": ["--nodelist=node1,node2,node3"]}
+    urgent = make_attempt(tmp_path, WAIT, cards=(), **{**wide, "nodes": 3}, slurm=all_three)
     engine.start(urgent)
-    assert ended(engine, attempt).state is AttemptState.PREEMPTED
+    assert [ended(engine, each).state for each in (two, one)] == [AttemptState.PREEMPTED] * 2
     wait_for(lambda: "up" in log_of(urgent), "the urgent one runs")
     slurm_cluster.call("scancel", f"--name=jumar-{urgent.job_id}")
     assert ended(engine, urgent).state is AttemptState.STOPPED

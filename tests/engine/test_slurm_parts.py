@@ -1,5 +1,6 @@
 """Slurm's words as records, and what is made of them: no cluster is needed."""
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from jumar.engine.shared.files import Roots
 from jumar.engine.slurm import script
 from jumar.engine.slurm.asking import Gres, Row, Slurm, read_gres, read_rows
 from jumar.engine.slurm.engine import SlurmEngine
+from jumar.engine.slurm.limits import Limits, limit_reasons
 from jumar.engine.slurm.observing import Observer, Queue, newest, submitted_file
 from jumar.errors import BadInput, EngineFailed, SubmitRefused
 from jumar.launch.jobdir.job import Request
@@ -26,11 +28,14 @@ from jumar.launch.slurm.allocation import (
     host_names,
     value_of,
 )
+from jumar.launch.slurm.ended import PUT_BACK, down_nodes, why_ended, why_in_log
 from jumar.launch.slurm.node import own_cards
 from jumar.spec.document import validate_spec
 from jumar.spec.states import AttemptState
+from jumar.words.catalogue import catalogue
 from jumar.words.reasons import cause_sentence
 
+NOWHERE = Slurm({"PATH": "/nonexistent"})
 SHOWN = (
     "JobId=7 JobState=RUNNING PreemptTime=None "
     "Nodes=node[1-2] CPU_IDs=0-3 Mem=100 GRES=npu:2(IDX:0,3),gpu:1(IDX:0) "
@@ -144,12 +149,12 @@ def test_options_that_would_break_a_job_are_refused(slurm: dict[str, object]) ->
 
 def test_jobs_are_known_by_their_comment_and_not_by_their_id() -> None:
     text = (
-        "12  |RUNNING |None |jumar:a1:1:/h |node1 |\n"
-        "13  |RUNNING |None |(null) |node1 |\n"
-        "14  |FAILED |None |jumar:a1:1:/h |node1 |\n"
-        "15  |CANCELLED |None |jumar:b1:2:/h | |\n"
-        "16  |PENDING |Priority |jumar:b1:2:/h | |\n"
-        "17 |RUNNING |None |jumar:: |x |\nrubbish\n"
+        "12  |RUNNING |None |jumar:a1:1:/h |node1 |main |normal |lab |\n"
+        "13  |RUNNING |None |(null) |node1 |main |normal |lab |\n"
+        "14  |FAILED |None |jumar:a1:1:/h |node1 |main |normal |lab |\n"
+        "15  |CANCELLED |None |jumar:b1:2:/h | |main |normal |lab |\n"
+        "16  |PENDING |Priority |jumar:b1:2:/h | |main |normal |lab |\n"
+        "17 |RUNNING |None |jumar:: |x |main |normal |lab |\nrubbish\n"
     )
     found = newest(read_rows(text))
     assert {key: row.id for key, row in found.items()} == {("a1", 1): "12", ("b1", 2): "16"}
@@ -174,7 +179,7 @@ def _looked(tmp_path: Path, answers: list[list[Row] | None]) -> tuple[list[str],
     directory = Roots().of(attempt)
     Path(directory.node_folder).mkdir(parents=True)
     write_json(submitted_file(directory), {"job": "1"})
-    observer = Observer(Roots(), Queue(_Answers(iter(answers)), 0.0), "Slurm")
+    observer = Observer(Roots(), Queue(_Answers(iter(answers)), 0.0), "Slurm", NOWHERE)
     return [observer.look([attempt])[0].state.value for _ in answers], attempt
 
 
@@ -188,11 +193,116 @@ def test_three_hundred_jobs_are_one_question(tmp_path: Path) -> None:
     attempts = [make_attempt(tmp_path, "x") for _ in range(300)]
     rows = [Row(str(n), "PENDING", "Priority", f"jumar:{a.job_id}:1:/h", "") for n, a in enumerate(attempts)]  # fmt: skip
     asked = _Answers(iter([rows, None]))
-    observer = Observer(Roots(), Queue(asked, 3600.0), "Slurm")
+    observer = Observer(Roots(), Queue(asked, 3600.0), "Slurm", NOWHERE)
     for _ in range(3):
         seen = observer.look(attempts)
         assert {one.state for one in seen} == {AttemptState.PENDING}
     assert asked.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("shown", "restarts", "why"),
+    [
+        ("JobState=RUNNING Reason=None PreemptTime=None", 0, None),
+        ("JobState=COMPLETING Reason=None PreemptTime=None", 0, "stopped"),
+        ("JobState=CANCELLED Reason=None", 0, "stopped"),
+        # COMPLETING hides the state: the reason tells.
+        ("JobState=COMPLETING Reason=NodeDown", 0, "node-lost"),
+        ("JobState=NODE_FAIL Reason=None", 0, "node-lost"),
+        ("JobState=COMPLETING Reason=TimeLimit", 0, "timed-out"),
+        ("JobState=COMPLETING Reason=None PreemptTime=2026-11-16T12:00:00", 0, "preempted"),
+        ("JobState=PENDING Reason=BeginTime Restarts=1", 0, PUT_BACK),
+        ("JobState=COMPLETING Reason=None Restarts=1", 0, PUT_BACK),
+        ("JobState=RUNNING Reason=None Restarts=1", 1, None),
+    ],
+)
+def test_why_slurm_ends_a_job(shown: str, restarts: int, why: str | None) -> None:
+    assert why_ended(f"JobId=7 {shown} Requeue=1", restarts) == why
+
+
+@pytest.mark.parametrize(
+    ("note", "why"),
+    [
+        (" DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", "node-lost"),
+        (" DUE TO JOB REQUEUE", "preempted"),
+        (" DUE TO PREEMPTION", "preempted"),
+        (" DUE TO TIME LIMIT", "timed-out"),
+        ("", None),
+        (" DUE TO WHIM", None),
+    ],
+)
+def test_why_slurm_ends_a_job_by_its_log(note: str, why: str | None) -> None:
+    line = "slurmstepd: error: *** JOB {} ON n1 CANCELLED AT 2026-11-16T13:52:57{} ***\n"
+    others = line.format(6, " DUE TO PREEMPTION") + line.format(77, " DUE TO TIME LIMIT")
+    assert why_in_log(f"{others}{line.format(7, note)}", "7") == why
+
+
+def test_nodes_that_slurm_has_lost() -> None:
+    text = "NodeName=a State=IDLE\nNodeName=b State=DOWN*+DRAIN\nNodeName=c State=MIXED\n"
+    assert down_nodes(text) == ["b"]
+
+
+FORGETFUL = """\
+#!/bin/sh
+case "$*" in
+*jumar-{job}*) echo "41|COMPLETED|node1|jumar-{job}"; echo "1|CANCELLED by 7|None assigned|jumar-{job}" ;;
+esac
+"""
+
+
+def test_a_job_that_squeue_has_forgotten_is_looked_up_in_the_accounts(tmp_path: Path) -> None:
+    attempt = make_attempt(tmp_path, "x")
+    directory = Roots().of(attempt)
+    Path(directory.node_folder).mkdir(parents=True)
+    write_json(submitted_file(directory), {"job": "1"})
+    os.utime(submitted_file(directory), (1.0, 1.0))
+    (tmp_path / "sacct").write_text(FORGETFUL.format(job=attempt.job_id))
+    (tmp_path / "sacct").chmod(0o755)
+    slurm = Slurm({"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    observer = Observer(Roots(), Queue(_Answers(iter([[], []])), 0.0), "Slurm", slurm)
+    states = [observer.look([attempt])[0].state for _ in range(2)]
+    assert states == [AttemptState.STARTING, AttemptState.STOPPED]
+
+
+ACCOUNTS = """\
+#!/bin/sh
+[ "${0##*/}" = scontrol ] && echo "PartitionName=npu MaxNodes=2 MaxTime=1-00:00:00"
+[ "$5" = qos ] && printf 'normal||||||||\\nlab|cpu=64,gres/npu=8|4|||2-00:00:00||\\n'
+[ "$5" = association ] && printf 'lab|gres/npu:ascend910=16|||node=4|\\n'
+exit 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("QOSMaxGRESPerUser", "your limit of 8 cards on npu is used up"),
+        ("QOSMaxCpuPerUserLimit", "your limit of 64 cores on npu is used up"),
+        ("QOSMaxJobsPerUserLimit", "you run as many jobs as this QOS allows: 4"),
+        ("AssocGrpGRES", "the 16 cards of your account are used up"),
+        ("PartitionNodeLimit", "the partition npu allows 2 nodes, and it asks for more"),
+        # No number is known.
+        ("QOSGrpGRES", "the cards of this QOS are used up"),
+        ("Priority", "other jobs come first"),
+    ],
+)
+def test_the_number_behind_a_reason(tmp_path: Path, reason: str, said: str) -> None:
+    for name in ("scontrol", "sacctmgr"):
+        (tmp_path / name).write_text(ACCOUNTS)
+        (tmp_path / name).chmod(0o755)
+    limits = Limits(Slurm({"PATH": f"{tmp_path}:/usr/bin:/bin"}))
+    row = Row("1", "PENDING", reason, "", "", "npu", "lab", "lab")
+    values = {"engine": "Slurm", "error": reason, **limits.values(row)}
+    assert said in str(cause_sentence("pending", values, "en"))
+    assert cause_sentence("pending", values, "zh") != cause_sentence("pending", values, "en")
+
+
+def test_every_reason_with_a_number_has_words_in_both_languages() -> None:
+    for language in ("en", "zh"):
+        known = catalogue(language)["pending"]
+        assert {f"{reason}+limit" for reason in limit_reasons()} == {
+            name for name in known if name.endswith("+limit")
+        }
 
 
 def test_pending_reasons_are_said_in_words() -> None:

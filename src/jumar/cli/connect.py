@@ -34,14 +34,23 @@ def connected() -> Generator[Client]:
         yield client
 
 
-def connect(before_start: Callable[[], None] | None = None, engine: str | None = None) -> Connected:
+def connect(
+    before_start: Callable[[], None] | None = None,
+    engine: str | None = None,
+    login: str | None = None,
+) -> Connected:
     """A client of the configured server, or of the home's own, started if it is down; where jobs go to
     Slurm and no server runs, none is started.
 
     `before_start` is called before a server is started; its exceptions are passed on. `engine`: where
-    jobs shall run, if that matters."""
+    jobs shall run, if that matters; `login`: over which login node, if it is Slurm."""
     settings = load()
     address = find(settings)
+    login = _login(settings, address, engine, login)
+    if login is not None:
+        from jumar.direct.far_client import FarClient
+
+        return Connected(FarClient(settings.home, login), on_this_machine=False)
     made = _connect(settings, address, before_start, engine)
     runs_on = made.client.server().engine if engine is not None else engine
     if runs_on != engine:
@@ -72,6 +81,20 @@ def _connect(
             before_start()
         client = _started(settings)
     return Connected(client, on_this_machine=True)
+
+
+def _login(
+    settings: Settings, address: Address | None, engine: str | None, login: str | None
+) -> str | None:
+    """The login node that jobs go over, of who has no cluster here."""
+    if (engine or settings.engine) == "slurm" and (login or settings.slurm_ssh):
+        return login or settings.slurm_ssh
+    has_others = address is not None or (settings.home / "slurm" / "jobs").is_dir()
+    if engine is not None or has_others or not (settings.home / "slurm-ssh").is_dir():
+        return None
+    from jumar.direct.far_client import last_login
+
+    return last_login(settings.home)
 
 
 def _is_direct(settings: Settings, engine: str | None) -> bool:

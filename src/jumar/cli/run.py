@@ -169,7 +169,8 @@ def command(
     if engine == "kubernetes":
         return _print_manifests(values, as_json, dry_run=dry_run)
     with _faults_in_flags(flags):
-        server = connect(before_start=lambda: _check(values), engine=engine)
+        login = (values.get("slurm") or {}).get("ssh")
+        server = connect(before_start=lambda: _check(values), engine=engine, login=login)
     with server.client as client:
         with _faults_in_flags(flags):
             values = with_code_sent(client, _completed(server, values))

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,8 +47,19 @@ class _Queue:
 class Book:
     """All jobs of one home; holds nothing between calls."""
 
-    def __init__(self, folder: Path, slurm: Slurm, user: str) -> None:
-        self._slurm, self._user = slurm, user
+    def __init__(
+        self,
+        folder: Path,
+        slurm: Slurm,
+        user: str,
+        *,
+        shown: Path | None = None,
+        again: Callable[[str], None] = submit_again,
+    ) -> None:
+        """`shown`: where the cluster has the folder, if it is a copy; `again` submits the next attempt
+        of a job, by its folder."""
+        self._slurm, self._user, self._again = slurm, user, again
+        self._shown = shown or folder
         self.files = SharedFiles(folder / "jobs")
         # What one look shows is what is told: nobody looks twice in a moment.
         self._engine = SlurmEngine(folder, slurm=slurm, poll_s=0.5)
@@ -127,8 +138,8 @@ class Book:
         shown = last
         row = queue.row(job_id)
         if state is JobState.QUEUED and row is not None:
-            values = {"engine": self._engine.queue_name, "error": row.reason}
-            shown = replace(last, cause=Cause.PENDING, values=values, reason=None)
+            waits = self._engine.waits(row)
+            shown = replace(last, cause=Cause.PENDING, values=waits, reason=None)
         return JobRecord(
             id=job_id,
             name=spec.name,
@@ -148,7 +159,7 @@ class Book:
             segment=last.segment,
             spec=spec.masked(),
             attempts=attempts,
-            directory=str(root),
+            directory=str(self._shown / "jobs" / job_id),
         )
 
     def _attempt(self, directory: JobDir, spec: JobSpec) -> AttemptRecord:
@@ -185,7 +196,7 @@ class Book:
             return _ENDS.get(last.state, JobState.STOPPED)
         since_s = time.time() - (last.finished_at or time.time())
         if is_known and (row is None or row.state not in _WAITING) and since_s > _PATIENCE_S:
-            submit_again(str(root))
+            self._again(str(root))
         return JobState.QUEUED
 
 

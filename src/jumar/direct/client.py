@@ -30,7 +30,7 @@ from jumar.spec.records import JobPage, JobRecord, JobSummary, LogFile, Plan, Se
 from jumar.spec.states import JobState
 
 if TYPE_CHECKING:
-    from jumar.client.pack import Progress
+    from jumar.client.pack import Package, Progress
 
 _BLOCK = 1 << 16
 _LOOK_S = 0.5
@@ -48,6 +48,10 @@ class DirectClient(Client):
         self._user = getpass.getuser()
         self._engine = SlurmEngine(self._home, slurm=self._slurm)
         self._book = Book(self._home, self._slurm, self._user)
+
+    def _looked(self) -> Book:
+        """The jobs as they are now."""
+        return self._book
 
     @property
     def url(self) -> str:
@@ -76,16 +80,20 @@ class DirectClient(Client):
         from jumar.client.pack import pack
 
         package = pack(folder)
-        target = self._archive(package.digest)
         with package.file:
-            if not target.exists():
-                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                aside = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
-                with aside.open("wb") as file:
-                    while block := package.file.read(_BLOCK):
-                        file.write(block)
-                aside.rename(target)
+            self._keep(package)
         return Uploaded(package.digest, package.size, package.listing)
+
+    def _keep(self, package: "Package") -> None:
+        target = self._archive(package.digest)
+        if target.exists():
+            return
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        aside = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
+        with aside.open("wb") as file:
+            while block := package.file.read(_BLOCK):
+                file.write(block)
+        aside.rename(target)
 
     def _archive(self, digest: str) -> Path:
         return self._home / "code" / f"{digest}.tar"
@@ -131,7 +139,7 @@ class DirectClient(Client):
             archive=self._archive_of(checked),
         )
         self._write(attempt)
-        return replace(self._book.record(job_id), notes=plan.notes)
+        return replace(self._looked().record(job_id), notes=plan.notes)
 
     def _write(self, attempt: Attempt) -> None:
         self._engine.write(attempt)
@@ -144,10 +152,13 @@ class DirectClient(Client):
             job = self._slurm.submit(options, text)
         except BaseException:
             # Nobody will ever look after a folder that Slurm has not taken.
-            self._book.files.set_aside(attempt.job_id)
-            self._book.files.delete(attempt.job_id)
+            self._forget(attempt.job_id)
             raise
         self._engine.write_id(JobDir(str(directory), 1), job)
+
+    def _forget(self, job_id: str) -> None:
+        self._book.files.set_aside(job_id)
+        self._book.files.delete(job_id)
 
     def _checked(
         self, spec: "JobSpec | Mapping[str, Any]", code: Path | None, on_progress: "Progress | None"
@@ -156,7 +167,8 @@ class DirectClient(Client):
 
     def get(self, job: str) -> JobRecord:
         """By id, its first letters, or name."""
-        return self._book.record(self._book.find(job))
+        book = self._looked()
+        return book.record(book.find(job))
 
     def page(
         self,
@@ -170,7 +182,7 @@ class DirectClient(Client):
         """Newest first."""
         found = [
             _summary(record)
-            for record in self._book.records(self._book.ids())
+            for record in self._all()
             if (not states or record.state in states)
             and user in (None, record.user)
             and (text or "") in record.name
@@ -179,26 +191,29 @@ class DirectClient(Client):
         rest = start + limit if start + limit < len(found) else None
         return JobPage(jobs=tuple(found[start : start + limit]), total=len(found), next_before=rest)
 
+    def _all(self) -> list[JobRecord]:
+        book = self._looked()
+        return book.records(book.ids())
+
     def stop(self, job: str, *, why: str | None = None) -> JobRecord:
         """Asking twice is once."""
-        job_id = self._book.find(job)
+        job_id = self._looked().find(job)
         self._book.stop(job_id)
-        return self._book.record(job_id)
+        return self._looked().record(job_id)
 
     def log_files(self, job: str) -> tuple[LogFile, ...]:
         """One per rank."""
-        return self._book.files.logs(self._book.find(job))
+        return self._book.files.logs(self._looked().find(job))
 
     def logs(
         self, job: str, *, tail: int | None = None, node: int = 0, rank: int = 0
     ) -> Iterator[bytes]:
         """As it is now."""
-        with self._book.files.open_log(self._book.find(job), node, rank) as file:
-            if tail is not None:
-                yield _last_lines(file.readall() or b"", tail)
-                return
-            while block := file.read(_BLOCK):
-                yield block
+        blocks = self._log(self._looked().find(job), node, rank, 0)
+        if tail is None:
+            yield from blocks
+        else:
+            yield _last_lines(b"".join(blocks), tail)
 
     def follow(
         self,
@@ -211,7 +226,7 @@ class DirectClient(Client):
         patience_s: float = 0.0,
     ) -> Iterator[events.FollowEvent]:
         """By looking at the log and, less often, at the queue."""
-        job_id = self._book.find(job)
+        job_id = self._looked().find(job)
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         state: JobState | None = None
         looked_at = -1e9
@@ -228,7 +243,7 @@ class DirectClient(Client):
                 return
             if time.monotonic() - looked_at >= _STATE_S or self._is_over(job_id):
                 looked_at = time.monotonic()
-                record = self._book.record(job_id)
+                record = self._looked().record(job_id)
                 if record.state is not state:
                     state = record.state
                     yield events.StateChange(state, record.reason, record.cause, record.values)
@@ -241,12 +256,16 @@ class DirectClient(Client):
 
     def _after(self, job_id: str, node: int, rank: int, offset: int) -> Iterator[bytes]:
         try:
-            with self._book.files.open_log(job_id, node, rank) as file:
-                file.seek(offset)
-                while block := file.read(_BLOCK):
-                    yield block
+            yield from self._log(job_id, node, rank, offset)
         except LogNotFound:
             return
+
+    def _log(self, job_id: str, node: int, rank: int, offset: int) -> Iterator[bytes]:
+        """From there to its end as it is now; LogNotFound."""
+        with self._book.files.open_log(job_id, node, rank) as file:
+            file.seek(offset)
+            while block := file.read(_BLOCK):
+                yield block
 
     def _tail_offset(self, job_id: str, node: int, rank: int, tail: int) -> int:
         whole = b"".join(self._after(job_id, node, rank, 0))

@@ -38,6 +38,10 @@ def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None
         from jumar.launch.slurm.node import main as node
 
         return node(arguments[1], int(arguments[2]))
+    if arguments[:1] == ["--slurm-far"]:
+        from jumar.launch.slurm.far import main as far
+
+        return far()
     if arguments[:1] == ["--ray"]:
         from jumar.launch.ray import main as ray
 

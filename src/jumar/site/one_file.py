@@ -42,6 +42,11 @@ def build_launcher(output: Path) -> None:
     aside.rename(output)
 
 
+def newest_source() -> float:
+    """When what the archive is made of was changed last."""
+    return max(path.stat().st_mtime for path in _launcher())
+
+
 def _launcher() -> list[Path]:
     found = (_SOURCES / "jumar/launch").rglob("*")
     return sorted(path for path in found if path.suffix in (".py", ".tsv"))

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 _WORD = r"^[A-Za-z0-9_][\w.,:@+-]*$"
 Word = Annotated[str, Field(max_length=128, pattern=_WORD)]
+_LOGIN = r"^(?:[A-Za-z_][\w.-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9.-]{0,252}$"
 _EXTRA = re.compile(r"--[a-z][a-z0-9-]*(=[^\n\r\0]*)?")
 _OURS = frozenset(
     [
@@ -42,11 +43,21 @@ _OURS = frozenset(
 """What jumar says itself; a second word on it would break what it relies on."""
 
 
+def is_login(text: str) -> bool:
+    """Whether ssh can be told to go there: what begins with a dash would be an option."""
+    return re.match(_LOGIN, text) is not None and not text.endswith("\n")
+
+
 class SlurmOptions(BaseModel):
     """Of a job on a Slurm cluster."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    ssh: Annotated[str, Field(pattern=_LOGIN)] | None = Field(
+        default=None,
+        description="a login node, as ssh knows it, from where jobs are submitted with no server",
+        examples=["ann@login1"],
+    )
     partition: Word | None = None
     account: Word | None = None
     qos: Word | None = None

@@ -48,6 +48,9 @@ def _site_in_words(cause: str, values: Values, language: str) -> Values:
     known = catalogue(language)["pending"]
     # Slurm may add nodes or more: ReqNodeNotAvail, UnavailableNodes:node[1-2].
     code, _, rest = str(values["error"]).partition(",")
+    if "limit" in values and f"{code}+limit" in known:
+        said = known[f"{code}+limit"].format(**values)
+        return {**values, "error": said}
     if code not in known:
         return values
     return {**values, "error": ",".join(filter(None, (known[code], rest)))}

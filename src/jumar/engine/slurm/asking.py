@@ -1,5 +1,6 @@
 """Slurm's own programs, each call with a limit; and what they print as records."""
 
+import getpass
 import os
 import re
 import subprocess
@@ -8,14 +9,21 @@ from dataclasses import dataclass
 
 from jumar.errors import EngineFailed, SubmitRefused
 
-_LIMIT_S = 30.0
+LIMIT_S = 30.0
 _AWAY = re.compile(
     r"unable to contact slurm controller|connection refused|socket timed out|"
     r"zero bytes were transmitted|unable to connect|communication connection failure|"
     r"i/o error|transport endpoint|munge|protocol authentication|slurm controller",
     re.IGNORECASE,
 )
-_COLUMNS = ("JobID:20", "State:24", "Reason:64", "Comment:128", "NodeList:64")
+_COLUMNS = (
+    *("JobID:20", "State:24", "Reason:64", "Comment:128", "NodeList:64"),
+    *("Partition:64", "QOS:64", "Account:64"),
+)
+_LIMITS = {
+    "qos": ("Name", "MaxTRESPU", "MaxJobsPU", "MaxSubmitPU", "MaxTRES", "MaxWall", "GrpTRES", "GrpJobs"),
+    "association": ("Account", "GrpTRES", "GrpJobs", "MaxJobs", "MaxTRES", "MaxWall"),
+}  # fmt: skip
 _SEPARATOR = "|"
 
 
@@ -28,6 +36,9 @@ class Row:
     reason: str
     comment: str
     nodes: str
+    partition: str = ""
+    qos: str = ""
+    account: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,55 @@ class Slurm:
             raise EngineFailed(f"squeue does not answer: {_words(done.stderr)}")
         return read_rows(done.stdout)
 
+    def past(self, name: str, job: str) -> Row | None:
+        """A job in the accounts, once squeue has forgotten it; None where it is not in them, or the site
+        keeps none. By both: names are of all attempts, and ids are used twice after a crash."""
+        words = [
+            "sacct",
+            "--noheader",
+            "--parsable2",
+            "--allocations",
+            "--allusers",
+            "--duplicates",
+        ]
+        fields = "JobIDRaw,State,NodeList,JobName"
+        try:
+            done = self._run(
+                [*words, "--starttime=now-30days", f"--name={name}", f"--format={fields}"]
+            )
+        except EngineFailed:
+            return None
+        lines = [line.split("|") for line in done.stdout.splitlines()]
+        found = [line for line in lines if len(line) == 4 and (line[0], line[3]) == (job, name)]
+        if done.returncode or not found:
+            return None
+        _, state, nodes, _ = found[-1]
+        # It may say by whom: CANCELLED by 1000.
+        return Row(job, state.partition(" ")[0], "", "", nodes.replace("None assigned", ""))
+
+    def partitions(self) -> dict[str, dict[str, str]]:
+        """What each partition allows, as Slurm writes it; EngineFailed."""
+        done = self._run(["scontrol", "show", "partition", "--oneliner"])
+        if done.returncode:
+            raise EngineFailed(f"scontrol does not answer: {_words(done.stderr)}")
+        rows = [pairs(line.split()) for line in done.stdout.splitlines()]
+        return {row["PartitionName"]: row for row in rows if "PartitionName" in row}
+
+    def limits(self, kind: str) -> dict[str, dict[str, str]]:
+        """Those of each QOS or of each account of this user, by its name; EngineFailed where the site
+        keeps no accounts."""
+        fields = _LIMITS[kind]
+        words = ["sacctmgr", "--noheader", "--parsable2", "--readonly", "show", kind]
+        if kind == "association":
+            words.append(f"user={getpass.getuser()}")
+        done = self._run([*words, f"format={','.join(fields)}"])
+        if done.returncode:
+            raise EngineFailed(f"sacctmgr does not answer: {_words(done.stderr)}")
+        rows = [
+            dict(zip(fields, line.split("|"), strict=False)) for line in done.stdout.splitlines()
+        ]
+        return {row[fields[0]]: row for row in rows if row.get(fields[0])}
+
     def cancel(self, ids: Sequence[str], *, pending_only: bool = False, kill: bool = False) -> None:
         """Ask Slurm to end jobs; EngineFailed when it could not be asked."""
         if not ids:
@@ -86,7 +146,7 @@ class Slurm:
         if done.returncode and _AWAY.search(done.stderr):
             raise EngineFailed(f"scancel failed: {_words(done.stderr)}")
 
-    def gres(self, limit_s: float = _LIMIT_S) -> list[Gres]:
+    def gres(self, limit_s: float = LIMIT_S) -> list[Gres]:
         """What the site calls its cards: npu, npu:ascend910, gpu:a100."""
         done = self._run(["sinfo", "--noheader", "--format=%c %G"], limit_s=limit_s)
         if done.returncode:
@@ -94,7 +154,7 @@ class Slurm:
         return read_gres(done.stdout)
 
     def _run(
-        self, words: Sequence[str], text: str = "", limit_s: float = _LIMIT_S
+        self, words: Sequence[str], text: str = "", limit_s: float = LIMIT_S
     ) -> "subprocess.CompletedProcess[str]":
         try:
             return subprocess.run(
@@ -114,6 +174,12 @@ class Slurm:
             ) from error
         except subprocess.TimeoutExpired as error:
             raise EngineFailed(f"{words[0]} does not answer within {limit_s:g} s") from error
+
+
+def pairs(words: Sequence[str]) -> dict[str, str]:
+    """`a=1` as names and values."""
+    parted = [word.partition("=") for word in words]
+    return {name: value for name, _, value in parted}
 
 
 def cleaned(environ: Mapping[str, str]) -> dict[str, str]:

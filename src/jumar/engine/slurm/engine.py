@@ -25,6 +25,7 @@ from jumar.launch.jobdir.files import JobDir, is_plain
 from jumar.launch.jobdir.job import ask_to_stop, read_stop
 from jumar.launch.jobdir.safefile import read_object, write_json
 from jumar.launch.slurm.batch import files_of
+from jumar.spec.causes import Values
 from jumar.spec.job import JobSpec
 from jumar.spec.records import Plan
 from jumar.spec.states import AttemptState
@@ -55,7 +56,7 @@ class SlurmEngine:
         self._roots = Roots()
         self.files: JobFiles = SharedFiles(home / "jobs", self._roots)
         self._queue = Queue(self._slurm.rows, poll_s)
-        self._observer = Observer(self._roots, self._queue, self.queue_name)
+        self._observer = Observer(self._roots, self._queue, self.queue_name, self._slurm)
         self._gres: list[Gres] | None = None
 
     def prepare(self) -> None:
@@ -119,9 +120,10 @@ class SlurmEngine:
             self._gres = self._slurm.gres()
         return script.gres_of(spec, self._gres)
 
-    def write(self, attempt: Attempt) -> None:
-        """All files of an attempt, before it is submitted."""
-        directory, spec = self._roots.of(attempt), attempt.spec
+    def write(self, attempt: Attempt, into: JobDir | None = None) -> None:
+        """All files of an attempt, before it is submitted; `into` another folder than its own, from
+        where somebody brings them there."""
+        directory, spec = into or self._roots.of(attempt), attempt.spec
         gres = self.gres_of(spec)
         write_files(
             directory,
@@ -160,6 +162,10 @@ class SlurmEngine:
             return seen
         record = self._stages.read(self._roots.of(attempt))
         return replace(seen, not_uploaded=record is not None and record.has_unsent)
+
+    def waits(self, row: Row) -> Values:
+        """Why a job is in Slurm's queue, as values of the cause `pending`."""
+        return self._observer.waits(row)
 
     def stop(self, attempt: Attempt, why: AttemptState) -> None:
         """By file, which the launchers obey; what has not begun is cancelled."""

@@ -13,19 +13,20 @@ from jumar.engine.base import Attempt, Observation
 from jumar.engine.shared.files import Roots
 from jumar.engine.shared.observing import ended, read_ending
 from jumar.engine.slurm import script
-from jumar.engine.slurm.asking import Row
+from jumar.engine.slurm.asking import Row, Slurm
+from jumar.engine.slurm.limits import Limits
 from jumar.errors import EngineFailed
 from jumar.launch.jobdir import news
 from jumar.launch.jobdir.files import JobDir, has_ranks
 from jumar.launch.jobdir.job import read_stop
 from jumar.launch.jobdir.news import Ending, lost
+from jumar.launch.jobdir.safefile import Unusable, read_object
 from jumar.launch.judge import STOPS
-from jumar.launch.slurm.batch import BEAT_S, files_of
-from jumar.spec.causes import Cause
+from jumar.launch.slurm.batch import STALE_S, files_of
+from jumar.spec.causes import Cause, Values
 from jumar.spec.states import AttemptState
 
 logger = logging.getLogger(__name__)
-_STALE_S = 60.0
 _WAITS = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
 _ALIVE = frozenset(
     {"RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"}
@@ -102,8 +103,9 @@ def row_of(rows: Rows, attempt: Attempt) -> Row | None:
 class Observer:
     """Remembers what is settled."""
 
-    def __init__(self, roots: Roots, queue: Queue, queue_name: str) -> None:
+    def __init__(self, roots: Roots, queue: Queue, queue_name: str, slurm: Slurm) -> None:
         self._roots, self._queue, self._name = roots, queue, queue_name
+        self._slurm, self._limits = slurm, Limits(slurm)
         self._seen: dict[tuple[str, int], _Seen] = {}
 
     def killed(self, attempt: Attempt) -> None:
@@ -149,7 +151,7 @@ class Observer:
                 state=AttemptState.PENDING,
                 handle=handle,
                 cause=Cause.PENDING,
-                values={"engine": self._name, "error": row.reason},
+                values=self.waits(row),
             )
         seen.running = seen.running or has_ranks(directory)
         return Observation(
@@ -158,6 +160,10 @@ class Observer:
             state=AttemptState.RUNNING if seen.running else AttemptState.STARTING,
             handle=handle,
         )
+
+    def waits(self, row: Row) -> Values:
+        """Why a job is in the queue, as values of the cause."""
+        return {"engine": self._name, "error": row.reason, **self._limits.values(row)}
 
     def _ended(self, directory: JobDir, seen: _Seen, row: Row) -> Ending:
         """Slurm says that it is over, and the batch step could not."""
@@ -171,7 +177,13 @@ class Observer:
         seen.missed += 1
         if seen.missed < _LOOKS or _beats(directory):
             return None
-        return _said(directory, seen) or _written(directory, _forgotten(directory))
+        said = _said(directory, seen)
+        if said is not None:
+            return said
+        row = self._slurm.past(script.name(directory.job_id), _slurm_id(directory))
+        if row is None:
+            return _written(directory, _forgotten(directory))
+        return None if row.state in _ALIVE | _WAITS else self._ended(directory, seen, row)
 
 
 def submitted_file(directory: JobDir) -> str:
@@ -184,14 +196,25 @@ def is_submitted(directory: JobDir) -> bool:
     return os.path.exists(submitted_file(directory)) or os.path.exists(files_of(directory).begun)
 
 
+def _slurm_id(directory: JobDir) -> str:
+    """What Slurm calls the attempt, as far as its files tell."""
+    for path in (files_of(directory).begun, submitted_file(directory)):
+        try:
+            return str(read_object(path).get("job", ""))
+        except (OSError, Unusable):
+            continue
+    return ""
+
+
 def _beats(directory: JobDir) -> bool:
     """Whether its batch step has shown life lately; it need not have begun to."""
-    for path in (files_of(directory).beat, submitted_file(directory)):
-        try:
-            return time.time() - os.stat(path).st_mtime < _STALE_S + BEAT_S
-        except FileNotFoundError:
-            continue
-    return False
+    files = files_of(directory)
+    if files.has_beat:
+        return files.beats_since(STALE_S)
+    try:
+        return time.time() - os.stat(submitted_file(directory)).st_mtime < STALE_S
+    except FileNotFoundError:
+        return False
 
 
 def _by_state(directory: JobDir, state: str, nodes: str) -> Ending:

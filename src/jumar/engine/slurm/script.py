@@ -97,9 +97,11 @@ def _signal_s(spec: JobSpec) -> int:
     return min(65535, math.ceil(spec.grace) + _MARGIN_S)
 
 
-def script(directory: Path, number: int | None) -> str:
-    """The batch script; without a number it runs whichever attempt is due."""
+def script(directory: Path, number: int | None, program: Sequence[str] | None = None) -> str:
+    """The batch script; without a number it runs whichever attempt is due. `program`: the launcher,
+    where that is not the one of this machine."""
     which = ["--slurm-alone", str(directory)]
     if number is not None:
         which = ["--slurm-batch", str(directory), str(number)]
-    return f"#!/bin/sh\nexec {shlex.join([sys.executable, '-P', '-m', 'jumar.launch', *which])}\n"
+    own = [sys.executable, "-P", "-m", "jumar.launch"]
+    return f"#!/bin/sh\nexec {shlex.join([*(program or own), *which])}\n"

@@ -14,7 +14,7 @@ from jumar.launch.jobdir.news import Ending
 from jumar.launch.jobdir.safefile import Unusable, read_object, write_json
 from jumar.launch.judge import STOPS
 from jumar.launch.slurm.again import Terms, Told, next_segment
-from jumar.launch.slurm.batch import files_of, run_attempt_of
+from jumar.launch.slurm.batch import STALE_S, files_of, run_attempt_of
 
 SUBMITTED = "slurm.submit.json"
 """In the job directory: how the job is submitted; the same again for its next attempt."""
@@ -58,10 +58,11 @@ def _due(root: str) -> Optional[int]:
     files = files_of(last)
     if not os.path.exists(files.begun):
         return last.number
-    if not os.path.exists(files.over) and not _is_mine(files.begun):
+    is_over = os.path.exists(files.over)
+    if not is_over and not _is_mine(files.begun) and files.beats_since(STALE_S):
         # A second submit of a job that runs.
         return None
-    if not os.path.exists(files.over):
+    if not is_over:
         _write_cut(last)
     segment = next_of(root)
     if segment is None:
@@ -76,7 +77,7 @@ def _is_mine(begun: str) -> bool:
 
 
 def _write_cut(directory: JobDir) -> None:
-    """Slurm has started the job again: an attempt without a result was cut off."""
+    """The job is started again: an attempt without a result was cut off."""
     if news.read_ending(directory) is None:
         why = read_stop(directory)
         if why is not None:

@@ -26,12 +26,15 @@ from jumar.launch.slurm.allocation import (
     given_cards,
     host_names,
 )
-from jumar.launch.slurm.ended import NODE_LOST, PUT_BACK, down_nodes, why_ended
+from jumar.launch.slurm.ended import NODE_LOST, PUT_BACK, down_nodes, why_ended, why_in_log
 from jumar.launch.slurm.node import card_numbers, reported
 from jumar.launch.slurm.question import Question
 
 BEAT_S = 5.0
 """How often the batch step shows that it lives."""
+STALE_S = 65.0
+"""Without a beat for so long it is taken for gone."""
+_MOST_LOG = 1 << 16
 _OLD_S = 15.0
 """How long, beyond the grace period, an older attempt may take to end before it is taken for gone."""
 
@@ -50,6 +53,18 @@ class Files(NamedTuple):
     def beat(self) -> str:
         """Its time of change says when the batch step lived last."""
         return os.path.join(self.folder, "slurm.beat")
+
+    @property
+    def has_beat(self) -> bool:
+        """Whether there was one."""
+        return os.path.exists(self.beat)
+
+    def beats_since(self, limit_s: float) -> bool:
+        """Whether the batch step has shown life in the last seconds."""
+        try:
+            return time.time() - os.stat(self.beat).st_mtime < limit_s
+        except FileNotFoundError:
+            return False
 
     @property
     def over(self) -> str:
@@ -96,6 +111,8 @@ class _Batch:
         self._down: List[str] = []
         """Nodes that Slurm has lost, once that is why."""
         self._names = host_names(os.environ.get("SLURM_JOB_NODELIST") or socket.gethostname())
+        self._log = directory.path("logs", "slurm.log")
+        self._log_began = os.path.getsize(self._log) if os.path.exists(self._log) else 0
         self._wake, self._wake_end = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(self._wake_end, False)
@@ -192,22 +209,34 @@ class _Batch:
         asked = set(numbers) & {signal.SIGUSR1, signal.SIGTERM, signal.SIGINT}
         if not asked or self._asked is not None:
             return
-        self._asked = "timed-out" if signal.SIGUSR1 in asked else self._why() or "stopped"
+        # Where a site says so, USR1 also comes when the job has to make room.
+        self._asked = self._why() or ("timed-out" if signal.SIGUSR1 in asked else "stopped")
         ask_to_stop(self._directory, "signal" if self._asked == NODE_LOST else self._asked)
 
     def _why(self) -> Optional[str]:
         """Why Slurm ends the job; None where it does not, or does not answer."""
+        why = why_in_log(self._logged(), self._id)
         try:
-            told = Question("show", "job", "-o", self._id).answer()
-            why = why_ended(told, int(os.environ.get("SLURM_RESTART_COUNT") or 0))
+            if why is None:
+                told = Question("show", "job", "-o", self._id).answer()
+                why = why_ended(told, int(os.environ.get("SLURM_RESTART_COUNT") or 0))
             if why in (NODE_LOST, PUT_BACK):
                 nodes = Question("show", "node", "-o", ",".join(self._names)).answer()
                 self._down = down_nodes(nodes)
         except Unusable:
-            return None
+            return why
         if why == PUT_BACK:
             return NODE_LOST if self._down else "preempted"
         return why
+
+    def _logged(self) -> str:
+        """What Slurm has written into the job's log since this attempt began."""
+        try:
+            with open(self._log, "rb") as file:
+                file.seek(max(self._log_began, os.fstat(file.fileno()).st_size - _MOST_LOG))
+                return file.read(_MOST_LOG).decode("utf-8", "replace")
+        except OSError:
+            return ""
 
     def _conclude(self, code: int) -> None:
         """The last word on how the attempt ended: what Slurm did to its ranks is not their fault."""
@@ -265,8 +294,12 @@ def _has_launchers(directory: JobDir) -> bool:
         nodes = [name for name in os.listdir(directory.control) if name.startswith("node")]
     except OSError:
         return False
-    if os.path.exists(files_of(directory).over):
+    files = files_of(directory)
+    if os.path.exists(files.over):
         return False
+    if files.beats_since(2 * BEAT_S):
+        # Somebody may have written a result for it; its processes are still being ended.
+        return True
     folders = [os.path.join(directory.control, name) for name in nodes]
     return any(
         os.path.exists(os.path.join(folder, "claim.json"))

@@ -1,7 +1,9 @@
-"""Why Slurm ends a job, by what `scontrol` says of it and of its nodes. Pure.
+"""Why Slurm ends a job: by what it writes into the job's log, else by what `scontrol` says. Pure.
 
-While processes are being ended the state is COMPLETING, whatever comes of it: the reason tells more."""
+The log has it before the first signal comes. `scontrol` says COMPLETING while processes are being ended,
+whatever comes of it, and PENDING of a job that starts again."""
 
+import re
 from typing import List, Optional
 
 from jumar.launch.slurm.allocation import value_of
@@ -9,6 +11,13 @@ from jumar.launch.slurm.allocation import value_of
 NODE_LOST = "node-lost"
 PUT_BACK = "put-back"
 """Into the queue: by an operator, or because a node was lost; its nodes tell."""
+_NOTE = re.compile(r"\*\*\* JOB (\d+) ON \S+ CANCELLED AT \S+ DUE TO ([A-Z ]+)")
+_NOTES = {
+    "NODE FAILURE": NODE_LOST,
+    "JOB REQUEUE": "preempted",
+    "PREEMPTION": "preempted",
+    "TIME LIMIT": "timed-out",
+}
 _REASONS = {
     "NodeDown": NODE_LOST,
     "NodeFail": NODE_LOST,
@@ -25,6 +34,12 @@ _STATES = {
     "REQUEUED": PUT_BACK,
     "REQUEUE_HOLD": PUT_BACK,
 }
+
+
+def why_in_log(text: str, job_id: str) -> Optional[str]:
+    """In a word; None where the log does not say."""
+    found = [why for number, why in _NOTE.findall(text) if number == job_id]
+    return _NOTES.get(found[-1].strip()) if found else None
 
 
 def why_ended(job: str, restarts: int) -> Optional[str]:
