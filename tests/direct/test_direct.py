@@ -105,7 +105,12 @@ def test_a_node_that_goes_down_costs_an_attempt_and_not_the_job(
     person: Person, slurm_cluster: Cluster
 ) -> None:
     wait = "[ $JUMAR_ATTEMPT = 2 ] || sleep 300"
-    spec = {"name": "down", "command": wait, "grace": 1, "slurm": {"extra": ["--exclude=node[1-2]"]}}
+    spec = {
+        "name": "down",
+        "command": wait,
+        "grace": 1,
+        "slurm": {"extra": ["--exclude=node[1-2]"]},
+    }
     (person.home / "job.yaml").write_text(json.dumps(spec))
     job = person("run", "--engine", "slurm", "-f", "job.yaml").strip()
     person.wait(job, "running")

@@ -52,7 +52,14 @@ def laptop(
     (programs / "sbatch").chmod(0o755)
     variables = {"HOME": str(far), "SLURM_CONF": slurm_cluster.environ["SLURM_CONF"]}
     with running_sshd(folder / "sshd", variables) as sshd:
-        call = Person(jumar_program, slurm_cluster, near)
+        # What is there cannot be seen from here.
+        hidden = folder / "jumar"
+        hide = f'mount -t tmpfs none "{far}" && exec "$0" "$@"'
+        hidden.write_text(
+            f"#!/bin/sh\nexec unshare --mount sh -c '{hide}' {jumar_program} \"$@\"\n"
+        )
+        hidden.chmod(0o755)
+        call = Person(str(hidden), slurm_cluster, near)
         # What ~/.ssh/config says of `login`.
         (near / "bin").mkdir()
         ssh = near / "bin/ssh"

@@ -9,8 +9,9 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jumar.direct.book import Book
 from jumar.direct.client import DirectClient
@@ -27,9 +28,6 @@ from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord, LogFile
 from jumar.spec.urls import is_remote
 from jumar.wholefile import write_whole
-
-if TYPE_CHECKING:
-    from jumar.client.pack import Package
 
 _PIECE = 1 << 20
 _UNKNOWN_HOME = Path("~/.jumar/slurm")
@@ -59,7 +57,7 @@ class FarClient(DirectClient):
         else:
             self._trouble = None
             write_whole(copies / "last", destination)
-        self._engine = SlurmEngine(self._home, slurm=self._slurm)
+        self._engine = SlurmEngine(self._home, slurm=self._slurm, can_look=False)
         self._book = Book(
             self._copy, self._slurm, self._user, shown=self._home, again=self._submit_again
         )
@@ -73,20 +71,20 @@ class FarClient(DirectClient):
         """Hang up."""
         self._login.close()
 
-    def _keep(self, package: "Package") -> None:
-        path = f"code/{package.digest}.tar"
-        if self._trouble is not None or self._login.ask("has", {"path": path}):
-            return
-        key, offset = secrets.token_hex(8), 0
-        while True:
-            block = package.file.read(_PIECE)
-            is_last = offset + len(block) >= package.size or not block
-            data = base64.b64encode(block).decode()
-            values = {"path": path, "data": data, "offset": offset, "key": key, "last": is_last}
-            self._login.ask("put", values)
-            offset += len(block)
-            if is_last:
-                return
+    def _archive(self, digest: str) -> Path:
+        return self._copy / "code" / f"{digest}.tar"
+
+    def _send_archive(self, archive: Path) -> Path:
+        """Where it is there; it is not sent twice."""
+        path = f"code/{archive.name}"
+        if not self._login.ask("has", {"path": path}):
+            key, size = secrets.token_hex(8), archive.stat().st_size
+            with archive.open("rb") as file:
+                for offset in range(0, max(1, size), _PIECE):
+                    data = base64.b64encode(file.read(_PIECE)).decode()
+                    piece = {"path": path, "data": data, "offset": offset, "key": key}
+                    self._login.ask("put", {**piece, "last": offset + _PIECE >= size})
+        return self._home / path
 
     def _checked(self, spec: Any, code: Path | None, on_progress: Any) -> JobSpec:
         checked = super()._checked(spec, code, on_progress)
@@ -102,8 +100,12 @@ class FarClient(DirectClient):
         if self._trouble is not None:
             raise self._trouble
         job_id, root = attempt.job_id, self._copy / "jobs" / attempt.job_id
-        directory = JobDir(str(root), 1)
-        self._engine.write(attempt, directory)
+        if attempt.archive is not None:
+            here = attempt.archive
+            attempt = replace(attempt, archive=self._send_archive(here))
+            # Only for the plan.
+            here.unlink()
+        self._engine.write(attempt, JobDir(str(root), 1))
         gres = self._engine.gres_of(attempt.spec)
         options = script.options(attempt, self._home, gres, requeue=True)
         text = script.script(attempt.directory, None, self._login.program)

@@ -49,8 +49,10 @@ class SlurmEngine:
         slurm: Slurm | None = None,
         stages: Stages | None = None,
         poll_s: float = _POLL_S,
+        can_look: bool = True,
     ) -> None:
-        self._home = home
+        """`can_look`: whether the files of the cluster's nodes are this machine's too."""
+        self._home, self._can_look = home, can_look
         self._slurm = slurm or Slurm()
         self._stages = stages or Stages(UserStores(home))
         self._roots = Roots()
@@ -72,7 +74,9 @@ class SlurmEngine:
         self._stages.check(spec, user)
         directory = self._home / "jobs" / "<id>"
         # What the machine has on which this is asked says nothing of the cluster's nodes.
-        made = make_plan(spec, archive=archive, cards=None, directory=directory)
+        made = make_plan(
+            spec, archive=archive, cards=None, directory=directory, can_look=self._can_look
+        )
         attempt = Attempt(
             job_id="<id>", number=1, user=user, spec=spec, directory=directory, cards=()
         )

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from jumar.site.cluster.hosts import Host
 
 _KINDS = ("npu", "gpu")
-_HEARD = "preempt_send_user_signal"
-"""A batch step hears that its job has to make room when the grace time begins; else only steps do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +71,8 @@ def slurm_conf(cluster: Cluster) -> str:
         "JobRequeue=1",
         "PreemptType=preempt/partition_prio",
         "PreemptMode=REQUEUE",
+        # A batch step hears that its job has to make room when the grace time begins; else only steps do.
+        "SlurmctldParameters=preempt_send_user_signal",
         *(_quick(places) if cluster.on_one_machine else _careful()),
         *([f"GresTypes={','.join(cluster.kinds)}"] if cluster.kinds else []),
         *(_node(host, cluster) for host in cluster.hosts),
@@ -88,7 +88,6 @@ def _careful() -> list[str]:
         "ProctrackType=proctrack/cgroup",
         "TaskPlugin=task/affinity,task/cgroup",
         "JobAcctGatherType=jobacct_gather/cgroup",
-        f"SchedulerParameters={_HEARD}",
         # jumar reads from squeue how a job ended: an hour is enough for any restart of its server.
         "MinJobAge=3600",
         "SlurmdTimeout=120",
@@ -102,7 +101,7 @@ def _quick(places: Places) -> list[str]:
         "TaskPlugin=task/none",
         "JobAcctGatherType=jobacct_gather/none",
         "SlurmdParameters=config_overrides",
-        f"SchedulerParameters={_HEARD},sched_interval=2,bf_interval=1,batch_sched_delay=0,sched_min_interval=0",
+        "SchedulerParameters=sched_interval=2,bf_interval=1,batch_sched_delay=0,sched_min_interval=0",
         "MinJobAge=60",
         "SlurmdTimeout=10",
     ]
