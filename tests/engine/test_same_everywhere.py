@@ -56,7 +56,7 @@ HOWS = {
     "raise": "rank 1 raises an exception",
     "kill": "rank 1 is killed",
 }
-OF_THE_PLACE = re.compile(r"SLURM|SINFO|TMPDIR|HOSTNAME|_$|OLDPWD|SHLVL|PWD|ENVIRONMENT|PYTEST")
+OF_THE_PLACE = re.compile(r"SLURM|SINFO|TMPDIR|HOSTNAME|_$|OLDPWD|SHLVL|PWD|ENVIRONMENT|PYTEST|PYENV")
 """Variables that the machine has, or a shell, whatever the job."""
 
 
@@ -112,7 +112,7 @@ def read(seen: Seen, attempt: Attempt) -> None:
 def _plain(value: str, attempt: Attempt) -> str:
     """Without what differs from job to job."""
     value = value.replace(str(attempt.directory), "DIR").replace(attempt.job_id, "ID")
-    return re.sub(r"\b\d{4,5}\b", "PORT", value)
+    return re.sub(r"\b\d{4,5}\b", "PORT", re.sub(r"\b\d{10}\b", "TIME", value))
 
 
 def page(local: Seen, slurm: Seen) -> str:
@@ -143,6 +143,12 @@ def test_one_job_file_is_the_same_everywhere(slurm_cluster: Cluster, tmp_path: P
         slurm = look(slurm_engine, tmp_path / "slurm", folder)
     finally:
         local_engine.close()
+    different = {
+        name: (value, slurm.variables.get(name))
+        for name, value in {**slurm.variables, **local.variables}.items()
+        if slurm.variables.get(name) != local.variables.get(name)
+    }
+    assert different == {}
     assert slurm == local
     words, _, _ = PAGE.read_text("utf-8").partition(MARK)
     made = words + MARK + "\n```yaml\n" + JOB + "```\n\n" + page(local, slurm)
