@@ -24,6 +24,12 @@ LIMIT_S = 120.0
 LONGEST_PAUSE_S = 2.5
 
 
+def as_sites_have_it(conf: Path) -> None:
+    """With Slurm's own pace: the trial cluster's is as quick as Slurm can be, for tests."""
+    lines = conf.read_text().splitlines(keepends=True)
+    conf.write_text("".join(line for line in lines if not line.startswith("SchedulerParameters=")))
+
+
 def first_line(path: Path) -> float:
     """The time that the job wrote."""
     give_up_at = time.monotonic() + LIMIT_S
@@ -70,6 +76,7 @@ def main() -> None:
     setup = [jumar, "slurm", "setup", "--local", "4", "--output", str(folder / "c")]
     try:
         subprocess.run(setup, check=True, capture_output=True, timeout=LIMIT_S)
+        as_sites_have_it(folder / "c" / "slurm.conf")
         subprocess.run([str(folder / "c" / "start.sh")], check=True, timeout=LIMIT_S)
         environ = {**os.environ, "SLURM_CONF": str(folder / "c" / "slurm.conf")}
         engine = SlurmEngine(folder, slurm=Slurm(environ))

@@ -5,11 +5,9 @@ where one was given. Nobody has run it on an NPU yet; the formats are those of t
 
 import os
 import socket
-from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from jumar.launch.ascend import ranktable
-from jumar.launch.ascend.cann import cann_environment, find_cann
 from jumar.launch.ascend.facts import CardFacts, generation_of
 from jumar.launch.ascend.hccn import read_conf
 from jumar.launch.ascend.ranktable import RankTable, RankTableError, write_table
@@ -27,6 +25,11 @@ _LOOK_S = 0.1
 
 def cann_variables(environ: Mapping[str, str], root: str = "/") -> Dict[str, str]:
     """What CANN's set_env.sh would set; nothing where it was sourced or there is none."""
+    # Late: jobs without NPUs need none of it.
+    from pathlib import Path
+
+    from jumar.launch.ascend.cann import cann_environment, find_cann
+
     found = find_cann(Path(root), environ)
     return {} if found is None else cann_environment(found, environ, root=Path(root)).variables
 

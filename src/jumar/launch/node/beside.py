@@ -22,7 +22,6 @@ from jumar.launch.jobdir.claims import Claim
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.safefile import Unusable
 from jumar.launch.node.beside_session import Session, is_kept, say_last
-from jumar.launch.node.side import Side
 from jumar.launch.processes import frames, pair, process
 from jumar.launch.processes.container import entered
 from jumar.launch.processes.frames import BadFrame, json_frame
@@ -97,6 +96,9 @@ def _serve(directory: JobDir, channel: socket.socket, keeper: int) -> int:
     if group is not None:
         group.take_in(os.getpid())
     if asked.endpoint is not None:
+        # Late: every attempt loads this file, and few ever have an endpoint.
+        from jumar.launch.node.side import Side
+
         return Side(directory, claim, channel, reader, keeper).run(program, asked.endpoint)
     session = Session(directory, claim, channel, reader, keeper)
     try:

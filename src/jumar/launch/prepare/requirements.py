@@ -4,7 +4,6 @@ Environments are shared by all jobs with the same interpreter and the same text.
 the interpreter has already count; nothing is ever installed into the interpreter itself."""
 
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -56,6 +55,9 @@ def provide(
     requirements: str, job: Job, folder: str, steps: Steps, environment: Dict[str, str]
 ) -> Dict[str, str]:
     """The variables that put the wanted packages first on the PATH; raises SetupFailed."""
+    # Late: OpenSSL is the largest part of what an attempt would load.
+    import hashlib
+
     parent = _parent(job.command, environment, folder)
     with open(requirements, "rb") as file:
         text = file.read()
