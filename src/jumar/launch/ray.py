@@ -14,10 +14,11 @@ import tempfile
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-START_LIMIT_S = 120.0
+START_LIMIT_S = 300.0
+"""Ray from a slow file system, on a busy node: it gives up by itself after 30 s and is started again."""
 _LOOK_S = 0.2
 _END_S = 15.0
-_OWN_LIMIT_S = 45.0
+_OWN_LIMIT_S = 90.0
 _UP = b"Ray runtime started"
 _ALIVE = """
 import sys, time, ray
@@ -185,7 +186,7 @@ class _Started(NamedTuple):
     log_from: int
 
     def is_up(self, until: float) -> bool:
-        """Whether it listens and says so; on a busy machine Ray gives up after 30 s of its own."""
+        """Whether it listens and says so."""
         opened_at: Optional[float] = None
         while time.monotonic() < until and self.process.poll() is None:
             if opened_at is None and _is_open(self.place.address, self.port):
