@@ -56,7 +56,9 @@ HOWS = {
     "raise": "rank 1 raises an exception",
     "kill": "rank 1 is killed",
 }
-OF_THE_PLACE = re.compile(r"SLURM|SINFO|TMPDIR|HOSTNAME|_$|OLDPWD|SHLVL|PWD|ENVIRONMENT|PYTEST|PYENV")
+OF_THE_PLACE = re.compile(
+    r"SLURM|SINFO|TMPDIR|HOSTNAME|_$|OLDPWD|SHLVL|PWD|ENVIRONMENT|PYTEST|PYENV"
+)
 """Variables that the machine has, or a shell, whatever the job."""
 
 

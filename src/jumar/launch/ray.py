@@ -103,7 +103,6 @@ class _Head:
                 _write(self._place.done, {})
                 _end(started.process)
         finally:
-            _write(self._place.done, {})
             shutil.rmtree(folder, ignore_errors=True)
 
     def _started(self, folder: str) -> "_Started":
