@@ -190,8 +190,9 @@ def test_segments_end_with_the_weights_of_a_run_that_nobody_cut(person: Person) 
     job = person("run", "--engine", "slurm", "--time-limit", "25s", "--grace", "2s", "--segments",
                  "auto", "--", python, "train.py").strip()  # fmt: skip
     shown = person.wait(job, "succeeded")
-    assert shown["segment"] == 3
-    assert person("logs", job) == "segment 3 began at 8\nweights True\n"
+    # A busy machine may take more of them.
+    assert shown["segment"] >= 3
+    assert person("logs", job).endswith("weights True\n")
 
 
 def test_the_plan_is_printed_with_no_cluster_at_hand(

@@ -12,7 +12,7 @@ from tests.slurm import Cluster
 
 from jumar.launch.processes import process
 
-LIMIT_S = 150.0
+LIMIT_S = 450.0
 SCRIPT = """
 import os, sys, time
 import ray

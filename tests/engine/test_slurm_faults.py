@@ -108,13 +108,13 @@ def test_who_makes_room_is_preempted_and_who_is_cancelled_was_stopped(
     """One of two nodes, whose steps Slurm signals, and one of one node, which has none."""
     whole: dict[str, Any] = {"device": "npu:8", "grace": 2}
     wide: dict[str, Any] = {**whole, "nodes": 2, "type": "distributed"}
-    on = [{"slurm": {"extra": [f"--nodelist={nodes}"]}} for nodes in ("node1,node2", "node3")]
-    two = make_attempt(tmp_path, WAIT, cards=(), **wide, **on[0])
-    one = make_attempt(tmp_path, WAIT, cards=(), **whole, **on[1])
+    two = make_attempt(tmp_path, WAIT, cards=(), **wide, slurm={"extra": ["--nodelist=node[1-2]"]})
+    one = make_attempt(tmp_path, WAIT, cards=(), **whole, slurm={"extra": ["--nodelist=node3"]})
     started(engine, two, nodes=2)
     started(engine, one)
     all_three = {"partition": "urgent", "extra": ["--nodelist=node1,node2,node3"]}
-    urgent = make_attempt(tmp_path, WAIT, cards=(), **{**wide, "nodes": 3}, slurm=all_three)
+    wide["nodes"] = 3
+    urgent = make_attempt(tmp_path, WAIT, cards=(), **wide, slurm=all_three)
     engine.start(urgent)
     assert [ended(engine, each).state for each in (two, one)] == [AttemptState.PREEMPTED] * 2
     wait_for(lambda: "up" in log_of(urgent), "the urgent one runs")

@@ -259,7 +259,8 @@ def test_a_job_that_squeue_has_forgotten_is_looked_up_in_the_accounts(tmp_path: 
     (tmp_path / "sacct").write_text(FORGETFUL.format(job=attempt.job_id))
     (tmp_path / "sacct").chmod(0o755)
     slurm = Slurm({"PATH": f"{tmp_path}:/usr/bin:/bin"})
-    observer = Observer(Roots(), Queue(_Answers(iter([[], []])), 0.0), "Slurm", slurm)
+    nothing: list[list[Row] | None] = [[], []]
+    observer = Observer(Roots(), Queue(_Answers(iter(nothing)), 0.0), "Slurm", slurm)
     states = [observer.look([attempt])[0].state for _ in range(2)]
     assert states == [AttemptState.STARTING, AttemptState.STOPPED]
 

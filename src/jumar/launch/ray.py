@@ -14,9 +14,12 @@ import tempfile
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-START_LIMIT_S = 120.0
+START_LIMIT_S = 300.0
+"""Ray from a slow file system, on a busy node: it gives up by itself after 30 s and is started again."""
 _LOOK_S = 0.2
 _END_S = 15.0
+_OWN_LIMIT_S = 90.0
+_UP = b"Ray runtime started"
 _ALIVE = """
 import sys, time, ray
 ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
@@ -80,42 +83,53 @@ class _Head:
 
     def run(self, command: List[str]) -> int:
         signal.signal(signal.SIGTERM, self._pass_on)
-        place, port = self._place, _free_port()
         # Short: sockets lie in it.
         folder = tempfile.mkdtemp(prefix="jray-", dir="/tmp")
-        ray = _start(
-            place,
-            "--head",
-            f"--port={port}",
-            "--include-dashboard=false",
-            f"--temp-dir={folder}",
-        )
+        until = time.monotonic() + START_LIMIT_S
         try:
-            _write(place.told, {"port": port})
-            address = f"{place.address}:{port}"
-            if not _wait_for_door(place.address, port, ray):
-                sys.stderr.write(f"error: Ray did not start; see {place.log}\n")
-                return 1
-            if place.nodes > 1:
-                words = [_python(), "-c", _ALIVE, address, str(place.nodes), str(START_LIMIT_S)]
-                joined = subprocess.run(words, timeout=2 * START_LIMIT_S, check=False)
-                if joined.returncode:
+            while True:
+                started = self._started(folder)
+                if started.is_up(until):
+                    break
+                _end(started.process)
+                if self._asked or time.monotonic() > until:
+                    sys.stderr.write(f"error: Ray did not start; see {self._place.log}\n")
                     return 1
-            return self._run(command, address, ray)
+            try:
+                if self._place.nodes > 1 and not self._all_joined(started):
+                    return 1
+                return self._run(command, started)
+            finally:
+                _write(self._place.done, {})
+                _end(started.process)
         finally:
-            _write(place.done, {})
-            _end(ray)
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _run(self, command: List[str], address: str, ray: "subprocess.Popen[bytes]") -> int:
+    def _started(self, folder: str) -> "_Started":
+        place, port = self._place, _free_port()
+        words = ("--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={folder}")
+        started = _start(place, port, *words)
+        _write(place.told, {"port": port})
+        return started
+
+    def _all_joined(self, started: "_Started") -> bool:
+        words = [_python(), "-c", _ALIVE, self._address(started), str(self._place.nodes)]
+        done = subprocess.run([*words, str(START_LIMIT_S)], timeout=2 * START_LIMIT_S, check=False)
+        return done.returncode == 0
+
+    def _address(self, started: "_Started") -> str:
+        return f"{self._place.address}:{started.port}"
+
+    def _run(self, command: List[str], started: "_Started") -> int:
         if self._asked:
             return 128 + signal.SIGTERM
-        self._command = subprocess.Popen(command, env=dict(os.environ, RAY_ADDRESS=address))
+        environ = dict(os.environ, RAY_ADDRESS=self._address(started))
+        self._command = subprocess.Popen(command, env=environ)
         while True:
             try:
                 code = self._command.wait(_LOOK_S)
             except subprocess.TimeoutExpired:
-                if ray.poll() is not None:
+                if started.process.poll() is not None:
                     sys.stderr.write(f"error: the Ray head has ended; see {self._place.log}\n")
                     _end(self._command)
                     return 1
@@ -130,31 +144,69 @@ class _Head:
 
 def _work(place: Place) -> int:
     until = time.monotonic() + START_LIMIT_S
-    while not os.path.exists(place.told):
-        if time.monotonic() > until:
+    while True:
+        ray = _joining(place, until)
+        if ray is None:
             sys.stderr.write("error: the Ray head did not start\n")
             return 1
-        time.sleep(_LOOK_S)
-    with open(place.told, encoding="utf-8") as file:
-        port = int(json.load(file)["port"])
-    # The head may have said so before it listens.
-    while not _is_open(place.head, port) and time.monotonic() < until:
-        time.sleep(_LOOK_S)
-    ray = _start(place, f"--address={place.head}:{port}")
-    while not os.path.exists(place.done):
-        if ray.poll() is not None:
-            # The head may be gone because all is done; its word comes a moment later.
-            time.sleep(2.0)
-            if os.path.exists(place.done):
-                return 0
+        while not os.path.exists(place.done) and ray.poll() is None:
+            time.sleep(_LOOK_S)
+        if ray.poll() is None:
+            _end(ray)
+            return 0
+        # The head may be gone because all is done; its word comes a moment later.
+        time.sleep(2.0)
+        if os.path.exists(place.done):
+            return 0
+        if time.monotonic() > until:
             sys.stderr.write(f"error: Ray has ended on this node; see {place.log}\n")
             return 1
+
+
+def _joining(place: Place, until: float) -> "Optional[subprocess.Popen[bytes]]":
+    """A node of Ray that goes to where the head listens now; None: it does not."""
+    while time.monotonic() < until:
+        if os.path.exists(place.told):
+            # Read anew: a head that did not come up is started once more, at another port.
+            with open(place.told, encoding="utf-8") as file:
+                port = int(json.load(file)["port"])
+            if _is_open(place.head, port):
+                return _start(place, port, f"--address={place.head}:{port}").process
         time.sleep(_LOOK_S)
-    _end(ray)
-    return 0
+    return None
 
 
-def _start(place: Place, *words: str) -> "subprocess.Popen[bytes]":
+class _Started(NamedTuple):
+    """One `ray start`."""
+
+    place: Place
+    process: "subprocess.Popen[bytes]"
+    port: int
+    log_from: int
+
+    def is_up(self, until: float) -> bool:
+        """Whether it listens and says so."""
+        opened_at: Optional[float] = None
+        while time.monotonic() < until and self.process.poll() is None:
+            if opened_at is None and _is_open(self.place.address, self.port):
+                opened_at = time.monotonic()
+            if opened_at is not None and (self._says_so() or _has_waited(opened_at)):
+                return True
+            time.sleep(_LOOK_S)
+        return False
+
+    def _says_so(self) -> bool:
+        with open(self.place.log, "rb") as file:
+            file.seek(self.log_from)
+            return _UP in file.read()
+
+
+def _has_waited(since: float) -> bool:
+    """Longer than Ray itself waits: another version of it may say it in other words."""
+    return time.monotonic() - since > _OWN_LIMIT_S
+
+
+def _start(place: Place, port: int, *words: str) -> _Started:
     """`ray start` until it is ended, with the job's cards as Ray knows them."""
     cores = len(os.sched_getaffinity(0))
     resources = [
@@ -164,7 +216,8 @@ def _start(place: Place, *words: str) -> "subprocess.Popen[bytes]":
     if place.kind in ("npu", "sim"):
         resources.append("--resources=" + json.dumps({"NPU": place.cards}))
     with open(place.log, "ab") as log:
-        return subprocess.Popen(
+        began = log.tell()
+        process = subprocess.Popen(
             [
                 "ray",
                 "start",
@@ -181,6 +234,7 @@ def _start(place: Place, *words: str) -> "subprocess.Popen[bytes]":
             stdout=log,
             stderr=log,
         )
+    return _Started(place, process, port, began)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -191,15 +245,6 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def _wait_for_door(address: str, port: int, ray: "subprocess.Popen[bytes]") -> bool:
-    until = time.monotonic() + START_LIMIT_S
-    while time.monotonic() < until and ray.poll() is None:
-        if _is_open(address, port):
-            return True
-        time.sleep(_LOOK_S)
-    return False
 
 
 def _is_open(address: str, port: int) -> bool:
