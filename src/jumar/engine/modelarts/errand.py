@@ -270,7 +270,7 @@ class Errand:
         except JumarError as error:
             # How the training ended is another matter.
             self._logs.say(f"results were not brought here: {error.message}")
-        asked = self._memory.read().get("create") or {}
+        asked: dict[str, Any] = self._memory.read().get("create") or {}
         if self._attempt.spec.ckpt is not None and "saved" in asked:
             told["advanced"] = self._saved() != asked["saved"]
         self._end(*self._verdict(job, phase, ran_s), **told)
