@@ -171,7 +171,8 @@ def test_no_job_is_lost_and_none_is_made_twice(
             (steps, JobState.SUCCEEDED),
             (wait, JobState.STOPPED),
         ):
-            wait_for(lambda job=job: service.get(job.id).state.is_final, f"{job.name} ends")
+            over = lambda job=job: service.get(job.id).state.is_final  # noqa: E731
+            wait_for(over, f"{job.name} ends", limit_s=180 + 10 * cut_s)
             assert service.get(job.id).state is state, service.get(job.id)
         logs = {job.id: _log(home, job) for job in (run, steps)}
     line.close()
