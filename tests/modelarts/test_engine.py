@@ -50,6 +50,7 @@ from jumar.engine.modelarts.engine import ModelArtsEngine
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import EngineFailed, NotFound, SubmitRefused
 from jumar.jobs.folders import Folder, read_folders
+from jumar.launch.jobdir.files import JobDir
 from jumar.modelarts.account import Account
 from jumar.spec.causes import Cause
 from jumar.spec.job import JobSpec
@@ -167,6 +168,27 @@ def test_a_list_that_was_lost_is_made_again(tmp_path: Path, far: Running, attemp
     (tmp_path / f"jobs/{attempt.job_id}/attempts/1/modelarts.json").unlink()
     os.mkfifo(tmp_path / f"jobs/{attempt.job_id}/attempts/1/modelarts.json")
     assert told().state is JobState.FAILED
+
+
+def test_new_keys_are_taken_up_and_a_log_comes_whole_however_much_it_is(
+    tmp_path: Path, far: Running, attempt: Attempt
+) -> None:
+    known = account(far)
+    engine = ModelArtsEngine(tmp_path, lambda: known, stores=stores(far), poll_s=0.05)
+    engine.start(attempt)
+    run_until_running(engine, attempt)
+    job = running_there(engine, far, attempt)
+    with Client(far.url, far.token("ann")) as client:
+        fresh = client.modelarts_keys(renew=True)
+    # More than a preview holds, and not all of it text.
+    text = b"\xff" + b"0123456789abcde\n" * (1 << 17) + b"end\n"
+    far.log_path(job).write_bytes(text)
+    far.finish(job, cause=Cause.DONE)
+    assert not state(engine, attempt).is_final
+    known = replace(known, access_key=fresh.ak, secret_key=fresh.sk)
+    assert wait_final(engine, attempt).state is AttemptState.SUCCEEDED
+    engine.close()
+    assert Path(JobDir(str(attempt.directory), 1).log(0, 0)).read_bytes() == text
 
 
 def test_it_is_pending_while_there_are_no_cards(

@@ -254,7 +254,7 @@ QUERY = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(
     place=PLACES, query=QUERY, sent=st.dictionaries(FIELDS, JSON, max_size=4) | JSON | st.binary()
 )

@@ -3,6 +3,9 @@
 ModelArts says where inputs and outputs are as `--name=PATH`. The last checkpoints, where there are some,
 are copied to where the job goes on writing them. The exit code is the command's."""
 
+# Images of ModelArts have a Python that could not read the annotations.
+from __future__ import annotations
+
 import json
 import os
 import shutil

@@ -255,7 +255,7 @@ class Errand:
     def _fetch_logs(self, path: str, tasks: list[Any]) -> None:
         for task in map(str, tasks):
             try:
-                self._patiently(lambda task=task: self._logs.fetch(self._place.service, path, task))
+                self._logs.fetch(self._ask, path, task)
             except JumarError as error:
                 # No reason to give up the job.
                 log.info("job %s: no log of %s: %s", self._attempt.job_id, task, error)
@@ -270,7 +270,7 @@ class Errand:
         except JumarError as error:
             # How the training ended is another matter.
             self._logs.say(f"results were not brought here: {error.message}")
-        asked = self._memory.read().get("create") or {}
+        asked: dict[str, Any] = self._memory.read().get("create") or {}
         if self._attempt.spec.ckpt is not None and "saved" in asked:
             told["advanced"] = self._saved() != asked["saved"]
         self._end(*self._verdict(job, phase, ran_s), **told)
@@ -316,6 +316,9 @@ class Errand:
         self.seen = self._memory.end(
             state=state.value, cause=cause.value, values=dict(values), **more
         )
+
+    def _ask(self, question: Callable[[Service], Any]) -> Any:
+        return self._patiently(lambda: question(self._place.service))
 
     def _patiently(self, act: Callable[[], T]) -> T:
         """Do it, as often as it takes: what may pass is waited for, as long as the server is there."""

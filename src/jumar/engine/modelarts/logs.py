@@ -1,10 +1,14 @@
 """The logs of an attempt on ModelArts, byte for byte in its folder here, however long nobody could look."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from jumar.engine.modelarts.memory import Memory
 from jumar.launch.jobdir.files import JobDir
-from jumar.modelarts.service import MOST_ANSWER_BYTES, Service, count_of, dig
+from jumar.modelarts.service import Service, count_of, dig
+
+Ask = Callable[[Callable[[Service], Any]], Any]
 
 
 class Logs:
@@ -14,10 +18,11 @@ class Logs:
         self._directory = directory
         self._memory = memory
 
-    def fetch(self, service: Service, path: str, task: str) -> None:
-        """Append what has come. `path`: of the job; `task`: of one of its nodes."""
+    def fetch(self, ask: Ask, path: str, task: str) -> None:
+        """Append what has come. `ask` has patience, with each question by itself; `path`: of the job; `task`: of
+        one of its nodes."""
         place = f"{path}/tasks/{task}/logs"
-        told = service.send("GET", f"{place}/preview")
+        told = ask(lambda service: service.send("GET", f"{place}/preview"))
         file, written = self._standing(task)
         missing = count_of(told, "full_size") - written
         if missing <= 0:
@@ -27,15 +32,16 @@ class Logs:
         if missing <= len(content) == count_of(told, "current_size"):
             _append(file, content[-missing:])
             return
-        link = dig(service.send("GET", f"{place}/url"), "obs_url")
+        link = dig(ask(lambda service: service.send("GET", f"{place}/url")), "obs_url")
         if not isinstance(link, str):
             _append(file, content[-missing:])
             return
-        while part := service.fetch(link, written):
+        while part := self._part(ask, link, written):
             _append(file, part)
             written += len(part)
-            if len(part) < MOST_ANSWER_BYTES:
-                return
+
+    def _part(self, ask: Ask, link: str, start: int) -> bytes:
+        return ask(lambda service: service.fetch(link, start))
 
     def say(self, words: str) -> None:
         """A line of our own, at the end."""
