@@ -30,7 +30,16 @@ STOPS = {
 }
 
 
-@pytest.fixture(params=["local", "memory", "site", "slurm", "kubernetes", "volcano"])
+@pytest.fixture(
+    params=[
+        "local",
+        "memory",
+        "site",
+        "slurm",
+        "kubernetes",
+        pytest.param("volcano", marks=pytest.mark.full),
+    ]
+)
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[Engine, Finish]]:
     """An engine, and how to let an attempt of it end well."""
     if request.param in ("memory", "site"):

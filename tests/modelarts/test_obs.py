@@ -156,6 +156,7 @@ def near(home: Path, owner: Keys, tmp_path: Path) -> Generator[Path]:
     run_jumar(made, "down")
 
 
+@pytest.mark.full
 def test_the_tutorial_from_its_start_to_its_end(home: Path, tmp_path: Path, request: Any) -> None:
     """A mini data set in OBS, code for GPUs that is ported, the entry script, simulated NPUs, the log shown
     here, a backup in train_url."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -169,8 +169,9 @@ def command(
     if engine == "kubernetes" and dry_run:
         return _print_manifests(values, as_json)
     with _faults_in_flags(flags):
-        login = (values.get("slurm") or {}).get("ssh")
-        server = connect(before_start=lambda: _check(values), engine=engine, login=login)
+        server = connect(
+            before_start=lambda: _check(values), engine=engine, login=_login_of(values)
+        )
     with server.client as client:
         with _faults_in_flags(flags):
             values = with_code_sent(client, _completed(server, values))
@@ -245,6 +246,15 @@ def _print_plan(server: Connected, values: dict[str, Any], as_json: bool) -> Non
     for name, value in plan.details.items():
         say(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
     _tell_notes(plan.notes)
+
+
+def _login_of(values: dict[str, Any]) -> str | None:
+    """Over whose SSH a cluster is reached; what is no such thing, the check of the job says."""
+    options: object = values.get("slurm")
+    if not isinstance(options, dict):
+        return None
+    login = cast("dict[str, object]", options).get("ssh")
+    return login if isinstance(login, str) else None
 
 
 def _print_manifests(values: dict[str, Any], as_json: bool) -> int:
